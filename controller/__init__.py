@@ -1,0 +1,1 @@
+"""The fairspine control plane: job description -> Traffic -> Assignment -> Plan -> RuleSet -> switches."""

@@ -1,0 +1,46 @@
+"""Assignment: which path each flow takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.fabric import FloatArray, IntArray
+
+LOCAL = -1
+"""Path of a flow between two hosts of one leaf: the two host links, nothing else."""
+
+UNROUTABLE = -2
+"""Path of a flow whose leaves no live path joins (or whose host link is down)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """R rows (flow, path, share), ascending by flow; a flow that is split has several rows, shares adding up to 1.
+
+    Attributes:
+        flow: [R] flow index into the Traffic.
+        path: [R] path class of the Fabric, or ``LOCAL`` or ``UNROUTABLE``.
+        share: [R] part of the flow's bytes on this path, in (0, 1].
+    """
+
+    flow: IntArray
+    path: IntArray
+    share: FloatArray
+
+    @staticmethod
+    def single(paths: IntArray) -> Assignment:
+        """One path a flow; ``paths`` [F]."""
+        n = len(paths)
+        return Assignment(
+            np.arange(n, dtype=np.int32), np.ascontiguousarray(paths, dtype=np.int32), np.ones(n, dtype=np.float64)
+        )
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.flow)
+
+    def is_split(self) -> bool:
+        """Whether some flow has more than one path."""
+        return bool(len(self.flow) and np.any(self.flow[1:] == self.flow[:-1]))

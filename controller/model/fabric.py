@@ -1,0 +1,418 @@
+"""The fabric: switches, hosts and directed links, as one immutable value.
+
+Numbering, which every array in the program follows (H hosts, C cables, E = 2H + 2C directed links):
+
+* hosts 0..H-1 and leaves 0..L-1 and spines 0..S-1 in the order given;
+* link ``h`` is host h -> its leaf, link ``H + h`` is that leaf -> host h;
+* link ``2H + 2c`` is cable c from leaf to spine (an uplink), ``2H + 2c + 1`` the same cable from spine to leaf
+  (a downlink).
+
+A *path* between two leaves is chosen by one number k, the path's *class*: in two tiers, a spine and one of its
+parallel cables. ``up_link[a, k]`` and ``down_link[b, k]`` are the links by which class k leaves leaf a and reaches
+leaf b (-1: no such link). A spine maps the i-th cable in to the (i mod n)-th cable out by a static rule on the
+in-port, so the class alone fixes both. Classes keep their number when links fail: a plan stays comparable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int32]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+NO_LINK = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A leaf or a spine, and the OpenFlow datapath id by which it connects."""
+
+    name: str
+    dpid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One RDMA NIC with one IP address. ``port`` is the leaf's OpenFlow port (``None``: not known yet)."""
+
+    name: str
+    leaf: str
+    gbps: float
+    ip: str
+    mac: str
+    server: str
+    rail: int = 0
+    port: int | None = None
+    up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """A leaf-spine cable (two directed links). Ports are OpenFlow port numbers, ``None`` where not known yet."""
+
+    leaf: str
+    spine: str
+    gbps: float
+    up: bool = True
+    leaf_port: int | None = None
+    spine_port: int | None = None
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """A two-tier Clos fabric. Build it with ``fabric_file`` or ``clos``: they validate, this class does not."""
+
+    leaves: tuple[Switch, ...]
+    spines: tuple[Switch, ...]
+    hosts: tuple[Host, ...]
+    cables: tuple[Cable, ...]
+
+    # -- names -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def leaf_index(self) -> dict[str, int]:
+        return {leaf.name: i for i, leaf in enumerate(self.leaves)}
+
+    @cached_property
+    def spine_index(self) -> dict[str, int]:
+        return {spine.name: i for i, spine in enumerate(self.spines)}
+
+    @cached_property
+    def host_index(self) -> dict[str, int]:
+        return {host.name: i for i, host in enumerate(self.hosts)}
+
+    @cached_property
+    def switch_by_dpid(self) -> dict[int, Switch]:
+        return {switch.dpid: switch for switch in (*self.leaves, *self.spines)}
+
+    @cached_property
+    def cable_names(self) -> tuple[str, ...]:
+        """``leaf1-spine2``; the second cable between the same two is ``leaf1-spine2:1``, and so on."""
+        return tuple(
+            f"{cable.leaf}-{cable.spine}" + (f":{number}" if number else "")
+            for cable, number in zip(self.cables, self.cable_number.tolist(), strict=True)
+        )
+
+    @cached_property
+    def link_ids(self) -> tuple[str, ...]:
+        """The name of each directed link, by link index: ``h1->leaf1``, ``leaf1->spine2``, ``spine2->leaf1:1``."""
+        ids = [f"{host.name}->{host.leaf}" for host in self.hosts]
+        ids += [f"{host.leaf}->{host.name}" for host in self.hosts]
+        for cable, number in zip(self.cables, self.cable_number.tolist(), strict=True):
+            suffix = f":{number}" if number else ""
+            ids.append(f"{cable.leaf}->{cable.spine}{suffix}")
+            ids.append(f"{cable.spine}->{cable.leaf}{suffix}")
+        return tuple(ids)
+
+    @cached_property
+    def link_index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.link_ids)}
+
+    # -- arrays ----------------------------------------------------------------------------------------------
+
+    @property
+    def n_hosts(self) -> int:
+        return len(self.hosts)
+
+    @property
+    def n_leaves(self) -> int:
+        return len(self.leaves)
+
+    @property
+    def n_spines(self) -> int:
+        return len(self.spines)
+
+    @property
+    def n_links(self) -> int:
+        return 2 * len(self.hosts) + 2 * len(self.cables)
+
+    @property
+    def n_paths(self) -> int:
+        """K: how many path classes there are; a path index is 0..K-1 for every pair of leaves."""
+        return len(self._classes)
+
+    @property
+    def first_cable_link(self) -> int:
+        """Link index of the first uplink: links below it belong to hosts."""
+        return 2 * len(self.hosts)
+
+    @cached_property
+    def host_leaf(self) -> IntArray:
+        """[H] leaf index of each host."""
+        return np.array([self.leaf_index[host.leaf] for host in self.hosts], dtype=np.int32)
+
+    @cached_property
+    def link_gbps(self) -> FloatArray:
+        """[E] capacity in Gbit/s, whether the link is up or not."""
+        hosts = [host.gbps for host in self.hosts]
+        cables = [cable.gbps for cable in self.cables]
+        return np.concatenate([hosts, hosts, np.repeat(np.array(cables, dtype=np.float64), 2)]).astype(np.float64)
+
+    @cached_property
+    def link_up(self) -> BoolArray:
+        """[E] whether the link carries traffic."""
+        hosts = np.array([host.up for host in self.hosts], dtype=np.bool_)
+        cables = np.array([cable.up for cable in self.cables], dtype=np.bool_)
+        return np.concatenate([hosts, hosts, np.repeat(cables, 2)])
+
+    @cached_property
+    def cable_leaf(self) -> IntArray:
+        """[C] leaf index of each cable."""
+        return np.array([self.leaf_index[cable.leaf] for cable in self.cables], dtype=np.int32)
+
+    @cached_property
+    def cable_spine(self) -> IntArray:
+        """[C] spine index of each cable."""
+        return np.array([self.spine_index[cable.spine] for cable in self.cables], dtype=np.int32)
+
+    @cached_property
+    def cable_number(self) -> IntArray:
+        """[C] how many cables between the same two switches stand before this one."""
+        seen: dict[tuple[str, str], int] = {}
+        numbers = []
+        for cable in self.cables:
+            key = (cable.leaf, cable.spine)
+            numbers.append(seen.get(key, 0))
+            seen[key] = numbers[-1] + 1
+        return np.array(numbers, dtype=np.int32)
+
+    @cached_property
+    def parallel(self) -> IntArray:
+        """[L, S] number of cables between each leaf and spine, up or not."""
+        count = np.zeros((self.n_leaves, self.n_spines), dtype=np.int32)
+        np.add.at(count, (self.cable_leaf, self.cable_spine), 1)
+        return count
+
+    @cached_property
+    def _classes(self) -> tuple[tuple[int, int], ...]:
+        """(spine, number of the cable in) of each path class."""
+        widest = self.parallel.max(axis=0, initial=0)
+        return tuple((s, i) for s in range(self.n_spines) for i in range(int(widest[s])))
+
+    @cached_property
+    def path_spine(self) -> IntArray:
+        """[K] the spine of each path class. For display and for the rule compilers; routing needs only links."""
+        return np.array([spine for spine, _ in self._classes], dtype=np.int32)
+
+    @cached_property
+    def path_names(self) -> tuple[str, ...]:
+        """[K] ``spine2``, or ``spine2:1`` for the class of its second parallel cable."""
+        return tuple(self.spines[s].name + (f":{i}" if i else "") for s, i in self._classes)
+
+    @cached_property
+    def up_link(self) -> IntArray:
+        """[L, K] link by which path class k leaves a leaf, -1 where it has no such cable."""
+        table = np.full((self.n_leaves, self.n_paths), NO_LINK, dtype=np.int32)
+        for leaf, row in enumerate(self._cables_by_spine):
+            for k, (spine, number) in enumerate(self._classes):
+                if number < len(row.get(spine, ())):
+                    table[leaf, k] = self.first_cable_link + 2 * row[spine][number]
+        return table
+
+    @cached_property
+    def down_link(self) -> IntArray:
+        """[L, K] link by which path class k reaches a leaf, -1 where its spine has no cable to it."""
+        table = np.full((self.n_leaves, self.n_paths), NO_LINK, dtype=np.int32)
+        for leaf, row in enumerate(self._cables_by_spine):
+            for k, (spine, number) in enumerate(self._classes):
+                if cables := row.get(spine):
+                    table[leaf, k] = self.first_cable_link + 2 * cables[number % len(cables)] + 1
+        return table
+
+    @cached_property
+    def up_alive(self) -> BoolArray:
+        """[L, K] whether class k can be left by this leaf: the cable exists and is up."""
+        return (self.up_link >= 0) & self.link_up[self.up_link]
+
+    @cached_property
+    def down_alive(self) -> BoolArray:
+        """[L, K] whether class k reaches this leaf: the cable exists and is up."""
+        return (self.down_link >= 0) & self.link_up[self.down_link]
+
+    @cached_property
+    def _cables_by_spine(self) -> tuple[dict[int, list[int]], ...]:
+        rows: tuple[dict[int, list[int]], ...] = tuple({} for _ in self.leaves)
+        for c, (leaf, spine) in enumerate(zip(self.cable_leaf.tolist(), self.cable_spine.tolist(), strict=True)):
+            rows[leaf].setdefault(spine, []).append(c)
+        return rows
+
+    # -- paths -----------------------------------------------------------------------------------------------
+
+    def live_paths(self, src_leaf: int, dst_leaf: int) -> IntArray:
+        """Path classes that join two different leaves now, ascending."""
+        return np.flatnonzero(self.up_alive[src_leaf] & self.down_alive[dst_leaf]).astype(np.int32)
+
+    def paths(self, src_leaf: int, dst_leaf: int) -> Iterator[tuple[int, ...]]:
+        """The live candidate paths between two leaves, each as its link indices; one empty path within a leaf."""
+        if src_leaf == dst_leaf:
+            yield ()
+            return
+        for k in self.live_paths(src_leaf, dst_leaf).tolist():
+            yield int(self.up_link[src_leaf, k]), int(self.down_link[dst_leaf, k])
+
+    def flow_links(self, src: int, dst: int, path: int) -> tuple[int, ...]:
+        """All links of a flow from host to host over a path class (any negative class: the two host links only)."""
+        first, last = src, self.n_hosts + dst
+        if path < 0:
+            return (first, last)
+        up = self.up_link[self.host_leaf[src], path]
+        down = self.down_link[self.host_leaf[dst], path]
+        return (first, int(up), int(down), last)
+
+    # -- other fabrics from this one ---------------------------------------------------------------------------
+
+    def without_links(self, names: Iterable[str]) -> Fabric:
+        """This fabric with cables (``leaf1-spine2``), whole switches (``spine3``) or host links (``h1-leaf1``) down.
+
+        Raises:
+            KeyError: a name that is none of these.
+        """
+        gone = set(names)
+        known = set(self.cable_names) | set(self.leaf_index) | set(self.spine_index)
+        known |= {f"{host.name}-{host.leaf}" for host in self.hosts}
+        for name in gone:
+            if name not in known:
+                raise KeyError(name)
+        cables = tuple(
+            dataclasses.replace(cable, up=cable.up and gone.isdisjoint((name, cable.leaf, cable.spine)))
+            for name, cable in zip(self.cable_names, self.cables, strict=True)
+        )
+        hosts = tuple(
+            dataclasses.replace(host, up=host.up and gone.isdisjoint((f"{host.name}-{host.leaf}", host.leaf)))
+            for host in self.hosts
+        )
+        return dataclasses.replace(self, cables=cables, hosts=hosts)
+
+    def healthy(self) -> Fabric:
+        """This fabric with everything up: the reference for a collective's slowdown."""
+        return dataclasses.replace(
+            self,
+            cables=tuple(dataclasses.replace(cable, up=True) for cable in self.cables),
+            hosts=tuple(dataclasses.replace(host, up=True) for host in self.hosts),
+        )
+
+    # -- prefixes ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def leaf_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
+        """[L] the IPv4 prefixes by which spines and other leaves reach a leaf's hosts.
+
+        A /24 whose hosts all sit on one leaf is that leaf's; hosts of a mixed /24 are routed one by one (/32).
+        """
+        owners: dict[IPv4Network, set[int]] = {}
+        for host, leaf in zip(self.hosts, self.host_leaf.tolist(), strict=True):
+            owners.setdefault(IPv4Network(f"{host.ip}/24", strict=False), set()).add(leaf)
+        prefixes: list[list[IPv4Network]] = [[] for _ in self.leaves]
+        for net, leaves in owners.items():
+            if len(leaves) == 1:
+                prefixes[next(iter(leaves))].append(net)
+        for host, leaf in zip(self.hosts, self.host_leaf.tolist(), strict=True):
+            if len(owners[IPv4Network(f"{host.ip}/24", strict=False)]) > 1:
+                prefixes[leaf].append(IPv4Network(f"{host.ip}/32"))
+        return tuple(tuple(sorted(nets)) for nets in prefixes)
+
+    # -- general questions ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def version(self) -> str:
+        """A short hash of the content: equal fabrics have equal versions."""
+        return hashlib.blake2b(
+            repr((self.leaves, self.spines, self.hosts, self.cables)).encode(), digest_size=8
+        ).hexdigest()
+
+    def graph(self, *, live: bool = True) -> nx.MultiDiGraph[str]:
+        """The fabric as a networkx graph: nodes by name with ``role``, edges keyed by link id with ``gbps``."""
+        graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+        for role, members in (("leaf", self.leaves), ("spine", self.spines), ("host", self.hosts)):
+            for member in members:
+                graph.add_node(member.name, role=role)
+        for index, name in enumerate(self.link_ids):
+            if live and not self.link_up[index]:
+                continue
+            src, dst = name.split(":")[0].split("->")
+            graph.add_edge(src, dst, key=name, gbps=float(self.link_gbps[index]))
+        return graph
+
+    def isolated_leaves(self) -> tuple[str, ...]:
+        """Leaves that have no live path to some other leaf, in order (general graph question, any tiers)."""
+        graph: nx.Graph[str] = nx.Graph(self.graph())
+        graph.remove_nodes_from([host.name for host in self.hosts])
+        if not len(graph):
+            return ()
+        components = list(nx.connected_components(graph))
+        leaves = set(self.leaf_index)
+        main = max(components, key=lambda part: (len(part & leaves), sorted(part)))
+        return tuple(leaf.name for leaf in self.leaves if leaf.name not in main)
+
+
+def clos(
+    spines: int,
+    leaves: int,
+    hosts_per_leaf: int,
+    *,
+    host_gbps: float = 100.0,
+    uplink_gbps: float = 100.0,
+    parallel: int = 1,
+) -> Fabric:
+    """The symmetric fabric of the short form, with its conventional names, ids, addresses and ports.
+
+    A leaf's ports: hosts first (1..hosts_per_leaf), then its uplinks spine by spine; a spine's ports: leaf by leaf.
+    ``topologies/clos.py`` wires Mininet the same way, and a test holds the two together.
+    """
+    leaf_switches = tuple(Switch(f"leaf{i}", i) for i in range(1, leaves + 1))
+    spine_switches = tuple(Switch(f"spine{j}", 65536 + j) for j in range(1, spines + 1))
+    hosts = tuple(
+        Host(
+            name=f"h{(i - 1) * hosts_per_leaf + n}",
+            leaf=f"leaf{i}",
+            gbps=float(host_gbps),
+            ip=conventional_ip(i, n),
+            mac=conventional_mac(i, n),
+            server=f"h{(i - 1) * hosts_per_leaf + n}",
+            port=n,
+        )
+        for i in range(1, leaves + 1)
+        for n in range(1, hosts_per_leaf + 1)
+    )
+    cables = tuple(
+        Cable(
+            leaf=f"leaf{i}",
+            spine=f"spine{j}",
+            gbps=float(uplink_gbps),
+            leaf_port=hosts_per_leaf + (j - 1) * parallel + p + 1,
+            spine_port=(i - 1) * parallel + p + 1,
+        )
+        for i in range(1, leaves + 1)
+        for j in range(1, spines + 1)
+        for p in range(parallel)
+    )
+    return Fabric(leaf_switches, spine_switches, hosts, cables)
+
+
+def conventional_ip(leaf: int, number: int) -> str:
+    """Address of host ``number`` (from 1) on leaf ``leaf`` (from 1): one /24 a leaf inside 10.0.0.0/8."""
+    return str(IPv4Address((10 << 24) | (leaf << 8) | number))
+
+
+def conventional_mac(leaf: int, number: int) -> str:
+    """A locally administered address with the leaf and the number in it."""
+    octets = (0x02, 0, 0, leaf >> 8 & 0xFF, leaf & 0xFF, number)
+    return ":".join(f"{octet:02x}" for octet in octets)
+
+
+def rename_ports(fabric: Fabric, host_ports: Mapping[str, int | None]) -> Fabric:
+    """The fabric with other leaf ports for some hosts."""
+    return dataclasses.replace(
+        fabric,
+        hosts=tuple(dataclasses.replace(h, port=host_ports.get(h.name, h.port)) for h in fabric.hosts),
+    )

@@ -1,0 +1,71 @@
+"""Plan: an assignment, how good it is, and how good anything could be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Level:
+    """One step of the sorted levels: its value, what is proved about the best possible one, and how many share it."""
+
+    level: float
+    bound: float | None
+    collectives: int
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Two-layer max-min fairness of an assignment (docs/objective.md).
+
+    Attributes:
+        ideal_seconds: [K] A_k, seconds collective k takes alone on the live fabric with free splitting; NaN where
+            it has no flow on the network or is unroutable.
+        healthy_seconds: [K] the same on the intended fabric with everything up.
+        speed: [K] s_k = A_k / T_k in (0, 1]; 0 where unroutable, NaN without flows on the network.
+        link_load: [E] Gbit/s on each link at these speeds.
+        levels: speeds over weights, ascending, with equal ones merged.
+        exact_phases: whether every combination of phases was looked at (else the load is an upper estimate).
+    """
+
+    ideal_seconds: FloatArray
+    healthy_seconds: FloatArray
+    speed: FloatArray
+    link_load: FloatArray
+    levels: tuple[Level, ...]
+    min_speed: float
+    min_level: float
+    exact_phases: bool = True
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What no plan can beat; ``None`` where nothing is proved. Both are about ``min_level``."""
+
+    split: float | None = None
+    single: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A policy's answer for one fabric and one traffic.
+
+    Attributes:
+        seconds: the policy's own time, without reading, compiling or printing.
+        gap: bound / min_level - 1 for the bound that applies; ``None`` where there is none.
+        unroutable: flow indices that no live path joins.
+    """
+
+    fabric_version: str
+    traffic_version: str
+    policy: str
+    assignment: Assignment
+    objective: Objective
+    bound: Bound
+    gap: float | None
+    unroutable: IntArray
+    seconds: float
+    status: str = "ok"

@@ -1,0 +1,112 @@
+"""Traffic: every flow of every job on a fabric, as a struct of arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.fabric import FloatArray, IntArray
+
+Int64Array = NDArray[np.int64]
+
+ANY_PORT = 0
+"""``udp_src`` of a flow whose source port nobody knows (a job that says ``"ports": "unknown"``)."""
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One row of the table of collectives. ``weight`` is that of its job; see design: phases never compete."""
+
+    job: str
+    name: str
+    weight: float = 1.0
+    phase: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """F flows in deterministic order, and the collectives they belong to.
+
+    Attributes:
+        src, dst: [F] host index in the fabric.
+        bytes: [F] bytes that the flow carries within one run of its collective, at least 1.
+        collective: [F] index into ``collectives``.
+        number: [F] the flow's number within its collective (the last part of its id).
+        udp_src: [F] UDP source port, or ``ANY_PORT``.
+        collectives: the K collectives, also those that have no flow on the network.
+
+    Flows within one server, zero-byte flows and same-host flows are not in here: whoever builds a Traffic leaves
+    them out.
+    """
+
+    src: IntArray
+    dst: IntArray
+    bytes: Int64Array
+    collective: IntArray
+    number: IntArray
+    udp_src: IntArray
+    collectives: tuple[Collective, ...]
+
+    @property
+    def n_flows(self) -> int:
+        return len(self.src)
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """[K] weight of each collective."""
+        return np.array([c.weight for c in self.collectives], dtype=np.float64)
+
+    @cached_property
+    def jobs(self) -> tuple[str, ...]:
+        """Names of the jobs, in order of first appearance."""
+        return tuple(dict.fromkeys(c.job for c in self.collectives))
+
+    @cached_property
+    def job_index(self) -> IntArray:
+        """[K] index into ``jobs`` of each collective."""
+        index = {job: i for i, job in enumerate(self.jobs)}
+        return np.array([index[c.job] for c in self.collectives], dtype=np.int32)
+
+    @cached_property
+    def phase(self) -> IntArray:
+        """[K] phase of each collective within its job."""
+        return np.array([c.phase for c in self.collectives], dtype=np.int32)
+
+    @cached_property
+    def unit(self) -> IntArray:
+        """[F] placement unit: flows with equal source, destination and UDP source port cannot be told apart.
+
+        Units are numbered by first appearance, so with distinct ports ``unit`` is simply 0..F-1.
+        """
+        key = (self.src.astype(np.int64) << 40) | (self.dst.astype(np.int64) << 16) | self.udp_src
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int32)
+        rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+        unit: IntArray = rank[inverse.reshape(-1)]
+        return unit
+
+    @property
+    def n_units(self) -> int:
+        return int(self.unit.max()) + 1 if len(self.unit) else 0
+
+    def flow_id(self, flow: int) -> str:
+        """``gpt3-a/dp0/17``."""
+        row = self.collectives[self.collective[flow]]
+        return f"{row.job}/{row.name}/{self.number[flow]}"
+
+    @cached_property
+    def version(self) -> str:
+        """A short hash of the content: equal traffic has equal versions."""
+        digest = hashlib.blake2b(repr(self.collectives).encode(), digest_size=8)
+        for array in (self.src, self.dst, self.bytes, self.collective, self.number, self.udp_src):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @staticmethod
+    def empty() -> Traffic:
+        none = np.zeros(0, dtype=np.int32)
+        return Traffic(none, none, none.astype(np.int64), none, none, none, ())
