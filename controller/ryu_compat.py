@@ -1,0 +1,20 @@
+"""Makes Ryu 4.34 importable with an eventlet that is safe to use. Nothing of Ryu may be imported before this.
+
+``ryu.app.wsgi`` reads ``eventlet.wsgi.ALREADY_HANDLED``, a marker that eventlet dropped in 0.30.3. The last eventlet
+that has it cannot be imported on Python 3.10 or newer, and every one before 0.40.3 has known security holes. Ryu
+only returns the marker from its own WebSocket responses, which this program does not use, so any object will do.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+
+def prepare() -> None:
+    """Set the missing name. Harmless when called again, and when eventlet is imported already."""
+    with warnings.catch_warnings():
+        # Eventlet announces its retirement at every import. That is for us to know, not for operators to read.
+        warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated", category=DeprecationWarning)
+        import eventlet.wsgi
+    if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
+        eventlet.wsgi.ALREADY_HANDLED = object()
