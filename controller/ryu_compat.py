@@ -14,7 +14,7 @@ def prepare() -> None:
     """Set the missing name. Harmless when called again, and when eventlet is imported already."""
     with warnings.catch_warnings():
         # Eventlet announces its retirement at every import. That is for us to know, not for operators to read.
-        warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
         import eventlet.wsgi
     if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
         eventlet.wsgi.ALREADY_HANDLED = object()
