@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network
@@ -152,6 +152,11 @@ class Fabric:
         return np.array([self.leaf_index[host.leaf] for host in self.hosts], dtype=np.int32)
 
     @cached_property
+    def host_ip(self) -> NDArray[np.uint32]:
+        """[H] IPv4 address of each host as a number."""
+        return np.array([int(IPv4Address(host.ip)) for host in self.hosts], dtype=np.uint32)
+
+    @cached_property
     def link_gbps(self) -> FloatArray:
         """[E] capacity in Gbit/s, whether the link is up or not."""
         hosts = [host.gbps for host in self.hosts]
@@ -213,21 +218,18 @@ class Fabric:
     def up_link(self) -> IntArray:
         """[L, K] link by which path class k leaves a leaf, -1 where it has no such cable."""
         table = np.full((self.n_leaves, self.n_paths), NO_LINK, dtype=np.int32)
-        for leaf, row in enumerate(self._cables_by_spine):
-            for k, (spine, number) in enumerate(self._classes):
-                if number < len(row.get(spine, ())):
-                    table[leaf, k] = self.first_cable_link + 2 * row[spine][number]
+        column = self._first_class[self.cable_spine] + self.cable_number
+        table[self.cable_leaf, column] = self.first_cable_link + 2 * np.arange(len(self.cables), dtype=np.int32)
         return table
 
     @cached_property
     def down_link(self) -> IntArray:
         """[L, K] link by which path class k reaches a leaf, -1 where its spine has no cable to it."""
-        table = np.full((self.n_leaves, self.n_paths), NO_LINK, dtype=np.int32)
-        for leaf, row in enumerate(self._cables_by_spine):
-            for k, (spine, number) in enumerate(self._classes):
-                if cables := row.get(spine):
-                    table[leaf, k] = self.first_cable_link + 2 * cables[number % len(cables)] + 1
-        return table
+        cables = self.parallel[:, self.path_spine]
+        number = np.arange(self.n_paths) - self._first_class[self.path_spine]
+        column = self._first_class[self.path_spine] + number % np.maximum(cables, 1)
+        up = np.take_along_axis(self.up_link, column, axis=1)
+        return np.where(cables > 0, up + 1, NO_LINK).astype(np.int32)
 
     @cached_property
     def up_alive(self) -> BoolArray:
@@ -240,11 +242,27 @@ class Fabric:
         return (self.down_link >= 0) & self.link_up[self.down_link]
 
     @cached_property
-    def _cables_by_spine(self) -> tuple[dict[int, list[int]], ...]:
-        rows: tuple[dict[int, list[int]], ...] = tuple({} for _ in self.leaves)
-        for c, (leaf, spine) in enumerate(zip(self.cable_leaf.tolist(), self.cable_spine.tolist(), strict=True)):
-            rows[leaf].setdefault(spine, []).append(c)
-        return rows
+    def live_up(self) -> IntArray:
+        """[L, K] ``up_link`` where that cable is up, else -1."""
+        return np.where(self.up_alive, self.up_link, NO_LINK).astype(np.int32)
+
+    @cached_property
+    def live_down(self) -> IntArray:
+        """[L, K] ``down_link`` where that cable is up, else -1."""
+        return np.where(self.down_alive, self.down_link, NO_LINK).astype(np.int32)
+
+    @cached_property
+    def _first_class(self) -> IntArray:
+        """[S] the first path class of each spine."""
+        widest = self.parallel.max(axis=0, initial=0)
+        first: IntArray = (np.cumsum(widest) - widest).astype(np.int32)
+        return first
+
+    def cables_between(self, leaf: int, spine: int) -> list[int]:
+        """Cable indices between a leaf and a spine, in their static order; up or not."""
+        up = self.up_link[leaf, self.path_spine == spine]
+        cables: list[int] = ((up[up != NO_LINK] - self.first_cable_link) // 2).tolist()
+        return cables
 
     # -- paths -----------------------------------------------------------------------------------------------
 
@@ -284,22 +302,35 @@ class Fabric:
             if name not in known:
                 raise KeyError(name)
         cables = tuple(
-            dataclasses.replace(cable, up=cable.up and gone.isdisjoint((name, cable.leaf, cable.spine)))
+            cable
+            if not cable.up or gone.isdisjoint((name, cable.leaf, cable.spine))
+            else dataclasses.replace(cable, up=False)
             for name, cable in zip(self.cable_names, self.cables, strict=True)
         )
         hosts = tuple(
-            dataclasses.replace(host, up=host.up and gone.isdisjoint((f"{host.name}-{host.leaf}", host.leaf)))
+            host
+            if not host.up or gone.isdisjoint((f"{host.name}-{host.leaf}", host.leaf))
+            else dataclasses.replace(host, up=False)
             for host in self.hosts
         )
-        return dataclasses.replace(self, cables=cables, hosts=hosts)
+        return self._same_structure(hosts, cables)
 
     def healthy(self) -> Fabric:
         """This fabric with everything up: the reference for a collective's slowdown."""
-        return dataclasses.replace(
-            self,
-            cables=tuple(dataclasses.replace(cable, up=True) for cable in self.cables),
-            hosts=tuple(dataclasses.replace(host, up=True) for host in self.hosts),
+        if self.link_up.all():
+            return self
+        return self._same_structure(
+            tuple(host if host.up else dataclasses.replace(host, up=True) for host in self.hosts),
+            tuple(cable if cable.up else dataclasses.replace(cable, up=True) for cable in self.cables),
         )
+
+    def _same_structure(self, hosts: tuple[Host, ...], cables: tuple[Cable, ...]) -> Fabric:
+        """A fabric that differs in ``up`` only: it takes over every table that does not depend on ``up``."""
+        other = dataclasses.replace(self, hosts=hosts, cables=cables)
+        for name in _STRUCTURAL:
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
+        return other
 
     # -- prefixes ----------------------------------------------------------------------------------------------
 
@@ -355,6 +386,14 @@ class Fabric:
         return tuple(leaf.name for leaf in self.leaves if leaf.name not in main)
 
 
+# What a change of ``up`` leaves as it is: re-planning after a failed link must not pay for it again.
+_STRUCTURAL = (
+    "leaf_index", "spine_index", "host_index", "switch_by_dpid", "cable_names", "link_ids", "link_index", "host_leaf",
+    "host_ip", "link_gbps", "cable_leaf", "cable_spine", "cable_number", "parallel", "_classes", "_first_class",
+    "path_spine", "path_names", "up_link", "down_link", "leaf_prefixes",
+)  # fmt: skip
+
+
 def clos(
     spines: int,
     leaves: int,
@@ -408,11 +447,3 @@ def conventional_mac(leaf: int, number: int) -> str:
     """A locally administered address with the leaf and the number in it."""
     octets = (0x02, 0, 0, leaf >> 8 & 0xFF, leaf & 0xFF, number)
     return ":".join(f"{octet:02x}" for octet in octets)
-
-
-def rename_ports(fabric: Fabric, host_ports: Mapping[str, int | None]) -> Fabric:
-    """The fabric with other leaf ports for some hosts."""
-    return dataclasses.replace(
-        fabric,
-        hosts=tuple(dataclasses.replace(h, port=host_ports.get(h.name, h.port)) for h in fabric.hosts),
-    )
