@@ -36,3 +36,29 @@ def shorten(value: object, limit: int = 80) -> str:
     """``repr`` of a value, cut to ``limit`` characters and one line."""
     text = repr(value).replace("\n", " ")
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+class NotFoundError(LookupError):
+    """Somebody asked by name for a thing that is not there.
+
+    Attributes:
+        kind: what it would be, in one word: ``job``, ``host``, ``link``.
+        name: the name as given.
+    """
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(kind, name)
+        self.kind = kind
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"no {self.kind} is named {shorten(self.name)}"
+
+
+class UnavailableError(RuntimeError):
+    """The request is fine and cannot be answered yet, or not now: says why, and in how many seconds to ask again."""
+
+    def __init__(self, reason: str, *, retry_after_seconds: int = 1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
