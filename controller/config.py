@@ -1,0 +1,98 @@
+"""Every option of the controller, once, as data; the launcher registers them and nobody else reads a file.
+
+Ryu has options of its own for listening, logging and discovery. People know them, so they keep their names; only
+their defaults are ours where Ryu's are unsafe or unfit (``RYU_DEFAULTS``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from controller.model.errors import InputError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the value of an option may be, besides being of its type."""
+
+    choices: tuple[str, ...] = ()
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+def _option(default: Any, text: str, **limits: Any) -> Any:
+    return field(default=default, metadata={"help": text, "limits": Limits(**limits)})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options: field name = key in the file = option on the command line (there with dashes)."""
+
+    fabric: str = _option("", "fabric file that the network is meant to be; without it: discovery alone")
+    policy: str = _option("greedy", "routing policy of the plan")
+    seed: int = _option(0, "seed of policies that draw", at_least=0, at_most=2**63 - 1)
+    ecmp_action: str = _option(
+        "bundle",
+        "how traffic that is in no plan is spread: Open vSwitch's bundle action, which hashes UDP ports, or a "
+        "standard select group",
+        choices=("bundle", "select"),
+    )
+    debounce_ms: int = _option(20, "wait this long for more changes before planning", at_least=0, at_most=10_000)
+    discovered_host_gbps: float = _option(
+        100.0, "capacity of a host link when there is no fabric file", at_least=1e-6, at_most=1e6
+    )
+    discovered_uplink_gbps: float = _option(
+        100.0, "capacity of a leaf-spine cable when there is no fabric file", at_least=1e-6, at_most=1e6
+    )
+    max_flows: int = _option(1_000_000, "most flows that all jobs together may have", at_least=1, at_most=10_000_000)
+    probes_per_second: int = _option(
+        100, "most ARP probes sent for hosts whose port is not known", at_least=1, at_most=10_000
+    )
+
+
+RYU_DEFAULTS: Mapping[str, Any] = {
+    # Ryu listens everywhere, and on the old port 6633 as well, unless both are named.
+    "ofp_listen_host": "127.0.0.1",
+    "ofp_tcp_listen_port": 6653,
+    "wsapi_host": "127.0.0.1",
+    "wsapi_port": 8080,
+    "observe_links": True,
+    # Off in Ryu. Three echoes a second apart without an answer: a silent switch is given up within 5 s.
+    "echo_request_interval": 1.0,
+    "maximum_unreplied_echo_requests": 3,
+}
+
+
+def settings_from(values: Mapping[str, Any], *, policies: Sequence[str] | None = None) -> Settings:
+    """Check values of the right types (as the option parser delivers them) and freeze them.
+
+    Raises:
+        InputError: the first value that is not allowed; ``field`` is the option's name.
+    """
+    settings = Settings(**{option.name: values[option.name] for option in fields(Settings)})
+    for option in fields(Settings):
+        name, value, limits = option.name, getattr(settings, option.name), option.metadata["limits"]
+        if limits.choices and value not in limits.choices:
+            raise InputError(f"must be one of {', '.join(limits.choices)}", field=name, value=value)
+        if limits.at_least is not None and not value >= limits.at_least:
+            raise InputError(f"must be at least {limits.at_least:g}", field=name, value=value)
+        if limits.at_most is not None and not value <= limits.at_most:
+            raise InputError(f"must be at most {limits.at_most:g}", field=name, value=value)
+    if policies is not None and settings.policy not in policies:
+        raise InputError(f"no such policy; there are {', '.join(policies)}", field="policy", value=settings.policy)
+    return settings
+
+
+def unknown_keys(document: Mapping[str, Mapping[str, Any]], known: Container[tuple[str, str]]) -> list[str]:
+    """Keys of a parsed configuration file that no option has, as ``key`` or ``[section] key``, in file order.
+
+    ``known`` holds (section, name) pairs; a file may write a name with dashes.
+    """
+    return [
+        key if section == "DEFAULT" else f"[{section}] {key}"
+        for section, keys in document.items()
+        for key in keys
+        if (section, key.replace("-", "_")) not in known
+    ]

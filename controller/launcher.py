@@ -1,0 +1,167 @@
+"""What this environment's ``ryu-manager`` runs: Ryu 4.34 on a current eventlet, with our options and defaults.
+
+Ryu's own command cannot be imported with an eventlet that is safe to use (docs/ryu.md), reads options before an
+application could register its own, and ignores what it does not know in a file. So the launcher prepares the
+modules, registers and checks everything, and then calls ``ryu.cmd.manager.main()``.
+
+Whatever is wrong with options, files or ports is one line on stderr and exit status 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, NoReturn
+
+from controller import ryu_compat, startup
+from controller.config import RYU_DEFAULTS, Settings, settings_from, unknown_keys
+from controller.model.errors import InputError
+from controller.model.fabric_file import load_fabric
+
+PROG = "ryu-manager"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Check everything that can be checked, then hand over to Ryu until a signal comes. Returns the exit status."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    ryu_compat.prepare()
+    from ryu.cmd import manager
+
+    try:
+        conf = _registered()
+        _parse(conf, args)
+        settings = settings_from(
+            {option.name: getattr(conf, option.name) for option in fields(Settings)}, policies=_policies()
+        )
+        fabric = load_fabric(settings.fabric) if settings.fabric else None
+        _check_port(conf.ofp_listen_host, conf.ofp_tcp_listen_port, "ofp_tcp_listen_port", "OpenFlow")
+        _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
+    except InputError as error:
+        print(f"{PROG}: {error}", file=sys.stderr)
+        return 2
+    startup.announce(startup.Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port))
+    _close_on_signals()
+    # A signal before Ryu waits for its services, and a second one while it closes, end up here.
+    with contextlib.suppress(KeyboardInterrupt):
+        manager.main(args=args, prog=PROG)
+    return 0
+
+
+def _policies() -> tuple[str, ...]:
+    from controller.routing import POLICIES
+
+    return tuple(POLICIES)
+
+
+def _registered() -> Any:
+    """Ryu's option registry with our options in it and our defaults over Ryu's."""
+    from oslo_config import cfg
+    from ryu.cfg import CONF
+
+    kinds = {"str": cfg.StrOpt, "int": cfg.IntOpt, "float": cfg.FloatOpt, "bool": cfg.BoolOpt}
+    CONF.register_cli_opts(
+        kinds[str(option.type)](option.name, default=option.default, help=option.metadata["help"])
+        for option in fields(Settings)
+    )
+    for name, value in RYU_DEFAULTS.items():
+        CONF.set_default(name, value)
+    return CONF
+
+
+def _parse(conf: Any, args: list[str]) -> None:
+    """Parse once, ahead of Ryu, so that every complaint can be one line.
+
+    Raises:
+        InputError: an unknown option or key, or a value of the wrong type.
+        SystemExit: ``--help`` and ``--version``.
+    """
+    from oslo_config import cfg
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            conf(args=args, prog=PROG, project="ryu", version=f"{PROG} (fairspine)", default_config_files=[])
+            for group, name in _all_options(conf):
+                _value(conf, group, name)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        last = said.getvalue().strip().splitlines()[-1]
+        raise InputError(last.removeprefix(f"{PROG}: ").removeprefix("error: ")) from None
+    except cfg.Error as error:
+        raise InputError(" ".join(str(error).split())) from None
+    options = {(group or "DEFAULT", name) for group, name in _all_options(conf)}
+    for path in conf.config_file or ():
+        sections: dict[str, dict[str, Any]] = {}
+        cfg.ConfigParser(path, sections).parse()
+        unknown = unknown_keys(sections, options)
+        if unknown:
+            raise InputError("no option has this name", field=unknown[0], source=path)
+
+
+def _all_options(conf: Any) -> list[tuple[str | None, str]]:
+    names: list[tuple[str | None, str]] = [(None, name) for name in conf._opts]
+    for group in conf._groups.values():
+        names += [(group.name, name) for name in group._opts]
+    return names
+
+
+def _value(conf: Any, group: str | None, name: str) -> Any:
+    """Reading a value is what makes oslo.config check its type."""
+    return getattr(conf if group is None else conf[group], name)
+
+
+def _check_port(host: str, port: int, field: str, what: str) -> None:
+    """Ryu and eventlet bind with SO_REUSEPORT, so a second controller would silently share the port: try without."""
+    if not 0 < port < 65536:
+        raise InputError("a port is 1 to 65535", field=field, value=port)
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, proto) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            # Binding beside a listener that allows reuse can succeed; listening cannot.
+            probe.listen(1)
+    except socket.gaierror as error:
+        raise InputError(
+            f"{what} cannot listen there: {error.strerror}", field=field.replace("port", "host"), value=host
+        ) from None
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        reason = "is in use by another program" if taken else f"cannot listen: {error.strerror}"
+        raise InputError(f"{what} port {reason}", field=field, value=f"{host}:{port}") from None
+
+
+def _close_on_signals() -> None:
+    """SIGTERM and SIGINT reach Ryu's main loop as KeyboardInterrupt, whichever greenlet happens to be running.
+
+    Raised inside some other greenlet it would be logged there as an error, and the loop would go on.
+    """
+    import eventlet.hubs
+    import greenlet
+
+    main_greenlet = greenlet.getcurrent()
+
+    def close(_signum: int, _frame: Any) -> None:
+        hub = eventlet.hubs.get_hub()
+        if greenlet.getcurrent() in (main_greenlet, hub.greenlet):
+            raise KeyboardInterrupt
+        hub.schedule_call_global(0, main_greenlet.throw, KeyboardInterrupt)
+
+    signal.signal(signal.SIGTERM, close)
+    signal.signal(signal.SIGINT, close)
+
+
+def run() -> NoReturn:
+    """Entry point for ``python -m controller.launcher``."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,47 @@
+"""What the network shows of itself: switches, ports, links that carry discovery packets, hosts that spoke."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class PortId(NamedTuple):
+    """A port of a switch, by datapath id and OpenFlow port number."""
+
+    dpid: int
+    port: int
+
+
+class Location(NamedTuple):
+    """Where a host was heard: its MAC address and the edge port it speaks from."""
+
+    mac: str
+    at: PortId
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One snapshot.
+
+    Attributes:
+        ports: whether each port of each connected switch is up.
+        links: directed: discovery packets sent out of the key arrive at the value.
+        hosts: by IPv4 address.
+        duplicates: addresses that a second MAC address claims while the first still holds: (ip, first, second).
+    """
+
+    ports: Mapping[PortId, bool] = field(default_factory=dict)
+    switches: frozenset[int] = frozenset()
+    links: Mapping[PortId, PortId] = field(default_factory=dict)
+    hosts: Mapping[str, Location] = field(default_factory=dict)
+    duplicates: frozenset[tuple[str, str, str]] = frozenset()
+
+    def cables(self) -> list[tuple[PortId, PortId]]:
+        """Links seen in both directions between two ports that are up, each once, lower end first, in order."""
+        return sorted(
+            (a, b)
+            for a, b in self.links.items()
+            if a < b and self.links.get(b) == a and self.ports.get(a, False) and self.ports.get(b, False)
+        )

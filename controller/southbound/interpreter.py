@@ -1,0 +1,168 @@
+"""A packet's walk through a rule set: the second meaning of the rules, beside the one that a switch gives them.
+
+Compilers are tested by it: whatever they emit must lead every packet where the plan says, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from ipaddress import IPv4Address
+from typing import NamedTuple
+
+from controller.model.fabric import Fabric
+from controller.southbound.rules import (
+    Action,
+    Bundle,
+    Match,
+    MatchValue,
+    Output,
+    Rule,
+    RuleSet,
+    SwitchRules,
+    ToController,
+    ToGroup,
+)
+
+Packet = Mapping[str, int | str]
+"""Header fields by OpenFlow name, without ``in_port`` and ``metadata``."""
+
+Choose = Callable[[tuple[int, ...]], int]
+"""Picks one of several live ports, as a hash would."""
+
+MAX_HOPS = 16
+"""More switches than any loop-free walk through a Clos fabric visits."""
+
+
+class Hop(NamedTuple):
+    """The packet enters ``switch`` by ``in_port`` and leaves by ``out_port``."""
+
+    switch: str
+    in_port: int
+    out_port: int
+
+
+class Walk(NamedTuple):
+    """Where a packet went: its hops, and how it ended: at a host (its name), or ``None`` and the reason."""
+
+    hops: tuple[Hop, ...]
+    host: str | None
+    end: str
+
+
+class Network:
+    """A fabric's wiring by port, and which of its ports are down."""
+
+    def __init__(self, fabric: Fabric, down: Collection[tuple[str, int]] = ()) -> None:
+        self.fabric = fabric
+        self.down = set(down)
+        self.dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+        self.peer: dict[tuple[str, int], tuple[str, int]] = {}
+        self.hosts: dict[tuple[str, int], str] = {}
+        for cable in fabric.cables:
+            if cable.leaf_port is None or cable.spine_port is None:
+                continue
+            a, b = (cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)
+            self.peer[a], self.peer[b] = b, a
+            if not cable.up:
+                self.down |= {a, b}
+        for host in fabric.hosts:
+            if host.port is not None:
+                self.hosts[host.leaf, host.port] = host.name
+
+    def walk(self, rules: RuleSet, packet: Packet, *, source: str, choose: Choose = min) -> Walk:
+        """Follow a packet from a host until it is delivered, dropped, sent to the controller, or loops."""
+        sender = self.fabric.hosts[self.fabric.host_index[source]]
+        if sender.port is None:
+            raise ValueError(f"the port of {source} is not known")
+        switch, port = sender.leaf, sender.port
+        hops: list[Hop] = []
+        while len(hops) < MAX_HOPS:
+            out = self.forward(rules[self.dpid[switch]], switch, port, packet, choose)
+            if isinstance(out, str):
+                return Walk(tuple(hops), None, out)
+            hops.append(Hop(switch, port, out))
+            if (switch, out) in self.down:
+                return Walk(tuple(hops), None, "sent out of a port that is down")
+            if (switch, out) in self.hosts:
+                return Walk(tuple(hops), self.hosts[switch, out], "delivered")
+            if (switch, out) not in self.peer:
+                return Walk(tuple(hops), None, "sent out of a port without a cable")
+            switch, port = self.peer[switch, out]
+        return Walk(tuple(hops), None, "loop")
+
+    def forward(self, held: SwitchRules, switch: str, port: int, packet: Packet, choose: Choose) -> int | str:
+        """The port out of one switch, or why there is none."""
+        fields: dict[str, int | str] = {**packet, "in_port": port}
+        table: int | None = 0
+        while table is not None:
+            rule = best_rule(held, table, fields)
+            if rule is None or (not rule.actions and rule.goto is None):
+                return "dropped"
+            if rule.metadata is not None:
+                fields["metadata"] = rule.metadata
+            for action in rule.actions:
+                out = self._act(action, held, switch, choose)
+                # OpenFlow never sends a packet back where it came from unless told so by name.
+                return "sent back out of its in-port" if out == port else out
+            table = rule.goto
+        return "dropped"
+
+    def _act(self, action: Action, held: SwitchRules, switch: str, choose: Choose) -> int | str:
+        if isinstance(action, Output):
+            return action.port
+        if isinstance(action, ToController):
+            return "sent to the controller"
+        if isinstance(action, Bundle):
+            live = tuple(port for port in action.ports if (switch, port) not in self.down)
+            return choose(live) if live else "no live port"
+        assert isinstance(action, ToGroup)
+        group = held.groups.get(action.group)
+        if group is None:
+            return "no such group"
+        buckets = [
+            bucket for bucket in group.buckets if self._live(bucket.watch_port, bucket.watch_group, held, switch)
+        ]
+        if not buckets:
+            return "no live bucket"
+        if group.kind == "failover":
+            return self._act(buckets[0].action, held, switch, choose)
+        ports = tuple(bucket.action.port for bucket in buckets if isinstance(bucket.action, Output))
+        return choose(ports)
+
+    def _live(self, port: int | None, group: int | None, held: SwitchRules, switch: str) -> bool:
+        if port is not None:
+            return (switch, port) not in self.down
+        if group is not None and group in held.groups:
+            return any(self._live(b.watch_port, b.watch_group, held, switch) for b in held.groups[group].buckets)
+        return False
+
+
+def best_rule(held: SwitchRules, table: int, fields: Mapping[str, int | str]) -> Rule | None:
+    """The matching rule of highest priority.
+
+    Raises:
+        ValueError: two matching rules of the same priority: OpenFlow leaves open which one wins.
+    """
+    best: Rule | None = None
+    for rule in held.rules.values():
+        if rule.table == table and matches(rule.match, fields) and (best is None or rule.priority >= best.priority):
+            if best is not None and rule.priority == best.priority:
+                raise ValueError(f"{best} and {rule} overlap")
+            best = rule
+    return best
+
+
+def matches(match: Match, fields: Mapping[str, int | str]) -> bool:
+    """Whether header fields satisfy a match."""
+    return all(name in fields and _equal(wanted, fields[name]) for name, wanted in match)
+
+
+def _equal(wanted: MatchValue, given: int | str) -> bool:
+    if isinstance(wanted, tuple):
+        value, mask = (_number(part) for part in wanted)
+        return _number(given) & mask == value & mask
+    return wanted == given
+
+
+def _number(value: int | str) -> int:
+    return value if isinstance(value, int) else int(IPv4Address(value))

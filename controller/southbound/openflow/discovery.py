@@ -1,0 +1,104 @@
+"""Ryu's topology events, and ARP that reaches the controller, as ``Observed`` values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ryu.ofproto import ofproto_v1_3 as ofp
+
+from controller.model.observed import Location, Observed, PortId
+
+
+class Discovery:
+    """Collects events; ``snapshot()`` is what they add up to. Every method says whether anything changed."""
+
+    def __init__(self) -> None:
+        self._ports: dict[PortId, bool] = {}
+        self._switches: set[int] = set()
+        self._links: dict[PortId, PortId] = {}
+        self._hosts: dict[str, Location] = {}
+        self._duplicates: set[tuple[str, str, str]] = set()
+
+    def snapshot(self) -> Observed:
+        return Observed(
+            dict(self._ports),
+            frozenset(self._switches),
+            dict(self._links),
+            dict(self._hosts),
+            frozenset(self._duplicates),
+        )
+
+    def switch_entered(self, dpid: int, ports: list[Any]) -> bool:
+        """A switch has connected, with its ports."""
+        self._switches.add(dpid)
+        for port in ports:
+            self._set_port(dpid, port)
+        return True
+
+    def switch_left(self, dpid: int) -> bool:
+        """A switch is gone. What it forwards is unknown, so its links count as down; hosts keep their place."""
+        self._switches.discard(dpid)
+        self._ports = {port: up for port, up in self._ports.items() if port.dpid != dpid}
+        self._links = {a: b for a, b in self._links.items() if dpid not in (a.dpid, b.dpid)}
+        return True
+
+    def port_changed(self, dpid: int, port: Any) -> bool:
+        """A port has come, or changed its state."""
+        before = dict(self._ports)
+        self._set_port(dpid, port)
+        return before != self._ports
+
+    def port_gone(self, dpid: int, number: int) -> bool:
+        """A port was removed."""
+        return self._ports.pop(PortId(dpid, number), None) is not None
+
+    def link_up(self, a: PortId, b: PortId) -> bool:
+        """A discovery packet sent out of ``a`` has arrived at ``b``."""
+        changed = self._links.get(a) != b
+        self._links[a] = b
+        # What was heard from a port that turns out to lead to a switch was only passing through.
+        gone = [ip for ip, place in self._hosts.items() if place.at in (a, b)]
+        for ip in gone:
+            del self._hosts[ip]
+        return changed or bool(gone)
+
+    def link_down(self, a: PortId, b: PortId) -> bool:
+        """Discovery packets no longer pass from ``a`` to ``b``."""
+        if self._links.get(a) != b:
+            return False
+        del self._links[a]
+        return True
+
+    def heard(self, ip: str, mac: str, at: PortId) -> bool:
+        """A host has spoken from an edge port (one that leads to no switch)."""
+        if at in self._links or at in self._links.values():
+            return False
+        known = self._hosts.get(ip)
+        if known is not None and known.mac != mac and self._ports.get(known.at, False) and known.at != at:
+            # Two hosts with one address: the first keeps it, and the clash is reported until one of them is gone.
+            clash = (ip, known.mac, mac)
+            new = clash not in self._duplicates
+            self._duplicates.add(clash)
+            return new
+        self._hosts[ip] = Location(mac, at)
+        return known != self._hosts[ip]
+
+    def edge_ports(self) -> list[PortId]:
+        """Ports that are up and lead to no switch, as far as is known."""
+        linked = set(self._links) | set(self._links.values())
+        return sorted(port for port, up in self._ports.items() if up and port not in linked)
+
+    def place(self, ip: str) -> Location | None:
+        """Where a host was heard last."""
+        return self._hosts.get(ip)
+
+    def _set_port(self, dpid: int, port: Any) -> None:
+        if port.port_no >= ofp.OFPP_MAX:
+            return
+        up = not (port.config & ofp.OFPPC_PORT_DOWN) and not (port.state & ofp.OFPPS_LINK_DOWN)
+        self._ports[PortId(dpid, port.port_no)] = up
+
+
+def port_id(port: Any) -> PortId:
+    """Ryu's topology port as ours."""
+    return PortId(port.dpid, port.port_no)

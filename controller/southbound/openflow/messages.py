@@ -1,0 +1,187 @@
+"""Rules and groups to OpenFlow 1.3 messages, and statistics replies back to rules and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ryu.ofproto import nicira_ext
+from ryu.ofproto import ofproto_v1_3 as ofp
+from ryu.ofproto import ofproto_v1_3_parser as parser
+
+from controller.southbound.rules import (
+    COOKIE_MASK,
+    COOKIE_PREFIX,
+    GROUP_BASE,
+    GROUP_MASK,
+    Action,
+    Bucket,
+    Bundle,
+    Group,
+    Output,
+    Rule,
+    RuleKey,
+    ToController,
+    ToGroup,
+)
+
+OUR_COOKIE = COOKIE_PREFIX << 48
+NO_BUFFER = ofp.OFP_NO_BUFFER
+FULL_MASK = 0xFFFFFFFFFFFFFFFF
+SYMMETRIC_L3L4_UDP = 3
+"""Open vSwitch's NX_HASH_FIELDS_SYMMETRIC_L3L4_UDP (addresses, and ports of UDP too), which Ryu has no name for."""
+
+KINDS = {"select": ofp.OFPGT_SELECT, "failover": ofp.OFPGT_FF}
+KIND_NAMES = {number: name for name, number in KINDS.items()}
+
+
+def put_rule(datapath: Any, rule: Rule, epoch: int) -> Any:
+    """The message that adds a rule, or replaces the one with the same table, priority and match."""
+    instructions = []
+    if rule.actions:
+        actions = [_action(action) for action in rule.actions]
+        instructions.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
+    if rule.metadata is not None:
+        instructions.append(parser.OFPInstructionWriteMetadata(rule.metadata, FULL_MASK))
+    if rule.goto is not None:
+        instructions.append(parser.OFPInstructionGotoTable(rule.goto))
+    return parser.OFPFlowMod(
+        datapath,
+        cookie=OUR_COOKIE | epoch,
+        table_id=rule.table,
+        command=ofp.OFPFC_ADD,
+        priority=rule.priority,
+        buffer_id=NO_BUFFER,
+        match=parser.OFPMatch(**dict(rule.match)),
+        instructions=instructions,
+    )
+
+
+def remove_rule(datapath: Any, rule: Rule) -> Any:
+    """The message that removes exactly this rule, if it is ours."""
+    return parser.OFPFlowMod(
+        datapath,
+        cookie=OUR_COOKIE,
+        cookie_mask=COOKIE_MASK,
+        table_id=rule.table,
+        command=ofp.OFPFC_DELETE_STRICT,
+        priority=rule.priority,
+        buffer_id=NO_BUFFER,
+        out_port=ofp.OFPP_ANY,
+        out_group=ofp.OFPG_ANY,
+        match=parser.OFPMatch(**dict(rule.match)),
+    )
+
+
+def put_group(datapath: Any, group: Group) -> Any:
+    """The message that makes a group."""
+    buckets = [_bucket(bucket, group.kind) for bucket in group.buckets]
+    return parser.OFPGroupMod(datapath, ofp.OFPGC_ADD, KINDS[group.kind], group.id, buckets)
+
+
+def remove_group(datapath: Any, group: Group) -> Any:
+    """The message that removes a group."""
+    return parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, KINDS.get(group.kind, ofp.OFPGT_ALL), group.id)
+
+
+def read_rules(datapath: Any) -> Any:
+    """The request for every rule with our cookie."""
+    return parser.OFPFlowStatsRequest(
+        datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, OUR_COOKIE, COOKIE_MASK, parser.OFPMatch()
+    )
+
+
+def read_groups(datapath: Any) -> Any:
+    """The request for all groups (OpenFlow cannot ask for a range)."""
+    return parser.OFPGroupDescStatsRequest(datapath, 0)
+
+
+def barrier(datapath: Any) -> Any:
+    return parser.OFPBarrierRequest(datapath)
+
+
+def packet_out(datapath: Any, port: int, data: bytes) -> Any:
+    """Send a packet out of a port."""
+    return parser.OFPPacketOut(datapath, NO_BUFFER, ofp.OFPP_CONTROLLER, [parser.OFPActionOutput(port)], data)
+
+
+def rules_from(entries: Iterable[Any]) -> dict[RuleKey, Rule]:
+    """Flow statistics as rules. A rule of ours in a form that we never write comes back without actions."""
+    rules = {}
+    for entry in entries:
+        rule = rule_from(entry)
+        rules[rule.key] = rule
+    return rules
+
+
+def rule_from(entry: Any) -> Rule:
+    """One flow statistics entry as a rule."""
+    actions: tuple[Action, ...] = ()
+    goto = metadata = None
+    for instruction in entry.instructions:
+        if isinstance(instruction, parser.OFPInstructionActions):
+            actions = tuple(_action_from(action) for action in instruction.actions)
+        elif isinstance(instruction, parser.OFPInstructionWriteMetadata):
+            metadata = instruction.metadata
+        elif isinstance(instruction, parser.OFPInstructionGotoTable):
+            goto = instruction.table_id
+    return Rule(entry.table_id, entry.priority, tuple(sorted(entry.match.items())), actions, goto, metadata)
+
+
+def groups_from(entries: Iterable[Any]) -> dict[int, Group]:
+    """Group descriptions as groups, those in our range only."""
+    groups = {}
+    for entry in entries:
+        if entry.group_id & GROUP_MASK == GROUP_BASE:
+            buckets = tuple(_bucket_from(bucket) for bucket in entry.buckets)
+            groups[entry.group_id] = Group(entry.group_id, KIND_NAMES.get(entry.type, str(entry.type)), buckets)
+    return groups
+
+
+def _action(action: Action) -> Any:
+    if isinstance(action, Output):
+        return parser.OFPActionOutput(action.port)
+    if isinstance(action, ToGroup):
+        return parser.OFPActionGroup(action.group)
+    if isinstance(action, ToController):
+        return parser.OFPActionOutput(ofp.OFPP_CONTROLLER, action.max_len)
+    return parser.NXActionBundle(
+        algorithm=nicira_ext.NX_BD_ALG_HRW,
+        fields=SYMMETRIC_L3L4_UDP,
+        basis=0,
+        slave_type=nicira_ext.NXM_OF_IN_PORT,
+        n_slaves=len(action.ports),
+        ofs_nbits=0,
+        dst=0,
+        slaves=list(action.ports),
+    )
+
+
+def _action_from(action: Any) -> Any:
+    if isinstance(action, parser.OFPActionOutput):
+        return ToController(action.max_len) if action.port == ofp.OFPP_CONTROLLER else Output(action.port)
+    if isinstance(action, parser.OFPActionGroup):
+        return ToGroup(action.group_id)
+    if isinstance(action, parser.NXActionBundle):
+        return Bundle(tuple(action.slaves))
+    # Somebody wrote this under our cookie: it equals nothing of ours, so it will be replaced.
+    return repr(action)
+
+
+def _bucket(bucket: Bucket, kind: str) -> Any:
+    return parser.OFPBucket(
+        weight=1 if kind == "select" else 0,
+        watch_port=ofp.OFPP_ANY if bucket.watch_port is None else bucket.watch_port,
+        watch_group=ofp.OFPG_ANY if bucket.watch_group is None else bucket.watch_group,
+        actions=[_action(bucket.action)],
+    )
+
+
+def _bucket_from(bucket: Any) -> Bucket:
+    actions: list[Any] = [_action_from(action) for action in bucket.actions]
+    only: Any = actions[0] if len(actions) == 1 else repr(actions)
+    return Bucket(
+        only,
+        None if bucket.watch_port == ofp.OFPP_ANY else bucket.watch_port,
+        None if bucket.watch_group == ofp.OFPG_ANY else bucket.watch_group,
+    )
