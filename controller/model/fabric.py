@@ -252,6 +252,30 @@ class Fabric:
         return np.where(self.down_alive, self.down_link, NO_LINK).astype(np.int32)
 
     @cached_property
+    def path_type(self) -> IntArray:
+        """[K] path classes that no leaf can tell apart have the same number 0, 1, ..; -1 where no leaf can use one.
+
+        Alike means: the same capacity up and down at every leaf, and no link in common. What splits freely may then
+        treat all of them as one fat path.
+        """
+        gbps = np.concatenate([self.link_gbps, [0.0]])
+        column = np.concatenate([gbps[self.live_up], gbps[self.live_down]]).T
+        kind = np.full(self.n_paths, -1, dtype=np.int32)
+        usable = np.flatnonzero((self.live_up >= 0).any(axis=0) & (self.live_down >= 0).any(axis=0))
+        if self.shares_links or not len(usable):
+            kind[usable] = np.arange(len(usable))
+        else:
+            alike = (column[usable, None, :] == column[None, usable, :]).all(axis=2)
+            _, kind[usable] = np.unique(alike.argmax(axis=1), return_inverse=True)
+        return kind
+
+    @cached_property
+    def shares_links(self) -> bool:
+        """Whether two path classes come down by one link (a spine with more cables to one leaf than to another)."""
+        down = self.down_link[self.down_link != NO_LINK]
+        return len(np.unique(down)) < len(down)
+
+    @cached_property
     def _first_class(self) -> IntArray:
         """[S] the first path class of each spine."""
         widest = self.parallel.max(axis=0, initial=0)
@@ -390,7 +414,7 @@ class Fabric:
 _STRUCTURAL = (
     "leaf_index", "spine_index", "host_index", "switch_by_dpid", "cable_names", "link_ids", "link_index", "host_leaf",
     "host_ip", "link_gbps", "cable_leaf", "cable_spine", "cable_number", "parallel", "_classes", "_first_class",
-    "path_spine", "path_names", "up_link", "down_link", "leaf_prefixes",
+    "path_spine", "path_names", "up_link", "down_link", "shares_links", "leaf_prefixes",
 )  # fmt: skip
 
 

@@ -1,0 +1,7 @@
+"""Routing: traffic to an assignment of paths. ``assign`` is the front door, ``POLICIES`` says what there is."""
+
+from controller.routing.base import TOLERANCE, Options, Policy, Result
+from controller.routing.previous import Previous
+from controller.routing.registry import POLICIES, assign
+
+__all__ = ["POLICIES", "TOLERANCE", "Options", "Policy", "Previous", "Result", "assign"]

@@ -1,0 +1,96 @@
+"""What no plan can beat: bounds on the lowest level, for free splitting and for one path a placement unit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric, IntArray
+from controller.model.plan import Bound, Objective
+from controller.model.traffic import Traffic
+from controller.routing import concurrent
+from controller.routing.demand import NETWORK, Demand
+from controller.routing.filling import Incidence
+from controller.routing.kernels import packing
+from controller.routing.objective import relaxed_levels
+
+
+def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None) -> Bound:
+    """Both bounds on ``min_level``; 1 where no collective is in the game.
+
+    ``split`` is exact: the relaxation in closed form where no leaf can tell its live paths apart, the linear program
+    elsewhere. ``single`` also knows that a unit cannot be cut: see ``single_bound``.
+    """
+    demand = demand or Demand.of(fabric, traffic)
+    if not demand.in_game.any():
+        return Bound(1.0, 1.0)
+    split = split_bound(demand)
+    return Bound(split, min(split, single_bound(demand)))
+
+
+def split_bound(demand: Demand) -> float:
+    """The largest t such that all collectives could have level t if every flow could be split freely."""
+    levels = relaxed_levels(demand)
+    if levels is not None:
+        return float(np.nanmin(levels))
+    moving = np.flatnonzero((demand.fixed == NETWORK) & (demand.gbps > 0))
+    seconds = concurrent.least_time(
+        demand.fabric,
+        demand.leaf_src[moving],
+        demand.leaf_dst[moving],
+        demand.load[moving],
+        demand.group[demand.traffic.collective[moving]],
+        demand.group_job,
+    )
+    return min(cut_bound(demand), 1.0 / seconds if seconds > 0 else np.inf)
+
+
+def cut_bound(demand: Demand) -> float:
+    """What host links and all uplinks and downlinks of a leaf together allow: at least ``split_bound``, and cheap."""
+    if not demand.in_game.any():
+        return 1.0
+    level, _ = Incidence.relaxed(demand).levels(demand)
+    return float(np.nanmin(level))
+
+
+def single_bound(demand: Demand) -> float:
+    """A bound for one path a unit: at each leaf and in each direction, units are packed into live links whole.
+
+    A link of capacity c carries at most floor(c / (t x)) units of load x or more at level t. For every load x that
+    occurs, these numbers must add up to the number of units that have it. For n equal units on s equal uplinks this
+    is the rounding up of n / s. Where links are equal, also the i + 1 smallest of the s i + 1 largest units must fit
+    on one link, since some link carries i + 1 of them (a pigeonhole bound of bin packing: Martello and Toth, Knapsack
+    Problems, 8.3). Of a job with several phases, the heaviest at the leaf counts.
+    """
+    if not demand.n_units:
+        return np.inf
+    fabric = demand.fabric
+    load = demand.unit_load
+    best = np.inf
+    for leaf_of, links in ((demand.unit_src, fabric.live_up), (demand.unit_dst, fabric.live_down)):
+        chosen = _heaviest_phases(demand, leaf_of)
+        order = np.lexsort((-load[chosen], leaf_of[chosen]))
+        units = chosen[order]
+        ptr = np.searchsorted(leaf_of[units], np.arange(fabric.n_leaves + 1))
+        best = min(best, float(packing.packing_bound(ptr, load[units], links, fabric.link_gbps)))
+    return best
+
+
+def _heaviest_phases(demand: Demand, leaf_of: IntArray) -> NDArray[np.int64]:
+    """Units that may load a leaf all at once: of each job with several phases only its heaviest there."""
+    if len(demand.group_job) == 1:
+        return np.arange(demand.n_units)
+    return np.flatnonzero(
+        packing.in_heaviest_phase(
+            demand.part_ptr, demand.part_group, demand.unit_load, leaf_of, demand.group_job, demand.fabric.n_leaves
+        )
+    )
+
+
+def gap(objective: Objective, limit: Bound, assignment: Assignment) -> float | None:
+    """``bound / min_level - 1`` for the bound that applies: a split plan is measured against free splitting."""
+    value = limit.split if assignment.is_split() or limit.single is None else limit.single
+    if value is None or objective.min_level <= 0:
+        return None
+    return max(0.0, value / objective.min_level - 1.0)

@@ -1,0 +1,41 @@
+"""``greedy``: the placement of "Routing for Large ML Models" (arXiv 2503.05324), from flow counts to bytes.
+
+All flows out of a leaf and all flows into it are a set each; sets are taken by total load, the largest first, and each
+flow of a set that has no path yet gets the spine whose fuller link (its uplink or its downlink) is emptiest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.fabric import Fabric, IntArray
+from controller.model.traffic import Traffic
+from controller.routing.base import Options, Result
+from controller.routing.demand import Demand
+from controller.routing.kernels import place
+from controller.routing.previous import Previous
+
+
+def assign(
+    fabric: Fabric,
+    traffic: Traffic,
+    *,
+    seed: int = 0,
+    previous: Previous | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Result:
+    """One path a placement unit; ``seed``, ``previous`` and ``options`` change nothing."""
+    demand = Demand.of(fabric, traffic)
+    return Result(demand.assignment(place_units(demand)))
+
+
+def place_units(demand: Demand) -> IntArray:
+    """[U] path class of each unit."""
+    fabric = demand.fabric
+    path = np.empty(demand.n_units, dtype=np.int32)
+    order = place.order_by_leaf_sets(demand.unit_src, demand.unit_dst, demand.unit_load, fabric.n_leaves)
+    place.least_loaded(
+        order, demand.unit_src, demand.unit_dst, demand.unit_load, fabric.live_up, fabric.live_down, fabric.link_gbps,
+        np.zeros(fabric.n_links), path,
+    )  # fmt: skip
+    return path

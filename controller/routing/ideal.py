@@ -1,0 +1,74 @@
+"""A_k: the seconds a collective takes if it has the live fabric to itself and may split its flows at will.
+
+This is a concurrent-flow optimum. It is never less than what the narrowest *cut* asks for: a host link, all uplinks of
+a leaf together, all its downlinks together. Where no leaf can tell the spines apart, spreading every flow evenly
+reaches that, so it is the answer. Elsewhere an even spread, levelled a little, usually reaches it as well; only what
+is left goes to the linear program.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.traffic import Traffic
+from controller.routing import concurrent
+from controller.routing.kernels import spread
+from controller.routing.kernels.units import GBIT
+
+
+def ideal_seconds(
+    fabric: Fabric, traffic: Traffic, leaf_src: IntArray, leaf_dst: IntArray, fixed: IntArray
+) -> FloatArray:
+    """[K] seconds; NaN for a collective without flows or with an unroutable one.
+
+    >>> from controller.model.fabric import clos
+    >>> from controller.routing.demand import Demand
+    >>> from controller.model.traffic import Collective
+    >>> one = np.array([0, 1], np.int32)
+    >>> gigabytes = np.array([10, 5]) * 10**9
+    >>> traffic = Traffic(one, one + 2, gigabytes, one * 0, one, one + 49152, (Collective("j", "c"),))
+    >>> Demand.of(clos(2, 2, 2), traffic).ideal_seconds  # 10 GB through one 100 Gbit/s NIC: 0.8 s
+    array([0.8])
+    """
+    order, ptr = by_collective(traffic)
+    up_gbps, down_gbps = _leaf_capacity(fabric)
+    cut: FloatArray = spread.cut_seconds(
+        order, ptr, traffic.src, traffic.dst, traffic.bytes, leaf_src, leaf_dst, fixed, fabric.link_gbps,
+        fabric.n_hosts, up_gbps, down_gbps,
+    )  # fmt: skip
+    if fabric.path_type.max(initial=-1) <= 0:
+        return cut
+    reached = spread.spread_reaches(
+        order, ptr, traffic.bytes, leaf_src, leaf_dst, fixed, cut, fabric.live_up, fabric.live_down, fabric.link_gbps
+    )
+    for k in range(len(cut)):
+        if not reached[k]:
+            flows = order[ptr[k] : ptr[k + 1]]
+            flows = flows[fixed[flows] >= 0]
+            seconds = concurrent.least_time(
+                fabric, leaf_src[flows], leaf_dst[flows], (traffic.bytes[flows] * GBIT).astype(np.float64)
+            )
+            cut[k] = max(cut[k], seconds)
+    return cut
+
+
+def by_collective(traffic: Traffic) -> tuple[IntArray, IntArray]:
+    """Flows in order of their collectives [F], and where each collective begins [K+1]."""
+    collective = traffic.collective
+    if (collective[1:] >= collective[:-1]).all():
+        order = np.arange(len(collective), dtype=np.int32)
+    else:
+        order = np.argsort(collective, kind="stable").astype(np.int32)
+    ptr = np.zeros(len(traffic.collectives) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(collective, minlength=len(traffic.collectives)), out=ptr[1:])
+    return order, ptr
+
+
+def _leaf_capacity(fabric: Fabric) -> tuple[FloatArray, FloatArray]:
+    """[L] Gbit/s of each leaf's live uplinks together, and of its downlinks."""
+    first = fabric.first_cable_link
+    gbps = np.where(fabric.link_up, fabric.link_gbps, 0.0)
+    up = np.bincount(fabric.cable_leaf, weights=gbps[first::2], minlength=fabric.n_leaves)
+    down = np.bincount(fabric.cable_leaf, weights=gbps[first + 1 :: 2], minlength=fabric.n_leaves)
+    return up.astype(np.float64), down.astype(np.float64)

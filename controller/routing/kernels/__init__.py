@@ -1,0 +1,7 @@
+"""The hot loops, compiled by Numba: plain functions of arrays that release the GIL and read nothing else.
+
+Every kernel is compiled lazily and cached on disk; ``controller.routing.warm_up`` calls each of them once, so that a
+running controller never compiles inside a request. Arrays are C-contiguous, int32 or float64, and shapes are written
+in square brackets with the letters of the core values: F flows, U units, P parts, L leaves, K path classes (or
+collectives, where there is no path), E links, G phase groups.
+"""

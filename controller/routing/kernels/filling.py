@@ -1,0 +1,187 @@
+"""Progressive filling over levels: who loads which link, and when it is full."""
+
+from __future__ import annotations
+
+import heapq
+
+import numba as nb
+import numpy as np
+
+
+@nb.njit(nogil=True, cache=True)
+def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf_dst, gbps, n_hosts, up, down, n_links):
+    """What each collective puts on each link at speed 1.
+
+    Rows of flow f are ``row_ptr[f]:row_ptr[f+1]``; ``up`` and ``down`` [L, K] are the links of the path classes.
+
+    Returns:
+        coll_ptr [K+1], entry_link [N], entry_load [N] in Gbit/s: a sparse matrix by collective, all loads positive.
+    """
+    place = np.full(n_links, -1, np.int64)
+    coll_ptr = np.zeros(len(ptr), np.int64)
+    bound = 2 * len(src) + 2 * len(row_path)
+    entry_link = np.empty(bound, np.int32)
+    entry_load = np.empty(bound, np.float64)
+    n = 0
+    for k in range(len(ptr) - 1):
+        begin = n
+        for i in range(ptr[k], ptr[k + 1]):
+            f = order[i]
+            if gbps[f] <= 0.0:
+                continue
+            for side in range(2):
+                link = src[f] if side == 0 else n_hosts + dst[f]
+                if place[link] < begin:
+                    place[link] = n
+                    entry_link[n], entry_load[n] = link, 0.0
+                    n += 1
+                entry_load[place[link]] += gbps[f]
+            for r in range(row_ptr[f], row_ptr[f + 1]):
+                if row_path[r] < 0:
+                    continue
+                for side in range(2):
+                    link = up[leaf_src[f], row_path[r]] if side == 0 else down[leaf_dst[f], row_path[r]]
+                    if place[link] < begin:
+                        place[link] = n
+                        entry_link[n], entry_load[n] = link, 0.0
+                        n += 1
+                    entry_load[place[link]] += gbps[f] * row_share[r]
+        coll_ptr[k + 1] = n
+    return coll_ptr, entry_link[:n].copy(), entry_load[:n].copy()
+
+
+@nb.njit(nogil=True, cache=True)
+def by_link(coll_ptr, entry_link, entry_load, n_links):
+    """The same matrix by link: link_ptr [E+1], link_coll [N], link_load [N]."""
+    link_ptr = np.zeros(n_links + 1, np.int64)
+    for i in range(len(entry_link)):
+        link_ptr[entry_link[i] + 1] += 1
+    for e in range(n_links):
+        link_ptr[e + 1] += link_ptr[e]
+    at = link_ptr[:-1].copy()
+    link_coll = np.empty(len(entry_link), np.int32)
+    link_load = np.empty(len(entry_link), np.float64)
+    for k in range(len(coll_ptr) - 1):
+        for i in range(coll_ptr[k], coll_ptr[k + 1]):
+            e = entry_link[i]
+            link_coll[at[e]], link_load[at[e]] = k, entry_load[i]
+            at[e] += 1
+    return link_ptr, link_coll, link_load
+
+
+@nb.njit(nogil=True, cache=True)
+def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope):
+    """The common level at which link e is full: frozen collectives stay, the others (level < 0) rise together.
+
+    ``fixed``, ``slope`` [G]: scratch, zero on entry and exit.
+    """
+    if len(group_job) == 1:
+        settled, rising = 0.0, 0.0
+        for i in range(link_ptr[e], link_ptr[e + 1]):
+            k = link_coll[i]
+            if active[k]:
+                if level[k] >= 0.0:
+                    settled += level[k] * weight[k] * link_load[i]
+                else:
+                    rising += weight[k] * link_load[i]
+        return max(0.0, capacity[e] - settled) / rising if rising > 0.0 else np.inf
+    for i in range(link_ptr[e], link_ptr[e + 1]):
+        k = link_coll[i]
+        if active[k]:
+            if level[k] >= 0.0:
+                fixed[group[k]] += level[k] * weight[k] * link_load[i]
+            else:
+                slope[group[k]] += weight[k] * link_load[i]
+    # The load is a sum of maxima of lines in the level: convex, so Newton's method from the right walks down to the
+    # root. The first tangent is the one at infinity.
+    t = np.inf
+    while True:
+        settled, rising = 0.0, 0.0
+        g = 0
+        while g < len(group_job):
+            best_fixed, best_slope = fixed[g], slope[g]
+            last = g + 1
+            while last < len(group_job) and group_job[last] == group_job[g]:
+                if t == np.inf:
+                    better = slope[last] > best_slope or (slope[last] == best_slope and fixed[last] > best_fixed)
+                else:
+                    better = fixed[last] + slope[last] * t > best_fixed + best_slope * t
+                if better:
+                    best_fixed, best_slope = fixed[last], slope[last]
+                last += 1
+            settled += best_fixed
+            rising += best_slope
+            g = last
+        if rising <= 0.0:
+            break
+        closer = max(0.0, capacity[e] - settled) / rising
+        if closer >= t * (1.0 - 1e-15):
+            break
+        t = closer
+    for i in range(link_ptr[e], link_ptr[e + 1]):
+        fixed[group[link_coll[i]]] = 0.0
+        slope[group[link_coll[i]]] = 0.0
+    return t
+
+
+@nb.njit(nogil=True, cache=True)
+def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight, active, group, group_job):
+    """[K] level of each active collective; -1 where it is not active or loads nothing.
+
+    Raise all levels together until a link is full, freeze the collectives that load it, go on (Bertsekas and
+    Gallager, Data Networks, 6.5.2). A link's turn only ever comes later when others freeze, so a heap with lazy
+    updates finds the next one.
+    """
+    level = np.full(len(coll_ptr) - 1, -1.0)
+    fixed = np.zeros(len(group_job))
+    slope = np.zeros(len(group_job))
+    heap = [(np.inf, -1)]
+    for e in range(len(link_ptr) - 1):
+        if link_ptr[e] < link_ptr[e + 1]:
+            t = _full_at(
+                e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope
+            )
+            if t < np.inf:
+                heap.append((t, e))
+    heapq.heapify(heap)
+    stale = np.zeros(len(link_ptr) - 1, np.bool_)
+    while len(heap):
+        t, e = heapq.heappop(heap)
+        if e < 0:
+            break
+        if stale[e]:
+            stale[e] = False
+            later = _full_at(
+                e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope
+            )
+            if later < np.inf:
+                heapq.heappush(heap, (max(t, later), e))
+            continue
+        for i in range(link_ptr[e], link_ptr[e + 1]):
+            k = link_coll[i]
+            if active[k] and level[k] < 0.0:
+                level[k] = t
+                for j in range(coll_ptr[k], coll_ptr[k + 1]):
+                    stale[entry_link[j]] = True
+    return level
+
+
+@nb.njit(nogil=True, cache=True)
+def loads(link_ptr, link_coll, link_load, speed, group, group_job):
+    """[E] Gbit/s on each link when collectives run at ``speed`` [K], the heaviest phase of each job counting."""
+    total = np.zeros(len(link_ptr) - 1)
+    by_group = np.zeros(len(group_job))
+    for e in range(len(total)):
+        for i in range(link_ptr[e], link_ptr[e + 1]):
+            k = link_coll[i]
+            if speed[k] > 0.0:
+                by_group[group[k]] += speed[k] * link_load[i]
+        heaviest = 0.0
+        for g in range(len(group_job)):
+            if g > 0 and group_job[g] != group_job[g - 1]:
+                total[e] += heaviest
+                heaviest = 0.0
+            heaviest = max(heaviest, by_group[g])
+            by_group[g] = 0.0
+        total[e] += heaviest
+    return total

@@ -1,0 +1,89 @@
+"""The hash functions by which switches spread 5-tuples over equal-cost paths."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+UDP = 17
+ROCE = 4791
+"""UDP destination port of RoCEv2 (InfiniBand Architecture Specification 1.2.1, annex A17)."""
+
+
+def _crc32_table():
+    """CRC-32 of each byte, IEEE 802.3 polynomial, reflected."""
+    value = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        value = np.where(value & 1, (value >> 1) ^ np.uint32(0xEDB88320), value >> 1).astype(np.uint32)
+    return value
+
+
+CRC32_TABLE = _crc32_table()
+TOEPLITZ_KEY = np.frombuffer(
+    bytes.fromhex("6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa"), dtype=np.uint8
+).copy()
+"""The key of Microsoft's receive-side scaling specification, used as the default by most hardware."""
+
+
+@nb.njit(nogil=True, cache=True)
+def _five_tuple(src_ip, dst_ip, src_port, data):
+    """The 13 bytes that are hashed: addresses, ports (network byte order), protocol."""
+    for i in range(4):
+        data[i] = (src_ip >> (24 - 8 * i)) & 0xFF
+        data[4 + i] = (dst_ip >> (24 - 8 * i)) & 0xFF
+    data[8], data[9] = (src_port >> 8) & 0xFF, src_port & 0xFF
+    data[10], data[11] = ROCE >> 8, ROCE & 0xFF
+    data[12] = UDP
+
+
+@nb.njit(nogil=True, cache=True)
+def crc32(src_ip, dst_ip, src_port, seed, table):
+    """[N] CRC-32 of each 5-tuple; the seed is the initial register, as ``zlib.crc32(data, seed)`` has it."""
+    out = np.empty(len(src_ip), np.uint32)
+    data = np.empty(13, np.uint8)
+    for i in range(len(out)):
+        _five_tuple(np.int64(src_ip[i]), np.int64(dst_ip[i]), np.int64(src_port[i]), data)
+        crc = np.uint32(seed) ^ np.uint32(0xFFFFFFFF)
+        for byte in data:
+            crc = table[(crc ^ np.uint32(byte)) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        out[i] = crc ^ np.uint32(0xFFFFFFFF)
+    return out
+
+
+@nb.njit(nogil=True, cache=True)
+def toeplitz(src_ip, dst_ip, src_port, seed, key):
+    """[N] Toeplitz hash of each 5-tuple (addresses, ports, protocol); the seed is XORed on the key's first 32 bits."""
+    out = np.empty(len(src_ip), np.uint32)
+    data = np.empty(13, np.uint8)
+    for i in range(len(out)):
+        _five_tuple(np.int64(src_ip[i]), np.int64(dst_ip[i]), np.int64(src_port[i]), data)
+        window = np.uint32(0)
+        for j in range(4):
+            window = (window << np.uint32(8)) | np.uint32(key[j])
+        window ^= np.uint32(seed)
+        value = np.uint32(0)
+        for j in range(len(data)):
+            for bit in range(8):
+                if data[j] & (0x80 >> bit):
+                    value ^= window
+                window = (window << np.uint32(1)) | np.uint32((key[j + 4] >> (7 - bit)) & 1)
+        out[i] = value
+    return out
+
+
+@nb.njit(nogil=True, cache=True)
+def pick_live(hashes, src, dst, live_up, live_down, path):
+    """``path`` [U] receives, of the live paths of each unit, the one with number ``hash mod how many there are``."""
+    n_paths = live_up.shape[1]
+    for u in range(len(hashes)):
+        a, b = src[u], dst[u]
+        n = 0
+        for k in range(n_paths):
+            n += live_up[a, k] >= 0 and live_down[b, k] >= 0
+        wanted = np.int64(hashes[u]) % n
+        for k in range(n_paths):
+            if live_up[a, k] >= 0 and live_down[b, k] >= 0:
+                if wanted == 0:
+                    path[u] = k
+                    break
+                wanted -= 1

@@ -1,0 +1,133 @@
+"""Cuts that a collective cannot beat, and spreads of its flows that may reach them."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from controller.model.assignment import LOCAL, UNROUTABLE
+from controller.routing.kernels.units import GBIT
+
+EXACT = 1e-9
+"""A spread that is this close to the cut has reached it: floating-point sums are no better."""
+
+SWEEPS = 12
+"""How often the spread is levelled before the linear program takes over."""
+
+
+@nb.njit(nogil=True, cache=True)
+def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, n_hosts, up_gbps, down_gbps):
+    n_leaves = len(up_gbps)
+    out, into = np.zeros(n_hosts), np.zeros(n_hosts)
+    up, down = np.zeros(n_leaves), np.zeros(n_leaves)
+    seconds = np.full(len(ptr) - 1, np.nan)
+    for k in range(len(ptr) - 1):
+        longest, dead = 0.0, False
+        for i in range(ptr[k], ptr[k + 1]):
+            f = order[i]
+            gbit = n_bytes[f] * GBIT
+            if fixed[f] == UNROUTABLE:
+                dead = True
+            out[src[f]] += gbit
+            into[dst[f]] += gbit
+            if fixed[f] != LOCAL:
+                up[leaf_src[f]] += gbit
+                down[leaf_dst[f]] += gbit
+        for i in range(ptr[k], ptr[k + 1]):
+            f = order[i]
+            h, t, a, b = src[f], dst[f], leaf_src[f], leaf_dst[f]
+            longest = max(longest, out[h] / gbps[h], into[t] / gbps[n_hosts + t])
+            if up_gbps[a] > 0.0:
+                longest = max(longest, up[a] / up_gbps[a])
+            if down_gbps[b] > 0.0:
+                longest = max(longest, down[b] / down_gbps[b])
+            out[h], into[t], up[a], down[b] = 0.0, 0.0, 0.0, 0.0
+        if longest > 0.0 and not dead:
+            seconds[k] = longest
+    return seconds
+
+
+@nb.njit(nogil=True, cache=True)
+def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live_up, live_down, gbps):
+    """[K] whether some spread of the collective's flows fits into ``seconds`` (False: not found, it may yet)."""
+    n_leaves = len(live_up)
+    load = np.zeros(len(gbps))
+    row = np.full((n_leaves, n_leaves), -1, np.int32)
+    reached = np.ones(len(seconds), np.bool_)
+    for k in range(len(seconds)):
+        if not seconds[k] > 0.0:
+            continue
+        n = 0
+        for i in range(ptr[k], ptr[k + 1]):
+            f = order[i]
+            if fixed[f] >= 0 and row[leaf_src[f], leaf_dst[f]] < 0:
+                row[leaf_src[f], leaf_dst[f]] = n
+                n += 1
+        demand = np.zeros(n)
+        src, dst = np.empty(n, np.int32), np.empty(n, np.int32)
+        for i in range(ptr[k], ptr[k + 1]):
+            f = order[i]
+            if fixed[f] >= 0:
+                r = row[leaf_src[f], leaf_dst[f]]
+                demand[r] += n_bytes[f] * GBIT
+                src[r], dst[r] = leaf_src[f], leaf_dst[f]
+        for r in range(n):
+            row[src[r], dst[r]] = -1
+        reached[k] = level_out(src, dst, demand, seconds[k], live_up, live_down, gbps, load, SWEEPS)
+    return reached
+
+
+@nb.njit(nogil=True, cache=True)
+def level_out(src, dst, demand, seconds, live_up, live_down, gbps, load, sweeps):
+    """Whether a spread of the pairs' demands (Gbit) that fits into ``seconds`` was found; ``load`` comes and goes zero.
+
+    Starts even; then each pair in turn shares itself out in proportion to the room that the others leave.
+    """
+    n_paths = live_up.shape[1]
+    share = np.zeros((len(src), n_paths))
+    room = np.empty(n_paths)
+    fits = False
+    for sweep in range(sweeps + 1):
+        for r in range(len(src)):
+            a, b = src[r], dst[r]
+            total = 0.0
+            for k in range(n_paths):
+                u, d = live_up[a, k], live_down[b, k]
+                room[k] = 0.0
+                if u < 0 or d < 0:
+                    continue
+                load[u] -= share[r, k]
+                load[d] -= share[r, k]
+                if sweep == 0:
+                    room[k] = min(gbps[u], gbps[d])
+                else:
+                    room[k] = max(0.0, min(gbps[u] * seconds - load[u], gbps[d] * seconds - load[d]))
+                total += room[k]
+            if total <= 0.0:
+                for k in range(n_paths):
+                    if live_up[a, k] >= 0 and live_down[b, k] >= 0:
+                        room[k] = min(gbps[live_up[a, k]], gbps[live_down[b, k]])
+                        total += room[k]
+            for k in range(n_paths):
+                share[r, k] = demand[r] * room[k] / total
+                if share[r, k] > 0.0:
+                    load[live_up[a, k]] += share[r, k]
+                    load[live_down[b, k]] += share[r, k]
+        fits = True
+        for r in range(len(src)):
+            for k in range(n_paths):
+                if share[r, k] > 0.0:
+                    u, d = live_up[src[r], k], live_down[dst[r], k]
+                    if max(load[u] / gbps[u], load[d] / gbps[d]) > seconds * (1.0 + EXACT):
+                        fits = False
+                        break
+            if not fits:
+                break
+        if fits:
+            break
+    for r in range(len(src)):
+        for k in range(n_paths):
+            if live_up[src[r], k] >= 0 and live_down[dst[r], k] >= 0:
+                load[live_up[src[r], k]] = 0.0
+                load[live_down[dst[r], k]] = 0.0
+    return fits

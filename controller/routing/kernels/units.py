@@ -1,0 +1,61 @@
+"""Flows: where they run, how fast they ask to be, which of them make a unit."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from controller.model.assignment import LOCAL, UNROUTABLE
+
+GBIT = 8e-9
+"""Gbit in a byte."""
+
+
+@nb.njit(nogil=True, cache=True)
+def classify(src, dst, host_leaf, host_up, live_up, live_down):
+    n_paths = live_up.shape[1]
+    leaf_src = np.empty(len(src), np.int32)
+    leaf_dst = np.empty(len(src), np.int32)
+    fixed = np.empty(len(src), np.int32)
+    for f in range(len(src)):
+        a, b = host_leaf[src[f]], host_leaf[dst[f]]
+        leaf_src[f], leaf_dst[f] = a, b
+        fixed[f] = UNROUTABLE
+        if not host_up[src[f]] or not host_up[dst[f]]:
+            continue
+        if a == b:
+            fixed[f] = LOCAL
+            continue
+        for k in range(n_paths):
+            if live_up[a, k] >= 0 and live_down[b, k] >= 0:
+                fixed[f] = 0
+                break
+    return leaf_src, leaf_dst, fixed
+
+
+@nb.njit(nogil=True, cache=True)
+def rates(n_bytes, collective, ideal):
+    gbps = np.zeros(len(n_bytes), np.float64)
+    for f in range(len(n_bytes)):
+        seconds = ideal[collective[f]]
+        if seconds > 0.0:
+            gbps[f] = n_bytes[f] * GBIT / seconds
+    return gbps
+
+
+@nb.njit(nogil=True, cache=True)
+def unit_loads(part_ptr, part_group, part_load, group_job):
+    total = np.zeros(len(part_ptr) - 1, np.float64)
+    by_group = np.zeros(len(group_job), np.float64)
+    for u in range(len(total)):
+        for p in range(part_ptr[u], part_ptr[u + 1]):
+            by_group[part_group[p]] += part_load[p]
+        heaviest = 0.0
+        for g in range(len(group_job)):
+            if g > 0 and group_job[g] != group_job[g - 1]:
+                total[u] += heaviest
+                heaviest = 0.0
+            heaviest = max(heaviest, by_group[g])
+            by_group[g] = 0.0
+        total[u] += heaviest
+    return total

@@ -1,0 +1,91 @@
+"""The objective: two-layer max-min fairness of an assignment (docs/objective.md)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric, FloatArray
+from controller.model.plan import Level, Objective
+from controller.model.traffic import Traffic
+from controller.routing.base import TOLERANCE
+from controller.routing.demand import Demand
+from controller.routing.filling import Incidence
+
+
+def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand: Demand | None = None) -> Objective:
+    """How good an assignment is.
+
+    Two collectives of one flow each, from different hosts of leaf 1 to different hosts of leaf 2. Over two spines each
+    has speed 1; over one spine they share an uplink and each has half:
+
+    >>> from controller.model.fabric import clos
+    >>> from controller.model.traffic import Collective
+    >>> one = np.array([0, 1], np.int32)
+    >>> jobs = (Collective("a", "c"), Collective("b", "c"))
+    >>> traffic = Traffic(one, one + 2, np.array([10**9, 10**9]), one, one * 0, one + 49152, jobs)
+    >>> evaluate(clos(2, 2, 2), traffic, Assignment.single(np.array([0, 1]))).speed
+    array([1., 1.])
+    >>> evaluate(clos(2, 2, 2), traffic, Assignment.single(np.array([1, 1]))).speed
+    array([0.5, 0.5])
+
+    Args:
+        demand: ``Demand.of(fabric, traffic)`` if the caller has it already.
+    """
+    demand = demand or Demand.of(fabric, traffic)
+    incidence = Incidence.of(demand, assignment)
+    level, exact = incidence.levels(demand)
+    speed = np.minimum(level * traffic.weight, 1.0)
+    load = incidence.loads(demand, speed)
+    has_flows = np.bincount(traffic.collective, minlength=len(traffic.collectives)) > 0
+    speed[np.isnan(speed) & has_flows] = 0.0
+    steps = merged_levels(level, relaxed_levels(demand))
+    return Objective(
+        ideal_seconds=demand.ideal_seconds,
+        healthy_seconds=_healthy_seconds(demand),
+        speed=speed,
+        link_load=load,
+        levels=steps,
+        min_speed=float(speed[demand.in_game].min(initial=np.inf)) if demand.in_game.any() else 1.0,
+        min_level=steps[0].level if steps else 1.0,
+        exact_phases=exact,
+    )
+
+
+def merged_levels(level: FloatArray, bound: FloatArray | None) -> tuple[Level, ...]:
+    """Levels [K] (NaN: out of the game) sorted ascending, equal ones merged; ``bound`` [K] are those of the relaxation.
+
+    Both are sorted, and a step carries the bound at the position of its first collective: as long as all lower steps
+    reach their bounds, no plan has a higher value there.
+    """
+    values = np.sort(level[~np.isnan(level)])
+    limits = None if bound is None else np.sort(bound[~np.isnan(bound)])
+    steps: list[Level] = []
+    at = 0
+    while at < len(values):
+        after = int(np.searchsorted(values, values[at] * (1 + TOLERANCE), side="right"))
+        steps.append(Level(float(values[at]), None if limits is None else float(limits[at]), after - at))
+        at = after
+    return tuple(steps)
+
+
+def relaxed_levels(demand: Demand) -> FloatArray | None:
+    """[K] the best levels with free splitting, where no leaf can tell its live paths apart; else ``None``."""
+    if demand.fabric.path_type.max(initial=-1) > 0:
+        return None
+    level, _ = Incidence.relaxed(demand).levels(demand)
+    return level
+
+
+def _healthy_seconds(demand: Demand) -> FloatArray:
+    healthy = demand.fabric.healthy()
+    if healthy is demand.fabric:
+        return demand.ideal_seconds
+    return Demand.of(healthy, demand.traffic).ideal_seconds
+
+
+def compare_levels(one: FloatArray, other: FloatArray) -> int:
+    """1 if the levels ``one`` [K] are lexicographically better than ``other``, -1 if worse, 0 if equal in tolerance."""
+    a, b = np.sort(one[~np.isnan(one)]), np.sort(other[~np.isnan(other)])
+    differs = np.flatnonzero(np.abs(a - b) > TOLERANCE * np.maximum(a, b))
+    return 0 if not len(differs) else (1 if a[differs[0]] > b[differs[0]] else -1)

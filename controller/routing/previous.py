@@ -1,0 +1,82 @@
+"""The plan before this one, in terms that survive a change of traffic and of fabric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.traffic import Int64Array, Traffic
+
+
+@dataclass(frozen=True, eq=False)
+class Previous:
+    """Where each placement unit went: rows (source host, destination host, UDP source port) -> path class, share.
+
+    Hosts and path classes are known by name: flows are renumbered whenever a job comes or goes, hosts and classes
+    when the fabric itself is another one.
+
+    Attributes:
+        hosts, paths: names by the numbers used in the rows.
+        key: [R] ``src << 40 | dst << 16 | udp_src``, ascending; several rows where the unit was split.
+        path: [R] path class.
+        share: [R] part of the unit's bytes.
+    """
+
+    hosts: tuple[str, ...]
+    paths: tuple[str, ...]
+    key: Int64Array
+    path: IntArray
+    share: FloatArray
+
+    @staticmethod
+    def of(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Previous:
+        """What to remember of a plan: its paths through the fabric (local and unroutable flows have none)."""
+        rows = np.flatnonzero(assignment.path >= 0)
+        flow = assignment.flow[rows]
+        key = unit_key(traffic.src[flow], traffic.dst[flow], traffic.udp_src[flow])
+        order = np.argsort(key, kind="stable")
+        rows = rows[order]
+        return Previous(
+            tuple(host.name for host in fabric.hosts),
+            fabric.path_names,
+            key[order],
+            assignment.path[rows],
+            assignment.share[rows],
+        )
+
+    def on(self, fabric: Fabric) -> Previous:
+        """The same memory in another fabric's numbers; what it does not know is forgotten."""
+        names = tuple(host.name for host in fabric.hosts)
+        if names == self.hosts and fabric.path_names == self.paths:
+            return self
+        class_of = {name: k for k, name in enumerate(fabric.path_names)}
+        host = np.array([fabric.host_index.get(name, -1) for name in self.hosts], dtype=np.int64)
+        path = np.array([class_of.get(name, -1) for name in self.paths], dtype=np.int32)
+        src, dst, port = host[self.key >> 40], host[(self.key >> 16) & 0xFFFFFF], self.key & 0xFFFF
+        kept = np.flatnonzero((src >= 0) & (dst >= 0) & (path[self.path] >= 0))
+        key = unit_key(src[kept], dst[kept], port[kept])
+        order = np.argsort(key, kind="stable")
+        kept = kept[order]
+        return Previous(names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept])
+
+    def single_paths(self, traffic: Traffic) -> IntArray:
+        """[F] the path class each flow had, the one with the largest share if it was split; -1 for a new flow."""
+        known = np.full(traffic.n_flows, -1, dtype=np.int32)
+        if not len(self.key):
+            return known
+        order = np.lexsort((-self.share, self.key))
+        key, path = self.key[order], self.path[order]
+        wanted = unit_key(traffic.src, traffic.dst, traffic.udp_src)
+        at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+        found = key[at] == wanted
+        known[found] = path[at[found]]
+        return known
+
+
+def unit_key(src: IntArray | Int64Array, dst: IntArray | Int64Array, udp_src: IntArray | Int64Array) -> Int64Array:
+    """[F] one number for what a switch can tell apart: host indices below 2^23, 16 bits of port."""
+    key: Int64Array = (src.astype(np.int64) << 40) | (dst.astype(np.int64) << 16) | udp_src.astype(np.int64)
+    return key

@@ -1,0 +1,72 @@
+"""Whether an assignment can be carried out: checked for every policy, and before anything is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
+from controller.model.fabric import BoolArray, Fabric
+from controller.model.traffic import ANY_PORT, Traffic
+from controller.routing.base import TOLERANCE
+
+
+class InvalidAssignmentError(ValueError):
+    """An assignment that breaks a rule; the message names the rule and the first flow that breaks it."""
+
+
+def validate_assignment(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, enforceable: bool = True) -> None:
+    """Check that every flow has paths that exist, are up and join its leaves, with shares that add up to 1.
+
+    Args:
+        enforceable: also that switches could do it: flows of one placement unit take the same path, and a flow whose
+            port nobody knows is not split. Packet spraying (``spray``) is not.
+
+    Raises:
+        InvalidAssignmentError: the first violation.
+    """
+    flow, path, share = assignment.flow, assignment.path, assignment.share
+    n_flows = traffic.n_flows
+
+    def check(good: BoolArray, rule: str) -> None:
+        if not good.all():
+            row = int(np.argmin(good))
+            raise InvalidAssignmentError(f"{traffic.flow_id(int(flow[row]))}: {rule} (path {int(path[row])})")
+
+    if not (len(flow) == len(path) == len(share)):
+        raise InvalidAssignmentError("columns of different length")
+    if len(flow) and (flow.min() < 0 or flow.max() >= n_flows):
+        raise InvalidAssignmentError("a row names a flow that does not exist")
+    if (flow[1:] < flow[:-1]).any():
+        raise InvalidAssignmentError("rows are not in order of flows")
+    if len(np.unique(flow)) < n_flows:
+        missing = int(np.setdiff1d(np.arange(n_flows), flow)[0])
+        raise InvalidAssignmentError(f"{traffic.flow_id(missing)}: has no row")
+    a, b = fabric.host_leaf[traffic.src[flow]], fabric.host_leaf[traffic.dst[flow]]
+    hosts_up = fabric.link_up[traffic.src[flow]] & fabric.link_up[fabric.n_hosts + traffic.dst[flow]]
+    on_path = path >= 0
+    check((path >= UNROUTABLE) & (path < max(fabric.n_paths, 1)), "a path class that does not exist")
+    check(~on_path | (a != b), "a path through a spine for two hosts of one leaf")
+    check((path != LOCAL) | (a == b), "no path for hosts of different leaves")
+    check((path == UNROUTABLE) | hosts_up, "a path over a host link that is down")
+    if fabric.n_paths:
+        k = np.where(on_path, path, 0)
+        check(~on_path | (fabric.up_alive[a, k] & fabric.down_alive[b, k]), "a path that does not exist or is down")
+    pairs, inverse = np.unique(np.stack([a, b], axis=1), axis=0, return_inverse=True)
+    joined = np.array([x == y or len(fabric.live_paths(x, y)) > 0 for x, y in pairs.tolist()], dtype=np.bool_)
+    if len(flow):
+        check((path != UNROUTABLE) | ~(joined[inverse.reshape(-1)] & hosts_up), "unroutable, but there is a live path")
+    check((share > 0) & (share <= 1 + TOLERANCE), "a share outside (0, 1]")
+    total = np.bincount(flow, weights=share, minlength=n_flows)
+    check(np.abs(total[flow] - 1) <= TOLERANCE, "shares that do not add up to 1")
+    rows = flow.astype(np.int64) * (fabric.n_paths + 2) + path
+    if len(np.unique(rows)) < len(rows):
+        raise InvalidAssignmentError("a flow has two rows for one path")
+    if not enforceable:
+        return
+    pieces = np.bincount(flow, minlength=n_flows)[flow]
+    check((pieces == 1) | (traffic.udp_src[flow] != ANY_PORT), "a split flow whose UDP source port nobody knows")
+    unit = traffic.unit[flow]
+    first = np.full(traffic.n_units, -1, dtype=np.int64)
+    first[unit[::-1]] = path[::-1]
+    shared = np.bincount(traffic.unit, minlength=traffic.n_units)[unit] > 1
+    check(~shared | ((pieces == 1) & (path == first[unit])), "another path than the rest of its placement unit")
