@@ -1,4 +1,4 @@
-"""``per_flow`` enforcement: the ingress leaf sends each planned flow up its own uplink; nobody else holds a rule for it.
+"""``per_flow`` enforcement: the ingress leaf sends each planned flow up its uplink; nobody else has a rule for it.
 
 The spine's and the egress leaf's static rules (base.py) take it from there, because a path is fixed by the uplink: a
 spine has one cable to the egress leaf, or picks the one that belongs to the cable in.

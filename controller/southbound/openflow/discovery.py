@@ -88,6 +88,11 @@ class Discovery:
         linked = set(self._links) | set(self._links.values())
         return sorted(port for port, up in self._ports.items() if up and port not in linked)
 
+    def silent_ports(self) -> list[PortId]:
+        """Edge ports from which no host has been heard."""
+        spoken = {place.at for place in self._hosts.values()}
+        return [port for port in self.edge_ports() if port not in spoken]
+
     def place(self, ip: str) -> Location | None:
         """Where a host was heard last."""
         return self._hosts.get(ip)

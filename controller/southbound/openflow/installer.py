@@ -13,6 +13,7 @@ from typing import Any
 
 from eventlet.event import Event
 from ryu.lib import hub
+from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.southbound.openflow import messages
 from controller.southbound.openflow.exchange import Exchange, SwitchGone
@@ -76,6 +77,12 @@ class Installer:
         """The exchange to which a message of this connection belongs."""
         session = self._sessions.get(datapath.id)
         return session.exchange if session is not None and session.exchange.datapath is datapath else None
+
+    def refused(self, message: Any) -> None:
+        """A switch has sent an error: it fails the changes that it answers; what answers nothing is logged."""
+        exchange = self.exchange(message.datapath)
+        if exchange is None or not exchange.failed(message):
+            LOG.warning("switch %#x refused something: %s", message.datapath.id, _describe(message))
 
     def datapath(self, dpid: int) -> Any:
         """The connection of a switch, or ``None``."""
@@ -190,6 +197,4 @@ def _as_rules(entries: list[Any], groups: list[Any]) -> SwitchRules:
 
 
 def _describe(error: Any) -> str:
-    from ryu.ofproto import ofproto_v1_3 as ofp
-
     return f"{ofp.ofp_error_type_to_str(error.type)}, {ofp.ofp_error_code_to_str(error.type, error.code)}"

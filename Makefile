@@ -1,0 +1,41 @@
+# fairspine: make setup, make test, make demo; 'make help' lists the rest.
+# Everything is installed into .venv (and, as root, Debian packages that are missing).
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+FABRIC ?= examples/clos-4x4x4.yaml
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test test check format run bench constraints clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: ## Debian packages and .venv with the commands fairspine and ryu-manager
+	@scripts/setup.sh run
+
+setup-test: ## setup, and what only the tests need
+	@scripts/setup.sh test
+
+test: setup-test ## every test, those on real switches included (as root)
+	@$(BIN)/pytest
+
+check: setup-test ## ruff, mypy, import borders
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup-test ## rewrite the code in the project's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+run: setup ## the controller, for FABRIC=file (default: examples/clos-4x4x4.yaml)
+	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --fabric $(FABRIC) controller.app
+
+constraints: ## resolve requirements/constraints.txt anew, on this Python
+	@scripts/constraints.sh
+
+clean: ## remove .venv and everything that was generated
+	@rm -rf $(VENV) out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

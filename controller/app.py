@@ -1,0 +1,122 @@
+"""The Ryu application: event handlers that delegate, nothing else. Run it by ``ryu-manager controller.app``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ryu.base import app_manager
+from ryu.controller import ofp_event
+from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
+from ryu.ofproto import ofproto_v1_3
+from ryu.topology import event
+
+from controller import startup
+from controller.rest.wsgi import HttpServer
+from controller.service.admission import Admission
+from controller.service.service import Service
+from controller.southbound.openflow.discovery import Discovery, port_id
+from controller.southbound.openflow.hosts import HostFinder
+from controller.southbound.openflow.installer import Installer
+from controller.southbound.openflow.runtime import EventletRuntime
+
+
+class FairspineApp(app_manager.RyuApp):
+    """Wires discovery, service, installer and HTTP together."""
+
+    OFP_VERSIONS: ClassVar = [ofproto_v1_3.OFP_VERSION]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        start = startup.current()
+        self.runtime = EventletRuntime()
+        self.discovery = Discovery()
+        self.installer = Installer(self.runtime.offload, lambda: self.service.settled())
+        self.admission = Admission(self.runtime)
+        self.service = Service(
+            start.settings,
+            start.fabric,
+            self.runtime,
+            observe=self.discovery.snapshot,
+            install=lambda step: self.installer.target(step.rules, step.epoch, dict(step.names)),
+            switches=self.installer.states,
+            admission=self.admission,
+        )
+        self.hosts = HostFinder(
+            self.discovery,
+            fabric=lambda: self.service.step.fabric,
+            datapath=self.installer.datapath,
+            clock=self.runtime.clock,
+            probes_per_second=start.settings.probes_per_second,
+        )
+        self.http = HttpServer(start.http_host, start.http_port, self.service)
+
+    def start(self) -> None:
+        """Ryu calls this once all applications are there."""
+        super().start()
+        self.service.start()
+        self.hosts.start()
+        self.http.start()
+
+    def close(self) -> None:
+        """Ryu calls this on the way out. Rules stay: the network forwards on."""
+        self.http.stop()
+        self.installer.close()
+        self.admission.close()
+        self.runtime.close()
+
+    # -- connections ------------------------------------------------------------------------------------------
+
+    @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
+    def on_connection(self, ev: Any) -> None:
+        if ev.state == MAIN_DISPATCHER:
+            self.installer.connected(ev.datapath)
+        elif ev.datapath.id is not None:
+            self.installer.disconnected(ev.datapath.id, ev.datapath)
+
+    @set_ev_cls(
+        [ofp_event.EventOFPFlowStatsReply, ofp_event.EventOFPGroupDescStatsReply, ofp_event.EventOFPBarrierReply],
+        MAIN_DISPATCHER,
+    )
+    def on_reply(self, ev: Any) -> None:
+        exchange = self.installer.exchange(ev.msg.datapath)
+        if exchange is not None:
+            exchange.replied(ev.msg)
+
+    @set_ev_cls(ofp_event.EventOFPErrorMsg, MAIN_DISPATCHER)
+    def on_error(self, ev: Any) -> None:
+        self.installer.refused(ev.msg)
+
+    # -- what the network shows ---------------------------------------------------------------------------------
+
+    @set_ev_cls([event.EventSwitchEnter, event.EventSwitchReconnected])
+    def on_switch_enter(self, ev: Any) -> None:
+        ports = list(ev.switch.dp.ports.values())
+        self._changed(self.discovery.switch_entered(ev.switch.dp.id, ports))
+
+    @set_ev_cls(event.EventSwitchLeave)
+    def on_switch_leave(self, ev: Any) -> None:
+        self._changed(self.discovery.switch_left(ev.switch.dp.id))
+
+    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    def on_port(self, ev: Any) -> None:
+        dpid, port = ev.msg.datapath.id, ev.msg.desc
+        if ev.msg.reason == ofproto_v1_3.OFPPR_DELETE:
+            self._changed(self.discovery.port_gone(dpid, port.port_no))
+        else:
+            self._changed(self.discovery.port_changed(dpid, port))
+
+    @set_ev_cls(event.EventLinkAdd)
+    def on_link_up(self, ev: Any) -> None:
+        self._changed(self.discovery.link_up(port_id(ev.link.src), port_id(ev.link.dst)))
+
+    @set_ev_cls(event.EventLinkDelete)
+    def on_link_down(self, ev: Any) -> None:
+        self._changed(self.discovery.link_down(port_id(ev.link.src), port_id(ev.link.dst)))
+
+    @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
+    def on_packet(self, ev: Any) -> None:
+        self._changed(self.hosts.packet(ev.msg))
+
+    def _changed(self, changed: bool) -> None:
+        if changed:
+            self.service.network_changed()

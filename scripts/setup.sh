@@ -1,0 +1,84 @@
+#!/bin/bash
+# Installs what fairspine needs: Debian packages where they are missing (needs root), and .venv.
+#   setup.sh run    what people need who run it
+#   setup.sh test   and what the tests and checks need
+# Does nothing when nothing has changed: .venv/.fairspine-* hold a checksum of all requirement files.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+what=${1:?run or test}
+venv=.venv
+run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool)
+test_packages=(curl tcpdump iperf3)
+extras=emulation
+[ "$what" = test ] && extras=emulation,test,check
+
+temporary=()
+cleanup() { [ ${#temporary[@]} = 0 ] || rm -f "${temporary[@]}"; }
+trap cleanup EXIT
+say() { echo "fairspine setup: $*"; }
+fail() { say "$*" >&2; exit 1; }
+
+# The Python that .venv is made of: PYTHON if given, else the python3 on the path, if it is new enough.
+python=${PYTHON:-python3}
+command -v "$python" > /dev/null || fail "there is no $python; Python 3.11, 3.12 or 3.13 is needed (PYTHON=... chooses one)"
+"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
+  fail "$("$python" --version 2>&1) cannot run it; Python 3.11, 3.12 or 3.13 is needed (PYTHON=... chooses one)"
+
+packages=("${run_packages[@]}")
+[ "$what" = test ] && packages+=("${test_packages[@]}")
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  command -v apt-get > /dev/null || fail "these programs are needed and there is no apt-get to install them: ${missing[*]}"
+  [ "$(id -u)" = 0 ] || fail "only root can install the Debian packages that are missing: ${missing[*]}"
+  say "installing ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  log=$(mktemp)
+  temporary+=("$log")
+  # Services are not started: fairspine's lab runs an Open vSwitch of its own, and nobody asked for another.
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod 755 "$policy"
+    temporary+=("$policy")
+  fi
+  apt=(apt-get -q -y -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3)
+  if ! { "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "${missing[@]}"; } > "$log" 2>&1 < /dev/null; then
+    tail -n 15 "$log" >&2
+    fail "apt-get could not install ${missing[*]} (is there a network?)"
+  fi
+fi
+
+stamp=$venv/.fairspine-$what
+sum=$({ "$python" --version; pwd; cat setup.cfg pyproject.toml requirements/*.txt scripts/setup.sh; } | sha256sum | cut -d' ' -f1)
+if [ "$(cat "$stamp" 2> /dev/null)" = "$sum" ]; then
+  exit 0
+fi
+
+say "installing the Python packages into $venv"
+if ! "$venv/bin/python" -c 'import pip' 2> /dev/null || [ "$("$venv/bin/python" --version)" != "$("$python" --version)" ]; then
+  rm -rf "$venv"
+  "$python" -m venv "$venv" || fail "$python cannot make a virtual environment (Debian: apt-get install python3-venv)"
+fi
+# Ryu 4.34 builds with one setuptools only. Older pips take it from the first variable, newer ones from the second.
+export PIP_CONSTRAINT="requirements/build.txt requirements/constraints.txt"
+export PIP_BUILD_CONSTRAINT=requirements/build.txt
+log=$(mktemp)
+temporary+=("$log")
+if ! "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off \
+    -e ".[$extras]" > "$log" 2>&1 < /dev/null; then
+  tail -n 15 "$log" >&2
+  fail "pip could not install the Python packages (is there a network?)"
+fi
+
+# Ryu brings a ryu-manager of its own, which cannot start; which of the two is installed last depends on the installer.
+if ! grep -q controller.launcher "$venv/bin/ryu-manager"; then
+  "$venv/bin/python" -m pip install --no-input --no-deps --no-build-isolation --force-reinstall -q -e . < /dev/null
+  grep -q controller.launcher "$venv/bin/ryu-manager" || fail "$venv/bin/ryu-manager is Ryu's, not fairspine's"
+fi
+echo "$sum" > "$stamp"
+[ "$what" = test ] && echo "$sum" > "$venv/.fairspine-run"
+say "ready: $venv/bin/fairspine, $venv/bin/ryu-manager"

@@ -1,0 +1,186 @@
+"""The fabric as a value."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.errors import InputError
+from controller.model.fabric import clos
+from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric
+from tests.unit.strategies import fabrics
+
+SHORT = {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}
+
+
+@given(fabric=fabrics())
+def test_the_explicit_form_of_any_fabric_reads_back_equal(fabric) -> None:
+    again = parse_fabric(fabric_document(fabric))
+    assert again == fabric
+    assert again.version == fabric.version
+
+
+@given(fabric=fabrics())
+def test_paths_are_the_simple_two_hop_paths_of_the_graph(fabric) -> None:
+    """networkx answers the general question; the arrays must agree (parallel cables: one path a class)."""
+    graph = fabric.graph()
+    for a in range(fabric.n_leaves):
+        for b in range(fabric.n_leaves):
+            paths = list(fabric.paths(a, b))
+            if a == b:
+                assert paths == [()]
+                continue
+            names = (fabric.leaves[a].name, fabric.leaves[b].name)
+            via_graph = {edges[0][1] for edges in nx.all_simple_edge_paths(graph, *names, cutoff=2)}
+            via_arrays = {fabric.link_ids[up].split(":")[0].split("->")[1] for up, _ in paths}
+            assert via_arrays <= via_graph
+            for up, down in paths:
+                assert fabric.link_up[[up, down]].all()
+                assert fabric.link_ids[up].startswith(names[0] + "->")
+                assert fabric.link_ids[down].split(":")[0].endswith("->" + names[1])
+            if int(fabric.parallel.max()) == 1:
+                assert via_arrays == via_graph
+
+
+@given(fabric=fabrics(failures=False), data=st.data())
+def test_path_classes_keep_their_numbers_when_links_fail(fabric, data) -> None:
+    down = data.draw(st.sets(st.sampled_from(fabric.cable_names)))
+    broken = fabric.without_links(down)
+    np.testing.assert_array_equal(broken.up_link, fabric.up_link)
+    np.testing.assert_array_equal(broken.down_link, fabric.down_link)
+    assert broken.path_names == fabric.path_names
+    assert set(np.flatnonzero(~broken.link_up)) == {
+        i for name in down for i in (fabric.first_cable_link + 2 * fabric.cable_names.index(name) + d for d in (0, 1))
+    }
+    assert broken.healthy() == fabric
+
+
+def test_link_names_carry_a_number_from_the_second_parallel_cable_on() -> None:
+    fabric = clos(1, 1, 1, parallel=2)
+    assert fabric.link_ids == (
+        "h1->leaf1",
+        "leaf1->h1",
+        "leaf1->spine1",
+        "spine1->leaf1",
+        "leaf1->spine1:1",
+        "spine1->leaf1:1",
+    )
+
+
+def test_the_short_form_follows_its_conventions() -> None:
+    fabric = parse_fabric({"clos": {"spines": 2, "leaves": 300, "hosts_per_leaf": 2}})
+    assert [switch.dpid for switch in fabric.spines] == [65537, 65538]
+    host = fabric.hosts[2 * 299 + 1]
+    assert (host.name, host.leaf, host.ip) == ("h600", "leaf300", "10.1.44.2")
+    assert len({host.mac for host in fabric.hosts}) == 600
+
+
+def test_failed_names_switches_and_links() -> None:
+    fabric = parse_fabric({"clos": SHORT, "failed": ["spine2", "leaf1-spine1"]})
+    assert [cable.up for cable in fabric.cables] == [False, False, True, False]
+    assert fabric.isolated_leaves() == ("leaf1",) or fabric.isolated_leaves() == ("leaf2",)
+
+
+def explicit(**changes: object) -> dict[str, object]:
+    document: dict[str, object] = {
+        "switches": [
+            {"name": "leaf1", "role": "leaf", "dpid": 1},
+            {"name": "leaf2", "role": "leaf", "dpid": 2},
+            {"name": "spine1", "role": "spine", "dpid": 101},
+        ],
+        "hosts": [{"name": "h1", "leaf": "leaf1"}, {"name": "h2", "leaf": "leaf2"}],
+        "links": [{"a": "leaf1", "b": "spine1"}, {"a": "spine1", "b": "leaf2"}],
+    }
+    return document | changes
+
+
+def test_the_explicit_form_may_name_a_link_from_either_end() -> None:
+    fabric = parse_fabric(explicit())
+    assert [(cable.leaf, cable.spine) for cable in fabric.cables] == [("leaf1", "spine1"), ("leaf2", "spine1")]
+
+
+HOST_1 = {"name": "h1", "leaf": "leaf1"}
+BAD = {
+    "not a mapping": (["clos"], "F: ['clos']: a fabric is a mapping"),
+    "neither form": ({}, "F: clos: give either 'clos' or 'switches'"),
+    "both forms": ({"clos": SHORT, "switches": []}, "F: clos: give either"),
+    "unknown key": ({"clos": SHORT | {"spine": 2}}, "F: clos.spine: 2: this key is not known"),
+    "missing key": ({"clos": {"spines": 2, "leaves": 2}}, "F: clos.hosts_per_leaf: field required"),
+    "negative": ({"clos": SHORT | {"leaves": -2}}, "F: clos.leaves: -2: "),
+    "no number": ({"clos": SHORT | {"host_gbps": float("nan")}}, "F: clos.host_gbps: nan: "),
+    "crowded leaf": ({"clos": SHORT | {"hosts_per_leaf": 251}}, "F: clos.hosts_per_leaf: 251: a leaf's /24 prefix"),
+    "failed nobody": ({"clos": SHORT, "failed": ["leaf9"]}, "F: failed[0]: 'leaf9': no switch and no link"),
+    "two hosts with one IP": (
+        explicit(hosts=[HOST_1 | {"ip": "10.1.1.1"}, {"name": "h2", "leaf": "leaf2", "ip": "10.1.1.1"}]),
+        "F: hosts[1].ip: '10.1.1.1': h1 and h2 have the same ip",
+    ),
+    "two hosts with one name": (explicit(hosts=[HOST_1, HOST_1]), "F: hosts[1].name: 'h1': hosts[0] has the same name"),
+    "host on no leaf": (explicit(hosts=[{"name": "h1", "leaf": "x"}]), "F: hosts[0].leaf: 'x': no leaf has this name"),
+    "host on a spine": (
+        explicit(hosts=[{"name": "h1", "leaf": "spine1"}]),
+        "F: hosts[0].leaf: 'spine1': a spine has no hosts",
+    ),
+    "leaf without uplinks": (
+        explicit(links=[{"a": "leaf1", "b": "spine1"}]),
+        "F: links: 'leaf2': this leaf has no uplink",
+    ),
+    "link between leaves": (
+        explicit(links=[{"a": "leaf1", "b": "leaf2"}]),
+        "F: links[0]: 'leaf1-leaf2': a link joins a leaf and a spine, this one joins two leaves",
+    ),
+    "link to nobody": (explicit(links=[{"a": "leaf1", "b": "x"}]), "F: links[0].b: 'x': no switch has this name"),
+    "port used twice": (
+        explicit(
+            hosts=[HOST_1 | {"port": 1}],
+            links=[{"a": "leaf1", "b": "spine1", "a_port": 1}, {"a": "leaf2", "b": "spine1"}],
+        ),
+        "F: links: port 1 of leaf1 leads to both h1 and spine1",
+    ),
+    "same dpid": (
+        explicit(switches=[{"name": "leaf1", "role": "leaf", "dpid": 1}, {"name": "s", "role": "spine", "dpid": 1}]),
+        "F: switches[1].dpid: 1: leaf1 and s have the same dpid",
+    ),
+    "more hosts than a prefix holds": (
+        explicit(hosts=[{"name": f"x{i}", "leaf": "leaf1"} for i in range(251)]),
+        "F: hosts[250]: 'x250': leaf1 has more hosts than its /24 prefix holds",
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "message"), BAD.values(), ids=BAD.keys())
+def test_a_bad_fabric_is_one_line_that_names_file_field_and_value(document, message) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_fabric(document, source="F")
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_or_parsed_is_named(tmp_path) -> None:
+    with pytest.raises(InputError, match=r"none\.yaml: cannot be read: No such file"):
+        load_fabric(tmp_path / "none.yaml")
+    for text in ("clos: [", "\tclos: {}", "a: b: c"):
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(InputError, match=r"bad\.yaml: .*neither JSON nor YAML"):
+            load_fabric(tmp_path / "bad.yaml")
+    (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"bad\.yaml: is not UTF-8"):
+        load_fabric(tmp_path / "bad.yaml")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(["clos", "switches", "hosts", "links", "failed", "x"])
+
+
+@given(document=JSON | st.dictionaries(KEYS, JSON | st.just(SHORT), max_size=4))
+def test_any_document_is_a_fabric_or_one_clear_error(document) -> None:
+    try:
+        parse_fabric(document, source="F")
+    except InputError as error:
+        assert "\n" not in str(error)

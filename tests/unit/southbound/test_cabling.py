@@ -1,0 +1,178 @@
+"""The cabling check, and the fabric that comes out of it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.fabric import Fabric, clos
+from controller.model.observed import Location, Observed, PortId
+from controller.southbound.cabling import survey
+from tests.unit.strategies import fabrics
+
+
+def seen(fabric: Fabric, *, hosts: bool = False) -> Observed:
+    """What a network that is cabled like this shows: down cables have both ports down and carry nothing."""
+    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    ports: dict[PortId, bool] = {}
+    links: dict[PortId, PortId] = {}
+    for cable in fabric.cables:
+        a, b = PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port)
+        ports[a] = ports[b] = cable.up
+        if cable.up:
+            links[a], links[b] = b, a
+    places = {}
+    for host in fabric.hosts:
+        at = PortId(dpid[host.leaf], host.port)
+        ports[at] = host.up
+        if hosts:
+            places[host.ip] = Location(host.mac, at)
+    return Observed(ports, frozenset(dpid.values()), links, places)
+
+
+def rewired(fabric: Fabric, changes: dict[str, tuple[str, str]]) -> Fabric:
+    """The fabric with the far ends of some cables moved: name -> (spine, whose port it takes)."""
+    by_name = dict(zip(fabric.cable_names, fabric.cables, strict=True))
+    cables = []
+    for name, cable in by_name.items():
+        if name in changes:
+            spine, port_of = changes[name]
+            cable = dataclasses.replace(cable, spine=spine, spine_port=by_name[port_of].spine_port)
+        cables.append(cable)
+    return dataclasses.replace(fabric, cables=tuple(cables))
+
+
+@given(fabric=fabrics(failures=False), data=st.data())
+def test_a_network_that_is_cabled_as_intended_gives_the_intended_fabric(fabric, data) -> None:
+    assert survey(fabric, seen(fabric)).fabric == fabric
+    assert survey(fabric, seen(fabric)).matches
+
+
+@given(intended=fabrics(failures=False), data=st.data())
+def test_missing_cables_are_down_in_the_fabric_and_named(intended, data) -> None:
+    names = data.draw(st.sets(st.sampled_from(intended.cable_names), min_size=1))
+    real = intended.without_links(names)
+    found = survey(intended, seen(real))
+    assert {finding.subject for finding in found.findings if finding.kind == "missing"} == names
+    assert found.fabric == real
+
+
+def test_two_swapped_cables_are_reported_as_swapped_and_not_as_missing() -> None:
+    intended = clos(2, 2, 1)
+    real = rewired(intended, {"leaf1-spine1": ("spine2", "leaf2-spine2"), "leaf2-spine2": ("spine1", "leaf1-spine1")})
+    found = survey(intended, seen(real))
+    assert [finding.kind for finding in found.findings] == ["swapped"]
+    assert found.findings[0].text == (
+        "leaf1-spine1 and leaf2-spine2 are swapped: leaf1 is cabled to spine2 and leaf2 to spine1"
+    )
+    assert found.fabric is not None
+    assert [cable.up for cable in found.fabric.cables] == [False, True, True, False]
+
+
+def test_a_cable_too_many_is_reported_and_not_used() -> None:
+    intended = clos(1, 2, 1)
+    extra = dataclasses.replace(intended.cables[0], leaf_port=7, spine_port=7)
+    found = survey(intended, seen(dataclasses.replace(intended, cables=(*intended.cables, extra))))
+    assert [(finding.kind, finding.subject) for finding in found.findings] == [("extra", "leaf1-spine1")]
+    assert found.fabric == intended
+
+
+def test_cables_in_other_ports_of_the_right_switches_are_used_as_they_are() -> None:
+    intended = clos(2, 2, 1)
+    moved = dataclasses.replace(intended.cables[0], leaf_port=9, spine_port=8)
+    real = dataclasses.replace(intended, cables=(moved, *intended.cables[1:]))
+    found = survey(intended, seen(real))
+    assert found.matches
+    assert found.fabric == real
+
+
+def test_a_switch_that_is_not_connected_takes_its_cables_down_and_is_named() -> None:
+    intended = clos(2, 2, 1)
+    shown = seen(intended.without_links(["spine2"]))
+    shown = dataclasses.replace(shown, switches=shown.switches - {65538})
+    found = survey(intended, shown)
+    assert {(finding.kind, finding.subject) for finding in found.findings} == {
+        ("missing switch", "spine2"),
+        ("missing", "leaf1-spine2"),
+        ("missing", "leaf2-spine2"),
+    }
+    assert all("spine2 is not connected" in f.text for f in found.findings if f.kind == "missing")
+
+
+def test_a_cable_that_the_file_calls_failed_is_not_missed() -> None:
+    intended = clos(2, 2, 1).without_links(["leaf1-spine1"])
+    assert survey(intended, seen(intended)).matches
+
+
+def test_one_way_links_do_not_count() -> None:
+    intended = clos(1, 2, 1)
+    shown = seen(intended)
+    links = dict(shown.links)
+    del links[PortId(1, 2)]
+    found = survey(intended, dataclasses.replace(shown, links=links))
+    assert [finding.text for finding in found.findings] == ["leaf1-spine1 is missing: no discovery packet came through"]
+
+
+def test_a_host_on_another_leaf_is_reported_and_reached_where_it_is() -> None:
+    intended = clos(2, 2, 2)
+    shown = seen(intended)
+    hosts = {"10.0.1.1": Location(intended.hosts[0].mac, PortId(2, 9))}
+    shown = dataclasses.replace(shown, hosts=hosts, ports={**shown.ports, PortId(2, 9): True})
+    found = survey(intended, shown)
+    assert [finding.text for finding in found.findings] == ["h1 is at leaf2 port 9, it should be at leaf1"]
+    assert found.fabric is not None
+    assert (found.fabric.hosts[0].leaf, found.fabric.hosts[0].port) == ("leaf2", 9)
+
+
+def test_an_address_that_two_hosts_claim_is_reported() -> None:
+    shown = dataclasses.replace(seen(clos(1, 1, 1)), duplicates=frozenset({("10.0.1.1", "aa", "bb")}))
+    assert [finding.text for finding in survey(clos(1, 1, 1), shown).findings] == ["aa and bb both claim 10.0.1.1"]
+
+
+# -- discovery alone ------------------------------------------------------------------------------------------
+
+
+def test_without_a_host_no_switch_has_a_role() -> None:
+    assert survey(None, seen(clos(2, 2, 2))).fabric is None
+
+
+@given(real=fabrics(failures=False))
+def test_discovery_alone_finds_the_same_switches_cables_and_hosts(real) -> None:
+    found = survey(None, seen(real, hosts=True)).fabric
+    assert found is not None
+    assert found.leaves == real.leaves
+    assert found.spines == real.spines
+    assert set(found.cables) == set(real.cables)
+    assert {(h.ip, h.mac, h.leaf, h.port) for h in found.hosts} == {(h.ip, h.mac, h.leaf, h.port) for h in real.hosts}
+
+
+@given(real=fabrics(failures=False, min_leaves=2), data=st.data())
+def test_what_was_discovered_keeps_its_place_when_it_goes_down(real, data) -> None:
+    before = survey(None, seen(real, hosts=True)).fabric
+    assert before is not None
+    gone = data.draw(st.sets(st.sampled_from(before.cable_names)))
+    names = {before.cable_names[c] for c in range(len(before.cables)) if before.cable_names[c] in gone}
+    after = survey(None, seen(real.without_links(names), hosts=True), before=before).fabric
+    assert after is not None
+    assert after == before.without_links(names)
+
+
+def test_a_link_between_two_leaves_is_named_and_not_used() -> None:
+    real = clos(1, 2, 1)
+    shown = seen(real, hosts=True)
+    a, b = PortId(1, 8), PortId(2, 8)
+    shown = dataclasses.replace(shown, links={**shown.links, a: b, b: a}, ports={**shown.ports, a: True, b: True})
+    found = survey(None, shown)
+    assert [finding.text for finding in found.findings] == ["leaf1 port 8 and leaf2 port 8 join two leaves: not used"]
+    assert found.fabric is not None
+    assert len(found.fabric.cables) == 2
+
+
+def test_a_leaf_without_uplinks_is_named() -> None:
+    real = clos(1, 2, 1)
+    shown = seen(dataclasses.replace(real, cables=real.cables[:1]), hosts=True)
+    shown = dataclasses.replace(shown, switches=frozenset({1, 2, 65537}))
+    found = survey(None, shown)
+    assert [finding.text for finding in found.findings] == ["leaf2 has hosts and no uplink"]

@@ -1,0 +1,76 @@
+"""Rules as values: differences and groups."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from controller.southbound.base import compile_base
+from controller.southbound.rules import (
+    EMPTY,
+    GROUP_BASE,
+    GROUP_MASK,
+    Bucket,
+    Builder,
+    Output,
+    Rule,
+    SwitchRules,
+    ToGroup,
+    difference,
+    match,
+)
+from tests.unit.strategies import fabrics
+
+
+def applied(have: SwitchRules, want: SwitchRules) -> SwitchRules:
+    """What a switch holds after the changes, checking at each step that no rule leads to a group that is not there."""
+    changes = difference(have, want)
+    rules, groups = dict(have.rules), dict(have.groups)
+    for group in changes.new_groups:
+        assert all(b.watch_group is None or b.watch_group in groups for b in group.buckets)
+        groups[group.id] = group
+    for rule in changes.put_rules:
+        assert all(not isinstance(a, ToGroup) or a.group in groups for a in rule.actions)
+        rules[rule.key] = rule
+    for rule in changes.removed_rules:
+        del rules[rule.key]
+    for group in changes.removed_groups:
+        used = {a.group for rule in rules.values() for a in rule.actions if isinstance(a, ToGroup)}
+        used |= {b.watch_group for g in groups.values() if g != group for b in g.buckets}
+        assert group.id not in used
+        del groups[group.id]
+    return SwitchRules(rules, groups)
+
+
+@given(before=fabrics(), after=fabrics())
+def test_the_difference_leads_from_any_rules_to_any_others(before, after) -> None:
+    have, want = compile_base(before, ecmp_action="select"), compile_base(after, ecmp_action="select")
+    for dpid in {*have, *want}:
+        assert applied(have[dpid], want[dpid]) == want[dpid]
+        assert not difference(want[dpid], want[dpid])
+        assert applied(have[dpid], EMPTY) == EMPTY
+
+
+@given(fabric=fabrics())
+def test_groups_have_ids_in_our_range_and_equal_content_gives_equal_ids(fabric) -> None:
+    first, second = (compile_base(fabric, ecmp_action="select") for _ in range(2))
+    for dpid in first:
+        assert first[dpid].groups == second[dpid].groups
+        assert all(id_ & GROUP_MASK == GROUP_BASE for id_ in first[dpid].groups)
+
+
+def test_two_different_rules_for_the_same_packets_are_an_error() -> None:
+    builder = Builder()
+    builder.add(Rule(0, 1, match(in_port=1), (Output(2),)))
+    builder.add(Rule(0, 1, match(in_port=1), (Output(2),)))
+    with pytest.raises(ValueError, match="two rules"):
+        builder.add(Rule(0, 1, match(in_port=1), (Output(3),)))
+
+
+def test_a_clash_of_two_groups_names_gives_the_second_another_id(monkeypatch) -> None:
+    monkeypatch.setattr("zlib.crc32", lambda data: 0xFFFFFFFF)
+    builder = Builder()
+    ids = [builder.group("select", [Bucket(Output(port), watch_port=port)]) for port in (1, 2, 1)]
+    assert ids[0] != ids[1]
+    assert ids[0] == ids[2]
+    assert all(id_ & GROUP_MASK == GROUP_BASE for id_ in ids)

@@ -1,0 +1,22 @@
+"""Random fabrics, shared by the tests."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from controller.model.fabric import Fabric, clos
+
+
+@st.composite
+def fabrics(draw: st.DrawFn, *, max_parallel: int = 3, failures: bool = True, min_leaves: int = 1) -> Fabric:
+    """A small Clos fabric, with some cables down if ``failures``."""
+    fabric = clos(
+        draw(st.integers(1, 4)),
+        draw(st.integers(min_leaves, 4)),
+        draw(st.integers(1, 3)),
+        parallel=draw(st.integers(1, max_parallel)),
+    )
+    if not failures:
+        return fabric
+    down = draw(st.sets(st.sampled_from(fabric.cable_names), max_size=len(fabric.cable_names) // 2 + 1))
+    return fabric.without_links(down)
