@@ -1,0 +1,157 @@
+"""Where requests end: laws of the body reader, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.rest.framing import PIECE_BYTES, Framing, body_pieces, check_head
+from controller.rest.problems import ProblemError
+
+HOST = ("Host", "c")
+NEXT = b"GET / HTTP/1.1\r\n"
+
+
+def read(stream: io.BytesIO, framing: Framing, at_most: int = 1 << 20) -> bytes:
+    return b"".join(body_pieces(stream, framing, at_most=at_most))
+
+
+def chunked(pieces: list[bytes], *, extension: bytes = b"", trailer: bytes = b"") -> bytes:
+    coded = b"".join(b"%x%s\r\n%s\r\n" % (len(piece), extension, piece) for piece in pieces if piece)
+    return coded + b"0\r\n" + trailer + b"\r\n"
+
+
+@given(st.lists(st.binary(max_size=300)), st.sampled_from([b"", b";a=b"]), st.sampled_from([b"", b"X: y\r\n"]))
+def test_a_chunked_body_is_what_its_chunks_carry_and_the_next_request_follows(
+    pieces: list[bytes], extension: bytes, trailer: bytes
+) -> None:
+    stream = io.BytesIO(chunked(pieces, extension=extension, trailer=trailer) + NEXT)
+    assert read(stream, Framing(chunked=True)) == b"".join(pieces)
+    assert stream.read() == NEXT
+
+
+@given(st.binary(max_size=3 * PIECE_BYTES))
+def test_a_body_of_known_length_is_read_to_its_last_byte_and_no_further(body: bytes) -> None:
+    stream = io.BytesIO(body + NEXT)
+    assert read(stream, Framing(length=len(body))) == body
+    assert stream.read() == NEXT
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), min_size=1), st.data())
+def test_a_body_that_breaks_off_anywhere_is_refused(pieces: list[bytes], data: st.DataObject) -> None:
+    body = b"".join(pieces)
+    for whole, framing in ((chunked(pieces), Framing(chunked=True)), (body, Framing(length=len(body)))):
+        cut = data.draw(st.integers(0, len(whole) - 1))
+        with pytest.raises(ProblemError) as caught:
+            read(io.BytesIO(whole[:cut]), framing)
+        assert caught.value.status == 400
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), min_size=1))
+def test_a_body_of_exactly_the_limit_is_taken_and_one_byte_more_is_not(pieces: list[bytes]) -> None:
+    body = b"".join(pieces)
+    for whole, framing in ((chunked(pieces), Framing(chunked=True)), (body, Framing(length=len(body)))):
+        assert read(io.BytesIO(whole), framing, len(body)) == body
+        with pytest.raises(ProblemError) as caught:
+            read(io.BytesIO(whole), framing, len(body) - 1)
+        assert caught.value.status == 413
+
+
+def test_nothing_is_read_of_a_body_that_says_it_is_too_large() -> None:
+    stream = io.BytesIO(b"x" * 100)
+    with pytest.raises(ProblemError):
+        read(stream, Framing(length=100), 99)
+    assert stream.tell() == 0
+
+
+@given(st.binary(max_size=200))
+def test_chunked_garbage_is_read_or_refused_and_raises_nothing_else(garbage: bytes) -> None:
+    try:
+        body = read(io.BytesIO(garbage), Framing(chunked=True))
+    except ProblemError as problem:
+        assert problem.status in (400, 413)
+    else:
+        assert len(body) < len(garbage)
+
+
+@pytest.mark.parametrize(
+    "coded",
+    [
+        b"-1\r\n\r\n",
+        b"+1\r\na\r\n0\r\n\r\n",
+        b"0x1\r\na\r\n0\r\n\r\n",
+        b"1_0\r\n" + b"a" * 16 + b"\r\n0\r\n\r\n",
+        b"1\r\nab\r\n0\r\n\r\n",
+        b"\r\n",
+        b"1" * 300,
+        b"0\r\n" + b"a: b\r\n" * 5000 + b"\r\n",
+        b"0\r\n" + b"a" * 9000 + b"\r\n\r\n",
+    ],
+)
+def test_chunks_that_other_readers_may_see_otherwise_are_refused(coded: bytes) -> None:
+    with pytest.raises(ProblemError) as caught:
+        read(io.BytesIO(coded), Framing(chunked=True))
+    assert caught.value.status == 400
+
+
+def test_a_body_that_is_needed_and_has_no_length_is_asked_for() -> None:
+    with pytest.raises(ProblemError) as caught:
+        read(io.BytesIO(b""), Framing())
+    assert caught.value.status == 411
+
+
+@pytest.mark.parametrize(
+    ("headers", "framing"),
+    [
+        ([HOST], Framing()),
+        ([HOST, ("content-length", " 12 ")], Framing(length=12)),
+        ([HOST, ("Transfer-Encoding", "Chunked")], Framing(chunked=True)),
+        ([HOST, ("Content-Length", "1"), ("Expect", "100-Continue")], Framing(length=1, awaits_continue=True)),
+    ],
+)
+def test_a_sound_head_says_how_the_body_is_delimited(headers: list[tuple[str, str]], framing: Framing) -> None:
+    assert check_head("PUT", "HTTP/1.1", headers) == framing
+
+
+def test_an_http_1_0_client_needs_no_host_and_is_never_told_to_continue() -> None:
+    assert check_head("PUT", "HTTP/1.0", [("Content-Length", "1"), ("Expect", "100-continue")]) == Framing(length=1)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (400, []),
+        (400, [HOST, HOST]),
+        (400, [HOST, ("Content-Length", "-1")]),
+        (400, [HOST, ("Content-Length", "+1")]),
+        (400, [HOST, ("Content-Length", "1_0")]),
+        (400, [HOST, ("Content-Length", "1, 1")]),
+        (400, [HOST, ("Content-Length", "")]),
+        (400, [HOST, ("Content-Length", "1"), ("content-length", "2")]),
+        (400, [HOST, ("Content-Length", "1"), ("Transfer-Encoding", "chunked")]),
+        (400, [HOST, ("Content-Length ", "1")]),
+        (400, [HOST, ("X", "a\r\n b")]),
+        (400, [HOST, ("X", "a\x00b")]),
+        (413, [HOST, ("Content-Length", "9" * 30)]),
+        (417, [HOST, ("Expect", "200-ok")]),
+        (501, [HOST, ("Transfer-Encoding", "gzip, chunked")]),
+        (501, [HOST, ("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked")]),
+    ],
+)
+def test_an_ambiguous_head_is_refused(status: int, headers: list[tuple[str, str]]) -> None:
+    with pytest.raises(ProblemError) as caught:
+        check_head("PUT", "HTTP/1.1", headers)
+    assert caught.value.status == status
+
+
+def test_a_method_is_a_token_and_http_1_0_knows_no_chunks() -> None:
+    for method, version, headers in (
+        ("P\x1bT", "HTTP/1.1", [HOST]),
+        ("PUT", "HTTP/1.0", [("Transfer-Encoding", "chunked")]),
+    ):
+        with pytest.raises(ProblemError) as caught:
+            check_head(method, version, headers)
+        assert caught.value.status == 400
