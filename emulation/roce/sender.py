@@ -1,0 +1,292 @@
+"""The requester's half of a queue pair: messages in, packets out, acknowledgements in, completions out.
+
+Reliable connection after InfiniBand Architecture volume 1, chapter 9.7: cumulative acknowledgements, go-back-N on a
+sequence error (NAK) and on a timeout, an error after too many timeouts in a row. What is not in that standard, because
+hardware solves it elsewhere: the window counts packets, the timeout adapts (RFC 6298: links a thousand times slower
+with deep queues have no fixed delay), and the rate follows ``RateControl``.
+
+Pure: no socket, no clock. Time is seconds from any origin, never backwards.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from controller.model.errors import InputError
+from emulation.roce.psn import MAX_WINDOW, PSN_MASK, psn_offset
+from emulation.roce.rate import RateControl
+from emulation.roce.wire import (
+    CATCH_UP_PACKETS,
+    FRAME_OVERHEAD,
+    MAX_MESSAGE,
+    NAK_SEQUENCE,
+    PATH_MTUS,
+    SYNDROME_ACK,
+    SYNDROME_NAMES,
+    WRITE_FIRST,
+    WRITE_LAST,
+    WRITE_MIDDLE,
+    WRITE_ONLY,
+    Ack,
+    Reth,
+    Write,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SenderOptions:
+    """How a queue pair sends.
+
+    Attributes:
+        mtu: path MTU, payload bytes of a full packet: one of ``wire.PATH_MTUS``.
+        window: packets that may be unacknowledged.
+        ack_every: an acknowledgement is asked for with every such packet, and with the last of each message. Never
+            more than half the window: the sender would wait for an answer that it had not asked for.
+        line_rate: bit/s on the wire, the ceiling.
+        first_timeout, min_timeout, max_timeout: seconds; before the first round trip was measured, and the bounds.
+        retries: timeouts in a row, without any progress, before the queue pair fails (7 in InfiniBand as well).
+    """
+
+    mtu: int = 4096
+    window: int = 32
+    ack_every: int = 8
+    line_rate: float = 1e9
+    first_timeout: float = 1.0
+    min_timeout: float = 0.2
+    max_timeout: float = 4.0
+    retries: int = 7
+
+    def __post_init__(self) -> None:
+        if self.mtu not in PATH_MTUS:
+            raise InputError(f"the path MTU is one of {', '.join(map(str, PATH_MTUS))}", field="mtu", value=self.mtu)
+        if not 1 <= self.window < MAX_WINDOW:
+            raise InputError("a window has 1 to 2^23 - 1 packets", field="window", value=self.window)
+        if self.ack_every < 1:
+            raise InputError("must be at least 1", field="ack_every", value=self.ack_every)
+        if not self.line_rate > 0:
+            raise InputError("must be more than 0", field="line_rate", value=self.line_rate)
+        if not 0 < self.min_timeout <= self.first_timeout <= self.max_timeout:
+            raise InputError("0 < min_timeout <= first_timeout <= max_timeout", field="first_timeout")
+        if self.retries < 0:
+            raise InputError("must not be negative", field="retries", value=self.retries)
+
+    def part(self, share: float) -> SenderOptions:
+        """Options of a piece of a split flow: its share of rate and window (two packets at least)."""
+        if not 0 < share <= 1:
+            raise InputError("a share is more than 0 and at most 1", field="share", value=share)
+        window = min(self.window, max(2, round(self.window * share)))
+        return replace(self, window=window, line_rate=self.line_rate * share)
+
+
+@dataclass(slots=True)
+class SenderCounters:
+    """What happened so far. ``bytes`` is payload of messages that were acknowledged as a whole."""
+
+    messages: int = 0
+    bytes: int = 0
+    packets: int = 0
+    retransmissions: int = 0
+    sequence_naks: int = 0
+    timeouts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    data: memoryview
+    va: int
+    rkey: int
+    tag: object
+    first: int
+    end: int
+
+
+class Sender:
+    """One queue pair's requester. ``poll`` for packets, feed ``on_ack``, call again at ``deadline()``.
+
+    Attributes:
+        peer_qp: queue pair number at the responder.
+        counters: what happened so far.
+        error: why the queue pair failed, or empty; a failed one sends nothing more.
+    """
+
+    def __init__(self, peer_qp: int, options: SenderOptions, *, first_psn: int = 0) -> None:
+        self.peer_qp = peer_qp
+        self.options = options
+        self.counters = SenderCounters()
+        self.error = ""
+        self.rates = RateControl(options.line_rate)
+        self._first_psn = first_psn
+        self._ack_every = max(1, min(options.ack_every, options.window // 2))
+        self._messages: deque[_Message] = deque()
+        self._posted = 0  # one past the last packet of what was posted
+        self._acked = 0  # everything below is acknowledged
+        self._next = 0
+        self._sent = 0  # one past the highest ever sent: below it, sending is sending again
+        self._asked = -1  # the last packet on its way that asks for an acknowledgement
+        self._cursor = 0  # position in _messages of the one that _next belongs to
+        self._pace_at = 0.0
+        self._timeout_at: float | None = None
+        self._timeouts_in_row = 0
+        self._smoothed: float | None = None
+        self._variation = 0.0
+        self._timeout = options.first_timeout
+        self._timed: tuple[int, float] | None = None
+
+    # -- what the caller asks ---------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether something posted is not acknowledged yet."""
+        return bool(self._messages) and not self.error
+
+    @property
+    def outstanding(self) -> int:
+        """Packets on their way: at most ``options.window``."""
+        return self._next - self._acked
+
+    def post(self, data: memoryview, va: int, rkey: int, tag: object = None) -> None:
+        """Write ``data`` (contiguous bytes, not to be changed before the completion) to ``va`` at the responder."""
+        if len(data) > MAX_MESSAGE:
+            raise InputError("a message has at most 2^31 bytes", field="bytes", value=len(data))
+        packets = max(1, -(-len(data) // self.options.mtu))
+        self._messages.append(_Message(data, va, rkey, tag, self._posted, self._posted + packets))
+        self._posted += packets
+
+    def poll(self, now: float) -> Write | None:
+        """The next packet, if one may go now. Notices timeouts, so call it at ``deadline()`` too."""
+        if self.error:
+            return None
+        if self._timeout_at is not None and now >= self._timeout_at:
+            self._on_timeout(now)
+        if not self._may_send() or now < self._pace_at:
+            return None
+        return self._send(now)
+
+    def deadline(self) -> float | None:
+        """When ``poll`` may have something to do, if nothing arrives before; None: never."""
+        if self.error:
+            return None
+        if self._may_send():
+            return self._pace_at if self._timeout_at is None else min(self._pace_at, self._timeout_at)
+        return self._timeout_at
+
+    def on_ack(self, ack: Ack, now: float) -> list[object]:
+        """Take an acknowledgement; return the tags of the messages that it completes, in order."""
+        if self.error:
+            return []
+        sequence = self._acked + psn_offset(ack.psn, self._wire_psn(self._acked))
+        if ack.syndrome == SYNDROME_ACK:
+            return self._advance(sequence + 1, now) if self._acked <= sequence < self._sent else []
+        # A NAK names the packet that is missing or wrong: all before it arrived. An old one says nothing new.
+        if not self._acked <= sequence < self._sent:
+            return []
+        done = self._advance(sequence, now)
+        if ack.syndrome == NAK_SEQUENCE:
+            self.counters.sequence_naks += 1
+            self.rates.lost(now)
+            self._go_back()
+        else:
+            name = SYNDROME_NAMES.get(ack.syndrome, f"syndrome {ack.syndrome:#04x}")
+            self.error = f"the peer refused packet {ack.psn}: {name}"
+        return done
+
+    # -- sending ----------------------------------------------------------------------------------------------
+
+    def _wire_psn(self, sequence: int) -> int:
+        return (self._first_psn + sequence) & PSN_MASK
+
+    def _may_send(self) -> bool:
+        return self._next < self._posted and self._next - self._acked < self.options.window
+
+    def _send(self, now: float) -> Write:
+        while self._next >= self._messages[self._cursor].end:
+            self._cursor += 1
+        message = self._messages[self._cursor]
+        sequence, mtu = self._next, self.options.mtu
+        offset = (sequence - message.first) * mtu
+        payload = message.data[offset : offset + mtu]
+        is_first, is_last = sequence == message.first, sequence == message.end - 1
+        if is_first:
+            opcode = WRITE_ONLY if is_last else WRITE_FIRST
+            reth: Reth | None = Reth(message.va, message.rkey, len(message.data))
+        else:
+            opcode = WRITE_LAST if is_last else WRITE_MIDDLE
+            reth = None
+        ask = is_last or sequence % self._ack_every == self._ack_every - 1
+        self._next += 1
+        self.counters.packets += 1
+        if sequence < self._sent:
+            self.counters.retransmissions += 1
+        else:
+            self._sent = self._next
+            if ask and self._timed is None:
+                self._timed = (sequence, now)
+        if ask:
+            self._asked = sequence
+            if self._timeout_at is None:
+                self._timeout_at = now + self._timeout
+        seconds = (len(payload) + FRAME_OVERHEAD) * 8 / self.rates.rate(now)
+        self._pace_at = max(self._pace_at, now - CATCH_UP_PACKETS * seconds) + seconds
+        return Write(opcode, self.peer_qp, self._wire_psn(sequence), ask, reth, payload)
+
+    # -- progress and its absence -----------------------------------------------------------------------------
+
+    def _advance(self, acked: int, now: float) -> list[object]:
+        """Everything below ``acked`` arrived."""
+        if acked == self._acked:
+            return []
+        self.rates.delivered((acked - self._acked) * self.options.mtu, now)
+        self._acked = acked
+        self._timeouts_in_row = 0
+        if self._timed is not None and acked > self._timed[0]:
+            self._measure(now - self._timed[1])
+            self._timed = None
+        done = []
+        size = 0
+        while self._messages and self._messages[0].end <= acked:
+            message = self._messages.popleft()
+            self._cursor -= 1
+            size += len(message.data)
+            done.append(message.tag)
+        if self._next < acked:  # what was about to be sent again had arrived the first time
+            self._next = acked
+        self._cursor = max(self._cursor, 0)
+        self.counters.messages += len(done)
+        self.counters.bytes += size
+        self._timeout = self._estimated_timeout()
+        self._timeout_at = now + self._timeout if acked <= self._asked else None
+        if acked == self._next:
+            self.rates.idle()
+        return done
+
+    def _go_back(self) -> None:
+        self._next = self._acked
+        self._asked = self._acked - 1
+        self._cursor = 0
+        self._timed = None  # Karn: no telling which transmission is answered
+        self._timeout_at = None
+
+    def _on_timeout(self, now: float) -> None:
+        self.counters.timeouts += 1
+        self._timeouts_in_row += 1
+        if self._timeouts_in_row > self.options.retries:
+            self.error = f"no answer from the peer after {self.options.retries} retries"
+            return
+        self.rates.lost(now)
+        self._go_back()
+        self._timeout = min(2 * self._timeout, self.options.max_timeout)
+
+    def _measure(self, seconds: float) -> None:
+        """Round-trip estimator of RFC 6298, section 2."""
+        if self._smoothed is None:
+            self._smoothed, self._variation = seconds, seconds / 2
+        else:
+            self._variation += (abs(self._smoothed - seconds) - self._variation) / 4
+            self._smoothed += (seconds - self._smoothed) / 8
+
+    def _estimated_timeout(self) -> float:
+        if self._smoothed is None:
+            return self.options.first_timeout
+        timeout = self._smoothed + 4 * self._variation
+        return min(max(timeout, self.options.min_timeout), self.options.max_timeout)

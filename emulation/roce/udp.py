@@ -1,0 +1,356 @@
+"""A host's RoCE endpoint on UDP sockets: its NIC, with all queue pairs in one process.
+
+Sockets. Everything arrives at one socket bound to (address, 4791), and the queue pair number tells packets apart, as
+on a NIC. Requests of a queue pair leave from a socket bound to its own UDP source port: that port is what switches
+tell flows by. Acknowledgements go to port 4791 of the requester and leave from the common socket, source port 4791: the
+responder may choose it, and a port outside of the range of planned flows keeps acknowledgements out of every plan.
+
+What makes the ICRC right on the wire (see wire.py): sockets stay unconnected and carry IP_PMTUDISC_PROBE, so that Linux
+sets DF and identification 0. The UDP checksum is switched off, as RoCEv2 has it: the ICRC protects more, and a virtual
+link cannot leave a checksum unfinished that is not there.
+
+Sending. A NIC serves its queue pairs in turn at line rate and keeps no long queue behind itself. So does ``Endpoint``:
+one pacer for the host, queue pairs round robin, a packet each. Without it a host with many flows would fill its own
+queueing discipline, and its acknowledgements would wait behind its data.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from controller.model.errors import InputError
+from emulation.roce.receiver import Receiver
+from emulation.roce.sender import Sender
+from emulation.roce.wire import (
+    ACK_FRAME_BYTES,
+    CATCH_UP_PACKETS,
+    ETHERNET_IP_UDP_BYTES,
+    ROCE_PORT,
+    Ack,
+    FrameError,
+    Write,
+    decode,
+    encode_ack,
+    encode_write,
+    ip_udp_crc,
+    write_frame_bytes,
+)
+
+_IP_MTU_DISCOVER = 10
+_IP_PMTUDISC_PROBE = 3
+_SO_NO_CHECK = 11
+_SO_RCVBUFFORCE = 33
+
+RECEIVE_BUFFER = 8 << 20
+"""Bytes; root may have it whole, others as far as net.core.rmem_max allows."""
+
+_MAX_DATAGRAM = 65536
+_RECEIVE_BATCH = 64
+_CACHED_STATES = 4096
+
+_LOST = {errno.ENOBUFS, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENONET, errno.EPERM}
+"""Errors of sendmsg that mean: this packet is gone, as if a cable were out. The transport sends it again."""
+
+
+class QueuePairError(RuntimeError):
+    """A queue pair that will not go on: its peer is gone, or one of the two broke the protocol."""
+
+
+def _raise_failure(qp: int, reason: str) -> None:
+    raise QueuePairError(f"queue pair {qp}: {reason}")
+
+
+@dataclass(slots=True)
+class EndpointCounters:
+    """Datagrams that no queue pair saw: refused by ``wire.decode``, for no known queue pair; and sends that failed."""
+
+    refused: int = 0
+    unknown_qp: int = 0
+    send_failures: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Outgoing:
+    qp: int
+    sender: Sender
+    socket: socket.socket
+    port: int
+    peer: bytes
+    address: tuple[str, int]
+    done: Callable[[Any], None]
+    held: Write | None = None  # polled, but the socket would not take it
+
+
+@dataclass(slots=True)
+class _Incoming:
+    receiver: Receiver
+    peer: bytes
+    address: tuple[str, int]
+    arrived: Callable[[int, int], None]
+
+
+class Endpoint:
+    """Queue pairs of one host address. Close it, or use it in a ``with`` statement.
+
+    Args:
+        ip: the host's own IPv4 address (not 0.0.0.0: the ICRC covers it).
+        port: UDP port of RoCE; another than 4791 only where 4791 is taken, as everyone must use the same.
+        line_rate: bit/s that the host sends at most, all queue pairs together.
+        failed: called with the number of a queue pair that failed, and why; raises ``QueuePairError`` unless given.
+
+    Raises:
+        InputError: an address that is no host address, or a port that is taken.
+    """
+
+    def __init__(
+        self,
+        ip: str,
+        *,
+        port: int = ROCE_PORT,
+        line_rate: float = 1e9,
+        failed: Callable[[int, str], None] = _raise_failure,
+    ) -> None:
+        self.ip = ip
+        self.failed = failed
+        self.port = port
+        self.counters = EndpointCounters()
+        self._own = _address_bytes(ip)
+        self._line_rate = line_rate
+        self._pace_at = 0.0
+        self._outgoing: dict[int, _Outgoing] = {}
+        self._turn: deque[_Outgoing] = deque()
+        self._incoming: dict[int, _Incoming] = {}
+        self._states: dict[tuple[bytes, bytes, int, int], int] = {}
+        self._buffer = memoryview(bytearray(_MAX_DATAGRAM))
+        self._selector = selectors.DefaultSelector()
+        self._socket = self._open(port)
+        _grow_receive_buffer(self._socket)
+        self._selector.register(self._socket, selectors.EVENT_READ, self._on_readable)
+
+    def __enter__(self) -> Endpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for outgoing in self._outgoing.values():
+            outgoing.socket.close()
+        self._outgoing.clear()
+        self._turn.clear()
+        self._selector.close()
+        self._socket.close()
+
+    # -- queue pairs ------------------------------------------------------------------------------------------
+
+    def add_sender(
+        self, qp: int, sender: Sender, peer_ip: str, udp_src: int, done: Callable[[Any], None] = lambda tag: None
+    ) -> None:
+        """Attach a requester as local queue pair ``qp``; ``done(tag)`` is called for each completed message."""
+        if qp in self._outgoing:
+            raise InputError("this queue pair number is taken", field="qp", value=qp)
+        peer = _address_bytes(peer_ip)
+        outgoing = _Outgoing(qp, sender, self._open(udp_src), udp_src, peer, (peer_ip, self.port), done)
+        self._outgoing[qp] = outgoing
+        self._turn.append(outgoing)
+
+    def add_receiver(
+        self,
+        qp: int,
+        receiver: Receiver,
+        peer_ip: str,
+        arrived: Callable[[int, int], None] = lambda va, length: None,
+    ) -> None:
+        """Attach a responder as local queue pair ``qp``; ``arrived(va, length)`` is called for each whole message.
+
+        Packets for it that come from another address than ``peer_ip`` count as unknown.
+        """
+        if qp in self._incoming:
+            raise InputError("this queue pair number is taken", field="qp", value=qp)
+        self._incoming[qp] = _Incoming(receiver, _address_bytes(peer_ip), (peer_ip, self.port), arrived)
+
+    def remove_receiver(self, qp: int) -> None:
+        del self._incoming[qp]
+
+    def watch(self, fileobj: Any, callback: Callable[[], None]) -> None:
+        """Call back when ``fileobj`` is readable, until ``unwatch``."""
+        self._selector.register(fileobj, selectors.EVENT_READ, callback)
+
+    def unwatch(self, fileobj: Any) -> None:
+        self._selector.unregister(fileobj)
+
+    # -- the loop ---------------------------------------------------------------------------------------------
+
+    def run(self, until: Callable[[], bool], *, deadline: float | None = None) -> bool:
+        """Serve until ``until()`` holds (looked at after every event) or the monotonic clock passes ``deadline``.
+
+        Returns whether ``until()`` holds. ``until`` may itself start things.
+        """
+        while not until():
+            now = time.monotonic()
+            if deadline is not None and now >= deadline:
+                return False
+            wake = self._transmit(now)
+            if deadline is not None:
+                wake = deadline if wake is None else min(wake, deadline)
+            timeout = None if wake is None else max(0.0, wake - time.monotonic())
+            for key, _ in self._selector.select(timeout):
+                key.data()
+        return True
+
+    def _transmit(self, now: float) -> float | None:
+        """Send what may go now; return when there may be more (None: only after an arrival)."""
+        turn, passed = self._turn, 0
+        while passed < len(turn) and now >= self._pace_at:
+            outgoing = turn[0]
+            turn.rotate(-1)
+            packet = outgoing.sender.poll(now) if outgoing.held is None else None
+            if packet is not None and self._send(outgoing, packet, now):
+                passed = 0
+            else:
+                passed += 1
+                if outgoing.sender.error:
+                    self._drop(outgoing)
+        wake: float | None = None
+        for outgoing in turn:
+            deadline = outgoing.sender.deadline() if outgoing.held is None else None
+            if deadline is not None and (wake is None or deadline < wake):
+                wake = deadline
+        return None if wake is None else max(wake, self._pace_at)
+
+    def _drop(self, outgoing: _Outgoing) -> None:
+        self._turn.remove(outgoing)
+        self.failed(outgoing.qp, f"to {outgoing.address[0]}: {outgoing.sender.error}")
+
+    def _send(self, outgoing: _Outgoing, packet: Write, now: float) -> bool:
+        """Send a packet, or hold it until the socket is writable; false if it is held."""
+        size = write_frame_bytes(packet)
+        state = self._state(self._own, outgoing.peer, outgoing.port, size)
+        try:
+            outgoing.socket.sendmsg(encode_write(packet, state), [], 0, outgoing.address)
+        except BlockingIOError:
+            outgoing.held = packet
+            self._selector.register(outgoing.socket, selectors.EVENT_WRITE, lambda: self._on_writable(outgoing))
+            return False
+        except OSError as error:
+            self._survive(error, len(packet.payload))
+        seconds = (size + ETHERNET_IP_UDP_BYTES) * 8 / self._line_rate
+        self._pace_at = max(self._pace_at, now - CATCH_UP_PACKETS * seconds) + seconds
+        return True
+
+    def _on_writable(self, outgoing: _Outgoing) -> None:
+        self._selector.unregister(outgoing.socket)
+        packet, outgoing.held = outgoing.held, None
+        if packet is not None:
+            self._send(outgoing, packet, time.monotonic())
+
+    def _survive(self, error: OSError, payload: int) -> None:
+        if error.errno == errno.EMSGSIZE:
+            raise InputError(
+                "full packets do not fit the network interface: lower the path MTU or raise the interface's",
+                field="mtu",
+                value=payload,
+            ) from error
+        if error.errno not in _LOST:
+            raise error
+        self.counters.send_failures += 1
+
+    def _on_readable(self) -> None:
+        buffer = self._buffer
+        for _ in range(_RECEIVE_BATCH):
+            try:
+                size, (source_ip, source_port) = self._socket.recvfrom_into(buffer)
+            except BlockingIOError:
+                return
+            source = socket.inet_aton(source_ip)
+            state = self._state(source, self._own, source_port, size)
+            try:
+                packet = decode(buffer[:size], state)
+            except FrameError:
+                self.counters.refused += 1
+                continue
+            if isinstance(packet, Ack):
+                self._on_ack(packet, source)
+            else:
+                self._on_write(packet, source)
+
+    def _on_ack(self, ack: Ack, source: bytes) -> None:
+        outgoing = self._outgoing.get(ack.qp)
+        if outgoing is None or outgoing.peer != source:
+            self.counters.unknown_qp += 1
+            return
+        for tag in outgoing.sender.on_ack(ack, time.monotonic()):
+            outgoing.done(tag)
+
+    def _on_write(self, packet: Write, source: bytes) -> None:
+        incoming = self._incoming.get(packet.qp)
+        if incoming is None or incoming.peer != source:
+            self.counters.unknown_qp += 1
+            return
+        ack, arrival = incoming.receiver.on_packet(packet)
+        if ack is not None:
+            state = self._state(self._own, incoming.peer, self.port, ACK_FRAME_BYTES)
+            try:
+                self._socket.sendto(encode_ack(ack, state), incoming.address)
+            except BlockingIOError:
+                self.counters.send_failures += 1  # as good as lost: the requester asks again
+            except OSError as error:
+                self._survive(error, 0)
+        if incoming.receiver.error and ack is not None:
+            self.failed(packet.qp, f"from {incoming.address[0]}: {incoming.receiver.error}")
+        if arrival is not None:
+            incoming.arrived(arrival.va, arrival.length)
+
+    # -- sockets ----------------------------------------------------------------------------------------------
+
+    def _state(self, src: bytes, dst: bytes, src_port: int, size: int) -> int:
+        """``ip_udp_crc``, remembered: flows and packet sizes are few."""
+        key = (src, dst, src_port, size)
+        state = self._states.get(key)
+        if state is None:
+            if len(self._states) >= _CACHED_STATES:
+                self._states.clear()
+            state = self._states[key] = ip_udp_crc(src, dst, src_port, self.port, size)
+        return state
+
+    def _open(self, port: int) -> socket.socket:
+        """A non-blocking UDP socket on (own address, port) whose datagrams carry DF and identification 0."""
+        if not 0 < port < 65536:
+            raise InputError("a UDP port is 1 to 65535", field="port", value=port)
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
+            sock.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
+            sock.bind((self.ip, port))
+        except OSError as error:
+            sock.close()
+            reason = error.strerror or str(error)
+            raise InputError(f"cannot use this address and UDP port: {reason}", value=f"{self.ip}:{port}") from error
+        return sock
+
+
+def _address_bytes(ip: str) -> bytes:
+    try:
+        address = ipaddress.IPv4Address(ip)
+    except ValueError:
+        raise InputError("not an IPv4 address", field="ip", value=ip) from None
+    if address.is_unspecified or address.is_multicast:
+        raise InputError("not the address of one host", field="ip", value=ip)
+    return address.packed
+
+
+def _grow_receive_buffer(sock: socket.socket) -> None:
+    """An incast of many windows has to fit while this process waits for its turn on a shared processor."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
