@@ -71,8 +71,10 @@ class _Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
             self.wfile.flush()
             if self.body_unread:
                 self._linger()
-        with contextlib.suppress(OSError):
-            super().finish()
+        # Each by itself: a stream that cannot be flushed must not keep the other, and with it the socket, open.
+        for close in (self.wfile.close, self.rfile.close, super().finish):
+            with contextlib.suppress(OSError):
+                close()
 
     def _linger(self) -> None:
         """Closing with unread bytes resets the connection, which can take the response away from the client."""

@@ -1,6 +1,7 @@
 """A process that serves the HTTP interface over an in-memory backend: ``python -m tests.integration.http_server``.
 
-Prints its port in the first line of standard output, logs to standard error, and closes at the end of standard input.
+Arguments: the limits that differ from the usual ones as JSON, and the port. Prints the port in the first line of
+standard output, logs to standard error, and closes at the end of standard input.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from tests.unit.rest.fake import FakeBackend  # noqa: E402
 
 
 def main() -> None:
-    """``argv[1]``: the limits that differ, as JSON."""
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s %(message)s")
-    limits = Limits(**json.loads(sys.argv[1]))
-    server = HttpServer("127.0.0.1", 0, FakeBackend(), limits=limits)
-    server.start()
+    server = HttpServer("127.0.0.1", int(sys.argv[2]), FakeBackend(), limits=Limits(**json.loads(sys.argv[1])))
+    try:
+        server.start()
+    except OSError as error:
+        sys.exit(f"cannot listen: {error.strerror}")
     print(server.port, flush=True)
     eventlet.tpool.execute(sys.stdin.read)
+    server.stop()
     server.stop()
 
 
