@@ -348,8 +348,10 @@ class HttpServer:
         if self._listener is None or self._listener.closed:
             return
         self._listener.close()
+        # Closing does not wake who waits in accept(). Eventlet's server ends idle connections on its way out.
+        self._thread.kill()
         with eventlet.Timeout(grace_seconds, False):
-            self._thread.wait()
+            self._pool.waitall()
         for connection in list(self._pool.coroutines_running):
             connection.kill()
 
