@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
-from controller.routing.solver import INFINITY, Program, solve
+from controller.model.traffic import Int64Array
+from controller.routing.solver import Program
 
 
 def least_time(
@@ -46,37 +47,42 @@ def least_time(
     fat = np.ones(len(links))
     fat[row] = np.concatenate([count[kind], count[kind]])
     capacity = fabric.link_gbps[links] * fat
-    # Columns: n shares, then one heaviest-phase load for each (job, link) that needs it, then the time.
-    job = group_job[g[pair]]
-    variable = np.tile(np.arange(n), 2)
-    steady = np.tile(job == 0, 2)
-    phased = np.stack([np.tile(g[pair], 2), row], axis=1)[~steady]
-    heavy_rows, heavy_of = np.unique(phased, axis=0, return_inverse=True)
-    heavy_keys = np.stack([group_job[heavy_rows[:, 0]], heavy_rows[:, 1]], axis=1)
-    heavies, heavy_column = np.unique(heavy_keys, axis=0, return_inverse=True)
-    heavy_of, heavy_column = heavy_of.reshape(-1), heavy_column.reshape(-1)
-    n_pairs, n_links, n_heavy, n_rows = len(amount), len(links), len(heavies), len(heavy_rows)
-    time = n + n_heavy
-    at_link, at_heavy = n_pairs, n_pairs + n_links
-    rows = [pair, at_link + row[steady], at_link + np.arange(n_links), at_link + heavies[:, 1], at_heavy + heavy_of,
-            at_heavy + np.arange(n_rows)]  # fmt: skip
-    columns = [np.arange(n), variable[steady], np.full(n_links, time), n + np.arange(n_heavy), variable[~steady],
-               n + heavy_column]  # fmt: skip
-    values = [np.ones(n), np.ones(int(steady.sum())), -capacity, np.ones(n_heavy), np.ones(len(heavy_of)),
-              -np.ones(n_rows)]  # fmt: skip
-    cost = np.zeros(time + 1)
-    cost[time] = 1.0
-    needed = amount / scale
-    solution = solve(
-        Program(
-            cost,
-            np.zeros(time + 1),
-            np.full(time + 1, INFINITY),
-            np.concatenate([needed, np.full(n_links + n_rows, -INFINITY)]),
-            np.concatenate([needed, np.zeros(n_links + n_rows)]),
-            np.concatenate(rows),
-            np.concatenate(columns),
-            np.concatenate(values),
-        )
-    )
-    return solution.value * scale
+    job = np.tile(group_job[g[pair]], 2)
+    program = Program()
+    time = program.columns(1, cost=1.0)
+    carried = np.tile(program.columns(n), 2)
+    demand_rows = program.rows(len(amount), lower=amount / scale, upper=amount / scale)
+    program.add(demand_rows[pair], carried[:n], 1.0)
+    link_rows = program.rows(len(links), upper=0.0)
+    program.add(link_rows, int(time[0]), -capacity)
+    program.add(link_rows[row[job == 0]], carried[job == 0], 1.0)
+    add_heaviest(program, link_rows, row[job > 0], np.tile(g[pair], 2)[job > 0], group_job, carried[job > 0], 1.0)
+    return program.solve().value * scale
+
+
+def add_heaviest(
+    program: Program,
+    link_rows: Int64Array,
+    link: Int64Array,
+    group: IntArray,
+    group_job: IntArray,
+    variable: Int64Array,
+    load: FloatArray | float,
+) -> None:
+    """Let only the heaviest phase group of each job count in the capacity constraints.
+
+    One variable a job and link is at least the load of each of its groups there, and stands for them.
+
+    Args:
+        link_rows: the capacity constraint of each link.
+        link, group, variable, load: [N] terms ``load * variable`` of a group on a link.
+    """
+    if not len(link):
+        return
+    cells, cell = np.unique(np.stack([group, link], axis=1), axis=0, return_inverse=True)
+    jobs, heaviest = np.unique(np.stack([group_job[cells[:, 0]], cells[:, 1]], axis=1), axis=0, return_inverse=True)
+    heavy = program.columns(len(jobs))
+    program.add(link_rows[jobs[:, 1]], heavy, 1.0)
+    group_rows = program.rows(len(cells), upper=0.0)
+    program.add(group_rows[cell.reshape(-1)], variable, load)
+    program.add(group_rows, heavy[heaviest.reshape(-1)], -1.0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.model.fabric import Fabric
+from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
@@ -25,12 +25,19 @@ def assign(
 ) -> Result:
     """One path a unit by ``options.hash`` of its 5-tuple, seeded with ``seed`` (its low 32 bits)."""
     demand = Demand.of(fabric, traffic)
+    return Result(demand.assignment(hash_units(demand, seed, options)))
+
+
+def hash_units(demand: Demand, seed: int, options: Options) -> IntArray:
+    """[U] path class of each unit."""
+    fabric, traffic = demand.fabric, demand.traffic
     flow = demand.part_flow[demand.part_ptr[:-1]]
-    tuples = fabric.host_ip[traffic.src[flow]], fabric.host_ip[traffic.dst[flow]], traffic.udp_src[flow]
+    src_ip, dst_ip, port = fabric.host_ip[traffic.src[flow]], fabric.host_ip[traffic.dst[flow]], traffic.udp_src[flow]
+    start = np.uint32(seed & 0xFFFFFFFF)
     if options.hash == "crc32":
-        hashes = hashing.crc32(*tuples, np.uint32(seed & 0xFFFFFFFF), hashing.CRC32_TABLE)
+        hashes = hashing.crc32(src_ip, dst_ip, port, start, hashing.CRC32_TABLE)
     else:
-        hashes = hashing.toeplitz(*tuples, np.uint32(seed & 0xFFFFFFFF), hashing.TOEPLITZ_KEY)
+        hashes = hashing.toeplitz(src_ip, dst_ip, port, start, hashing.TOEPLITZ_KEY)
     path = np.empty(demand.n_units, dtype=np.int32)
     hashing.pick_live(hashes, demand.unit_src, demand.unit_dst, fabric.live_up, fabric.live_down, path)
-    return Result(demand.assignment(path))
+    return path

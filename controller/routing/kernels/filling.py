@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 import numba as nb
 import numpy as np
 
@@ -75,16 +73,6 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
 
     ``fixed``, ``slope`` [G]: scratch, zero on entry and exit.
     """
-    if len(group_job) == 1:
-        settled, rising = 0.0, 0.0
-        for i in range(link_ptr[e], link_ptr[e + 1]):
-            k = link_coll[i]
-            if active[k]:
-                if level[k] >= 0.0:
-                    settled += level[k] * weight[k] * link_load[i]
-                else:
-                    rising += weight[k] * link_load[i]
-        return max(0.0, capacity[e] - settled) / rising if rising > 0.0 else np.inf
     for i in range(link_ptr[e], link_ptr[e + 1]):
         k = link_coll[i]
         if active[k]:
@@ -129,41 +117,53 @@ def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight,
     """[K] level of each active collective; -1 where it is not active or loads nothing.
 
     Raise all levels together until a link is full, freeze the collectives that load it, go on (Bertsekas and
-    Gallager, Data Networks, 6.5.2). A link's turn only ever comes later when others freeze, so a heap with lazy
-    updates finds the next one.
+    Gallager, Data Networks, 6.5.2). A link whose collectives are all frozen is left out from then on.
     """
     level = np.full(len(coll_ptr) - 1, -1.0)
     fixed = np.zeros(len(group_job))
     slope = np.zeros(len(group_job))
-    heap = [(np.inf, -1)]
-    for e in range(len(link_ptr) - 1):
-        if link_ptr[e] < link_ptr[e + 1]:
-            t = _full_at(
-                e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope
-            )
-            if t < np.inf:
-                heap.append((t, e))
-    heapq.heapify(heap)
-    stale = np.zeros(len(link_ptr) - 1, np.bool_)
-    while len(heap):
-        t, e = heapq.heappop(heap)
-        if e < 0:
-            break
-        if stale[e]:
-            stale[e] = False
-            later = _full_at(
-                e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope
-            )
-            if later < np.inf:
-                heapq.heappush(heap, (max(t, later), e))
-            continue
-        for i in range(link_ptr[e], link_ptr[e + 1]):
-            k = link_coll[i]
-            if active[k] and level[k] < 0.0:
-                level[k] = t
-                for j in range(coll_ptr[k], coll_ptr[k + 1]):
-                    stale[entry_link[j]] = True
-    return level
+    full = np.full(len(link_ptr) - 1, np.inf)
+    stale = np.ones(len(link_ptr) - 1, np.bool_)
+    links = np.arange(len(link_ptr) - 1)
+    reached = 0.0
+    while True:
+        n, lowest = 0, np.inf
+        for e in links:
+            if stale[e]:
+                stale[e] = False
+                if len(group_job) > 1:
+                    full[e] = _full_at(
+                        e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed,
+                        slope,
+                    )  # fmt: skip
+                else:
+                    # The same without phases, by far the most frequent case: one line, no Newton steps.
+                    settled, rising = 0.0, 0.0
+                    for i in range(link_ptr[e], link_ptr[e + 1]):
+                        k = link_coll[i]
+                        if active[k] and level[k] >= 0.0:
+                            settled += level[k] * weight[k] * link_load[i]
+                        elif active[k]:
+                            rising += weight[k] * link_load[i]
+                    full[e] = max(0.0, capacity[e] - settled) / rising if rising > 0.0 else np.inf
+            if full[e] < np.inf:
+                links[n] = e
+                n += 1
+                lowest = min(lowest, full[e])
+        links = links[:n]
+        if lowest == np.inf:
+            return level
+        # Rounding must not let a later level fall below an earlier one.
+        reached = max(reached, lowest)
+        for e in links:
+            if full[e] > reached:
+                continue
+            for i in range(link_ptr[e], link_ptr[e + 1]):
+                k = link_coll[i]
+                if active[k] and level[k] < 0.0:
+                    level[k] = reached
+                    for j in range(coll_ptr[k], coll_ptr[k + 1]):
+                        stale[entry_link[j]] = True
 
 
 @nb.njit(nogil=True, cache=True)

@@ -46,12 +46,13 @@ def packing_bound(ptr, load, links, gbps):
 def _equal_links(load, n, capacity):
     """Some link carries i + 1 of the n i + 1 largest units, at least the smallest of these."""
     best = np.inf
+    before = np.zeros(len(load) + 1)
+    for j in range(len(load)):
+        before[j + 1] = before[j] + load[j]
     i = 0
     while n * i < len(load):
-        total = 0.0
-        for j in range(n * i - i, n * i + 1):
-            total += load[j]
-        if total > 0.0:
+        total = before[n * i + 1] - before[n * i - i]
+        if load[n * i] > 0.0:
             best = min(best, capacity / total)
         i += 1
     return best

@@ -28,6 +28,27 @@ def least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, pat
 
 
 @nb.njit(nogil=True, cache=True)
+def repair(src, dst, load, live_up, live_down, gbps, path):
+    """Units whose ``path`` [U] is not live for them (or negative) get the emptiest one instead, the heaviest first."""
+    link_load = np.zeros(len(gbps))
+    broken = np.empty(len(path), np.int64)
+    n = 0
+    for u in range(len(path)):
+        up, down = -1, -1
+        if path[u] >= 0:
+            up, down = live_up[src[u], path[u]], live_down[dst[u], path[u]]
+        if up >= 0 and down >= 0:
+            link_load[up] += load[u]
+            link_load[down] += load[u]
+        else:
+            broken[n] = u
+            n += 1
+    order = broken[:n]
+    order = order[np.argsort(-load[order], kind="mergesort")]
+    least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, path)
+
+
+@nb.njit(nogil=True, cache=True)
 def order_by_leaf_sets(src, dst, load, n_leaves):
     """[U] units set by set: the flows out of each leaf, the flows into each leaf, the heaviest of these 2L sets first.
 
@@ -59,3 +80,82 @@ def order_by_leaf_sets(src, dst, load, n_leaves):
         if not falling:
             order[ptr[s] : ptr[s + 1]] = members[np.argsort(-load[members], kind="mergesort")]
     return order
+
+
+@nb.njit(nogil=True, cache=True)
+def first_fit(src, dst, demand, live_up, live_down, gbps, reserved, path):
+    """Units in order take the first path with room for their demand; where none has, ``path`` [U] stays as it is."""
+    n_paths = live_up.shape[1]
+    for u in range(len(path)):
+        for k in range(n_paths):
+            up, down = live_up[src[u], k], live_down[dst[u], k]
+            if up < 0 or down < 0:
+                continue
+            fuller = max((reserved[up] + demand[u]) / gbps[up], (reserved[down] + demand[u]) / gbps[down])
+            if fuller <= 1.0 + 1e-9:
+                path[u] = k
+                reserved[up] += demand[u]
+                reserved[down] += demand[u]
+                break
+
+
+@nb.njit(nogil=True, cache=True)
+def estimate_demand(src, dst, send_gbps, receive_gbps):
+    """[N] natural demands (Hedera, section 4.2): senders share their link evenly, receivers cap, until nothing changes.
+
+    A sender divides what converged flows leave it among the others; a receiver that is asked for too much gives its
+    flows equal shares, those below the share keeping what they ask, and the capped ones have converged.
+    """
+    n, n_hosts = len(src), len(send_gbps)
+    demand = np.zeros(n)
+    converged = np.zeros(n, np.bool_)
+    by_receiver = np.argsort(dst, kind="mergesort")
+    for _ in range(2 * n_hosts + 2):
+        changed = False
+        settled, open_flows = np.zeros(n_hosts), np.zeros(n_hosts, np.int64)
+        for f in range(n):
+            if converged[f]:
+                settled[src[f]] += demand[f]
+            else:
+                open_flows[src[f]] += 1
+        for f in range(n):
+            if not converged[f]:
+                wanted = max(0.0, send_gbps[src[f]] - settled[src[f]]) / open_flows[src[f]]
+                if abs(wanted - demand[f]) > 1e-9 * send_gbps[src[f]]:
+                    demand[f] = wanted
+                    changed = True
+        at = 0
+        while at < n:
+            host, after, total = dst[by_receiver[at]], at, 0.0
+            while after < n and dst[by_receiver[after]] == host:
+                total += demand[by_receiver[after]]
+                after += 1
+            if total > receive_gbps[host] * (1.0 + 1e-9):
+                members = by_receiver[at:after]
+                small = np.zeros(len(members), np.bool_)
+                share = receive_gbps[host] / len(members)
+                while True:
+                    kept, limited = 0.0, 0
+                    for i in range(len(members)):
+                        if small[i]:
+                            kept += demand[members[i]]
+                        else:
+                            limited += 1
+                    share = (receive_gbps[host] - kept) / limited
+                    more = False
+                    for i in range(len(members)):
+                        if not small[i] and demand[members[i]] < share * (1.0 - 1e-12):
+                            small[i] = True
+                            more = True
+                    if not more:
+                        break
+                for i in range(len(members)):
+                    if not small[i]:
+                        if not converged[members[i]] or abs(demand[members[i]] - share) > 1e-9 * share:
+                            changed = True
+                        demand[members[i]] = share
+                        converged[members[i]] = True
+            at = after
+        if not changed:
+            break
+    return demand

@@ -1,0 +1,90 @@
+"""From a plan to a better one, level by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.fabric import FloatArray, IntArray
+from controller.routing.base import TOLERANCE
+from controller.routing.bounds import single_bound
+from controller.routing.demand import Demand
+from controller.routing.filling import Incidence
+from controller.routing.kernels.search import search
+from controller.routing.objective import compare_levels
+
+STEP = 0.002
+"""By how much of itself a level must rise to be worth a step of the search."""
+
+SHARE = 0.6
+"""The part of the remaining effort that the lowest open level gets; the rest is for those above."""
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What is proved about every level: a plan that reaches all of it is optimal.
+
+    Attributes:
+        relaxed: [K] levels if every leaf had one fat uplink and downlink (NaN: out of the game).
+        steps: [N] the same, ascending; the first one lowered to what whole units allow.
+    """
+
+    relaxed: FloatArray
+    steps: FloatArray
+
+    @staticmethod
+    def of(demand: Demand) -> Goal:
+        relaxed, _ = Incidence.relaxed(demand).levels(demand)
+        steps = np.sort(relaxed[~np.isnan(relaxed)])
+        if len(steps):
+            steps[0] = min(steps[0], single_bound(demand))
+        return Goal(relaxed, steps)
+
+    def reached(self, level: FloatArray) -> bool:
+        """Whether levels [K] are, sorted, at the goal everywhere."""
+        return bool((np.sort(level[~np.isnan(level)]) >= self.steps * (1 - TOLERANCE)).all())
+
+
+def levels_of(demand: Demand, path: IntArray) -> FloatArray:
+    """[K] levels of one path a unit."""
+    return Incidence.of(demand, demand.assignment(path)).levels(demand)[0]
+
+
+def climb(
+    demand: Demand, goal: Goal, path: IntArray, level: FloatArray, rounds: int, seed: int
+) -> tuple[IntArray, FloatArray]:
+    """Search for a lexicographically better plan within so many moves tried.
+
+    Args:
+        path: [U] a plan, with ``level`` [K] its levels.
+
+    Returns:
+        The best plan found, and its levels.
+    """
+    fabric = demand.fabric
+    collective = demand.traffic.collective[demand.part_flow]
+    load = demand.load[demand.part_flow]
+    frozen = np.isnan(level)
+    settled = 0
+    while rounds > 0 and not frozen.all():
+        lowest = float(level[~frozen].min())
+        target = min(float(goal.steps[settled]), float(goal.relaxed[~frozen].min()))
+        if lowest < target * (1 - TOLERANCE):
+            held = frozen[collective]
+            effort = max(1, int(rounds * SHARE))
+            found, reached, used = search(
+                demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group,
+                np.where(held, load * np.nan_to_num(level)[collective], 0.0), np.where(held, 0.0, load),
+                demand.group_job, fabric.live_up, fabric.live_down, fabric.link_gbps, path,
+                min(target, lowest * (1 + STEP)), target, STEP, effort, seed & 0xFFFFFFFF,
+            )  # fmt: skip
+            rounds -= used
+            if reached > 0.0:
+                found_level = levels_of(demand, found)
+                if compare_levels(found_level, level) > 0:
+                    path, level = found, found_level
+                    lowest = float(level[~frozen].min())
+        frozen |= level <= lowest * (1 + TOLERANCE)
+        settled = int((frozen & ~np.isnan(level)).sum())
+    return path, level

@@ -1,0 +1,43 @@
+"""``first_fit``: Global First Fit of Hedera (Al-Fares et al., NSDI 2010).
+
+Flows come in order; each takes the first path whose two links still have room for its demand, and reserves it. A flow
+that fits nowhere stays where ECMP put it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.fabric import Fabric, IntArray
+from controller.model.traffic import Traffic
+from controller.routing import ecmp
+from controller.routing.base import Options, Result
+from controller.routing.demand import Demand
+from controller.routing.hedera import unit_demand
+from controller.routing.kernels import place
+from controller.routing.previous import Previous
+
+
+def assign(
+    fabric: Fabric,
+    traffic: Traffic,
+    *,
+    seed: int = 0,
+    previous: Previous | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Result:
+    """One path a placement unit; ``seed`` is that of the ECMP hash. See ``Options.estimate_demand``."""
+    demand = Demand.of(fabric, traffic)
+    return Result(demand.assignment(place_units(demand, seed, options)))
+
+
+def place_units(demand: Demand, seed: int, options: Options) -> IntArray:
+    """[U] path class of each unit."""
+    fabric = demand.fabric
+    path = ecmp.hash_units(demand, seed, options)
+    wanted = unit_demand(demand, options)
+    place.first_fit(
+        demand.unit_src, demand.unit_dst, wanted, fabric.live_up, fabric.live_down, fabric.link_gbps,
+        np.zeros(fabric.n_links), path,
+    )  # fmt: skip
+    return path

@@ -1,0 +1,173 @@
+"""``ilp``: the optimum by integer programming (HiGHS), level after level as far as the limits allow.
+
+The lowest level first: binary x[u, k] says that unit u takes path class k, and the fill factor of the fullest link
+(the inverse of the level) is minimised. Then, with the collectives that are held down there kept at their speed, the
+next level is maximised, and so on. Level times x is a product; for z[u, k] = level * x[u, k] the constraints
+sum_k z[u, k] = level and z[u, k] <= most * x[u, k] say the same (McCormick, Math. Programming 10, 1976).
+
+Only the lowest level is proved: for the next ones, which collectives are held down below is taken as found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
+from controller.model.plan import Bound
+from controller.model.traffic import Int64Array, Traffic
+from controller.routing import fair
+from controller.routing.base import TOLERANCE, Options, Result
+from controller.routing.climb import Goal, levels_of
+from controller.routing.concurrent import add_heaviest
+from controller.routing.demand import Demand
+from controller.routing.objective import compare_levels
+from controller.routing.previous import Previous
+from controller.routing.solver import Program, Solution
+
+MOST_BINARIES = 200_000
+"""Above this HiGHS would not finish its first relaxation in reasonable time: the start is returned with that status."""
+
+
+def assign(
+    fabric: Fabric,
+    traffic: Traffic,
+    *,
+    seed: int = 0,
+    previous: Previous | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Result:
+    """The best plan found, starting from that of ``fair``; the bound is what is proved about the lowest level.
+
+    Status: ``"optimal"`` if the lowest level is proved, ``"limit"`` if nodes or seconds ran out, ``"too large"``.
+    """
+    demand = Demand.of(fabric, traffic)
+    path, _ = fair.fresh_plan(demand, seed, options)
+    level, goal = levels_of(demand, path), Goal.of(demand)
+    pairs = Pairs.of(demand)
+    if not len(goal.steps) or not demand.n_units:
+        return Result(demand.assignment(path), status="optimal")
+    most = float(goal.steps[0])
+    if len(pairs.unit) > MOST_BINARIES:
+        return Result(demand.assignment(path), status="too large")
+    optimal = bool(np.nanmin(level) >= most * (1 - TOLERANCE))
+    if not optimal:
+        solution = _lowest_level(demand, pairs, path, most, options)
+        optimal = solution.optimal
+        most = min(most, 1.0 / solution.bound)
+        path, level = _better(demand, pairs, solution, path, level)
+    frozen, finished = np.isnan(level), optimal
+    while finished and not frozen.all():
+        lowest = float(level[~frozen].min())
+        frozen |= level <= lowest * (1 + TOLERANCE)
+        if frozen.all():
+            break
+        limit = float(goal.relaxed[~frozen].min())
+        if float(level[~frozen].min()) < limit * (1 - TOLERANCE):
+            solution = _next_level(demand, pairs, path, level, frozen, limit, options)
+            finished = solution.optimal
+            path, level = _better(demand, pairs, solution, path, level)
+    return Result(demand.assignment(path), Bound(single=most), "optimal" if optimal else "limit")
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The N (unit, live path class) pairs among which to choose, and the Q loads that they put on links.
+
+    Attributes:
+        unit, path: [N].
+        pair, part: [Q] pair and part (flow) of each load; ``link`` [Q] is where, as an index into ``links``.
+        links: the links that any pair uses.
+    """
+
+    unit: Int64Array
+    path: Int64Array
+    pair: Int64Array
+    part: Int64Array
+    link: Int64Array
+    links: Int64Array
+
+    @staticmethod
+    def of(demand: Demand) -> Pairs:
+        up, down = demand.fabric.live_up[demand.unit_src], demand.fabric.live_down[demand.unit_dst]
+        unit, path = np.nonzero((up >= 0) & (down >= 0))
+        n_parts = np.diff(demand.part_ptr)[unit]
+        pair = np.repeat(np.arange(len(unit)), n_parts)
+        number = np.arange(len(pair)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+        part = demand.part_ptr[unit[pair]] + number
+        used = np.concatenate([up[unit[pair], path[pair]], down[unit[pair], path[pair]]])
+        links, link = np.unique(used, return_inverse=True)
+        return Pairs(unit, path, np.tile(pair, 2), np.tile(part, 2), link.reshape(-1), links.astype(np.int64))
+
+
+def _add_loads(
+    program: Program, demand: Demand, pairs: Pairs, rows: Int64Array, variable: Int64Array, load: FloatArray
+) -> None:
+    """Add ``load * variable`` [Q] to the capacity constraints, the heaviest phase of each job counting."""
+    group = demand.part_group[pairs.part]
+    steady = demand.group_job[group] == 0
+    program.add(rows[pairs.link[steady]], variable[steady], load[steady])
+    rest = ~steady
+    add_heaviest(program, rows, pairs.link[rest], group[rest], demand.group_job, variable[rest], load[rest])
+
+
+def _choices(program: Program, demand: Demand, pairs: Pairs) -> Int64Array:
+    chosen = program.columns(len(pairs.unit), upper=1.0, integer=True)
+    program.add(program.rows(demand.n_units, lower=1.0, upper=1.0)[pairs.unit], chosen, 1.0)
+    return chosen
+
+
+def _start(program: Program, pairs: Pairs, path: IntArray) -> FloatArray:
+    """The plan that is there, as a point of the program: HiGHS completes the continuous variables."""
+    point = np.full(program.n_columns, np.inf)
+    point[: len(pairs.unit)] = (path[pairs.unit] == pairs.path).astype(np.float64)
+    return point
+
+
+def _lowest_level(demand: Demand, pairs: Pairs, path: IntArray, most: float, options: Options) -> Solution:
+    """Minimise the fill factor of the fullest link; below ``1 / most`` nothing is gained."""
+    program = Program()
+    chosen = _choices(program, demand, pairs)
+    full = program.columns(1, lower=1.0 / most, cost=1.0)
+    load = demand.load[demand.part_flow]
+    rows = program.rows(len(pairs.links), upper=0.0)
+    _add_loads(program, demand, pairs, rows, chosen[pairs.pair], load[pairs.part])
+    program.add(rows, int(full[0]), -demand.fabric.link_gbps[pairs.links])
+    return program.solve(start=_start(program, pairs, path), nodes=options.nodes, seconds=options.seconds)
+
+
+def _next_level(
+    demand: Demand, pairs: Pairs, path: IntArray, level: FloatArray, frozen: BoolArray, limit: float, options: Options
+) -> Solution:
+    """Maximise the common level of the collectives that are not frozen, up to ``limit``."""
+    program = Program()
+    chosen = _choices(program, demand, pairs)
+    height = program.columns(1, upper=limit, cost=-1.0)
+    product = program.columns(len(pairs.unit))
+    program.add(program.rows(demand.n_units, lower=0.0, upper=0.0)[pairs.unit], product, 1.0)
+    program.add(np.arange(program.n_rows - demand.n_units, program.n_rows), int(height[0]), -1.0)
+    below = program.rows(len(pairs.unit), upper=0.0)
+    program.add(below, product, 1.0)
+    program.add(below, chosen, -limit)
+    collective = demand.traffic.collective[demand.part_flow]
+    load = demand.load[demand.part_flow]
+    held = frozen[collective]
+    rows = program.rows(len(pairs.links), upper=demand.fabric.link_gbps[pairs.links])
+    kept = np.where(held, load * np.nan_to_num(level)[collective], load)[pairs.part]
+    variable = np.where(held[pairs.part], chosen[pairs.pair], product[pairs.pair])
+    _add_loads(program, demand, pairs, rows, variable, kept)
+    return program.solve(start=_start(program, pairs, path), nodes=options.nodes, seconds=options.seconds)
+
+
+def _better(
+    demand: Demand, pairs: Pairs, solution: Solution, path: IntArray, level: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """The solution's plan if it is better than the one that is there."""
+    if solution.x is None:
+        return path, level
+    order = np.lexsort((solution.x[: len(pairs.unit)], pairs.unit))
+    last = np.searchsorted(pairs.unit[order], np.arange(demand.n_units), side="right") - 1
+    found = pairs.path[order[last]].astype(np.int32)
+    found_level = levels_of(demand, found)
+    return (found, found_level) if compare_levels(found_level, level) > 0 else (path, level)
