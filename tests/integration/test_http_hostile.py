@@ -147,6 +147,15 @@ def is_closed_after(client: socket.socket, drop: bytes) -> bool:
         return True
 
 
+def test_a_server_that_runs_out_of_files_waits_for_some_and_goes_on() -> None:
+    with serving(files=12, head_seconds=0.5, idle_seconds=0.5, linger_seconds=0.2) as running:
+        with contextlib.ExitStack() as stack:
+            for _ in range(12):
+                stack.enter_context(running.raw(b"GET /healthz HT"))
+            assert running.ask("GET", "/healthz").status == 200
+        assert "HTTP cannot take another connection now: Too many open files" in running.log
+
+
 METHODS = st.sampled_from([b"GET", b"PUT", b"DELETE", b"HEAD", b"OPTIONS", b"POST", b"CONNECT", b"get", b"G T", b""])
 TARGETS = st.sampled_from(
     [

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from pydantic import BaseModel
 
 from controller.rest import schemas
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT, Server, command, reply, serving, until_closed
@@ -49,7 +50,7 @@ def test_a_job_is_put_read_listed_and_deleted(server: Server) -> None:
         ("/v1/routes?host=h1", schemas.Routes),
     ],
 )
-def test_every_document_is_json_and_head_tells_its_length(server: Server, target: str, model: type) -> None:
+def test_every_document_is_json_and_head_tells_its_length(server: Server, target: str, model: type[BaseModel]) -> None:
     got = server.ask("GET", target)
     model.model_validate_json(got.body)
     head = server.ask("HEAD", target)

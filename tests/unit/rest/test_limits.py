@@ -1,0 +1,36 @@
+"""How many clients there is room for."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.rest.limits import Limits, room_for
+
+
+@given(st.integers(1, 4096))
+def test_there_is_room_for_what_was_asked_or_for_half_of_the_files(connections: int) -> None:
+    room = room_for(connections)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert room == (connections if soft == resource.RLIM_INFINITY else min(connections, soft // 2))
+
+
+@pytest.mark.parametrize(("soft", "hard", "room"), [(64, 100, 50), (64, 1000, 200), (500, 1000, 200)])
+def test_the_soft_limit_on_files_is_raised_as_far_as_needed(soft: int, hard: int, room: int) -> None:
+    code = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+from controller.rest.limits import room_for
+print(room_for(200), *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert [int(word) for word in out] == [room, max(soft, min(hard, 400)), hard]
+
+
+def test_a_body_may_have_sixteen_mebibytes() -> None:
+    assert Limits().body_bytes == 16 * 1024 * 1024
