@@ -14,10 +14,10 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from controller.model.errors import InputError
+from emulation.roce.pacer import Pacer
 from emulation.roce.psn import MAX_WINDOW, PSN_MASK, psn_offset
 from emulation.roce.rate import RateControl
 from emulation.roce.wire import (
-    CATCH_UP_PACKETS,
     FRAME_OVERHEAD,
     MAX_MESSAGE,
     NAK_SEQUENCE,
@@ -125,7 +125,7 @@ class Sender:
         self._sent = 0  # one past the highest ever sent: below it, sending is sending again
         self._asked = -1  # the last packet on its way that asks for an acknowledgement
         self._cursor = 0  # position in _messages of the one that _next belongs to
-        self._pace_at = 0.0
+        self._pacer = Pacer()
         self._timeout_at: float | None = None
         self._timeouts_in_row = 0
         self._smoothed: float | None = None
@@ -159,7 +159,7 @@ class Sender:
             return None
         if self._timeout_at is not None and now >= self._timeout_at:
             self._on_timeout(now)
-        if not self._may_send() or now < self._pace_at:
+        if not self._may_send() or now < self._pacer.ready_at:
             return None
         return self._send(now)
 
@@ -168,7 +168,7 @@ class Sender:
         if self.error:
             return None
         if self._may_send():
-            return self._pace_at if self._timeout_at is None else min(self._pace_at, self._timeout_at)
+            return self._pacer.ready_at if self._timeout_at is None else min(self._pacer.ready_at, self._timeout_at)
         return self._timeout_at
 
     def on_ack(self, ack: Ack, now: float) -> list[object]:
@@ -226,8 +226,7 @@ class Sender:
             self._asked = sequence
             if self._timeout_at is None:
                 self._timeout_at = now + self._timeout
-        seconds = (len(payload) + FRAME_OVERHEAD) * 8 / self.rates.rate(now)
-        self._pace_at = max(self._pace_at, now - CATCH_UP_PACKETS * seconds) + seconds
+        self._pacer.spend(len(payload) + FRAME_OVERHEAD, self.rates.rate(now), now)
         return Write(opcode, self.peer_qp, self._wire_psn(sequence), ask, reth, payload)
 
     # -- progress and its absence -----------------------------------------------------------------------------

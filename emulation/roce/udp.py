@@ -1,9 +1,10 @@
 """A host's RoCE endpoint on UDP sockets: its NIC, with all queue pairs in one process.
 
 Sockets. Everything arrives at one socket bound to (address, 4791), and the queue pair number tells packets apart, as
-on a NIC. Requests of a queue pair leave from a socket bound to its own UDP source port: that port is what switches
-tell flows by. Acknowledgements go to port 4791 of the requester and leave from the common socket, source port 4791: the
-responder may choose it, and a port outside of the range of planned flows keeps acknowledgements out of every plan.
+on a NIC. Requests of a queue pair leave from a socket bound to its UDP source port, which is what switches tell flows
+by; queue pairs to different hosts may have the same one, and then share the socket. Acknowledgements go to port 4791 of
+the requester and leave from the common socket, source port 4791: the responder may choose it, and a port outside of
+the range of planned flows keeps acknowledgements out of every plan.
 
 What makes the ICRC right on the wire (see wire.py): sockets stay unconnected and carry IP_PMTUDISC_PROBE, so that Linux
 sets DF and identification 0. The UDP checksum is switched off, as RoCEv2 has it: the ICRC protects more, and a virtual
@@ -23,15 +24,15 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from controller.model.errors import InputError
+from emulation.roce.pacer import Pacer
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
 from emulation.roce.wire import (
     ACK_FRAME_BYTES,
-    CATCH_UP_PACKETS,
     ETHERNET_IP_UDP_BYTES,
     ROCE_PORT,
     Ack,
@@ -78,15 +79,21 @@ class EndpointCounters:
 
 
 @dataclass(slots=True, eq=False)
+class _SourcePort:
+    number: int
+    socket: socket.socket
+    waiting: list[_Outgoing] = field(default_factory=list)  # for the socket to be writable again
+
+
+@dataclass(slots=True, eq=False)
 class _Outgoing:
     qp: int
     sender: Sender
-    socket: socket.socket
-    port: int
+    port: _SourcePort
     peer: bytes
     address: tuple[str, int]
     done: Callable[[Any], None]
-    held: Write | None = None  # polled, but the socket would not take it
+    held: Write | None = None  # polled, but the socket would not take it yet
 
 
 @dataclass(slots=True)
@@ -124,7 +131,8 @@ class Endpoint:
         self.counters = EndpointCounters()
         self._own = _address_bytes(ip)
         self._line_rate = line_rate
-        self._pace_at = 0.0
+        self._pacer = Pacer()
+        self._ports: dict[int, _SourcePort] = {}
         self._outgoing: dict[int, _Outgoing] = {}
         self._turn: deque[_Outgoing] = deque()
         self._incoming: dict[int, _Incoming] = {}
@@ -142,10 +150,8 @@ class Endpoint:
         self.close()
 
     def close(self) -> None:
-        for outgoing in self._outgoing.values():
-            outgoing.socket.close()
-        self._outgoing.clear()
-        self._turn.clear()
+        for port in self._ports.values():
+            port.socket.close()
         self._selector.close()
         self._socket.close()
 
@@ -158,7 +164,9 @@ class Endpoint:
         if qp in self._outgoing:
             raise InputError("this queue pair number is taken", field="qp", value=qp)
         peer = _address_bytes(peer_ip)
-        outgoing = _Outgoing(qp, sender, self._open(udp_src), udp_src, peer, (peer_ip, self.port), done)
+        if udp_src not in self._ports:
+            self._ports[udp_src] = _SourcePort(udp_src, self._open(udp_src))
+        outgoing = _Outgoing(qp, sender, self._ports[udp_src], peer, (peer_ip, self.port), done)
         self._outgoing[qp] = outgoing
         self._turn.append(outgoing)
 
@@ -209,7 +217,7 @@ class Endpoint:
     def _transmit(self, now: float) -> float | None:
         """Send what may go now; return when there may be more (None: only after an arrival)."""
         turn, passed = self._turn, 0
-        while passed < len(turn) and now >= self._pace_at:
+        while passed < len(turn) and now >= self._pacer.ready_at:
             outgoing = turn[0]
             turn.rotate(-1)
             packet = outgoing.sender.poll(now) if outgoing.held is None else None
@@ -224,7 +232,7 @@ class Endpoint:
             deadline = outgoing.sender.deadline() if outgoing.held is None else None
             if deadline is not None and (wake is None or deadline < wake):
                 wake = deadline
-        return None if wake is None else max(wake, self._pace_at)
+        return None if wake is None else max(wake, self._pacer.ready_at)
 
     def _drop(self, outgoing: _Outgoing) -> None:
         self._turn.remove(outgoing)
@@ -233,24 +241,28 @@ class Endpoint:
     def _send(self, outgoing: _Outgoing, packet: Write, now: float) -> bool:
         """Send a packet, or hold it until the socket is writable; false if it is held."""
         size = write_frame_bytes(packet)
-        state = self._state(self._own, outgoing.peer, outgoing.port, size)
+        port = outgoing.port
+        state = self._state(self._own, outgoing.peer, port.number, size)
         try:
-            outgoing.socket.sendmsg(encode_write(packet, state), [], 0, outgoing.address)
+            port.socket.sendmsg(encode_write(packet, state), [], 0, outgoing.address)
         except BlockingIOError:
+            if not port.waiting:
+                self._selector.register(port.socket, selectors.EVENT_WRITE, lambda: self._on_writable(port))
+            port.waiting.append(outgoing)
             outgoing.held = packet
-            self._selector.register(outgoing.socket, selectors.EVENT_WRITE, lambda: self._on_writable(outgoing))
             return False
         except OSError as error:
             self._survive(error, len(packet.payload))
-        seconds = (size + ETHERNET_IP_UDP_BYTES) * 8 / self._line_rate
-        self._pace_at = max(self._pace_at, now - CATCH_UP_PACKETS * seconds) + seconds
+        self._pacer.spend(size + ETHERNET_IP_UDP_BYTES, self._line_rate, now)
         return True
 
-    def _on_writable(self, outgoing: _Outgoing) -> None:
-        self._selector.unregister(outgoing.socket)
-        packet, outgoing.held = outgoing.held, None
-        if packet is not None:
-            self._send(outgoing, packet, time.monotonic())
+    def _on_writable(self, port: _SourcePort) -> None:
+        self._selector.unregister(port.socket)
+        waiting, port.waiting = port.waiting, []
+        for outgoing in waiting:
+            packet, outgoing.held = outgoing.held, None
+            if packet is not None:
+                self._send(outgoing, packet, time.monotonic())
 
     def _survive(self, error: OSError, payload: int) -> None:
         if error.errno == errno.EMSGSIZE:

@@ -38,9 +38,6 @@ ETHERNET_IP_UDP_BYTES = 14 + 20 + 8
 FRAME_OVERHEAD = ETHERNET_IP_UDP_BYTES + 12 + 4
 """The same around the payload of a packet that carries no RETH."""
 
-CATCH_UP_PACKETS = 4
-"""How much lateness a pacer earns back: timers tick in milliseconds, packets may be due more often."""
-
 _IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
 _BTH = struct.Struct("!BBHBBHI")
 _RETH = struct.Struct("!QII")

@@ -1,0 +1,234 @@
+"""What an agent is told: its host, the collectives it takes part in, and the queue pairs to its peers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from controller.model.errors import InputError
+from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.sender import SenderOptions
+from emulation.roce.shares import check_shares
+from emulation.roce.wire import ROCE_PORT
+
+FIRST_QP, LAST_QP = 2, 0xFFFFFE
+"""Queue pairs 0 and 1 are for management, and all ones means multicast."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceConfig:
+    """A queue pair to a peer: the whole flow, or a piece of a split one. Both ends call it by the same number."""
+
+    qp: int
+    udp_src: int
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartConfig:
+    """This host's part in a collective; ``collective.ranks`` are IPv4 addresses.
+
+    Attributes:
+        sends: peer rank -> the pieces of the flow to it.
+        receives: peer rank -> queue pair numbers of the flow from it.
+    """
+
+    collective: CollectiveSpec
+    rank: int
+    sends: Mapping[int, tuple[PieceConfig, ...]]
+    receives: Mapping[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """Everything an agent needs.
+
+    Attributes:
+        start_at: monotonic clock at which all begin, None: the agent says when it is ready and is told on its standard
+            input. (One machine has one monotonic clock, whatever its network namespaces.)
+        linger: seconds for which an agent that was given ``start_at`` answers its peers after it is done itself.
+    """
+
+    host: str
+    ip: str
+    parts: tuple[PartConfig, ...]
+    options: SenderOptions = field(default_factory=SenderOptions)
+    port: int = ROCE_PORT
+    start_at: float | None = None
+    linger: float = 5.0
+
+
+def to_document(config: AgentConfig) -> dict[str, Any]:
+    """The configuration as plain data; ``parse`` gives an equal one back."""
+    return {
+        "host": config.host,
+        "ip": config.ip,
+        "port": config.port,
+        "start_at": config.start_at,
+        "linger": config.linger,
+        "options": {f.name: getattr(config.options, f.name) for f in fields(SenderOptions)},
+        "collectives": [
+            {
+                **{f.name: getattr(part.collective, f.name) for f in fields(CollectiveSpec)},
+                "rank": part.rank,
+                "sends": [
+                    {
+                        "peer": peer,
+                        "pieces": [{"qp": p.qp, "udp_src": p.udp_src, "share": p.share} for p in pieces],
+                    }
+                    for peer, pieces in part.sends.items()
+                ],
+                "receives": [{"peer": peer, "qps": list(qps)} for peer, qps in part.receives.items()],
+            }
+            for part in config.parts
+        ],
+    }
+
+
+def read(path: str) -> AgentConfig:
+    """Read a file.
+
+    Raises:
+        InputError: it cannot be read, or is no configuration; ``source`` is the path.
+    """
+    try:
+        return parse(json.loads(Path(path).read_bytes()))
+    except OSError as error:
+        raise InputError(error.strerror or str(error), source=path) from error
+    except InputError as error:
+        raise error.with_source(path) from error
+    except ValueError as error:
+        raise InputError(f"not JSON: {error}", source=path) from error
+
+
+def parse(document: Any) -> AgentConfig:
+    """Check plain data.
+
+    Raises:
+        InputError: a key that is missing or unknown, or a value that cannot be used.
+    """
+    row = _Row(document, "")
+    config = AgentConfig(
+        host=row.take("host", str),
+        ip=row.take("ip", str),
+        parts=tuple(_part(part) for part in row.rows("collectives")),
+        options=_options(row.take("options", dict, {})),
+        port=row.take("port", int, ROCE_PORT),
+        start_at=row.take("start_at", float, None),
+        linger=row.take("linger", float, 5.0),
+    )
+    row.nothing_left()
+    seen: set[tuple[str, int]] = set()
+    for i, part in enumerate(config.parts):
+        numbers = [("send", p.qp) for pieces in part.sends.values() for p in pieces]
+        numbers += [("receive", qp) for qps in part.receives.values() for qp in qps]
+        for number in numbers:
+            if number in seen:
+                raise InputError("two flows have this queue pair", field=f"collectives[{i}]", value=number[1])
+            seen.add(number)
+    return config
+
+
+def _options(values: dict[str, Any]) -> SenderOptions:
+    row = _Row(values, "options")
+    given = {}
+    for option in fields(SenderOptions):
+        given[option.name] = row.take(option.name, type(option.default), option.default)
+    row.nothing_left()
+    return SenderOptions(**given)
+
+
+def _part(row: _Row) -> PartConfig:
+    rank = row.take("rank", int)
+    sends, receives = {}, {}
+    for flow in row.rows("sends"):
+        pieces = tuple(_piece(piece) for piece in flow.rows("pieces"))
+        check_shares([piece.share for piece in pieces], field=f"{flow.where}.pieces")
+        sends[flow.take("peer", int)] = pieces
+        flow.nothing_left()
+    for flow in row.rows("receives"):
+        receives[flow.take("peer", int)] = tuple(_qp(qp, flow.where) for qp in flow.take("qps", list))
+        flow.nothing_left()
+    collective = _collective(row)
+    row.nothing_left()
+    if not 0 <= rank < collective.n_ranks:
+        raise InputError(f"there are {collective.n_ranks} ranks", field=f"{row.where}.rank", value=rank)
+    flows = collective.flows()
+    for name, have, needed in (
+        ("sends", set(sends), {b for a, b in flows if a == rank}),
+        ("receives", set(receives), {a for a, b in flows if b == rank}),
+    ):
+        if have != needed:
+            reason = f"{collective.label} needs exactly the peers {sorted(needed)}"
+            raise InputError(reason, field=f"{row.where}.{name}", value=sorted(have))
+    return PartConfig(collective, rank, sends, receives)
+
+
+def _collective(row: _Row) -> CollectiveSpec:
+    kinds: dict[str, Any] = {"bytes": int, "seed": int, "iterations": int, "ranks": list, "matrix": list}
+    given = {}
+    for key in (f.name for f in fields(CollectiveSpec)):
+        if key in row.values:
+            given[key] = row.take(key, kinds.get(key, str))
+    for name in ("job", "name", "ranks"):
+        if name not in given:
+            raise InputError("is missing", field=f"{row.where}.{name}")
+    try:
+        matrix = tuple(tuple(int(size) for size in line) for line in given.pop("matrix", ()))
+        return CollectiveSpec(**{**given, "ranks": tuple(map(str, given["ranks"])), "matrix": matrix})
+    except InputError as error:
+        raise InputError(error.reason, field=f"{row.where}.{error.field}", value=error.value) from error
+    except (TypeError, ValueError) as error:
+        raise InputError("rows of numbers of bytes", field=f"{row.where}.matrix") from error
+
+
+def _piece(row: _Row) -> PieceConfig:
+    piece = PieceConfig(_qp(row.take("qp", int), row.where), row.take("udp_src", int), row.take("share", float, 1.0))
+    row.nothing_left()
+    return piece
+
+
+def _qp(value: Any, where: str) -> int:
+    if not isinstance(value, int) or not FIRST_QP <= value <= LAST_QP:
+        raise InputError(f"a queue pair is {FIRST_QP} to {LAST_QP}", field=where, value=value)
+    return value
+
+
+class _Row:
+    """A JSON object whose keys are taken one by one."""
+
+    def __init__(self, values: Any, where: str) -> None:
+        if not isinstance(values, dict):
+            raise InputError("must be an object", field=where, value=values)
+        self.values = dict(values)
+        self.where = where
+
+    def take(self, key: str, kind: type, *default: Any) -> Any:
+        if key not in self.values:
+            if not default:
+                raise InputError("is missing", field=self._path(key))
+            return default[0]
+        value = self.values.pop(key)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if default and default[0] is None and value is None:
+            return None
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InputError(f"must be {_KINDS[kind]}", field=self._path(key), value=value)
+        return value
+
+    def rows(self, key: str) -> list[_Row]:
+        return [_Row(value, f"{self._path(key)}[{i}]") for i, value in enumerate(self.take(key, list))]
+
+    def nothing_left(self) -> None:
+        for key in self.values:
+            raise InputError("no such key", field=self._path(key))
+
+    def _path(self, key: str) -> str:
+        return f"{self.where}.{key}" if self.where else key
+
+
+_KINDS = {str: "text", int: "a whole number", float: "a number", list: "a list", dict: "an object"}

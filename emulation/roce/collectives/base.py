@@ -1,0 +1,135 @@
+"""One rank's part in a collective: memory, messages that land in it, messages that leave."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation.roce.collectives.pattern import Array
+
+
+class Send(NamedTuple):
+    """A message for rank ``peer``, to be written at byte ``va`` of its memory. Its data stay as they are until then."""
+
+    peer: int
+    va: int
+    data: Array
+
+
+class Slot(NamedTuple):
+    """Where one message of an iteration lands: elements [start, stop) of the area, written by rank ``peer``."""
+
+    start: int
+    stop: int
+    peer: int
+    what: str
+    chunk: int
+
+
+class Collective(ABC):
+    """Base of all operations.
+
+    The memory has one area, or two that iterations use in turn if there is more than one: a peer may be one iteration
+    ahead (it has all it needs from here), never two, as each waits for something of every other. Within an area each
+    message has a slot of its own, so nothing that arrives overwrites what was not used yet. Empty messages are neither
+    sent nor waited for.
+
+    Attributes:
+        memory: [areas * area] elements that peers write into.
+    """
+
+    def __init__(self, slots: Sequence[Slot], area: int, dtype: np.dtype[Any], iterations: int) -> None:
+        self.memory: Array = np.zeros((2 if iterations > 1 else 1) * area, dtype=dtype)
+        self._slots = sorted(slot for slot in slots if slot.stop > slot.start)
+        self._starts = [slot.start for slot in self._slots]
+        self._area = area
+        self._iteration = -1
+        self._missing: set[Slot] = set()
+        self._early: list[Slot] = []
+        self._bytes = [[0] * len(self._slots) for _ in range(2)]
+
+    # -- what the caller does ---------------------------------------------------------------------------------
+
+    def begin(self, iteration: int) -> list[Send]:
+        """Start iteration 0, 1, ... (the one before has to be complete, and what it sent, done); what to send first."""
+        self._iteration = iteration
+        self._missing = set(self._slots)
+        sends = self._start()
+        early, self._early = self._early, []
+        for slot in early:
+            sends += self._take(slot)
+        return [send for send in sends if len(send.data)]
+
+    def arrived(self, va: int, length: int) -> list[Send]:
+        """``length`` bytes were written at byte ``va``, a message or a piece of one; what to send because of it.
+
+        Raises:
+            ValueError: no message may be written there.
+        """
+        area, at = divmod(va // self.memory.itemsize, self._area)
+        index = bisect_right(self._starts, at) - 1
+        if index < 0 or at >= self._slots[index].stop:
+            raise ValueError(f"{length} bytes were written to {va}, where nothing is expected")
+        slot = self._slots[index]
+        received = self._bytes[area]
+        received[index] += length
+        if received[index] < (slot.stop - slot.start) * self.memory.itemsize:
+            return []
+        received[index] = 0
+        if area != self._iteration % 2:
+            self._early.append(slot)
+            return []
+        return [send for send in self._take(slot) if len(send.data)]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything of this iteration has arrived."""
+        return not self._missing
+
+    def missing(self) -> str:
+        """What has not arrived yet, in words."""
+        rows = [f"{slot.what} {slot.chunk} from rank {slot.peer}" for slot in sorted(self._missing)]
+        return ", ".join(rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+
+    @abstractmethod
+    def check(self) -> str:
+        """What is wrong with the result of the complete iteration, in words; empty if it is right."""
+
+    # -- what an operation does -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _start(self) -> list[Send]:
+        """What an iteration begins with."""
+
+    @abstractmethod
+    def _on_slot(self, slot: Slot) -> list[Send]:
+        """A message is in memory as a whole."""
+
+    def _take(self, slot: Slot) -> list[Send]:
+        self._missing.discard(slot)
+        return self._on_slot(slot)
+
+    def _view(self, start: int, stop: int) -> Array:
+        """Elements of the area that this iteration uses."""
+        base = self._iteration % 2 * self._area
+        return self.memory[base + start : base + stop]
+
+    def _va(self, start: int) -> int:
+        """Byte address of an element of this iteration's area; every rank's areas are laid out alike."""
+        return (self._iteration % 2 * self._area + start) * self.memory.itemsize
+
+
+def difference(name: str, have: Array, expected: NDArray[Any]) -> str:
+    """The first element that is not as expected, in words; empty if there is none."""
+    wrong = np.flatnonzero(have != expected)
+    if not len(wrong):
+        return ""
+    first = int(wrong[0])
+    return (
+        f"{name}: {len(wrong)} of {len(have)} elements wrong, element {first} is {have[first]}, not {expected[first]}"
+    )

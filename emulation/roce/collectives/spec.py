@@ -1,0 +1,130 @@
+"""What a collective is, as plain values: validated once, the same for the one who orders it and for each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from controller.model.errors import InputError
+from emulation.roce.collectives.base import Collective
+from emulation.roce.collectives.exchange import Exchange
+from emulation.roce.collectives.reduction import HALVES, Direct, Ring, chunk_bounds
+
+OPERATIONS = (*HALVES, "all_to_all", "exchange")
+ALGORITHMS = ("ring", "direct")
+DTYPES = ("int32", "float32", "uint8")
+MAX_RANKS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveSpec:
+    """One collective of one job.
+
+    Attributes:
+        ranks: the place of each rank: host names where it is ordered, IPv4 addresses at the agents. All different.
+        op: ``all_reduce``, ``reduce_scatter``, ``all_gather``, ``all_to_all`` or ``exchange``.
+        bytes: of the whole buffer (all ranks' parts together for all-gather); for ``exchange`` not used.
+        algorithm: ``ring`` or ``direct``, for the first three operations; the others send directly.
+        matrix: for ``exchange``: bytes from rank i to rank j.
+        dtype: of the elements; uint8 only where nothing is added up.
+        seed: of the numbers in the buffers.
+        iterations: how often, one right after the other.
+    """
+
+    job: str
+    name: str
+    ranks: tuple[str, ...]
+    op: str = "all_reduce"
+    bytes: int = 0
+    algorithm: str = "ring"
+    matrix: tuple[tuple[int, ...], ...] = ()
+    dtype: str = "int32"
+    seed: int = 0
+    iterations: int = 1
+
+    def __post_init__(self) -> None:
+        n = len(self.ranks)
+        _one_of("op", self.op, OPERATIONS)
+        _one_of("algorithm", self.algorithm, ALGORITHMS)
+        _one_of("dtype", self.dtype, DTYPES)
+        if not 1 <= n <= MAX_RANKS or len(set(self.ranks)) != n:
+            raise InputError(f"1 to {MAX_RANKS} ranks, each at a place of its own", field="ranks", value=self.ranks)
+        if self.dtype == "uint8" and HALVES.get(self.op, (False, False))[0]:
+            raise InputError("sums of bytes overflow: take int32 or float32", field="dtype", value=self.dtype)
+        if self.iterations < 1:
+            raise InputError("must be at least 1", field="iterations", value=self.iterations)
+        if self.seed < 0:
+            raise InputError("must not be negative", field="seed", value=self.seed)
+        if self.op == "exchange":
+            if len(self.matrix) != n or any(len(row) != n for row in self.matrix):
+                raise InputError("a row and a column for each rank", field="matrix")
+            sizes = [size for row in self.matrix for size in row]
+        else:
+            if self.matrix:
+                raise InputError("only an exchange has one", field="matrix")
+            sizes = [self.bytes]
+        if self.iterations > 1 and (self.op == "exchange" or self.bytes < n * self.itemsize):
+            # Only who waits for each other rank in each iteration cannot run away from one that is slow.
+            reason = "only one, where some ranks have nothing for some others"
+            raise InputError(reason, field="iterations", value=self.iterations)
+        for size in sizes:
+            if size < 0 or size % self.itemsize:
+                what = f"bytes are a multiple of {self.itemsize} (the size of {self.dtype}), not negative"
+                raise InputError(what, field="matrix" if self.matrix else "bytes", value=size)
+
+    @property
+    def n_ranks(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def itemsize(self) -> int:
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def label(self) -> str:
+        return f"{self.job}/{self.name}"
+
+    def part(self, rank: int) -> Collective:
+        """A rank's part in it, ready to begin."""
+        dtype = np.dtype(self.dtype)
+        if self.op in HALVES:
+            kind = Ring if self.algorithm == "ring" else Direct
+            elements = self.bytes // self.itemsize
+            return kind(self.op, rank, self.n_ranks, elements, dtype, self.seed, self.iterations)
+        return Exchange(self._element_matrix(), rank, dtype, self.seed, self.iterations)
+
+    def flows(self) -> dict[tuple[int, int], int]:
+        """(source rank, destination rank) -> bytes of payload in one iteration, where there are any."""
+        n, size = self.n_ranks, self.itemsize
+        found: dict[tuple[int, int], int] = {}
+        if self.op not in HALVES:
+            matrix = self._element_matrix()
+            found = {(i, j): matrix[i][j] * size for i in range(n) for j in range(n) if i != j}
+        else:
+            bounds = chunk_bounds(self.bytes // size, n)
+            chunk = [(b - a) * size for a, b in pairwise(bounds)]
+            reduces, gathers = HALVES[self.op]
+            if self.algorithm == "direct":
+                pairs = ((i, j) for i in range(n) for j in range(n) if i != j)
+                found = {(i, j): reduces * chunk[j] + gathers * chunk[i] for i, j in pairs}
+            elif n > 1:
+                # Every chunk passes each edge once a half, but for the edge that closes its circle.
+                for i in range(n):
+                    j = (i + 1) % n
+                    found[i, j] = reduces * (self.bytes - chunk[i]) + gathers * (self.bytes - chunk[j])
+        return {edge: length for edge, length in found.items() if length}
+
+    def _element_matrix(self) -> Sequence[Sequence[int]]:
+        if self.op == "exchange":
+            return [[size // self.itemsize for size in row] for row in self.matrix]
+        bounds = chunk_bounds(self.bytes // self.itemsize, self.n_ranks)
+        row = [b - a for a, b in pairwise(bounds)]
+        return [row] * self.n_ranks
+
+
+def _one_of(field: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"one of {', '.join(known)}", field=field, value=value)

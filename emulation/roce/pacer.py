@@ -1,0 +1,18 @@
+"""When the next packet may leave at a given rate."""
+
+from __future__ import annotations
+
+CATCH_UP_PACKETS = 4
+"""How much lateness is earned back: timers tick in milliseconds, and packets may be due more often than that."""
+
+
+class Pacer:
+    """Spaces packets. ``ready_at`` is when the next one may go (seconds; time is the caller's)."""
+
+    def __init__(self) -> None:
+        self.ready_at = 0.0
+
+    def spend(self, size: int, rate: float, now: float) -> None:
+        """A packet of ``size`` bytes leaves now, at ``rate`` bit/s."""
+        seconds = size * 8 / rate
+        self.ready_at = max(self.ready_at, now - CATCH_UP_PACKETS * seconds) + seconds
