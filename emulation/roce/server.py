@@ -136,7 +136,10 @@ class _Session:
             self.fail(str(error))
             return
         if not data:
-            self._close()
+            if self._receivers:
+                self.fail("the client went away")
+            else:
+                self._close()  # somebody only looked whether the port is open
             return
         for request in requests:
             if request.get("end"):

@@ -1,0 +1,179 @@
+"""Endpoints and agents as processes, a host an address of the loopback network."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from emulation.roce.agent_config import to_document
+from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.run import EmulationError, agent_configs, numbered_routes, run_collectives
+from emulation.roce.sender import SenderOptions
+from tests.integration.roce_hosts import ROCE, roce_server, spawn_here
+
+# Of the process's own, so that two runs of this file at once do not meet.
+NET = f"127.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+HOSTS = {f"h{i}": f"{NET}.{i}" for i in range(1, 9)}
+NAMES = tuple(HOSTS)
+FAST = SenderOptions(line_rate=4e8)
+
+
+def test_a_ring_all_reduce_of_four_ranks_sums_right_and_moves_three_halves_of_the_buffer_on_each_edge() -> None:
+    size = 1 << 20
+    spec = CollectiveSpec("gpt", "dp0", NAMES[:4], bytes=size)
+    (result,) = run_collectives(HOSTS, spawn_here, [spec], numbered_routes([spec]), options=FAST)
+    assert result.checked
+    assert result.wrong == ()
+    edges = {(rank["rank"], flow["peer"]): flow["bytes"] for rank in result.ranks for flow in rank["flows"]}
+    assert edges == {(i, (i + 1) % 4): size * 3 // 2 for i in range(4)}
+    assert result.bytes == 4 * size * 3 // 2
+
+
+@pytest.mark.parametrize(("op", "nths"), [("all_reduce", 2), ("all_to_all", 1), ("reduce_scatter", 1)])
+def test_direct_operations_move_their_part_of_the_buffer_between_each_pair(op: str, nths: int) -> None:
+    size = 3 << 16
+    spec = CollectiveSpec("gpt", "c", NAMES[:3], op=op, algorithm="direct", bytes=size, dtype="float32")
+    (result,) = run_collectives(HOSTS, spawn_here, [spec], numbered_routes([spec]), options=FAST)
+    assert result.checked
+    edges = {(rank["rank"], flow["peer"]): flow["bytes"] for rank in result.ranks for flow in rank["flows"]}
+    assert edges == {(i, j): nths * size // 3 for i in range(3) for j in range(3) if i != j}
+
+
+def test_several_jobs_run_at_once_on_shared_hosts_for_several_iterations() -> None:
+    specs = [
+        CollectiveSpec("a", "dp0", NAMES[:4], bytes=1 << 18, iterations=3),
+        CollectiveSpec("b", "dp0", NAMES[2:7], algorithm="direct", bytes=1 << 18, dtype="float32", iterations=2),
+        CollectiveSpec("b", "ep0", NAMES, op="all_to_all", bytes=1 << 18, iterations=2),
+        CollectiveSpec("c", "p2p", NAMES[:2], op="exchange", matrix=((0, 12345), (0, 0)), dtype="uint8"),
+    ]
+    results = run_collectives(HOSTS, spawn_here, specs, numbered_routes(specs), options=FAST)
+    assert [(result.job, result.name) for result in results] == [(spec.job, spec.name) for spec in specs]
+    for spec, result in zip(specs, results, strict=True):
+        assert result.checked, result.wrong
+        assert len(result.seconds) == spec.iterations
+        assert result.bytes == spec.iterations * sum(spec.flows().values())
+
+
+def test_an_agent_that_dies_ends_the_run_with_its_last_words_and_leaves_no_process() -> None:
+    spec = CollectiveSpec("a", "c", NAMES[:3], bytes=1 << 16)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def spawn(host, argv, *, stdin, stdout, stderr):  # type: ignore[no-untyped-def]
+        broken = [argv[0], "-c", "raise SystemExit('the disk is on fire')"]
+        process = spawn_here(host, broken if host == "h2" else argv, stdin=stdin, stdout=stdout, stderr=stderr)
+        started.append(process)
+        return process
+
+    with pytest.raises(EmulationError, match=r"(?s)h2 ended early.*the disk is on fire"):
+        run_collectives(HOSTS, spawn, [spec], numbered_routes([spec]), options=FAST)
+    assert started
+    assert all(process.poll() is not None for process in started)
+
+
+def test_a_run_that_takes_too_long_says_what_each_rank_waited_for(tmp_path: Path) -> None:
+    # 8 MB at 1 Mbit/s: over a minute.
+    spec = CollectiveSpec("a", "slow", NAMES[:2], bytes=8 << 20)
+    options = SenderOptions(line_rate=1e6)
+    with pytest.raises(EmulationError, match=r"(?s)in time from h1, h2.*a/slow rank 0.*waits for.*chunk"):
+        run_collectives(
+            HOSTS, spawn_here, [spec], numbered_routes([spec]), options=options, timeout=3, log_dir=tmp_path
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent-h1.log", "agent-h2.log"]
+
+
+def test_agents_with_a_given_start_need_nobody_beside_them(tmp_path: Path) -> None:
+    spec = CollectiveSpec("a", "c", NAMES[:2], bytes=1 << 16)
+    start_at = time.monotonic() + 2.0
+    processes = []
+    for host, config in agent_configs(HOSTS, [spec], numbered_routes([spec]), options=FAST).items():
+        path = tmp_path / f"{host}.json"
+        path.write_text(json.dumps({**to_document(config), "start_at": start_at, "linger": 0.5}))
+        argv = [*ROCE, "agent", "--config", str(path)]
+        processes.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE))
+    for process in processes:
+        out, _ = process.communicate(timeout=30)
+        assert process.returncode == 0
+        report = json.loads(out)
+        assert report["checked"]
+        assert report["collectives"][0]["iterations"][0]["begin"] == start_at
+
+
+def test_an_agent_whose_caller_goes_away_ends_too() -> None:
+    spec = CollectiveSpec("a", "c", NAMES[:2], bytes=1 << 16)
+    config = agent_configs(HOSTS, [spec], numbered_routes([spec]))["h1"]
+    process = subprocess.Popen(
+        [*ROCE, "agent", "--config", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    _, err = process.communicate(json.dumps(to_document(config)).encode() + b"\n", timeout=30)
+    assert process.returncode == 1
+    assert err.decode().count("\n") == 1
+
+
+def test_a_server_serves_one_client_after_another_until_ctrl_c() -> None:
+    with roce_server(f"{NET}.1") as server:
+        for _ in range(2):
+            argv = [*ROCE, "client", f"{NET}.1", "--bind", f"{NET}.2", "--bytes", "1M", "--format", "json"]
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+            assert done.returncode == 0, done.stderr
+            result = json.loads(done.stdout)
+            assert result["bytes"] == 1 << 20
+            assert result["packets"] == 256 + result["retransmissions"]
+    assert server.returncode == 0
+    reports = [json.loads(line) for line in server.output.splitlines()]  # type: ignore[attr-defined]
+    assert [report["bytes"] for report in reports] == [1 << 20, 1 << 20]
+    assert all(report["intact"] for report in reports)
+
+
+def test_ctrl_c_ends_a_client_without_a_traceback_and_the_server_notices() -> None:
+    with roce_server(f"{NET}.1", (), "--once") as server:
+        argv = [*ROCE, "client", f"{NET}.1", "--bind", f"{NET}.2", "--seconds", "60", "--rate-mbps", "10"]
+        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+        assert process.returncode == 130
+        assert err == ""
+        server.wait(timeout=10)
+    assert "error" in json.loads(server.output)  # type: ignore[attr-defined]
+
+
+def test_a_server_that_dies_ends_the_client_with_one_line() -> None:
+    with roce_server(f"{NET}.1") as server:
+        argv = [
+            *[*ROCE, "client", f"{NET}.1", "--bind", f"{NET}.2", "--seconds", "60", "--rate-mbps", "10"],
+            *["--retries", "1"],
+        ]
+        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+        time.sleep(1.0)
+        server.kill()
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert err.count("\n") == 1
+    assert "no answer" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "word"),
+    [
+        (["client"], 2, "SERVER"),
+        (["client", "127.0.0.1", "--bytes", "many"], 2, "--bytes"),
+        (["client", "127.0.0.1", "--mtu", "1500"], 2, "mtu"),
+        (["client", "127.0.0.1", "--udp-src", "50000", "--shares", "0.5"], 2, "shares"),
+        (["client", f"{NET}.9"], 1, "no server"),
+        (["server", "--bind", "203.0.113.1"], 2, "203.0.113.1"),
+        (["server", "--bind", "0.0.0.0"], 2, "0.0.0.0"),
+        (["agent", "--config", "/does/not/exist.json"], 2, "exist.json"),
+        (["dance"], 2, "dance"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(argv: list[str], code: int, word: str) -> None:
+    done = subprocess.run([*ROCE, *argv], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == code
+    assert done.stderr.count("\n") == 1
+    assert word in done.stderr

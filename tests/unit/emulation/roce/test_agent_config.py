@@ -1,0 +1,153 @@
+"""Configurations of agents: made for a set of collectives, written, read back, and refused where they make no sense."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.errors import InputError
+from emulation.roce import agent_config
+from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.run import Piece, agent_configs, numbered_routes
+from emulation.roce.sender import SenderOptions
+
+HOSTS = {f"h{i}": f"10.0.0.{i}" for i in range(1, 7)}
+
+
+def collectives() -> st.SearchStrategy[list[CollectiveSpec]]:
+    ranks = st.permutations(list(HOSTS)).flatmap(lambda names: st.integers(1, 6).map(lambda n: tuple(names[:n])))
+    kinds = st.sampled_from(("all_reduce", "all_gather", "all_to_all"))
+    one = st.tuples(ranks, kinds, st.sampled_from(("ring", "direct")), st.integers(0, 50))
+    return st.lists(one, min_size=1, max_size=4).map(
+        lambda rows: [
+            CollectiveSpec("job", f"c{i}", names, op=op, algorithm=algorithm, bytes=4 * elements)
+            for i, (names, op, algorithm, elements) in enumerate(rows)
+        ]
+    )
+
+
+@given(collectives())
+def test_every_configuration_survives_writing_and_reading(specs: list[CollectiveSpec]) -> None:
+    for config in agent_configs(HOSTS, specs, numbered_routes(specs), options=SenderOptions(window=9)).values():
+        document = json.loads(json.dumps(agent_config.to_document(config)))
+        assert agent_config.parse(document) == config
+
+
+@given(collectives())
+def test_both_ends_of_a_flow_know_its_queue_pair_and_no_two_flows_share_one(specs: list[CollectiveSpec]) -> None:
+    configs = agent_configs(HOSTS, specs, numbered_routes(specs))
+    sent = {
+        (part.collective.label, part.rank, peer, piece.qp)
+        for config in configs.values()
+        for part in config.parts
+        for peer, pieces in part.sends.items()
+        for piece in pieces
+    }
+    received = {
+        (part.collective.label, peer, part.rank, qp)
+        for config in configs.values()
+        for part in config.parts
+        for peer, qps in part.receives.items()
+        for qp in qps
+    }
+    assert sent == received
+    assert len({qp for *_, qp in sent}) == len(sent) == sum(len(spec.flows()) for spec in specs)
+
+
+def test_the_pieces_of_a_split_flow_have_queue_pairs_ports_and_shares_of_their_own() -> None:
+    spec = CollectiveSpec("a", "c", ("h1", "h2"), bytes=80)
+    routes = {**numbered_routes([spec]), ("a", "c", "h1", "h2"): (Piece(50000, 0.25), Piece(50001, 0.75))}
+    pieces = agent_configs(HOSTS, [spec], routes)["h1"].parts[0].sends[1]
+    assert [(piece.udp_src, piece.share) for piece in pieces] == [(50000, 0.25), (50001, 0.75)]
+    assert len({piece.qp for piece in pieces}) == 2
+
+
+def test_collectives_that_cannot_be_run_are_refused_before_anything_starts() -> None:
+    spec = CollectiveSpec("a", "c", ("h1", "h2"), bytes=80)
+    other = CollectiveSpec("b", "c", ("h1", "h2"), bytes=80)
+    routes = numbered_routes([spec])
+    with pytest.raises(InputError, match="h1->h2"):
+        agent_configs(HOSTS, [spec], {})
+    with pytest.raises(InputError, match="twice"):
+        agent_configs(HOSTS, [spec, spec], routes)
+    with pytest.raises(InputError, match="no host"):
+        agent_configs({"h1": "10.0.0.1"}, [spec], routes)
+    clash = routes | {("b", *key[1:]): pieces for key, pieces in routes.items()}
+    with pytest.raises(InputError, match="both have this port"):
+        agent_configs(HOSTS, [spec, other], clash)
+
+
+def good() -> dict[str, Any]:
+    specs = [CollectiveSpec("a", "c", ("h1", "h2", "h3"), bytes=120)]
+    document = agent_config.to_document(agent_configs(HOSTS, specs, numbered_routes(specs))["h2"])
+    return dict(json.loads(json.dumps(document)))
+
+
+def _set(*path: Any, value: Any) -> Any:
+    def change(document: dict[str, Any]) -> None:
+        at: Any = document
+        for key in path[:-1]:
+            at = at[key]
+        if value is KeyError:
+            del at[path[-1]]
+        else:
+            at[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (_set("ip", value=KeyError), "ip"),
+        (_set("ip", value=5), "ip"),
+        (_set("colectives", value=[]), "colectives"),
+        (_set("collectives", value={}), "collectives"),
+        (_set("collectives", 0, value=7), "collectives[0]"),
+        (_set("collectives", 0, "rank", value=3), "collectives[0].rank"),
+        (_set("collectives", 0, "rank", value=True), "collectives[0].rank"),
+        (_set("collectives", 0, "op", value="gossip"), "collectives[0].op"),
+        (_set("collectives", 0, "job", value=KeyError), "collectives[0].job"),
+        (_set("collectives", 0, "matrix", value=[1]), "collectives[0].matrix"),
+        (_set("collectives", 0, "sends", value=[]), "collectives[0].sends"),
+        (_set("collectives", 0, "receives", 0, "peer", value=2), "collectives[0].receives"),
+        (_set("collectives", 0, "receives", 0, "qps", value=["x"]), "collectives[0].receives[0]"),
+        (_set("collectives", 0, "sends", 0, "pieces", 0, "qp", value=1), "collectives[0].sends[0].pieces[0]"),
+        (_set("collectives", 0, "sends", 0, "pieces", 0, "share", value=0.5), "collectives[0].sends[0].pieces"),
+        (_set("collectives", 0, "sends", 0, "pieces", 0, "port", value=1), "collectives[0].sends[0].pieces[0].port"),
+        (_set("options", "windows", value=3), "options.windows"),
+        (_set("options", "mtu", value=1500), "mtu"),
+        (_set("start_at", value="now"), "start_at"),
+    ],
+)
+def test_a_configuration_with_a_mistake_is_refused_by_field(change: Any, field: str) -> None:
+    document = copy.deepcopy(good())
+    change(document)
+    with pytest.raises(InputError) as caught:
+        agent_config.parse(document)
+    assert caught.value.field == field
+
+
+def test_a_queue_pair_of_two_flows_is_refused() -> None:
+    document = good()
+    document["collectives"].append(copy.deepcopy(document["collectives"][0]))
+    with pytest.raises(InputError, match="two flows"):
+        agent_config.parse(document)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"missing\.json"):
+        agent_config.read(str(tmp_path / "missing.json"))
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    with pytest.raises(InputError, match=r"broken\.json.*not JSON"):
+        agent_config.read(str(broken))
+    broken.write_text("[]")
+    with pytest.raises(InputError, match=r"broken\.json.*must be an object"):
+        agent_config.read(str(broken))
