@@ -14,7 +14,7 @@ from controller import startup
 from controller.rest.wsgi import HttpServer
 from controller.service.admission import Admission
 from controller.service.service import Service
-from controller.southbound.openflow.discovery import Discovery, port_id
+from controller.southbound.openflow.discovery import GRACE, Discovery, port_id, release_topology
 from controller.southbound.openflow.hosts import HostFinder
 from controller.southbound.openflow.installer import Installer
 from controller.southbound.openflow.runtime import EventletRuntime
@@ -29,8 +29,12 @@ class FairspineApp(app_manager.RyuApp):
         super().__init__(*args, **kwargs)
         start = startup.current()
         self.runtime = EventletRuntime()
-        self.discovery = Discovery()
-        self.installer = Installer(self.runtime.offload, lambda: self.service.settled())
+        self.discovery = Discovery(self.runtime.clock)
+        self.installer = Installer(
+            self.runtime.offload,
+            settled=lambda: self.service.settled(),
+            was_read=lambda dpid, held: self.hosts.was_read(dpid, held),
+        )
         self.admission = Admission(self.runtime)
         self.service = Service(
             start.settings,
@@ -63,6 +67,7 @@ class FairspineApp(app_manager.RyuApp):
         self.installer.close()
         self.admission.close()
         self.runtime.close()
+        release_topology()
 
     # -- connections ------------------------------------------------------------------------------------------
 
@@ -92,10 +97,12 @@ class FairspineApp(app_manager.RyuApp):
     def on_switch_enter(self, ev: Any) -> None:
         ports = list(ev.switch.dp.ports.values())
         self._changed(self.discovery.switch_entered(ev.switch.dp.id, ports))
+        self.runtime.later(GRACE, self.service.network_changed)
 
     @set_ev_cls(event.EventSwitchLeave)
     def on_switch_leave(self, ev: Any) -> None:
         self._changed(self.discovery.switch_left(ev.switch.dp.id))
+        self.runtime.later(GRACE, self.service.network_changed)
 
     @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def on_port(self, ev: Any) -> None:

@@ -9,20 +9,15 @@ Whatever is wrong with options, files or ports is one line on stderr and exit st
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import io
-import signal
-import socket
+# Nothing is imported up here that makes locks or sockets: eventlet has to patch the standard library first.
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from controller import ryu_compat, startup
-from controller.config import RYU_DEFAULTS, Settings, settings_from, unknown_keys
-from controller.model.errors import InputError
-from controller.model.fabric_file import load_fabric
+from controller import ryu_compat
+
+if TYPE_CHECKING:
+    from controller.startup import Startup
 
 PROG = "ryu-manager"
 
@@ -31,21 +26,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Check everything that can be checked, then hand over to Ryu until a signal comes. Returns the exit status."""
     args = list(sys.argv[1:] if argv is None else argv)
     ryu_compat.prepare()
+    from ryu.lib import hub
+
+    hub.patch(thread=True)
+    import contextlib
+
     from ryu.cmd import manager
 
+    from controller import startup
+    from controller.model.errors import InputError
+
     try:
-        conf = _registered()
-        _parse(conf, args)
-        settings = settings_from(
-            {option.name: getattr(conf, option.name) for option in fields(Settings)}, policies=_policies()
-        )
-        fabric = load_fabric(settings.fabric) if settings.fabric else None
-        _check_port(conf.ofp_listen_host, conf.ofp_tcp_listen_port, "ofp_tcp_listen_port", "OpenFlow")
-        _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
+        start = _checked(args)
     except InputError as error:
         print(f"{PROG}: {error}", file=sys.stderr)
         return 2
-    startup.announce(startup.Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port))
+    startup.announce(start)
     _close_on_signals()
     # A signal before Ryu waits for its services, and a second one while it closes, end up here.
     with contextlib.suppress(KeyboardInterrupt):
@@ -53,16 +49,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _policies() -> tuple[str, ...]:
-    from controller.routing import POLICIES
+def _checked(args: list[str]) -> Startup:
+    """Everything that can be wrong before the start.
 
-    return tuple(POLICIES)
+    Raises:
+        InputError: the first thing that is.
+    """
+    from dataclasses import fields
+
+    from controller.config import Settings, settings_from
+    from controller.model.fabric_file import load_fabric
+    from controller.routing import POLICIES
+    from controller.startup import Startup
+
+    conf = _registered()
+    _parse(conf, args)
+    values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
+    settings = settings_from(values, policies=tuple(POLICIES))
+    fabric = load_fabric(settings.fabric) if settings.fabric else None
+    _check_port(conf.ofp_listen_host, conf.ofp_tcp_listen_port, "ofp_tcp_listen_port", "OpenFlow")
+    _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
+    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port)
 
 
 def _registered() -> Any:
     """Ryu's option registry with our options in it and our defaults over Ryu's."""
+    from dataclasses import fields
+
     from oslo_config import cfg
     from ryu.cfg import CONF
+
+    from controller.config import RYU_DEFAULTS, Settings
 
     kinds = {"str": cfg.StrOpt, "int": cfg.IntOpt, "float": cfg.FloatOpt, "bool": cfg.BoolOpt}
     CONF.register_cli_opts(
@@ -81,7 +98,13 @@ def _parse(conf: Any, args: list[str]) -> None:
         InputError: an unknown option or key, or a value of the wrong type.
         SystemExit: ``--help`` and ``--version``.
     """
+    import contextlib
+    import io
+
     from oslo_config import cfg
+
+    from controller.config import unknown_keys
+    from controller.model.errors import InputError
 
     said = io.StringIO()
     try:
@@ -119,6 +142,11 @@ def _value(conf: Any, group: str | None, name: str) -> Any:
 
 def _check_port(host: str, port: int, field: str, what: str) -> None:
     """Ryu and eventlet bind with SO_REUSEPORT, so a second controller would silently share the port: try without."""
+    import errno
+    import socket
+
+    from controller.model.errors import InputError
+
     if not 0 < port < 65536:
         raise InputError("a port is 1 to 65535", field=field, value=port)
     try:
@@ -143,6 +171,8 @@ def _close_on_signals() -> None:
 
     Raised inside some other greenlet it would be logged there as an error, and the loop would go on.
     """
+    import signal
+
     import eventlet.hubs
     import greenlet
 

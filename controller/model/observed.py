@@ -29,6 +29,9 @@ class Observed:
         ports: whether each port of each connected switch is up.
         links: directed: discovery packets sent out of the key arrive at the value.
         hosts: by IPv4 address.
+        starting: switches have only just begun to connect: what is not seen yet may still turn up.
+        young: connected switches of which the same is true one by one.
+        lost: switches whose connection ended a moment ago and may be back in the next.
         duplicates: addresses that a second MAC address claims while the first still holds: (ip, first, second).
     """
 
@@ -36,6 +39,9 @@ class Observed:
     switches: frozenset[int] = frozenset()
     links: Mapping[PortId, PortId] = field(default_factory=dict)
     hosts: Mapping[str, Location] = field(default_factory=dict)
+    starting: bool = False
+    young: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()
     duplicates: frozenset[tuple[str, str, str]] = frozenset()
 
     def cables(self) -> list[tuple[PortId, PortId]]:

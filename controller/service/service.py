@@ -8,7 +8,7 @@ answered when the step that holds its change is published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from controller.config import Settings
@@ -20,6 +20,7 @@ from controller.service import documents
 from controller.service.admission import Admission
 from controller.service.runtime import Runtime, Signal
 from controller.service.step import Admitted, Step, advance
+from controller.southbound.cabling import Survey
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -35,7 +36,7 @@ class Service:
         *,
         observe: Callable[[], Observed],
         install: Callable[[Step], None],
-        switches: Callable[[], list[Any]],
+        switches: Callable[[], Sequence[documents.SwitchReport]],
         admission: Admission,
     ) -> None:
         """
@@ -55,6 +56,8 @@ class Service:
         self._computed_at: float | None = None
         self._active: tuple[int, float] | None = None
         self._failed = ""
+        self._installed = -1
+        self._reported = Survey(None, ())
 
     # -- what changes ---------------------------------------------------------------------------------------
 
@@ -66,6 +69,7 @@ class Service:
     def start(self) -> None:
         """Begin to take steps."""
         self._runtime.spawn(self._run)
+        self._dirty.set()
 
     def network_changed(self) -> None:
         """The next snapshot may differ."""
@@ -86,10 +90,10 @@ class Service:
             self._dirty.wait()
             self._runtime.sleep(self._settings.debounce_ms / 1e3)
             self._dirty.clear()
-            jobs = self._jobs
+            jobs, observed = self._jobs, self._observe()
             try:
                 step = self._runtime.offload(
-                    advance, self._settings, self._intended, self._observe(), jobs, self._step, self._runtime.clock
+                    advance, self._settings, self._intended, observed, jobs, self._step, self._runtime.clock
                 )
             except Exception as error:
                 # The old plan stays; whoever waits for the new one is told. The next change tries again.
@@ -98,20 +102,30 @@ class Service:
                 self._release(None)
                 continue
             self._failed = ""
-            self._publish(step)
+            # While switches have only begun to connect, most of the fabric seems to be missing. Whatever they hold from
+            # before is better than rules for that, and nobody's packet is lost while the controller is restarted.
+            self._publish(step, install=step.survey.matches or not observed.starting)
 
-    def _publish(self, step: Step) -> None:
+    def _publish(self, step: Step, *, install: bool) -> None:
         old, self._step = self._step, step
-        for finding in step.survey.findings:
-            if finding not in old.survey.findings:
-                LOG.warning("cabling: %s", finding.text)
-        if step.survey.matches and not old.survey.matches:
-            LOG.info("cabling: as intended" if self._intended else "cabling: discovered without contradiction")
         if step.epoch != old.epoch:
             self._computed_at = self._runtime.now()
+        if install and step.epoch != self._installed:
+            self._installed = step.epoch
             self._install(step)
+        if install:
+            self._report(step.survey)
         self.settled()
         self._release(step)
+
+    def _report(self, found: Survey) -> None:
+        """Log what is new in the cabling check."""
+        for finding in found.findings:
+            if finding not in self._reported.findings:
+                LOG.warning("cabling: %s", finding.text)
+        if found.matches and not self._reported.matches:
+            LOG.info("cabling: as intended" if self._intended else "cabling: discovered without contradiction")
+        self._reported = found
 
     def _release(self, step: Step | None) -> None:
         """Wake the requests whose change this step holds (all of them after a failure)."""
@@ -202,10 +216,10 @@ class Service:
 
     def fabric(self) -> Document:
         self._known_fabric()
-        return self._offload(documents.fabric, self._step, self._intended is not None)
+        return self._offload(documents.fabric, self._step, self._intended is not None, self._switches())
 
     def health(self) -> Document:
-        return documents.health(self._step, self._switches(), self._active, self._failed)
+        return documents.health(self._step, self._switches(), self._intended, self._active, self._failed)
 
     def _offload(self, function: Callable[..., Document], *args: Any) -> Document:
         document: Document = self._runtime.offload(function, *args)

@@ -6,6 +6,7 @@ touches nothing but its arguments.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -41,6 +42,7 @@ class Step:
         plan: ``None`` while the fabric is not known.
         rules: what every switch should hold.
         names: switch names by datapath id, for people.
+        unknown: connected switches whose role nobody knows yet (discovery alone): they only listen.
     """
 
     epoch: int = 0
@@ -51,6 +53,7 @@ class Step:
     previous: Previous | None = None
     rules: RuleSet = field(default_factory=RuleSet)
     names: Mapping[int, str] = field(default_factory=dict)
+    unknown: frozenset[int] = frozenset()
 
     @property
     def fabric(self) -> Fabric | None:
@@ -98,9 +101,10 @@ def advance(
     rules = compile_per_flow(
         found.fabric, traffic, plan, ecmp_action=settings.ecmp_action, learn=_learns(intended, found)
     )
+    rules = RuleSet({**compile_listening(unknown).switches, **rules.switches})
     previous = Previous.of(found.fabric, traffic, plan.assignment)
     names = {dpid: switch.name for dpid, switch in found.fabric.switch_by_dpid.items()}
-    return Step(before.epoch + 1, found, jobs, traffic, plan, previous, rules, names)
+    return Step(before.epoch + 1, found, jobs, traffic, plan, previous, rules, names, unknown)
 
 
 def _learns(intended: Fabric | None, found: Survey) -> bool:
@@ -110,6 +114,6 @@ def _learns(intended: Fabric | None, found: Survey) -> bool:
 
 def _listening(found: Survey, observed: Observed, jobs: tuple[Admitted, ...], before: Step) -> Step:
     """No host has been heard yet: no switch's role is known, so all of them only listen."""
-    rules = compile_listening(sorted(observed.switches))
-    changed = set(rules) != set(before.rules)
-    return Step(before.epoch + changed, found, jobs, rules=rules)
+    changed = observed.switches != before.unknown
+    rules = compile_listening(observed.switches)
+    return Step(before.epoch + changed, found, jobs, rules=rules, unknown=observed.switches)

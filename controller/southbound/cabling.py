@@ -55,11 +55,11 @@ def survey(
     gone counts as down, and keeps its place: indices of hosts and path classes hold while the controller runs.
     """
     if intended is not None:
-        return _against(intended, observed)
+        return _against(intended, observed, before)
     return _discovered(observed, before, host_gbps, uplink_gbps)
 
 
-def _against(intended: Fabric, observed: Observed) -> Survey:
+def _against(intended: Fabric, observed: Observed, before: Fabric | None) -> Survey:
     findings: list[Finding] = []
     known = intended.switch_by_dpid
     for dpid in sorted(observed.switches - known.keys()):
@@ -80,7 +80,7 @@ def _against(intended: Fabric, observed: Observed) -> Survey:
             found[leaf, spine].append((leaf_port, spine_port))
         else:
             extra.append((leaf, spine))
-    cables, missing = _place_cables(intended, found)
+    cables, missing = _place_cables(intended, observed, found, before)
     for (leaf, spine), rest in found.items():
         extra += [(leaf, spine)] * len(rest)
     findings += _cable_findings(intended, observed, missing, extra)
@@ -92,9 +92,12 @@ def _against(intended: Fabric, observed: Observed) -> Survey:
 
 
 def _place_cables(
-    intended: Fabric, found: dict[tuple[str, str], list[tuple[int, int]]]
+    intended: Fabric, observed: Observed, found: dict[tuple[str, str], list[tuple[int, int]]], before: Fabric | None
 ) -> tuple[list[Cable], list[int]]:
-    """Give each intended cable a found one (taken out of ``found``), its own ports first. Returns the missing, too."""
+    """Give each intended cable a found one (taken out of ``found``), its own ports first. Returns the missing, too.
+
+    A missing cable is down, but where there is no evidence for that yet it stays as it was ``before``.
+    """
     cables = list(intended.cables)
     waiting = []
     for c, cable in enumerate(cables):
@@ -103,6 +106,7 @@ def _place_cables(
             found[cable.leaf, cable.spine].remove(ports)
         else:
             waiting.append(c)
+    dpid = {switch.name: switch.dpid for switch in (*intended.leaves, *intended.spines)}
     missing = []
     for c in waiting:
         cable = cables[c]
@@ -110,11 +114,32 @@ def _place_cables(
         if rest:
             leaf_port, spine_port = rest.pop(0)
             cables[c] = dataclasses.replace(cable, leaf_port=leaf_port, spine_port=spine_port)
-        else:
-            if cable.up:
-                missing.append(c)
-            cables[c] = dataclasses.replace(cable, up=False)
+            continue
+        if cable.up:
+            missing.append(c)
+        last = before.cables[c] if before is not None else cable
+        ends = (_end(dpid[cable.leaf], last.leaf_port), _end(dpid[cable.spine], last.spine_port))
+        cables[c] = dataclasses.replace(last, up=cable.up and last.up and not _is_down(*ends, observed))
     return cables, missing
+
+
+def _end(dpid: int, port: int | None) -> PortId:
+    return PortId(dpid, port or 0)
+
+
+def _is_down(leaf: PortId, spine: PortId, observed: Observed) -> bool:
+    """Whether there is evidence that a cable without discovery packets is down.
+
+    A leaf that is not connected may well forward on by the rules that it has, and nothing else reaches its hosts: only
+    a port that is down at the other end counts. A spine that stays away is passed over, since there are others.
+    """
+    if observed.ports.get(leaf) is False or observed.ports.get(spine) is False:
+        return True
+    if observed.starting or spine.dpid in observed.lost or leaf.dpid not in observed.switches:
+        return False
+    if spine.dpid not in observed.switches:
+        return True
+    return observed.young.isdisjoint((leaf.dpid, spine.dpid))
 
 
 def _cable_findings(
@@ -136,11 +161,10 @@ def _cable_findings(
     cable_of = dict(zip(intended.cable_names, intended.cables, strict=True))
     for name in gone:
         cable = cable_of[name]
+        if not {names[cable.leaf], names[cable.spine]} <= observed.switches:
+            continue  # the missing switch is a finding of its own
         why = "no discovery packet came through"
         for switch, port in ((cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)):
-            if names[switch] not in observed.switches:
-                why = f"{switch} is not connected"
-                break
             if port is not None and observed.ports.get(PortId(names[switch], port)) is False:
                 why = f"port {port} of {switch} is down"
         findings.append(Finding("missing", name, f"{name} is missing: {why}"))
@@ -169,7 +193,7 @@ def _place_hosts(intended: Fabric, observed: Observed) -> tuple[list[Host], list
         elif at is not None and at in observed.links:
             # Its port turned out to lead to a switch.
             host, at = dataclasses.replace(host, port=None), None
-        up = host.up and (at is None or observed.ports.get(at, False))
+        up = host.up and (at is None or observed.ports.get(at) is not False)
         if at is None:
             unplaced.append(host.name)
         hosts.append(dataclasses.replace(host, up=up))
@@ -197,10 +221,10 @@ def _discovered(observed: Observed, before: Fabric | None, host_gbps: float, upl
         elif a.dpid in leaves:
             names = _name("leaf", a.dpid), _name("spine", b.dpid)
             cables[a, b] = Cable(*names, uplink_gbps, leaf_port=a.port, spine_port=b.port)
-    known = _known_cables(before, set(leaves), set(cables))
+    known = _known_cables(before, set(leaves), set(cables), observed)
     spines = _in_order([spine.dpid for spine in before.spines] if before else [], (b.dpid for _, b in cables))
     spines = [dpid for dpid in spines if dpid not in leaves]
-    ordered = [cables.pop(ends, down) for ends, down in known.items()] + list(cables.values())
+    ordered = [cables.pop(ends, last) for ends, last in known.items()] + list(cables.values())
     wired = {cable.leaf for cable in ordered}
     for dpid in leaves:
         if _name("leaf", dpid) not in wired and len(leaves) > 1:
@@ -223,9 +247,9 @@ def _in_order(known: list[int], found: Iterable[int]) -> list[int]:
 
 
 def _known_cables(
-    before: Fabric | None, leaves: set[int], present: set[tuple[PortId, PortId]]
+    before: Fabric | None, leaves: set[int], present: set[tuple[PortId, PortId]], observed: Observed
 ) -> dict[tuple[PortId, PortId], Cable]:
-    """The cables of before, as down, by their ends, but for those whose ends lead elsewhere now."""
+    """The cables of before by their ends, down where that is known, but for those whose ends lead elsewhere now."""
     if before is None:
         return {}
     dpid = {switch.name: switch.dpid for switch in (*before.leaves, *before.spines)}
@@ -234,7 +258,7 @@ def _known_cables(
         if cable.leaf_port is None or cable.spine_port is None or dpid[cable.spine] in leaves:
             continue
         ends = PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port)
-        known[ends] = dataclasses.replace(cable, up=False)
+        known[ends] = dataclasses.replace(cable, up=cable.up and not _is_down(*ends, observed))
     # An end that is taken by another cable now was moved; the cable that had it before no longer exists.
     taken = {port for ends in present for port in ends}
     return {ends: cable for ends, cable in known.items() if ends in present or taken.isdisjoint(ends)}
@@ -249,7 +273,7 @@ def _heard_host(ip: str, place: Location, gbps: float, observed: Observed) -> Ho
         mac=place.mac,
         server=ip,
         port=place.at.port,
-        up=observed.ports.get(place.at, False),
+        up=observed.ports.get(place.at) is not False,
     )
 
 

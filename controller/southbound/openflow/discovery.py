@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from ryu.base.app_manager import lookup_service_brick
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.model.observed import Location, Observed, PortId
+
+GRACE = 3.0
+"""Seconds that a switch has to show all its links (LLDP takes a third of one), or to come back after it is gone."""
 
 
 class Discovery:
     """Collects events; ``snapshot()`` is what they add up to. Every method says whether anything changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: dict[int, float] = {}
+        self._gone: dict[int, float] = {}
+        self._began = 0.0
         self._ports: dict[PortId, bool] = {}
-        self._switches: set[int] = set()
         self._links: dict[PortId, PortId] = {}
         self._hosts: dict[str, Location] = {}
         self._duplicates: set[tuple[str, str, str]] = set()
 
     def snapshot(self) -> Observed:
+        now = self._clock()
         return Observed(
             dict(self._ports),
-            frozenset(self._switches),
+            frozenset(self._since),
             dict(self._links),
             dict(self._hosts),
-            frozenset(self._duplicates),
+            starting=not self._since or now - self._began < GRACE,
+            young=frozenset(dpid for dpid, since in self._since.items() if now - since < GRACE),
+            lost=frozenset(dpid for dpid, since in self._gone.items() if now - since < GRACE),
+            duplicates=frozenset(self._duplicates),
         )
 
     def switch_entered(self, dpid: int, ports: list[Any]) -> bool:
         """A switch has connected, with its ports."""
-        self._switches.add(dpid)
+        now = self._clock()
+        if not self._since:
+            self._began = now
+        self._since[dpid] = now
+        self._gone.pop(dpid, None)
         for port in ports:
             self._set_port(dpid, port)
         return True
 
     def switch_left(self, dpid: int) -> bool:
         """A switch is gone. What it forwards is unknown, so its links count as down; hosts keep their place."""
-        self._switches.discard(dpid)
+        if self._since.pop(dpid, None) is not None:
+            self._gone[dpid] = self._clock()
         self._ports = {port: up for port, up in self._ports.items() if port.dpid != dpid}
         self._links = {a: b for a, b in self._links.items() if dpid not in (a.dpid, b.dpid)}
         return True
@@ -107,3 +124,12 @@ class Discovery:
 def port_id(port: Any) -> PortId:
     """Ryu's topology port as ours."""
     return PortId(port.dpid, port.port_no)
+
+
+def release_topology() -> None:
+    """Wake Ryu's discovery loops so that they can end: Ryu waits for them before it tells them to."""
+    switches = lookup_service_brick("switches")
+    if switches is not None and switches.link_discovery:
+        switches.is_active = False
+        switches.lldp_event.set()
+        switches.link_event.set()

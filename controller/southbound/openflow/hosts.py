@@ -9,9 +9,11 @@ from ryu.lib import hub
 
 from controller.model.fabric import Fabric
 from controller.model.observed import PortId
+from controller.southbound.base import HOST
 from controller.southbound.openflow import arp, messages
 from controller.southbound.openflow.arp import Allowance, Probes
 from controller.southbound.openflow.discovery import Discovery
+from controller.southbound.rules import Output, SwitchRules
 
 TICK = 0.1
 """Seconds between two looks at what is to be sent."""
@@ -44,6 +46,15 @@ class HostFinder:
     def start(self) -> None:
         """Begin to ask for hosts that are not heard."""
         hub.spawn(self._run)
+
+    def was_read(self, dpid: int, held: SwitchRules) -> None:
+        """A switch has connected with rules from before a restart: hosts are asked for where those rules lead."""
+        for rule in held.rules.values():
+            fields = dict(rule.match)
+            if rule.priority == HOST and "ipv4_dst" in fields and rule.actions:
+                out = rule.actions[0]
+                if isinstance(out, Output):
+                    self._probes.want(str(fields["ipv4_dst"]), [PortId(dpid, out.port)])
 
     def packet(self, message: Any) -> bool:
         """A packet has come from a switch; whether it taught us anything about where hosts are."""

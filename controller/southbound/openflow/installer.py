@@ -43,10 +43,17 @@ class SwitchState:
 class Installer:
     """The switches that are connected now, and the target they converge to."""
 
-    def __init__(self, offload: Offload, settled: Callable[[], None]) -> None:
-        """``settled`` is called whenever some switch has reached (or lost) its target."""
+    def __init__(
+        self, offload: Offload, *, settled: Callable[[], None], was_read: Callable[[int, SwitchRules], None]
+    ) -> None:
+        """
+        Args:
+            settled: called whenever some switch has reached (or lost) its target.
+            was_read: called with what a switch held of ours when it connected.
+        """
         self._offload = offload
         self._settled = settled
+        self._was_read = was_read
         self._sessions: dict[int, _Session] = {}
         self._target = RuleSet()
         self._epoch = -1
@@ -113,6 +120,9 @@ class Installer:
     def settled(self) -> None:
         self._settled()
 
+    def was_read(self, dpid: int, held: SwitchRules) -> None:
+        self._was_read(dpid, held)
+
 
 class _Session:
     """One connection: the greenlet that keeps its switch at the target."""
@@ -139,37 +149,44 @@ class _Session:
     def _run(self) -> None:
         delay = RETRY_FIRST
         while self._running:
-            want, epoch, self.state.name = self._installer.wanted(self.state.dpid)
-            if epoch < 0 or (epoch == self.state.epoch and not self.state.error):
-                self._wake.wait()
-                self._wake = Event()
-                continue
             try:
-                self._converge(want, epoch)
+                held = self._read() if self.state.held is None else self.state.held
+                want, epoch, self.state.name = self._installer.wanted(self.state.dpid)
+                if epoch < 0 or (epoch == self.state.epoch and not self.state.error):
+                    self._wake.wait()
+                    self._wake = Event()
+                    continue
+                self._converge(held, want, epoch)
             except SwitchGone as reason:
                 if not self._running:
                     return
                 LOG.warning("%s: %s; trying again in %g s", self.state.name, reason, delay)
                 self.state.error = str(reason)
             if self.state.error:
+                # What it holds now is anybody's guess.
                 self.state.held = None
+                self._installer.settled()
                 hub.sleep(delay)
                 delay = min(2 * delay, RETRY_LAST)
             else:
                 delay = RETRY_FIRST
 
-    def _converge(self, want: SwitchRules, epoch: int) -> None:
-        state, exchange = self.state, self.exchange
-        if state.held is None:
-            rules = exchange.ask(messages.read_rules(exchange.datapath))
-            groups = exchange.ask(messages.read_groups(exchange.datapath))
-            state.held = self._installer.offload(_as_rules, rules, groups)
-        changes = self._installer.offload(difference, state.held, want)
+    def _read(self) -> SwitchRules:
+        exchange = self.exchange
+        rules = exchange.ask(messages.read_rules(exchange.datapath))
+        groups = exchange.ask(messages.read_groups(exchange.datapath))
+        held: SwitchRules = self._installer.offload(_as_rules, rules, groups)
+        self.state.held = held
+        self._installer.was_read(self.state.dpid, held)
+        return held
+
+    def _converge(self, held: SwitchRules, want: SwitchRules, epoch: int) -> None:
+        state = self.state
+        changes = self._installer.offload(difference, held, want)
         refused = self._send(changes, epoch)
         if refused:
             state.error = "; ".join(_describe(error) for error in refused[:3])
             LOG.error("%s refused %d of %d changes: %s", state.name, len(refused), state.sent, state.error)
-            self._installer.settled()
             return
         state.held, state.epoch, state.error = want, epoch, ""
         if state.sent:

@@ -36,6 +36,10 @@ class EventletRuntime:
     def spawn(self, task: Callable[[], None]) -> None:
         hub.spawn(task)
 
+    def later(self, seconds: float, task: Callable[[], None]) -> None:
+        """Run a task once, after so long."""
+        hub.spawn_after(seconds, task)
+
     def sleep(self, seconds: float) -> None:
         hub.sleep(seconds)
 

@@ -1,0 +1,126 @@
+"""What readers are told: a ``Step`` as the documents of ``controller.rest.schemas``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import numpy as np
+
+from controller.model.fabric import Fabric
+from controller.service.step import Step
+
+
+class SwitchReport(Protocol):
+    """What the installer knows of a connected switch."""
+
+    @property
+    def dpid(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def error(self) -> str: ...
+
+
+def when(seconds: float) -> str:
+    """A time of day (seconds since 1970) as RFC 3339, UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict[str, Any]:
+    """The fabric as it is now, and the cabling check."""
+    known = step.fabric
+    assert known is not None
+    connected = {report.dpid for report in switches}
+    return {
+        "source": "file" if intended else "discovery",
+        "version": known.version,
+        "switches": [
+            {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected}
+            for role, members in (("leaf", known.leaves), ("spine", known.spines))
+            for s in members
+        ],
+        "hosts": [
+            {
+                "name": h.name,
+                "leaf": h.leaf,
+                "gbps": h.gbps,
+                "ip": h.ip,
+                "mac": h.mac,
+                "server": h.server,
+                "rail": h.rail,
+                "port": h.port,
+                "up": h.up,
+            }
+            for h in known.hosts
+        ],
+        "links": [
+            {
+                "id": name,
+                "a": c.leaf,
+                "b": c.spine,
+                "gbps": c.gbps,
+                "up": c.up,
+                "a_port": c.leaf_port,
+                "b_port": c.spine_port,
+            }
+            for name, c in zip(known.cable_names, known.cables, strict=True)
+        ],
+        "cabling": {
+            "matches": step.survey.matches if intended else None,
+            "findings": [{"kind": f.kind, "subject": f.subject, "text": f.text} for f in step.survey.findings],
+            "hosts_unplaced": list(step.survey.hosts_unplaced),
+        },
+    }
+
+
+def links(step: Step) -> dict[str, Any]:
+    """Every directed link with its planned load."""
+    known = step.fabric
+    assert known is not None
+    load = step.plan.objective.link_load if step.plan is not None else np.zeros(known.n_links)
+    rows = zip(known.link_ids, known.link_gbps.tolist(), load.tolist(), known.link_up.tolist(), strict=True)
+    return {"links": [{"id": i, "gbps": gbps, "load_gbps": used, "up": up} for i, gbps, used, up in rows]}
+
+
+def health(
+    step: Step,
+    switches: Sequence[SwitchReport],
+    intended: Fabric | None,
+    active: tuple[int, float] | None,
+    failed: str,
+) -> dict[str, Any]:
+    """Whether the controller does its work, and why not."""
+    reasons = []
+    if failed:
+        reasons.append(f"no new plan could be made: {failed}")
+    reasons += [f"{report.name}: {report.error}" for report in switches if report.error]
+    reasons += [finding.text for finding in step.survey.findings]
+    starting = step.fabric is None or not switches or active is None
+    if step.fabric is None:
+        reasons.append("no host has been heard yet, so the fabric is not known")
+    elif not switches:
+        reasons.append("no switch is connected")
+    elif active is None or active[0] < step.epoch:
+        reasons.append(f"plan {step.epoch} is not active on every switch yet")
+    expected = None if intended is None else intended.n_leaves + intended.n_spines
+    return {
+        "status": "starting" if starting else "degraded" if reasons else "ok",
+        "reasons": reasons,
+        "version": version("fairspine"),
+        "switches": {"connected": len(switches), "expected": expected},
+        "jobs": len(step.jobs),
+        "flows": step.traffic.n_flows,
+    }
+
+
+def states(epoch: int, computed_at: float, active: tuple[int, float] | None) -> Mapping[str, Any]:
+    """Which plan is computed, which is active, and since when."""
+    return {
+        "computed": {"epoch": epoch, "since": when(computed_at)},
+        "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
+    }
