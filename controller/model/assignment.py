@@ -29,13 +29,16 @@ class Assignment:
     path: IntArray
     share: FloatArray
 
+    def __post_init__(self) -> None:
+        # Compiled code is specialised by type and layout: whatever a policy hands in, one kind comes out.
+        for name, dtype in (("flow", np.int32), ("path", np.int32), ("share", np.float64)):
+            object.__setattr__(self, name, np.require(getattr(self, name), dtype, ["C", "W"]))
+
     @staticmethod
     def single(paths: IntArray) -> Assignment:
         """One path a flow; ``paths`` [F]."""
         n = len(paths)
-        return Assignment(
-            np.arange(n, dtype=np.int32), np.ascontiguousarray(paths, dtype=np.int32), np.ones(n, dtype=np.float64)
-        )
+        return Assignment(np.arange(n, dtype=np.int32), paths, np.ones(n))
 
     @property
     def n_rows(self) -> int:

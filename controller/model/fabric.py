@@ -229,7 +229,7 @@ class Fabric:
         number = np.arange(self.n_paths) - self._first_class[self.path_spine]
         column = self._first_class[self.path_spine] + number % np.maximum(cables, 1)
         up = np.take_along_axis(self.up_link, column, axis=1)
-        return np.where(cables > 0, up + 1, NO_LINK).astype(np.int32)
+        return np.ascontiguousarray(np.where(cables > 0, up + 1, NO_LINK), dtype=np.int32)
 
     @cached_property
     def up_alive(self) -> BoolArray:
@@ -244,12 +244,12 @@ class Fabric:
     @cached_property
     def live_up(self) -> IntArray:
         """[L, K] ``up_link`` where that cable is up, else -1."""
-        return np.where(self.up_alive, self.up_link, NO_LINK).astype(np.int32)
+        return np.ascontiguousarray(np.where(self.up_alive, self.up_link, NO_LINK), dtype=np.int32)
 
     @cached_property
     def live_down(self) -> IntArray:
         """[L, K] ``down_link`` where that cable is up, else -1."""
-        return np.where(self.down_alive, self.down_link, NO_LINK).astype(np.int32)
+        return np.ascontiguousarray(np.where(self.down_alive, self.down_link, NO_LINK), dtype=np.int32)
 
     @cached_property
     def path_type(self) -> IntArray:

@@ -27,6 +27,16 @@ class Collective:
     phase: int = 0
 
 
+_COLUMNS = {
+    "src": np.int32,
+    "dst": np.int32,
+    "bytes": np.int64,
+    "collective": np.int32,
+    "number": np.int32,
+    "udp_src": np.int32,
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Traffic:
     """F flows in deterministic order, and the collectives they belong to.
@@ -50,6 +60,11 @@ class Traffic:
     number: IntArray
     udp_src: IntArray
     collectives: tuple[Collective, ...]
+
+    def __post_init__(self) -> None:
+        # Compiled code is specialised by type and layout: whatever a builder hands in, one kind comes out.
+        for name, dtype in _COLUMNS.items():
+            object.__setattr__(self, name, np.require(getattr(self, name), dtype, ["C", "W"]))
 
     @property
     def n_flows(self) -> int:

@@ -3,5 +3,6 @@
 from controller.routing.base import TOLERANCE, Options, Policy, Result
 from controller.routing.previous import Previous
 from controller.routing.registry import POLICIES, assign
+from controller.routing.warm_up import warm_up
 
-__all__ = ["POLICIES", "TOLERANCE", "Options", "Policy", "Previous", "Result", "assign"]
+__all__ = ["POLICIES", "TOLERANCE", "Options", "Policy", "Previous", "Result", "assign", "warm_up"]

@@ -21,9 +21,9 @@ class Options:
 
     Attributes:
         hash: ``ecmp``: the switch's hash function.
-        rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 200,000, about 50 ms.
-        max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed; ``None``: leaves x spines. ``fair``
-            gives one path a flow unless told otherwise.
+        rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 300,000, about 50 ms.
+        max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines. ``None``:
+            none for ``fair``, which gives one path a flow unless told otherwise, leaves x spines for ``split``.
         churn_price: ``fair`` with a previous plan: the part of ``min_level`` that moving all old flows would have to
             bring. Moving a tenth of them must bring a tenth of that.
         annealing_rounds: ``annealing``: swaps tried.
@@ -36,7 +36,7 @@ class Options:
 
     hash: Literal["crc32", "toeplitz"] = "crc32"
     rounds: int | None = None
-    max_splits: int | None = 0
+    max_splits: int | None = None
     churn_price: float = 0.05
     annealing_rounds: int = 100_000
     estimate_demand: bool = False

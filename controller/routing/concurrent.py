@@ -6,11 +6,35 @@ that treats them alike. So a fabric with a few failed links stays a small progra
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array
 from controller.routing.solver import Program
+
+NOTHING = 1e-9
+"""Shares below this part of the largest demand are the solver's rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """How demands between leaves go through the fabric.
+
+    Attributes:
+        seconds: how long it takes.
+        commodity: [C, 3] source leaf, destination leaf and phase group.
+        of_demand: [N] the commodity of each demand.
+        row, kind, gbit: [R] how much of a commodity goes through paths of a type (``Fabric.path_type``).
+    """
+
+    seconds: float
+    commodity: Int64Array
+    of_demand: Int64Array
+    row: Int64Array
+    kind: Int64Array
+    gbit: FloatArray
 
 
 def least_time(
@@ -31,33 +55,65 @@ def least_time(
     """
     if not len(src) or not (gbit > 0).any():
         return 0.0
+    return route(fabric, src, dst, gbit, group, group_job).seconds
+
+
+def route(
+    fabric: Fabric,
+    src: IntArray,
+    dst: IntArray,
+    gbit: FloatArray,
+    group: IntArray | None = None,
+    group_job: IntArray | None = None,
+    *,
+    seconds: float | None = None,
+) -> Routing:
+    """A routing of the demands (see ``least_time``) at a vertex of the program: few commodities use several types.
+
+    Args:
+        seconds: a time that is known to suffice: then the vertex is one that prefers the fattest types instead.
+    """
     if group is None or group_job is None:
         group, group_job = np.zeros(len(src), dtype=np.int32), np.zeros(1, dtype=np.int32)
-    commodity, inverse = np.unique(np.stack([src, dst, group], axis=1), axis=0, return_inverse=True)
+    commodity, inverse = np.unique(np.stack([src, dst, group], axis=1).astype(np.int64), axis=0, return_inverse=True)
     amount = np.bincount(inverse.reshape(-1), weights=gbit)
     scale = float(amount.max())
     a, b, g = commodity.T
     kinds, first, count = np.unique(fabric.path_type, return_index=True, return_counts=True)
-    first, count = first[kinds >= 0], count[kinds >= 0]
+    kinds, first, count = kinds[kinds >= 0], first[kinds >= 0], count[kinds >= 0]
     up, down = fabric.live_up[np.ix_(a, first)], fabric.live_down[np.ix_(b, first)]
     pair, kind = np.nonzero((up >= 0) & (down >= 0))
     n = len(pair)
     links, row = np.unique(np.concatenate([up[pair, kind], down[pair, kind]]), return_inverse=True)
     row = row.reshape(-1)
     fat = np.ones(len(links))
-    fat[row] = np.concatenate([count[kind], count[kind]])
+    fat[row] = np.tile(count[kind], 2)
     capacity = fabric.link_gbps[links] * fat
     job = np.tile(group_job[g[pair]], 2)
     program = Program()
-    time = program.columns(1, cost=1.0)
-    carried = np.tile(program.columns(n), 2)
+    if seconds is None:
+        time = program.columns(1, cost=1.0)
+    else:
+        time = program.columns(1, lower=seconds / scale, upper=seconds / scale)
+    carried = program.columns(n, cost=0.0 if seconds is None else 1.0 / count[kind])
+    both_ends = np.tile(carried, 2)
     demand_rows = program.rows(len(amount), lower=amount / scale, upper=amount / scale)
-    program.add(demand_rows[pair], carried[:n], 1.0)
+    program.add(demand_rows[pair], carried, 1.0)
     link_rows = program.rows(len(links), upper=0.0)
     program.add(link_rows, int(time[0]), -capacity)
-    program.add(link_rows[row[job == 0]], carried[job == 0], 1.0)
-    add_heaviest(program, link_rows, row[job > 0], np.tile(g[pair], 2)[job > 0], group_job, carried[job > 0], 1.0)
-    return program.solve().value * scale
+    program.add(link_rows[row[job == 0]], both_ends[job == 0], 1.0)
+    add_heaviest(program, link_rows, row[job > 0], np.tile(g[pair], 2)[job > 0], group_job, both_ends[job > 0], 1.0)
+    solution = program.solve()
+    x = np.zeros(n) if solution.x is None else solution.x[carried] * scale
+    used = np.flatnonzero(x > NOTHING * scale)
+    return Routing(
+        solution.value * scale if seconds is None else seconds,
+        commodity,
+        inverse.reshape(-1),
+        pair[used],
+        kinds[kind[used]].astype(np.int64),
+        x[used],
+    )
 
 
 def add_heaviest(

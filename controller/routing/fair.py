@@ -7,22 +7,31 @@
    levels are raised one after the other, those reached stay.
 
 A plan is only ever replaced by a better one, so the answer is never worse than ``coloring``, ``greedy`` or
-``first_fit``, however small ``Options.rounds``.
+``first_fit``, however small ``Options.rounds``. With a previous plan, see ``churn``; with ``Options.max_splits``, see
+``split``.
 """
 
 from __future__ import annotations
 
-from controller.model.fabric import Fabric, IntArray
+import numpy as np
+
+from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Traffic
-from controller.routing import coloring, first_fit, greedy
+from controller.routing import churn, coloring, first_fit, greedy, split
 from controller.routing.base import Options, Result
+from controller.routing.bounds import split_bound
 from controller.routing.climb import Goal, climb, levels_of
 from controller.routing.demand import Demand
+from controller.routing.filling import Incidence
 from controller.routing.objective import compare_levels
+from controller.routing.pieces import Pieces
 from controller.routing.previous import Previous
 
-ROUNDS = 1_000_000
+ROUNDS = 300_000
 """Moves tried by default: about 50 ms."""
+
+ENOUGH = 0.99
+"""Flows are only split where one path each does not reach this part of ``bound_split``."""
 
 
 def assign(
@@ -33,24 +42,55 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """Max-min fair paths; see the module. Status ``"optimal"`` where every level is proved."""
+    """Max-min fair paths; see the module.
+
+    Status ``"optimal"`` where every level is proved to be the best for one path a unit.
+    """
     demand = Demand.of(fabric, traffic)
-    path, proved = fresh_plan(demand, seed, options)
-    return Result(demand.assignment(path), status="optimal" if proved else "ok")
-
-
-def fresh_plan(demand: Demand, seed: int, options: Options) -> tuple[IntArray, bool]:
-    """[U] path class of each unit, and whether every level of it is proved optimal."""
     goal = Goal.of(demand)
+    rounds = options.rounds if options.rounds is not None else ROUNDS
+    if previous is not None and len(goal.steps):
+        path, level = churn.replan(
+            demand, goal, previous, options.churn_price, rounds, seed,
+            lambda: fresh_plan(demand, goal, seed, options),
+        )  # fmt: skip
+    else:
+        path, level = fresh_plan(demand, goal, seed, options)
+    result = Result(demand.assignment(path), status="optimal" if goal.reached(level) else "ok")
+    if not options.max_splits or goal.reached(level):
+        return result
+    return _split(demand, level, previous, seed, options) or result
+
+
+def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
+    """[U] path class of each unit, and the levels [K], with no regard to an earlier plan."""
     path = coloring.color_units(demand, seed)
     level = levels_of(demand, path)
     if goal.reached(level):
-        return path, True
+        return path, level
     for other in (greedy.place_units(demand), first_fit.place_units(demand, seed, options)):
         other_level = levels_of(demand, other)
         if compare_levels(other_level, level) > 0:
             path, level = other, other_level
-    if goal.reached(level):
-        return path, True
-    path, level = climb(demand, goal, path, level, options.rounds if options.rounds is not None else ROUNDS, seed)
-    return path, goal.reached(level)
+    return climb(demand, goal, path, level, options.rounds if options.rounds is not None else ROUNDS, seed)
+
+
+def _split(demand: Demand, level: FloatArray, previous: Previous | None, seed: int, options: Options) -> Result | None:
+    """A plan with split flows, if free splitting could be better by 1 % and this one is better at all."""
+    best = split_bound(demand)
+    if np.nanmin(level) >= ENOUGH * best:
+        return None
+    extra = split.budget(demand.fabric, options)
+    pieces = None
+    if previous is not None and previous.is_split():
+        pieces = churn.kept_pieces(demand, previous)
+        if pieces is not None and (pieces.extra > extra or np.nanmin(_levels(demand, pieces)) < churn.NEAR * best):
+            pieces = None
+    pieces = pieces or split.split_units(demand, best, seed, extra)
+    if compare_levels(_levels(demand, pieces), level) <= 0:
+        return None
+    return Result(pieces.assignment(demand), status="ok")
+
+
+def _levels(demand: Demand, pieces: Pieces) -> FloatArray:
+    return Incidence.of(demand, pieces.assignment(demand)).levels(demand)[0]

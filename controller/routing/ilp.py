@@ -43,8 +43,8 @@ def assign(
     Status: ``"optimal"`` if the lowest level is proved, ``"limit"`` if nodes or seconds ran out, ``"too large"``.
     """
     demand = Demand.of(fabric, traffic)
-    path, _ = fair.fresh_plan(demand, seed, options)
-    level, goal = levels_of(demand, path), Goal.of(demand)
+    goal = Goal.of(demand)
+    path, level = fair.fresh_plan(demand, goal, seed, options)
     pairs = Pairs.of(demand)
     if not len(goal.steps) or not demand.n_units:
         return Result(demand.assignment(path), status="optimal")

@@ -62,13 +62,28 @@ class Previous:
         kept = kept[order]
         return Previous(names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept])
 
+    def is_split(self) -> bool:
+        """Whether some unit had several paths."""
+        return bool((self.key[1:] == self.key[:-1]).any())
+
+    def rows(self, traffic: Traffic) -> tuple[Int64Array, IntArray, FloatArray]:
+        """Flow, path class and share of each remembered row whose flow is still there."""
+        wanted = unit_key(traffic.src, traffic.dst, traffic.udp_src)
+        first, last = np.searchsorted(self.key, wanted), np.searchsorted(self.key, wanted, side="right")
+        count = last - first
+        flow = np.repeat(np.arange(traffic.n_flows), count)
+        row = np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(flow))
+        return flow, self.path[row], self.share[row]
+
     def single_paths(self, traffic: Traffic) -> IntArray:
         """[F] the path class each flow had, the one with the largest share if it was split; -1 for a new flow."""
         known = np.full(traffic.n_flows, -1, dtype=np.int32)
         if not len(self.key):
             return known
-        order = np.lexsort((-self.share, self.key))
-        key, path = self.key[order], self.path[order]
+        key, path = self.key, self.path
+        if self.is_split():
+            order = np.lexsort((-self.share, key))
+            key, path = key[order], path[order]
         wanted = unit_key(traffic.src, traffic.dst, traffic.udp_src)
         at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
         found = key[at] == wanted

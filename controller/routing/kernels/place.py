@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.routing.kernels.search import group_total
+
 
 @nb.njit(nogil=True, cache=True)
 def least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, path):
@@ -46,6 +48,51 @@ def repair(src, dst, load, live_up, live_down, gbps, path):
     order = broken[:n]
     order = order[np.argsort(-load[order], kind="mergesort")]
     least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, path)
+
+
+@nb.njit(nogil=True, cache=True)
+def restore(src, dst, part_ptr, part_group, part_load, group_job, live_up, live_down, limit, wanted, path):
+    """Move units back to the path they are ``wanted`` on (-1: no wish) where every link stays within its limit.
+
+    Args:
+        part_load: [P] what each part may go on using; ``limit`` [E].
+        path: [U] changes in place.
+
+    Returns:
+        how many units are not where they are wanted.
+    """
+    load = np.zeros((len(limit), len(group_job)))
+    for u in range(len(path)):
+        for p in range(part_ptr[u], part_ptr[u + 1]):
+            load[live_up[src[u], path[u]], part_group[p]] += part_load[p]
+            load[live_down[dst[u], path[u]], part_group[p]] += part_load[p]
+    away = 0
+    more = True
+    while more:
+        more, away = False, 0
+        for u in range(len(path)):
+            k = wanted[u]
+            if k < 0 or path[u] == k or live_up[src[u], k] < 0 or live_down[dst[u], k] < 0:
+                continue
+            for p in range(part_ptr[u], part_ptr[u + 1]):
+                load[live_up[src[u], path[u]], part_group[p]] -= part_load[p]
+                load[live_down[dst[u], path[u]], part_group[p]] -= part_load[p]
+                load[live_up[src[u], k], part_group[p]] += part_load[p]
+                load[live_down[dst[u], k], part_group[p]] += part_load[p]
+            up, down = live_up[src[u], k], live_down[dst[u], k]
+            old = path[u]
+            path[u] = k
+            if group_total(load[up], group_job) <= limit[up] and group_total(load[down], group_job) <= limit[down]:
+                more = True
+                continue
+            away += 1
+            path[u] = old
+            for p in range(part_ptr[u], part_ptr[u + 1]):
+                load[up, part_group[p]] -= part_load[p]
+                load[down, part_group[p]] -= part_load[p]
+                load[live_up[src[u], old], part_group[p]] += part_load[p]
+                load[live_down[dst[u], old], part_group[p]] += part_load[p]
+    return away
 
 
 @nb.njit(nogil=True, cache=True)
@@ -159,3 +206,43 @@ def estimate_demand(src, dst, send_gbps, receive_gbps):
         if not changed:
             break
     return demand
+
+
+@nb.njit(nogil=True, cache=True)
+def round_robin(order, sender, size, src, dst, live_up, live_down):
+    """Ethereal's split of each class of equal flows of a sender (``order`` has them one after the other).
+
+    Returns:
+        row, path, share: the pieces; ``row`` says which flow.
+    """
+    n_paths = live_up.shape[1]
+    most = len(order) * (n_paths + 1)
+    row, path, share = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
+    n, at = 0, 0
+    turn = 0
+    while at < len(order):
+        first = order[at]
+        after = at
+        while after < len(order) and sender[order[after]] == sender[first] and size[order[after]] == size[first]:
+            after += 1
+        if at == 0 or sender[order[at - 1]] != sender[first]:
+            turn = 0
+        paths = 0
+        for k in range(n_paths):
+            paths += live_up[src[first], k] >= 0
+        over = (after - at) % paths
+        a, b = over, paths
+        while b:
+            a, b = b, a % b
+        cut = paths // a if over else 1
+        for i in range(at, after):
+            f = order[i]
+            pieces = 1 if i < after - over else cut
+            for _ in range(pieces):
+                while live_up[src[f], turn] < 0 or live_down[dst[f], turn] < 0:
+                    turn = (turn + 1) % n_paths
+                row[n], path[n], share[n] = f, turn, 1.0 / pieces
+                n += 1
+                turn = (turn + 1) % n_paths
+        at = after
+    return row[:n].copy(), path[:n].copy(), share[:n].copy()

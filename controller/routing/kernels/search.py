@@ -45,23 +45,26 @@ def _load_after(link, minus, plus, group_load, group_job, part_ptr, part_group, 
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _exchange(
-    one, two, u, v, unit_load, load, room, weight, gbps, phased, group_load, group_job, part_ptr, part_group,
+    one, two, u, v, unit_load, load, room, price, phased, group_load, group_job, part_ptr, part_group,
     part_load, scratch,
 ):  # fmt: skip
     """What the weighted overload grows by when unit u goes from link one to two, and v (-1: none) from two to one."""
     if one == two:
         return 0.0
     if phased:
-        after_one = _load_after(one, u, v, group_load, group_job, part_ptr, part_group, part_load, scratch)
-        after_two = _load_after(two, v, u, group_load, group_job, part_ptr, part_group, part_load, scratch)
+        # One integer type, or each mix of them would be compiled anew.
+        goes, comes = np.int64(u), np.int64(v)
+        first, second = np.int64(one), np.int64(two)
+        after_one = _load_after(first, goes, comes, group_load, group_job, part_ptr, part_group, part_load, scratch)
+        after_two = _load_after(second, comes, goes, group_load, group_job, part_ptr, part_group, part_load, scratch)
     else:
         shift = unit_load[u]
         if v >= 0:
             shift -= unit_load[v]
         after_one, after_two = load[one] - shift, load[two] + shift
-    return weight[one] / gbps[one] * (max(0.0, after_one - room[one]) - max(0.0, load[one] - room[one])) + weight[
-        two
-    ] / gbps[two] * (max(0.0, after_two - room[two]) - max(0.0, load[two] - room[two]))
+    grown_one = max(0.0, after_one - room[one]) - max(0.0, load[one] - room[one])
+    grown_two = max(0.0, after_two - room[two]) - max(0.0, load[two] - room[two])
+    return price[one] * grown_one + price[two] * grown_two
 
 
 @nb.njit(nogil=True, cache=True)
@@ -130,7 +133,7 @@ def search(
     group_load = np.zeros((n_links if phased else 1, len(group_job)))
     scratch = np.empty(len(group_job))
     room = gbps * (1.0 + EPSILON)
-    weight = np.ones(n_links)
+    price = 1.0 / gbps
     rests_until = np.zeros(n_units, np.int64)
     # Which units are on a link: doubly linked lists, side 0 for uplinks and side 1 for downlinks.
     head = np.full(n_links, -1, np.int32)
@@ -224,21 +227,21 @@ def search(
                         if allowed:
                             used += 1
                             cost = _exchange(
-                                up, new_up, u, v if c == a else -1, unit_load, load, room, weight, gbps, phased,
+                                up, new_up, u, v if c == a else -1, unit_load, load, room, price, phased,
                                 group_load, group_job, part_ptr, part_group, part_load, scratch,
                             )  # fmt: skip
                             cost += _exchange(
-                                down, new_down, u, v if d == b else -1, unit_load, load, room, weight, gbps, phased,
+                                down, new_down, u, v if d == b else -1, unit_load, load, room, price, phased,
                                 group_load, group_job, part_ptr, part_group, part_load, scratch,
                             )  # fmt: skip
                             if v >= 0 and c != a:
                                 cost += _exchange(
-                                    live_up[c, other], live_up[c, k], v, -1, unit_load, load, room, weight, gbps,
+                                    live_up[c, other], live_up[c, k], v, -1, unit_load, load, room, price,
                                     phased, group_load, group_job, part_ptr, part_group, part_load, scratch,
                                 )  # fmt: skip
                             if v >= 0 and d != b:
                                 cost += _exchange(
-                                    live_down[d, other], live_down[d, k], v, -1, unit_load, load, room, weight, gbps,
+                                    live_down[d, other], live_down[d, k], v, -1, unit_load, load, room, price,
                                     phased, group_load, group_job, part_ptr, part_group, part_load, scratch,
                                 )  # fmt: skip
                             if cost < best_cost - 1e-12:
@@ -264,7 +267,7 @@ def search(
         used += 1
         if best_u < 0 or best_cost >= -1e-12:
             for i in range(n_hot):
-                weight[hot[i]] += 1.0
+                price[hot[i]] += 1.0 / gbps[hot[i]]
             if best_u < 0:
                 continue
         state ^= state << np.uint64(13)

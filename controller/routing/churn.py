@@ -1,0 +1,117 @@
+"""Planning with a plan in force: keep every path that can be kept, move flows only where that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from controller.model.fabric import FloatArray, IntArray
+from controller.routing.base import TOLERANCE
+from controller.routing.climb import Goal, climb, levels_of
+from controller.routing.demand import Demand
+from controller.routing.kernels import place
+from controller.routing.pieces import Pieces
+from controller.routing.previous import Previous
+
+NEAR = 0.95
+"""However dear moves are: the lowest level is at least this part of what planning afresh would give."""
+
+AFTERWARDS = 0.01
+"""The part of the effort that goes on once the lowest level is at its bound: a failed link wants a plan now."""
+
+
+def replan(
+    demand: Demand,
+    goal: Goal,
+    previous: Previous,
+    price: float,
+    rounds: int,
+    seed: int,
+    afresh: Callable[[], tuple[IntArray, FloatArray]],
+) -> tuple[IntArray, FloatArray]:
+    """[U] path classes near the previous ones, and the levels [K].
+
+    Three plans compete: the old paths with new and stranded flows on their emptiest ones; what a search makes of it;
+    and, only if neither is proved to be near enough, one made ``afresh``. A plan that moves a part m of the old flows
+    wins over one that moves none if the lowest level in which they differ grows by at least the part ``price * m``.
+    """
+    fabric = demand.fabric
+    old = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
+    path = old.copy()
+    place.repair(
+        demand.unit_src, demand.unit_dst, demand.unit_load, fabric.live_up, fabric.live_down, fabric.link_gbps, path
+    )
+    level = levels_of(demand, path)
+    if goal.reached(level):
+        return path, level
+    wanted = np.where(path == old, old, -1).astype(np.int32)
+    lowest, most = float(np.nanmin(level)), float(goal.steps[0])
+    effort = int(rounds * (AFTERWARDS if lowest >= most * (1 - TOLERANCE) else 1.0))
+    found, found_level = climb(demand, goal, path, level, effort, seed)
+    found, found_level, moved = _brought_back(demand, found, found_level, wanted)
+    if _pays(found_level, level, price * moved):
+        path, level = found, found_level
+    if float(np.nanmin(level)) >= NEAR * most:
+        return path, level
+    fresh, fresh_level = afresh()
+    if float(np.nanmin(found_level)) > float(np.nanmin(fresh_level)):
+        fresh, fresh_level = found, found_level
+    else:
+        fresh, fresh_level, moved = _brought_back(demand, _renamed(demand, fresh, wanted), fresh_level, wanted)
+    too_far = float(np.nanmin(level)) < NEAR * float(np.nanmin(fresh_level))
+    return (fresh, fresh_level) if too_far or _pays(fresh_level, level, price * moved) else (path, level)
+
+
+def kept_pieces(demand: Demand, previous: Previous) -> Pieces | None:
+    """The old pieces, where all of them still have live paths; ``None`` if some flow is new or stranded."""
+    fabric = demand.fabric
+    flow, path, share = previous.on(fabric).rows(demand.traffic)
+    live = (fabric.live_up[demand.leaf_src[flow], path] >= 0) & (fabric.live_down[demand.leaf_dst[flow], path] >= 0)
+    part_of = np.full(demand.traffic.n_flows, -1, dtype=np.int64)
+    part_of[demand.part_flow] = np.arange(len(demand.part_flow))
+    part = part_of[flow]
+    loaded = np.flatnonzero(demand.load[demand.part_flow] > 0)
+    if not live.all() or (part < 0).any() or len(np.setdiff1d(loaded, part)):
+        return None
+    load = demand.load[flow] * share
+    rows = load > 0
+    return Pieces(part[rows], path[rows].astype(np.int64), load[rows])
+
+
+def _pays(found: FloatArray, kept: FloatArray, price: float) -> bool:
+    """Whether levels ``found`` are worth the price over ``kept``, in the lowest place where they differ."""
+    a, b = np.sort(found[~np.isnan(found)]), np.sort(kept[~np.isnan(kept)])
+    differs = np.flatnonzero(np.abs(a - b) > TOLERANCE * np.maximum(a, b))
+    return bool(len(differs)) and bool(a[differs[0]] >= b[differs[0]] * (1 + price))
+
+
+def _brought_back(
+    demand: Demand, path: IntArray, level: FloatArray, wanted: IntArray
+) -> tuple[IntArray, FloatArray, float]:
+    """The plan with every unit back on its old path that can go there without slowing anyone; and the part that cannot.
+
+    Links are held to what they carry at the plan's levels, so these can only rise.
+    """
+    fabric, path = demand.fabric, path.copy()
+    rate = demand.load[demand.part_flow] * np.nan_to_num(level)[demand.traffic.collective[demand.part_flow]]
+    away = place.restore(
+        demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group, rate, demand.group_job, fabric.live_up,
+        fabric.live_down, fabric.link_gbps * (1 + 1e-9), wanted, path,
+    )  # fmt: skip
+    return path, levels_of(demand, path), away / max(1, int((wanted >= 0).sum()))
+
+
+def _renamed(demand: Demand, path: IntArray, wanted: IntArray) -> IntArray:
+    """The plan with alike path classes exchanged such that many units are where they are wanted; levels stay."""
+    kinds, n = demand.fabric.path_type, demand.fabric.n_paths
+    known = wanted >= 0
+    agree = np.bincount(path[known] * n + wanted[known], minlength=n * n)
+    name = np.full(n, -1, dtype=np.int32)
+    taken = np.zeros(n, dtype=np.bool_)
+    for cell in np.argsort(-agree, kind="stable").tolist():
+        old, new = divmod(cell, n)
+        if name[old] < 0 and not taken[new] and kinds[old] == kinds[new]:
+            name[old], taken[new] = new, True
+    renamed: IntArray = name[path]
+    return renamed

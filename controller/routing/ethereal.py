@@ -1,0 +1,41 @@
+"""``ethereal``: the minimal splitting of "Challenging the Need for Packet Spraying" (arXiv 2407.00550).
+
+Of n equal flows from one sender over s paths, all but n mod s stay whole and go round the paths in turn; the n mod s
+others are cut into s / gcd(n mod s, s) pieces each, which go on around. Every path out of the sender then carries the
+same. Flows of different size are different classes; a path that is not live for a flow is skipped in its turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.fabric import Fabric
+from controller.model.traffic import Traffic
+from controller.routing.base import Options, Result
+from controller.routing.demand import Demand
+from controller.routing.kernels import place
+from controller.routing.pieces import Pieces
+from controller.routing.previous import Previous
+
+
+def assign(
+    fabric: Fabric,
+    traffic: Traffic,
+    *,
+    seed: int = 0,
+    previous: Previous | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Result:
+    """Pieces by sending host, or by sending leaf with ``Options.ethereal_by``."""
+    demand = Demand.of(fabric, traffic)
+    load = demand.load[demand.part_flow]
+    part = np.flatnonzero(load > 0).astype(np.int64)
+    flow = demand.part_flow[part]
+    sender = traffic.src[flow] if options.ethereal_by == "host" else demand.leaf_src[flow]
+    order = np.lexsort((part, traffic.bytes[flow], sender)).astype(np.int64)
+    row, path, share = place.round_robin(
+        order, sender, traffic.bytes[flow], demand.leaf_src[flow], demand.leaf_dst[flow], fabric.live_up,
+        fabric.live_down,
+    )  # fmt: skip
+    pieces = Pieces(part[row], path, load[part[row]] * share).merged().enforceable(demand)
+    return Result(pieces.assignment(demand))

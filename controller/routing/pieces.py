@@ -1,0 +1,112 @@
+"""Pieces: flows cut for several paths, on the way to an Assignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import FloatArray
+from controller.model.traffic import ANY_PORT, Int64Array
+from controller.routing.demand import Demand
+from controller.routing.kernels import place, splitting
+from controller.routing.kernels.search import search
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """R rows (part, path class, load): part p of ``demand.part_flow`` sends that much of its load that way."""
+
+    part: Int64Array
+    path: Int64Array
+    load: FloatArray
+
+    @staticmethod
+    def joined(blocks: list[Pieces]) -> Pieces:
+        """All rows of several blocks."""
+        none = np.zeros(0, dtype=np.int64)
+        rows = [(block.part, block.path, block.load) for block in blocks] or [(none, none, np.zeros(0))]
+        part, path, load = (np.concatenate(column) for column in zip(*rows, strict=True))
+        return Pieces(part.astype(np.int64), path.astype(np.int64), load)
+
+    def merged(self) -> Pieces:
+        """Rows of equal part and path as one, in order of parts and paths."""
+        width = int(self.path.max(initial=0)) + 1
+        key, inverse = np.unique(self.part * width + self.path, return_inverse=True)
+        load = np.bincount(inverse.reshape(-1), weights=self.load, minlength=len(key)).astype(np.float64)
+        return Pieces(key // width, key % width, load)
+
+    @property
+    def extra(self) -> int:
+        """How many more pieces than flows there are."""
+        return len(self.part) - len(np.unique(self.part))
+
+    def reunited(self, demand: Demand, seconds: float, budget: int) -> Pieces:
+        """Fewer pieces: where links stay busy at most ``seconds``, and beyond that until ``budget`` extra are left."""
+        fabric, flow = demand.fabric, demand.part_flow[self.part]
+        path = self.path.astype(np.int32)
+        limit = fabric.link_gbps * (seconds * (1 + 1e-9))
+        splitting.reunite(
+            self.part, demand.part_group[self.part], demand.leaf_src[flow], demand.leaf_dst[flow], self.load, path,
+            fabric.live_up, fabric.live_down, limit, budget, demand.group_job,
+        )  # fmt: skip
+        return Pieces(self.part, path.astype(np.int64), self.load).merged()
+
+    def searched(self, demand: Demand, level: float, rounds: int, seed: int) -> Pieces:
+        """The same pieces on other paths, if that lets every collective have ``level`` and they do not yet."""
+        fabric, flow = demand.fabric, demand.part_flow[self.part]
+        path, reached, _ = search(
+            demand.leaf_src[flow], demand.leaf_dst[flow], np.arange(len(flow) + 1, dtype=np.int32),
+            demand.part_group[self.part], np.zeros(len(flow)), self.load, demand.group_job, fabric.live_up,
+            fabric.live_down, fabric.link_gbps, self.path.astype(np.int32), level, level, 0.0, rounds,
+            seed & 0xFFFFFFFF,
+        )  # fmt: skip
+        return Pieces(self.part, path.astype(np.int64), self.load).merged() if reached > 0.0 else self
+
+    def enforceable(self, demand: Demand) -> Pieces:
+        """Whole again what no switch could split: flows that share a unit or whose port nobody knows.
+
+        A unit goes where most of it went.
+        """
+        flow = demand.part_flow
+        parts = np.diff(demand.part_ptr)
+        unit = np.repeat(np.arange(demand.n_units), parts)
+        bound = (parts[unit] > 1) | (demand.traffic.udp_src[flow] == ANY_PORT)
+        if not bound.any():
+            return self
+        tied = bound[self.part]
+        by_unit = Pieces(unit[self.part[tied]], self.path[tied], self.load[tied]).merged()
+        order = np.lexsort((by_unit.load, by_unit.part))
+        last = np.searchsorted(by_unit.part[order], np.arange(demand.n_units), side="right") - 1
+        members = np.flatnonzero(bound & np.isin(unit, by_unit.part))
+        path = by_unit.path[order[last[unit[members]]]]
+        load = np.bincount(self.part[tied], weights=self.load[tied], minlength=len(flow))[members].astype(np.float64)
+        rest = ~tied
+        whole = Pieces(members, path, load)
+        return Pieces.joined([Pieces(self.part[rest], self.path[rest], self.load[rest]), whole]).merged()
+
+    def assignment(self, demand: Demand) -> Assignment:
+        """Rows for every flow of the traffic; a part without load goes whole over its emptiest path."""
+        fabric = demand.fabric
+        idle = np.setdiff1d(np.arange(len(demand.part_flow)), self.part)
+        whole = np.full(demand.n_units, -1, dtype=np.int32)
+        if len(idle):
+            unit = np.repeat(np.arange(demand.n_units), np.diff(demand.part_ptr))
+            whole[unit[self.part]] = self.path
+            place.repair(
+                demand.unit_src, demand.unit_dst, demand.unit_load, fabric.live_up, fabric.live_down,
+                fabric.link_gbps, whole,
+            )  # fmt: skip
+            idle_rows = Pieces(idle.astype(np.int64), whole[unit[idle]].astype(np.int64), np.ones(len(idle)))
+            return Pieces.joined([self, idle_rows]).merged()._rows(demand)
+        return self._rows(demand)
+
+    def _rows(self, demand: Demand) -> Assignment:
+        total = np.bincount(self.part, weights=self.load, minlength=len(demand.part_flow))
+        settled = np.flatnonzero(demand.fixed != 0)
+        flow = np.concatenate([demand.part_flow[self.part], settled]).astype(np.int32)
+        path = np.concatenate([self.path, demand.fixed[settled]]).astype(np.int32)
+        share = np.concatenate([self.load / total[self.part], np.ones(len(settled))])
+        order = np.argsort(flow, kind="stable")
+        return Assignment(flow[order], path[order], np.minimum(share[order], 1.0))

@@ -1,0 +1,28 @@
+"""``random``: every placement unit on one of its live paths, each as likely as the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.fabric import Fabric
+from controller.model.traffic import Traffic
+from controller.routing.base import Options, Result
+from controller.routing.demand import Demand
+from controller.routing.kernels import hashing
+from controller.routing.previous import Previous
+
+
+def assign(
+    fabric: Fabric,
+    traffic: Traffic,
+    *,
+    seed: int = 0,
+    previous: Previous | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Result:
+    """One path a unit, from NumPy's PCG64 seeded with ``seed``."""
+    demand = Demand.of(fabric, traffic)
+    draws = np.random.default_rng(seed).integers(0, 2**32, demand.n_units, dtype=np.uint32)
+    path = np.empty(demand.n_units, dtype=np.int32)
+    hashing.pick_live(draws, demand.unit_src, demand.unit_dst, fabric.live_up, fabric.live_down, path)
+    return Result(demand.assignment(path))

@@ -1,0 +1,40 @@
+"""``spray``: every flow evenly over all its live paths: what packet spraying would give.
+
+The reference, not a plan: no rule on a switch divides one flow, and ``validate_assignment`` says so unless told.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric
+from controller.model.traffic import Traffic
+from controller.routing.base import Options, Result
+from controller.routing.demand import NETWORK, Demand
+from controller.routing.previous import Previous
+
+
+def assign(
+    fabric: Fabric,
+    traffic: Traffic,
+    *,
+    seed: int = 0,
+    previous: Previous | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Result:
+    """Equal shares over all live paths; ``seed``, ``previous`` and ``options`` change nothing."""
+    demand = Demand.of(fabric, traffic)
+    moving = np.flatnonzero(demand.fixed == NETWORK)
+    live = (fabric.live_up[demand.leaf_src[moving]] >= 0) & (fabric.live_down[demand.leaf_dst[moving]] >= 0)
+    row, path = np.nonzero(live)
+    settled = np.flatnonzero(demand.fixed != NETWORK)
+    flow = np.concatenate([moving[row], settled]).astype(np.int32)
+    order = np.argsort(flow, kind="stable")
+    return Result(
+        Assignment(
+            flow[order],
+            np.concatenate([path, demand.fixed[settled]]).astype(np.int32)[order],
+            np.concatenate([1.0 / live.sum(axis=1)[row], np.ones(len(settled))])[order],
+        )
+    )

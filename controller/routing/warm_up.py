@@ -1,0 +1,67 @@
+"""Compile every kernel once, so that nothing is compiled inside a request."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from controller.model.fabric import Fabric, IntArray, clos
+from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
+from controller.routing.base import Options
+from controller.routing.bounds import bound
+from controller.routing.objective import evaluate
+from controller.routing.previous import Previous
+from controller.routing.registry import POLICIES
+
+
+def warm_up() -> None:
+    """Run every policy on small instances that between them reach every kernel (seconds if nothing is cached yet).
+
+    Compiled code is cached on disk, beside the package or, if that is read-only, in the user's cache folder
+    (``NUMBA_CACHE_DIR`` says otherwise).
+    """
+    options = Options(rounds=200, annealing_rounds=20, nodes=1)
+    for fabric, traffic in _instances():
+        bound(fabric, traffic)
+        for policy in POLICIES.values():
+            for chosen in (
+                options,
+                dataclasses.replace(options, hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9),
+            ):
+                first = policy.assign(fabric, traffic, options=chosen).assignment
+                evaluate(fabric, traffic, first)
+                failed = fabric.without_links([fabric.cable_names[0]])
+                policy.assign(failed, traffic, previous=Previous.of(fabric, traffic, first), options=chosen)
+
+
+def _instances() -> list[tuple[Fabric, Traffic]]:
+    """Equal and unequal loads, a tight and an odd fabric, phases, units of several flows."""
+    even = clos(3, 3, 3)
+    ring = np.arange(9, dtype=np.int32)
+    equal = _traffic(ring, (ring + 3) % 9, np.full(9, 10**9), ring * 0, [Collective("a", "c")])
+    phases = [Collective("a", "c"), Collective("a", "d", phase=1), Collective("b", "c", weight=2.0)]
+    sizes = (1 + ring.astype(np.int64)) * 10**8
+    unequal = _traffic(np.tile(ring, 2), np.tile((ring + 4) % 9, 2), np.tile(sizes, 2), np.tile(ring % 3, 2), phases)
+    odd = dataclasses.replace(
+        even,
+        cables=tuple(
+            dataclasses.replace(cable, gbps=40.0 + 10 * (c % 2), up=c != 4) for c, cable in enumerate(even.cables)
+        ),
+    )
+    narrow = clos(2, 3, 3)
+    return [(even, equal), (even, unequal), (narrow, equal), (narrow, unequal), (odd, equal), (odd, unequal)]
+
+
+def _traffic(
+    src: IntArray,
+    dst: IntArray,
+    size: Int64Array,
+    collective: IntArray,
+    collectives: list[Collective],
+) -> Traffic:
+    order = np.argsort(collective, kind="stable")
+    number = np.arange(len(src), dtype=np.int32)
+    port = np.where(number % 9 == 8, ANY_PORT, 49152 + number).astype(np.int32)
+    columns = (src[order], dst[order], size[order], collective[order], number, port[order])
+    return Traffic(*columns, tuple(collectives))
