@@ -1,0 +1,153 @@
+"""Children of the lab: each with a log, a label by which its descendants are found, and an end.
+
+A process is known by its id *and* its start time: ids come back, the pair does not (until the next boot).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulation.errors import LabError
+
+LABEL = "FAIRSPINE_LAB"
+"""Environment variable that every child of a lab carries and hands on to what it starts."""
+
+POLL_SECONDS = 0.02
+TAIL_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process: its id and when it started (clock ticks since boot, field 22 of proc_pid_stat(5))."""
+
+    pid: int
+    started: int
+
+
+def identity(pid: int) -> Identity | None:
+    """Who has this process id now; ``None``: nobody, or only a zombie that nobody has waited for yet."""
+    try:
+        # The second field is the command in brackets and may itself hold spaces and brackets.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else Identity(pid, int(fields[19]))
+
+
+def is_alive(process: Identity) -> bool:
+    """Whether exactly this process still runs."""
+    return identity(process.pid) == process
+
+
+def labelled(label: str) -> list[Identity]:
+    """Every process that carries the label of a lab, started by it or by a child of its."""
+    wanted = f"{LABEL}={label}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        process = identity(int(entry))
+        try:
+            environment = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if process is not None and wanted in environment and is_alive(process):
+            found.append(process)
+    return found
+
+
+def kill_all(processes: Sequence[Identity], *, timeout: float = 5.0) -> list[Identity]:
+    """Kill exactly these processes and wait until they are gone. Returns those that are not."""
+    for process in processes:
+        if is_alive(process):
+            try:
+                os.kill(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    deadline = time.monotonic() + timeout
+    left = [process for process in processes if is_alive(process)]
+    while left and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        left = [process for process in left if is_alive(process)]
+    return left
+
+
+class Child:
+    """A process in a session of its own (Ctrl-C is ours to hand on), whose output goes to a log file."""
+
+    def __init__(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str], *, append: bool) -> None:
+        self.name = name
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab" if append else "wb") as output:
+            try:
+                self._process = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), start_new_session=True
+                )
+            except OSError as error:
+                raise LabError(f"{name} cannot be started: {argv[0]}: {error.strerror}") from None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def exit_status(self) -> int | None:
+        """``None`` while it runs; minus the number of the signal that ended it."""
+        return self._process.poll()
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def wait(self, timeout: float) -> int:
+        """Its exit status, once it has ended by itself.
+
+        Raises:
+            LabError: it has not.
+        """
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self.name} has not ended within {timeout:g} s{self.tail()}") from None
+
+    def stop(self, timeout: float = 5.0) -> int:
+        """SIGTERM, and SIGKILL if that is not heeded in time. Returns the exit status."""
+        # A stopped process would not get to see the SIGTERM.
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+
+    def kill(self) -> int:
+        """SIGKILL. Returns the exit status."""
+        self.signal(signal.SIGKILL)
+        return self._process.wait()
+
+    def wait_until(self, ready: Callable[[], bool], what: str, timeout: float) -> None:
+        """Wait until something that depends on this process is so.
+
+        Raises:
+            LabError: the process ended, or the time is up; with the end of its log.
+        """
+        deadline = time.monotonic() + timeout
+        while not ready():
+            status = self.exit_status()
+            if status is not None:
+                raise LabError(f"{self.name} ended with status {status} before {what}{self.tail()}")
+            if time.monotonic() > deadline:
+                raise LabError(f"not within {timeout:g} s: {what}{self.tail()}")
+            time.sleep(POLL_SECONDS)
+
+    def tail(self) -> str:
+        """The end of the log, as the rest of an error message."""
+        lines = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+        said = "\n".join(f"  {line}" for line in lines) or "  (nothing)"
+        return f"; the end of {self.log}:\n{said}"

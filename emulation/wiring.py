@@ -1,0 +1,214 @@
+"""A fabric as it is plugged together: every switch, port and interface has its name and number. Pure values.
+
+A ``Fabric`` says what should be; a ``Wiring`` says what is built, so it may also be wrong on purpose: ``swapped``,
+``without`` and ``with_extra`` give the mistakes that people make with cables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+
+LONGEST_INTERFACE_NAME = 15
+"""Linux: IFNAMSIZ is 16 with the final zero."""
+
+MAX_PORT = 0xFEFF
+"""Open vSwitch numbers its OpenFlow ports from 1 to 65279 (ovs-vswitchd.conf.db(5), ofport_request)."""
+
+RESERVED_NAMES = frozenset({"lo", "all", "default", ".", "..", "ovs-netdev", "ovs-system"})
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A switch: its name in the fabric, its datapath id, and what its Open vSwitch bridge is called."""
+
+    name: str
+    dpid: int
+    bridge: str
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A host: its address (mask /8, no gateway) and its hardware address."""
+
+    name: str
+    ip: str
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a wire is plugged in. ``port`` is the OpenFlow port number, 0 on a host."""
+
+    node: str
+    port: int
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A cable, named as in the fabric (``leaf1-spine2:1``, ``h1-leaf1``); the host or leaf end is ``a``."""
+
+    name: str
+    a: End
+    b: End
+    gbps: float
+    up: bool = True
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What the lab builds."""
+
+    switches: tuple[Bridge, ...]
+    hosts: tuple[Station, ...]
+    wires: tuple[Wire, ...]
+
+    def wire(self, name: str) -> Wire:
+        """The wire of this name.
+
+        Raises:
+            InputError: there is none.
+        """
+        for wire in self.wires:
+            if wire.name == name:
+                return wire
+        raise InputError("no cable has this name", field="cable", value=name)
+
+    def switch(self, name: str) -> Bridge:
+        """The switch of this name.
+
+        Raises:
+            InputError: there is none.
+        """
+        for switch in self.switches:
+            if switch.name == name:
+                return switch
+        raise InputError("no switch has this name", field="switch", value=name)
+
+    def ends(self, node: str) -> tuple[End, ...]:
+        """The ports of a switch, or the one of a host, in wiring order."""
+        return tuple(end for wire in self.wires for end in (wire.a, wire.b) if end.node == node)
+
+    def swapped(self, first: str, second: str) -> Wiring:
+        """Two wires with their far (``b``) ends exchanged: the commonest mistake in a machine room."""
+        one, two = self.wire(first), self.wire(second)
+        exchanged = {first: dataclasses.replace(one, b=two.b), second: dataclasses.replace(two, b=one.b)}
+        return dataclasses.replace(self, wires=tuple(exchanged.get(wire.name, wire) for wire in self.wires))
+
+    def without(self, name: str) -> Wiring:
+        """One wire never plugged in; its ports do not exist."""
+        gone = self.wire(name)
+        return dataclasses.replace(self, wires=tuple(wire for wire in self.wires if wire is not gone))
+
+    def with_extra(self, a: tuple[str, int], b: tuple[str, int], *, gbps: float = 100.0) -> Wiring:
+        """One wire too many, between two ports (switch, number) that are free; any two switches, also two leaves."""
+        ends = []
+        for name, port in (a, b):
+            switch = self.switch(name)
+            if any(end.port == port for end in self.ends(name)):
+                raise InputError("the port is taken", field=name, value=port)
+            ends.append(End(name, port, f"{switch.bridge}-eth{port}"))
+        _check_names([*self._names(), *(end.interface for end in ends)])
+        wire = Wire(f"{a[0]}-{b[0]}:extra", ends[0], ends[1], gbps)
+        return dataclasses.replace(self, wires=(*self.wires, wire))
+
+    def _names(self) -> list[str]:
+        """Every interface name in the switches' namespace."""
+        switches = {switch.name for switch in self.switches}
+        ends = (end for wire in self.wires for end in (wire.a, wire.b) if end.node in switches)
+        return [switch.bridge for switch in self.switches] + [end.interface for end in ends]
+
+
+def wire_up(fabric: Fabric) -> Wiring:
+    """The wiring of a fabric.
+
+    Ports that the fabric leaves open get the lowest free numbers: a leaf's hosts first, then its uplinks in order.
+    Bridges carry their switch's name; where that is too long for Linux or would clash, all are ``sw1``, ``sw2``, ..
+
+    Raises:
+        InputError: a port number that Open vSwitch does not have.
+    """
+    ports = _Ports(fabric)
+    plugs: list[tuple[str, tuple[str, int], tuple[str, int], float, bool]] = []
+    for host in fabric.hosts:
+        name = f"{host.name}-{host.leaf}"
+        plugs.append((name, (host.name, 0), (host.leaf, ports.number(host.leaf, host.port)), host.gbps, host.up))
+    for name, cable in zip(fabric.cable_names, fabric.cables, strict=True):
+        leaf = (cable.leaf, ports.number(cable.leaf, cable.leaf_port))
+        spine = (cable.spine, ports.number(cable.spine, cable.spine_port))
+        plugs.append((name, leaf, spine, cable.gbps, cable.up))
+
+    switches = (*fabric.leaves, *fabric.spines)
+    bridges = {switch.name: switch.name for switch in switches}
+    try:
+        _check_names(_switch_names(bridges, plugs))
+    except InputError:
+        bridges = {switch.name: f"sw{i}" for i, switch in enumerate(switches, start=1)}
+        _check_names(_switch_names(bridges, plugs))
+
+    def end(node: str, port: int) -> End:
+        if node in bridges:
+            return End(node, port, f"{bridges[node]}-eth{port}")
+        # A host has a namespace to itself: any name will do, and the long one tells more in a trace.
+        name = f"{node}-eth0"
+        return End(node, 0, name if len(name) <= LONGEST_INTERFACE_NAME else "eth0")
+
+    return Wiring(
+        tuple(Bridge(switch.name, switch.dpid, bridges[switch.name]) for switch in switches),
+        tuple(Station(host.name, host.ip, host.mac) for host in fabric.hosts),
+        tuple(Wire(name, end(*a), end(*b), gbps, up) for name, a, b, gbps, up in plugs),
+    )
+
+
+class _Ports:
+    """Hands out port numbers: the fabric's where it gives one, else the lowest that nobody asked for."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.taken: dict[str, set[int]] = {}
+        for host in fabric.hosts:
+            self._claim(host.leaf, host.port)
+        for cable in fabric.cables:
+            self._claim(cable.leaf, cable.leaf_port)
+            self._claim(cable.spine, cable.spine_port)
+
+    def _claim(self, switch: str, port: int | None) -> None:
+        taken = self.taken.setdefault(switch, set())
+        if port is not None:
+            if not 1 <= port <= MAX_PORT:
+                raise InputError(f"Open vSwitch numbers ports from 1 to {MAX_PORT}", field=f"{switch} port", value=port)
+            taken.add(port)
+
+    def number(self, switch: str, port: int | None) -> int:
+        if port is not None:
+            return port
+        taken = self.taken[switch]
+        free = next(number for number in range(1, MAX_PORT + 1) if number not in taken)
+        taken.add(free)
+        return free
+
+
+def _switch_names(
+    bridges: dict[str, str], plugs: Iterable[tuple[str, tuple[str, int], tuple[str, int], float, bool]]
+) -> list[str]:
+    ends = (end for _, a, b, _, _ in plugs for end in (a, b) if end[0] in bridges)
+    return [*bridges.values(), *(f"{bridges[node]}-eth{port}" for node, port in ends)]
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if len(name) > LONGEST_INTERFACE_NAME:
+            raise InputError(
+                f"Linux interface names have at most {LONGEST_INTERFACE_NAME} characters", field="interface", value=name
+            )
+        if name in RESERVED_NAMES:
+            raise InputError("Linux or Open vSwitch uses this name itself", field="interface", value=name)
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError("two interfaces would have this name", field="interface", value=name)
+        seen.add(name)

@@ -1,0 +1,100 @@
+"""A two-tier Clos fabric for Mininet's own ``mn``, wired exactly as ``controller.model.fabric.clos`` says.
+
+    mn --custom topologies/clos.py --topo clos,spines=4,leaves=4,hosts=4[,parallel=1] \\
+       --switch ovs,datapath=user,protocols=OpenFlow13 --controller remote
+
+``mn`` runs this file by ``exec`` in the Python that Debian ships: the standard library and Mininet are all there is.
+That is why the conventions (names, ids, addresses, ports) stand here a second time; a test compares the two.
+"""
+
+from mininet.link import TCIntf
+from mininet.topo import Topo
+
+HOST_MTU = 4500
+"""RoCE's largest payload is 4,096 bytes; its headers fit beside it."""
+
+SWITCH_MTU = 9000
+"""A switch port must also hold the labels that segment routing pushes onto a full packet."""
+
+LONGEST_NAME = 15
+"""Linux gives an interface's name sixteen bytes, and the last one is zero."""
+
+FIRST_SPINE_DPID = 65537
+HOSTS_PER_PREFIX = 250
+
+
+class FabricIntf(TCIntf):
+    """An interface with the MTU it is given, no IPv6 chatter, and checksums that are really computed.
+
+    A userspace switch copies packets as they are: without ``tx off`` TCP's checksums would never be filled in.
+    It is a ``TCIntf``, so ``mn --link tc,bw=20`` works as well.
+    """
+
+    def config(self, mtu=None, **params):
+        self.cmd("echo 1 > /proc/sys/net/ipv6/conf/%s/disable_ipv6" % self.name)
+        if mtu is not None:
+            self.cmd("ip link set dev %s mtu %d" % (self.name, mtu))
+        params.setdefault("txo", False)
+        return super().config(**params)
+
+
+class Clos(Topo):
+    """``leaves`` x ``spines`` switches, ``hosts`` on each leaf, ``parallel`` cables between each leaf and spine.
+
+    A leaf's ports: hosts first, then its uplinks spine by spine; a spine's ports: leaf by leaf.
+    """
+
+    def build(self, spines=4, leaves=4, hosts=4, parallel=1):
+        self._check(spines=spines, leaves=leaves, hosts=hosts, parallel=parallel)
+        for i in range(1, leaves + 1):
+            self.addSwitch("leaf%d" % i, dpid="%016x" % i)
+        for j in range(1, spines + 1):
+            self.addSwitch("spine%d" % j, dpid="%016x" % (FIRST_SPINE_DPID + j - 1))
+        for i in range(1, leaves + 1):
+            for n in range(1, hosts + 1):
+                name = "h%d" % ((i - 1) * hosts + n)
+                self.addHost(
+                    name,
+                    ip="10.%d.%d.%d/8" % (i >> 8, i & 0xFF, n),
+                    mac="02:00:00:%02x:%02x:%02x" % (i >> 8, i & 0xFF, n),
+                )
+                self._cable(name, 0, "leaf%d" % i, n, mtu=HOST_MTU)
+            for j in range(1, spines + 1):
+                for p in range(1, parallel + 1):
+                    leaf_port = hosts + (j - 1) * parallel + p
+                    spine_port = (i - 1) * parallel + p
+                    self._cable("leaf%d" % i, leaf_port, "spine%d" % j, spine_port, mtu=SWITCH_MTU)
+
+    def _cable(self, node1, port1, node2, port2, mtu):
+        self.addLink(
+            node1,
+            node2,
+            port1=port1,
+            port2=port2,
+            cls1=FabricIntf,
+            cls2=FabricIntf,
+            params1={"mtu": mtu},
+            params2={"mtu": SWITCH_MTU},
+        )
+
+    @staticmethod
+    def _check(**sizes):
+        for name, value in sizes.items():
+            if not isinstance(value, int) or value < 1:
+                raise ValueError("clos: %s=%r: a whole number from 1 on is needed" % (name, value))
+        if sizes["hosts"] > HOSTS_PER_PREFIX:
+            raise ValueError(
+                "clos: hosts=%d: a leaf's /24 prefix holds at most %d hosts" % (sizes["hosts"], HOSTS_PER_PREFIX)
+            )
+        if sizes["leaves"] > 0xFFFF:
+            raise ValueError("clos: leaves=%d: there are addresses for at most 65535" % sizes["leaves"])
+        longest = [
+            "leaf%d-eth%d" % (sizes["leaves"], sizes["hosts"] + sizes["spines"] * sizes["parallel"]),
+            "spine%d-eth%d" % (sizes["spines"], sizes["leaves"] * sizes["parallel"]),
+        ]
+        for name in longest:
+            if len(name) > LONGEST_NAME:
+                raise ValueError("clos: too large: Linux takes no interface named %s" % name)
+
+
+topos = {"clos": Clos}
