@@ -8,8 +8,12 @@ from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
+import orjson
 
+from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
+from controller.model.plan import Plan
+from controller.planning.plan_document import job_parts, plan_document, routes_document, slowest
 from controller.service.step import Step
 
 
@@ -85,6 +89,78 @@ def links(step: Step) -> dict[str, Any]:
     load = step.plan.objective.link_load if step.plan is not None else np.zeros(known.n_links)
     rows = zip(known.link_ids, known.link_gbps.tolist(), load.tolist(), known.link_up.tolist(), strict=True)
     return {"links": [{"id": i, "gbps": gbps, "load_gbps": used, "up": up} for i, gbps, used, up in rows]}
+
+
+def jobs(step: Step, active: tuple[int, float] | None) -> bytes:
+    """All jobs by name, without their flows."""
+    members: dict[str, list[int]] = {job.name: [] for job in step.jobs}
+    for k, row in enumerate(step.traffic.collectives):
+        members[row.job].append(k)
+    return orjson.dumps(
+        {
+            "jobs": [
+                {
+                    "name": job.name,
+                    "weight": job.traffic.weight,
+                    "collectives": len(job.traffic.collectives),
+                    "flows": job.traffic.n_flows,
+                    "bytes": int(job.traffic.bytes.sum()),
+                    "min_speed": None if step.plan is None else slowest(step.plan, members[job.name]),
+                    "active": _enforced(step, active),
+                }
+                for job in sorted(step.jobs, key=lambda job: job.name)
+            ]
+        }
+    )
+
+
+def job(step: Step, name: str, active: tuple[int, float] | None) -> bytes:
+    """A job that the step holds, with its part of the plan.
+
+    Raises:
+        UnavailableError: the step has no plan.
+    """
+    known, plan = _planned(step)
+    (weight,) = (job.traffic.weight for job in step.jobs if job.name == name)
+    return orjson.dumps(
+        {
+            "name": name,
+            "weight": weight,
+            "epoch": step.epoch,
+            "active": _enforced(step, active),
+            **job_parts(known, step.traffic, plan, name),
+        }
+    )
+
+
+def plan(step: Step, computed_at: float, active: tuple[int, float] | None) -> bytes:
+    """The plan, when it was computed, and which one the switches enforce.
+
+    Raises:
+        UnavailableError: the step has no plan.
+    """
+    known, newest = _planned(step)
+    return orjson.dumps({**states(step.epoch, computed_at, active), "plan": plan_document(known, step.traffic, newest)})
+
+
+def routes(step: Step, host: str) -> bytes:
+    """Everything that a host of the fabric sends.
+
+    Raises:
+        UnavailableError: the step has no plan.
+    """
+    known, plan = _planned(step)
+    return orjson.dumps({**routes_document(known, step.traffic, plan, host), "epoch": step.epoch})
+
+
+def _planned(step: Step) -> tuple[Fabric, Plan]:
+    if step.fabric is None or step.plan is None:
+        raise UnavailableError("there is no plan yet")
+    return step.fabric, step.plan
+
+
+def _enforced(step: Step, active: tuple[int, float] | None) -> bool:
+    return active is not None and active[0] >= step.epoch
 
 
 def health(

@@ -171,7 +171,7 @@ class Service:
             fabric = self._known_fabric()
             old = next((job for job in self._jobs if job.name == name), None)
             if old is not None and old.document == body:
-                return PutOutcome(False, self._offload(documents.job, self._step, name))
+                return PutOutcome(False, self._offload(documents.job, self._step, name, self._active))
             others = tuple(job for job in self._jobs if job.name != name)
             admitted = self._admission.admit(name, body, fabric, [job.traffic for job in others])
             flows = admitted.traffic.n_flows + sum(job.traffic.n_flows for job in others)
@@ -183,7 +183,7 @@ class Service:
             # A new version keeps its job's place: ports of the jobs behind it do not change either way.
             jobs = tuple(admitted if job is old else job for job in self._jobs) if old else (*self._jobs, admitted)
             step = self._change_jobs(jobs)
-            return PutOutcome(old is None, self._offload(documents.job, step, name))
+            return PutOutcome(old is None, self._offload(documents.job, step, name, self._active))
 
     def delete_job(self, name: str) -> None:
         """Forget a job; its rules go with the next step."""
@@ -196,10 +196,10 @@ class Service:
         step = self._step
         if all(job.name != name for job in step.jobs):
             raise NotFoundError("job", name)
-        return self._offload(documents.job, step, name)
+        return self._offload(documents.job, step, name, self._active)
 
     def jobs(self) -> Document:
-        return documents.jobs(self._step)
+        return documents.jobs(self._step, self._active)
 
     def plan(self) -> Document:
         step = self._known_step()

@@ -1,0 +1,185 @@
+"""A plan as plain data: what ``fairspine plan --format json`` prints and the HTTP interface serves.
+
+The shapes are those of ``controller.rest.schemas``; numbers that there are none of (NaN) are null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.assignment import UNROUTABLE
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.plan import Plan
+from controller.model.traffic import ANY_PORT, Traffic
+
+Flows = NDArray[np.int64] | IntArray
+
+
+def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any]:
+    """The whole plan."""
+    objective = plan.objective
+    return {
+        "policy": plan.policy,
+        "seconds": plan.seconds,
+        "min_speed": objective.min_speed,
+        "min_level": objective.min_level,
+        "bound_split": plan.bound.split,
+        "bound_single": plan.bound.single,
+        "gap": plan.gap,
+        "levels": [
+            {"level": step.level, "bound": step.bound, "collectives": step.collectives} for step in objective.levels
+        ],
+        "unroutable": [traffic.flow_id(flow) for flow in plan.unroutable.tolist()],
+        "collectives": collective_rows(traffic, plan, range(len(traffic.collectives))),
+        "flows": flow_rows(fabric, traffic, plan, np.arange(traffic.n_flows)),
+        "links": [
+            {"id": name, "gbps": gbps, "load_gbps": load}
+            for name, gbps, load in zip(
+                fabric.link_ids, fabric.link_gbps.tolist(), objective.link_load.tolist(), strict=True
+            )
+        ],
+    }
+
+
+def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str) -> dict[str, Any]:
+    """One job's part of the plan: ``bytes``, ``min_speed``, ``unroutable``, ``collectives`` and ``flows``."""
+    members = [k for k, row in enumerate(traffic.collectives) if row.job == job]
+    flows = np.flatnonzero(np.isin(traffic.collective, members))
+    stranded = np.intersect1d(flows, plan.unroutable)
+    return {
+        "bytes": int(traffic.bytes[flows].sum()),
+        "min_speed": slowest(plan, members),
+        "unroutable": [traffic.flow_id(flow) for flow in stranded.tolist()],
+        "collectives": collective_rows(traffic, plan, members),
+        "flows": flow_rows(fabric, traffic, plan, flows),
+    }
+
+
+def slowest(plan: Plan, collectives: Iterable[int]) -> float | None:
+    """The lowest speed among some collectives; ``None`` where none of them is on the network."""
+    speeds = plan.objective.speed[list(collectives)]
+    return None if np.isnan(speeds).all() else float(np.nanmin(speeds))
+
+
+def collective_seconds(plan: Plan) -> FloatArray:
+    """[K] ``A_k / s_k``, NaN where a collective is not on the network or does not get through."""
+    speed = plan.objective.speed
+    seconds: FloatArray = plan.objective.ideal_seconds / np.where(speed > 0, speed, np.nan)
+    return seconds
+
+
+def collective_rows(traffic: Traffic, plan: Plan, collectives: Iterable[int]) -> list[dict[str, Any]]:
+    """How fast each of some collectives is."""
+    objective = plan.objective
+    seconds = collective_seconds(plan)
+    healthy = objective.healthy_seconds
+    slowdown = seconds / np.where(healthy > 0, healthy, np.nan)
+    return [
+        {
+            "job": traffic.collectives[k].job,
+            "name": traffic.collectives[k].name,
+            "speed": _number(objective.speed[k]),
+            "ideal_seconds": _number(objective.ideal_seconds[k]),
+            "seconds": _number(seconds[k]),
+            "slowdown": _number(slowdown[k]),
+        }
+        for k in collectives
+    ]
+
+
+def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> list[dict[str, Any]]:
+    """Some flows, ascending, with their paths; none where a flow is unroutable."""
+    hosts = [host.name for host in fabric.hosts]
+    table = traffic.collectives
+    columns = zip(
+        traffic.collective[flows].tolist(),
+        traffic.number[flows].tolist(),
+        traffic.src[flows].tolist(),
+        traffic.dst[flows].tolist(),
+        traffic.bytes[flows].tolist(),
+        _pieces(fabric, traffic, plan, flows),
+        strict=True,
+    )
+    return [
+        {
+            "id": f"{table[k].job}/{table[k].name}/{number}",
+            "job": table[k].job,
+            "collective": table[k].name,
+            "src": hosts[src],
+            "dst": hosts[dst],
+            "bytes": size,
+            "paths": [{"share": share, "links": links} for _, share, links in pieces],
+        }
+        for k, number, src, dst, size, pieces in columns
+    ]
+
+
+def routes_document(fabric: Fabric, traffic: Traffic, plan: Plan, host: str) -> dict[str, Any]:
+    """What the agent on a host needs: every flow that it sends, piece by piece. Everything but the plan's epoch."""
+    sender = fabric.host_index[host]
+    flows = np.flatnonzero(traffic.src == sender)
+    gbps = np.nan_to_num(traffic.bytes[flows] * 8e-9 / collective_seconds(plan)[traffic.collective[flows]])
+    rows = zip(flows.tolist(), gbps.tolist(), _pieces(fabric, traffic, plan, flows), strict=True)
+    return {
+        "host": host,
+        "ip": fabric.hosts[sender].ip,
+        "flows": [
+            {
+                "id": traffic.flow_id(flow),
+                "dst": fabric.hosts[traffic.dst[flow]].name,
+                "dst_ip": fabric.hosts[traffic.dst[flow]].ip,
+                "bytes": int(traffic.bytes[flow]),
+                "pieces": [
+                    {
+                        "path": fabric.path_names[path] if path >= 0 else None,
+                        "share": share,
+                        "rate_gbps": rate * share,
+                        "links": links,
+                        "labels": [],
+                        "udp_src": None if traffic.udp_src[flow] == ANY_PORT else int(traffic.udp_src[flow]),
+                    }
+                    for path, share, links in pieces
+                ],
+            }
+            for flow, rate, pieces in rows
+        ],
+    }
+
+
+def _pieces(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> list[list[tuple[int, float, list[str]]]]:
+    """(path class, share, names of the links) of each piece of each of some flows."""
+    every = plan.assignment
+    rows = np.flatnonzero(np.isin(every.flow, flows) & (every.path != UNROUTABLE))
+    flow, path = every.flow[rows], every.path[rows]
+    src, dst = traffic.src[flow], traffic.dst[flow]
+    through = np.maximum(path, 0)
+    if fabric.n_paths:
+        up, down = fabric.up_link[fabric.host_leaf[src], through], fabric.down_link[fabric.host_leaf[dst], through]
+    else:
+        up = down = through
+    ids = fabric.link_ids
+    pieces = []
+    for k, share, first, second, third, last in zip(
+        path.tolist(),
+        # Shares are what a solver's arithmetic left; readers are promised no more than 1.
+        np.minimum(every.share[rows], 1.0).tolist(),
+        src.tolist(),
+        up.tolist(),
+        down.tolist(),
+        (dst + fabric.n_hosts).tolist(),
+        strict=True,
+    ):
+        links = [ids[first], ids[last]] if k < 0 else [ids[first], ids[second], ids[third], ids[last]]
+        pieces.append((k, share, links))
+    starts = np.searchsorted(flow, flows, side="left").tolist()
+    ends = np.searchsorted(flow, flows, side="right").tolist()
+    return [pieces[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,273 @@
+"""From a job to its flows on a fabric, and from the flows of all jobs to the ``Traffic`` that is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, IntArray
+from controller.model.job import Job
+from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
+from controller.workload.collectives import count_of, flows_of
+from controller.workload.ports import NoPortLeft, assign_ports, first_choice, port_key
+
+MAX_FLOWS = 10_000_000
+"""Flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobTraffic:
+    """The F flows of one job that cross the network, in order of its collectives.
+
+    Attributes:
+        src, dst: [F] host index in the fabric that the job was expanded on.
+        bytes: [F], at least 1.
+        collective: [F] index into ``collectives``.
+        number: [F] the flow's number within its collective; flows that stay off the network count, too, so that a
+            number means the same flow wherever the job is placed.
+        udp_src: [F] UDP source port, or ``ANY_PORT``.
+        collectives: the job's collectives, also those without flows on the network.
+    """
+
+    name: str
+    weight: float
+    src: IntArray
+    dst: IntArray
+    bytes: Int64Array
+    collective: IntArray
+    number: IntArray
+    udp_src: IntArray
+    collectives: tuple[Collective, ...]
+
+    @property
+    def n_flows(self) -> int:
+        return len(self.src)
+
+    def flow_id(self, flow: int) -> str:
+        """``gpt3-a/dp0/17``."""
+        return f"{self.name}/{self.collectives[self.collective[flow]].name}/{self.number[flow]}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Flows:
+    """Columns of the job's flows, those that will be left out included; ``udp_src`` holds claims only."""
+
+    src: IntArray
+    dst: IntArray
+    bytes: Int64Array
+    collective: IntArray
+    udp_src: IntArray
+
+
+def expand(fabric: Fabric, job: Job, others: Sequence[JobTraffic] = (), *, max_flows: int = MAX_FLOWS) -> JobTraffic:
+    """The flows of a job, each with a UDP source port.
+
+    Args:
+        others: the jobs that are there already: their ports are taken.
+        max_flows: how many flows the job may have.
+
+    Raises:
+        InputError: the fabric has no such host, a claimed port is taken, or there are too many flows.
+    """
+    _check_count(job, max_flows)
+    names = _collective_names(job)
+    flows = _in_order(_collect(fabric, job, names))
+    number = _numbers(flows.collective, len(names))
+    taken = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(_ports_of(other) for other in others)]))
+    if job.ports_known:
+        _check_claims(fabric, job, others, taken)
+    server = _servers(fabric)
+    kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
+    src, dst, collective, number = flows.src[kept], flows.dst[kept], flows.collective[kept], number[kept]
+    udp_src = flows.udp_src[kept]
+    if job.ports_known:
+        udp_src = _with_ports(fabric, job, names, src, dst, collective, number, udp_src, taken)
+    phase = {call.name: call.phase for call in job.collectives}
+    return JobTraffic(
+        name=job.name,
+        weight=job.weight,
+        src=src,
+        dst=dst,
+        bytes=flows.bytes[kept],
+        collective=collective,
+        number=number,
+        udp_src=udp_src,
+        collectives=tuple(Collective(job.name, name, job.weight, phase.get(name, 0)) for name in names),
+    )
+
+
+def combine(jobs: Sequence[JobTraffic]) -> Traffic:
+    """The traffic of several jobs, in their order; all of them were expanded on the same hosts."""
+    if not jobs:
+        return Traffic.empty()
+    first = np.cumsum([0, *(len(job.collectives) for job in jobs[:-1])])
+    return Traffic(
+        src=np.concatenate([job.src for job in jobs]),
+        dst=np.concatenate([job.dst for job in jobs]),
+        bytes=np.concatenate([job.bytes for job in jobs]),
+        collective=np.concatenate(
+            [job.collective + np.int32(offset) for job, offset in zip(jobs, first.tolist(), strict=True)]
+        ),
+        number=np.concatenate([job.number for job in jobs]),
+        udp_src=np.concatenate([job.udp_src for job in jobs]),
+        collectives=tuple(row for job in jobs for row in job.collectives),
+    )
+
+
+def _check_count(job: Job, max_flows: int) -> None:
+    many = sum(count_of(call) for call in job.collectives) + len(job.flows.src)
+    if job.matrix is not None:
+        many += int(np.count_nonzero(job.matrix.bytes))
+    if many > max_flows:
+        field = "collectives" if job.collectives else "flows" if job.flows.src else "matrix"
+        raise InputError(f"the job has {many} flows, and there is room for {max_flows}", field=field)
+
+
+def _collective_names(job: Job) -> list[str]:
+    """Every collective's name once: those that are described, then others that flows or the matrix name."""
+    names = dict.fromkeys(call.name for call in job.collectives)
+    names.update(dict.fromkeys(job.flows.collective))
+    if job.matrix is not None:
+        names[job.matrix.collective] = None
+    return list(names)
+
+
+def _collect(fabric: Fabric, job: Job, names: list[str]) -> list[_Flows]:
+    index = {name: k for k, name in enumerate(names)}
+    hosts = _host_numbers(fabric, job.hosts, "hosts[{}]")
+    parts = []
+    for k, call in enumerate(job.collectives):
+        flows = flows_of(call)
+        ranks = hosts[np.array(call.ranks, dtype=np.int64)]
+        parts.append(_part(ranks[flows.src], ranks[flows.dst], flows.bytes, k))
+    given = job.flows
+    if given.src:
+        parts.append(
+            _Flows(
+                _host_numbers(fabric, given.src, "flows[{}].src"),
+                _host_numbers(fabric, given.dst, "flows[{}].dst"),
+                given.bytes,
+                np.array([index[name] for name in given.collective], dtype=np.int32),
+                given.udp_src,
+            )
+        )
+    if job.matrix is not None:
+        members = _host_numbers(fabric, job.matrix.hosts, "matrix.hosts[{}]")
+        row, column = np.nonzero(job.matrix.bytes)
+        size = job.matrix.bytes[row, column]
+        parts.append(_part(members[row], members[column], size, index[job.matrix.collective]))
+    return parts
+
+
+def _part(src: IntArray, dst: IntArray, size: Int64Array, collective: int) -> _Flows:
+    return _Flows(src, dst, size, np.full(len(src), collective, dtype=np.int32), np.zeros(len(src), dtype=np.int32))
+
+
+def _in_order(parts: Iterable[_Flows]) -> _Flows:
+    """All flows by collective; within one, as they were given."""
+    none = np.zeros(0, dtype=np.int32)
+    all_parts = [_Flows(none, none, none.astype(np.int64), none, none), *parts]
+    collective = np.concatenate([part.collective for part in all_parts])
+    order = np.argsort(collective, kind="stable")
+    return _Flows(
+        np.concatenate([part.src for part in all_parts])[order],
+        np.concatenate([part.dst for part in all_parts])[order],
+        np.concatenate([part.bytes for part in all_parts])[order],
+        collective[order],
+        np.concatenate([part.udp_src for part in all_parts])[order],
+    )
+
+
+def _numbers(collective: IntArray, n_collectives: int) -> IntArray:
+    """[F] position of each flow within its collective; ``collective`` is ascending."""
+    first = np.searchsorted(collective, np.arange(n_collectives))
+    number: IntArray = (np.arange(len(collective)) - first[collective]).astype(np.int32)
+    return number
+
+
+def _host_numbers(fabric: Fabric, names: Sequence[str], field: str) -> IntArray:
+    index = fabric.host_index
+    numbers = np.array([index.get(name, -1) for name in names], dtype=np.int32)
+    missing = np.flatnonzero(numbers < 0)
+    if len(missing):
+        i = int(missing[0])
+        raise InputError("the fabric has no host of this name", field=field.format(i), value=names[i])
+    return numbers
+
+
+def _servers(fabric: Fabric) -> NDArray[np.int64]:
+    """[H] a number for the server of each host."""
+    number: dict[str, int] = {}
+    return np.array([number.setdefault(host.server, len(number)) for host in fabric.hosts], dtype=np.int64)
+
+
+def _ports_of(job: JobTraffic) -> Int64Array:
+    known = np.flatnonzero(job.udp_src != ANY_PORT)
+    return port_key(job.src[known], job.dst[known], job.udp_src[known])
+
+
+def _check_claims(fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken: Int64Array) -> None:
+    """No flow of the job claims a port that another job's flow between the same hosts has."""
+    claimed = np.flatnonzero(job.flows.udp_src)
+    if not len(claimed) or not len(taken):
+        return
+    src = np.array([fabric.host_index[job.flows.src[i]] for i in claimed.tolist()], dtype=np.int32)
+    dst = np.array([fabric.host_index[job.flows.dst[i]] for i in claimed.tolist()], dtype=np.int32)
+    key = port_key(src, dst, job.flows.udp_src[claimed])
+    clash = np.flatnonzero(np.isin(key, taken))
+    if len(clash):
+        i, wanted = int(claimed[clash[0]]), key[clash[0]]
+        raise InputError(
+            f"{_owner(others, int(wanted))} from {job.flows.src[i]} to {job.flows.dst[i]} has this port already",
+            field=f"flows[{i}].udp_src",
+            value=int(job.flows.udp_src[i]),
+        )
+
+
+def _owner(others: Sequence[JobTraffic], wanted: int) -> str:
+    ids = (
+        other.flow_id(int(flow))
+        for other in others
+        for flow in np.flatnonzero(port_key(other.src, other.dst, other.udp_src) == wanted)
+    )
+    return next(ids)
+
+
+def _with_ports(
+    fabric: Fabric,
+    job: Job,
+    names: list[str],
+    src: IntArray,
+    dst: IntArray,
+    collective: IntArray,
+    number: IntArray,
+    claims: IntArray,
+    taken: Int64Array,
+) -> IntArray:
+    """``claims`` with a port for each flow that claims none."""
+    lacking = np.flatnonzero(claims == ANY_PORT)
+    claimed = np.flatnonzero(claims != ANY_PORT)
+    if len(claimed):
+        taken = np.sort(np.concatenate([taken, port_key(src[claimed], dst[claimed], claims[claimed])]))
+    choice = np.zeros(len(src), dtype=np.int32)
+    ends = np.searchsorted(collective, np.arange(len(names) + 1))
+    for k, name in enumerate(names):
+        own = slice(int(ends[k]), int(ends[k + 1]))
+        choice[own] = first_choice(job.name, name, number[own])
+    udp_src = claims.copy()
+    pair = port_key(src[lacking], dst[lacking], np.zeros(len(lacking), dtype=np.int32))
+    try:
+        udp_src[lacking] = assign_ports(pair, choice[lacking], taken)
+    except NoPortLeft as error:
+        flow = int(lacking[error.flow])
+        ends_of = f"{fabric.hosts[src[flow]].name} to {fabric.hosts[dst[flow]].name}"
+        raise InputError(
+            f"the flows from {ends_of} are more than there are UDP source ports; "
+            '\'"ports": "unknown"\' would do without',
+            field="flows" if job.flows.src else "collectives",
+        ) from None
+    return udp_src

@@ -1,0 +1,231 @@
+"""Job documents (files and request bodies) to a validated ``Job``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired
+
+import numpy as np
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from controller.model.errors import InputError
+from controller.model.fabric_file import from_validation_error, read_document
+from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matrix, Op
+from controller.model.traffic import Int64Array
+
+MAX_BYTES = 2**53
+"""More than any buffer holds, and as far as JSON's numbers are exact."""
+
+DEFAULT_COLLECTIVE = "all"
+"""Collective of flows and of a matrix that name none."""
+
+_NAME = r"[A-Za-z0-9._-]{1,63}"
+
+Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}$")]
+Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
+Rank = Annotated[int, Field(ge=0)]
+UdpPort = Annotated[int, Field(ge=1, le=65535)]
+Weight = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Phase = Annotated[int, Field(ge=0, le=1_000_000)]
+
+_CONFIG = ConfigDict(strict=True, extra="forbid")
+
+
+class CollectiveForm(BaseModel):
+    """One entry of ``collectives``."""
+
+    model_config = _CONFIG
+
+    name: Name
+    op: Op
+    ranks: Annotated[list[Rank], Field(min_length=1)]
+    bytes: Bytes
+    algorithm: Algorithm | None = None
+    phase: Phase = 0
+
+
+@with_config(_CONFIG)
+class FlowForm(TypedDict):
+    """One entry of ``flows``; a typed dictionary, because there may be very many."""
+
+    src: str
+    dst: str
+    bytes: Bytes
+    collective: NotRequired[Name]
+    udp_src: NotRequired[UdpPort]
+
+
+class MatrixForm(BaseModel):
+    """``matrix``: row i is what host i sends."""
+
+    model_config = _CONFIG
+
+    hosts: Annotated[list[str], Field(min_length=1)]
+    bytes: list[list[Bytes]]
+    collective: Name = DEFAULT_COLLECTIVE
+
+
+class JobForm(BaseModel):
+    """The whole document; each of the three forms may stand beside the others."""
+
+    model_config = _CONFIG
+
+    name: Name | None = None
+    weight: Weight = 1.0
+    hosts: list[str] = []
+    ports: Literal["unknown"] | None = None
+    collectives: list[CollectiveForm] = []
+    flows: list[FlowForm] = []
+    matrix: MatrixForm | None = None
+
+
+_FORM = TypeAdapter(JobForm)
+
+
+def load_job(path: str | Path) -> Job:
+    """Read a job file (JSON or YAML).
+
+    Raises:
+        InputError: the file cannot be read or describes no job.
+    """
+    return parse_job(read_document(path), source=str(path))
+
+
+def parse_job_json(body: bytes, name: str) -> Job:
+    """A job from a request body, under the name that the request's path gives it.
+
+    Raises:
+        InputError: with an empty field: the body is not JSON; else the field that is wrong.
+    """
+    try:
+        document = orjson.loads(body)
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}") from None
+    return parse_job(document, name=name)
+
+
+def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Job:
+    """A job from plain data.
+
+    Args:
+        name: the job's name where somebody else decides it; the document may leave it out, but not give another one.
+
+    Raises:
+        InputError: the first thing wrong with it.
+    """
+    try:
+        if not isinstance(document, dict):
+            raise InputError("a job is a mapping with 'collectives', 'flows' or 'matrix'", value=document)
+        try:
+            form = _FORM.validate_python(document)
+        except ValidationError as error:
+            raise from_validation_error(error) from None
+        return _job(form, name)
+    except InputError as error:
+        raise error.with_source(source) from None
+
+
+def _job(form: JobForm, name: str | None) -> Job:
+    _unique(form.hosts, "hosts", "this host is listed twice; a rank has a host (a NIC) of its own")
+    return Job(
+        name=_name(form.name, name),
+        weight=form.weight,
+        hosts=tuple(form.hosts),
+        collectives=_collectives(form),
+        flows=_flows(form),
+        matrix=None if form.matrix is None else _matrix(form.matrix),
+        ports_known=form.ports is None,
+    )
+
+
+def _name(inside: str | None, outside: str | None) -> str:
+    name = outside if outside is not None else inside
+    if name is None:
+        raise InputError("a job needs a name", field="name")
+    if inside is not None and inside != name:
+        raise InputError(f"the job is called {name!r} where it is sent to", field="name", value=inside)
+    if not re.fullmatch(_NAME, name):
+        raise InputError("a name has 1 to 63 letters, digits, '.', '_' and '-'", field="name", value=name)
+    return name
+
+
+def _collectives(form: JobForm) -> tuple[CollectiveCall, ...]:
+    _unique([row.name for row in form.collectives], "collectives", "this collective is listed twice", ".name")
+    calls = []
+    for i, row in enumerate(form.collectives):
+        field = f"collectives[{i}]"
+        for position, rank in enumerate(row.ranks):
+            if rank >= len(form.hosts):
+                raise InputError(
+                    f"there are only {len(form.hosts)} hosts", field=f"{field}.ranks[{position}]", value=rank
+                )
+        _unique(row.ranks, f"{field}.ranks", "this rank is listed twice")
+        if row.op == "send_recv" and len(row.ranks) != 2:
+            raise InputError(
+                "send_recv has two ranks: who sends, who receives", field=f"{field}.ranks", value=row.ranks
+            )
+        if row.op != "all_reduce" and row.algorithm is not None:
+            raise InputError("only all_reduce has a choice", field=f"{field}.algorithm", value=row.algorithm)
+        calls.append(
+            CollectiveCall(
+                row.name, row.op, tuple(row.ranks), int(np.ceil(row.bytes)), row.algorithm or "ring", row.phase
+            )
+        )
+    return tuple(calls)
+
+
+def _flows(form: JobForm) -> FlowList:
+    rows = form.flows
+    claims: dict[tuple[str, str, int], int] = {}
+    for i, row in enumerate(rows):
+        src, dst = row["src"], row["dst"]
+        if src == dst:
+            raise InputError("a host sends nothing to itself", field=f"flows[{i}].dst", value=dst)
+        port = row.get("udp_src")
+        if port is None:
+            continue
+        if form.ports is not None:
+            raise InputError("the job says that its ports are unknown", field=f"flows[{i}].udp_src", value=port)
+        first = claims.setdefault((src, dst, port), i)
+        if first != i:
+            raise InputError(
+                f"flows[{first}] from {src} to {dst} has this port already", field=f"flows[{i}].udp_src", value=port
+            )
+    return FlowList(
+        src=tuple(row["src"] for row in rows),
+        dst=tuple(row["dst"] for row in rows),
+        bytes=_whole([row["bytes"] for row in rows]),
+        collective=tuple(row.get("collective", DEFAULT_COLLECTIVE) for row in rows),
+        udp_src=np.array([row.get("udp_src", 0) for row in rows], dtype=np.int32),
+    )
+
+
+def _matrix(form: MatrixForm) -> Matrix:
+    n = len(form.hosts)
+    _unique(form.hosts, "matrix.hosts", "this host is listed twice")
+    if len(form.bytes) != n:
+        raise InputError(f"{n} hosts need {n} rows, there are {len(form.bytes)}", field="matrix.bytes")
+    for i, row in enumerate(form.bytes):
+        if len(row) != n:
+            raise InputError(f"{n} hosts need {n} numbers, there are {len(row)}", field=f"matrix.bytes[{i}]")
+        if row[i] != 0:
+            raise InputError("a host sends nothing to itself", field=f"matrix.bytes[{i}][{i}]", value=row[i])
+    return Matrix(tuple(form.hosts), _whole(form.bytes).reshape(n, n), form.collective)
+
+
+def _whole(size: Any) -> Int64Array:
+    whole: Int64Array = np.ceil(np.array(size, dtype=np.float64)).astype(np.int64)
+    return whole
+
+
+def _unique(values: list[Any], field: str, reason: str, suffix: str = "") -> None:
+    if len(set(values)) == len(values):
+        return
+    seen = set()
+    for i, value in enumerate(values):
+        if value in seen:
+            raise InputError(reason, field=f"{field}[{i}]{suffix}", value=value)
+        seen.add(value)

@@ -1,0 +1,101 @@
+"""UDP source ports for flows that have none: by them a switch tells a host pair's flows apart.
+
+RoCEv2's own advice is to vary the source port per queue pair in 49152..65535 (InfiniBand Architecture Specification
+1.4, annex A17.9.2.1). The ports here look random to a switch's ECMP hash, depend on nothing but the job and on what
+was taken before it, and are unique per pair of hosts.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.fabric import IntArray
+from controller.model.traffic import Int64Array
+
+FIRST, LAST = 49152, 65535
+N_PORTS = LAST - FIRST + 1
+
+_PROBES = 8  # rounds of linear probing for all flows at once, before crowded host pairs are looked at one by one
+
+
+def port_key(src: IntArray, dst: IntArray, udp_src: IntArray) -> Int64Array:
+    """[F] one number for source host, destination host and port."""
+    key: Int64Array = (src.astype(np.int64) << 40) | (dst.astype(np.int64) << 16) | udp_src
+    return key
+
+
+def first_choice(job: str, collective: str, number: IntArray) -> IntArray:
+    """[F] the port that each flow of a collective would like, as an offset from ``FIRST``.
+
+    SplitMix64's output function (Steele, Lea and Flood, OOPSLA 2014) of the CRC-32 of ``job/collective`` and the
+    flow's number: the same in every process, unlike Python's own hash.
+    """
+    name = np.uint64(zlib.crc32(f"{job}/{collective}".encode()))
+    z = (name << np.uint64(32)) + number.astype(np.uint64)
+    z = z + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    choice: IntArray = (z >> np.uint64(50)).astype(np.int32)
+    return choice
+
+
+class NoPortLeft(Exception):
+    """A pair of hosts has more flows than there are ports; ``flow`` is one of them."""
+
+    def __init__(self, flow: int) -> None:
+        super().__init__(flow)
+        self.flow = flow
+
+
+def assign_ports(pair: Int64Array, choice: IntArray, taken: Int64Array) -> IntArray:
+    """[F] a port for every flow: the one it would like or, where that is taken, the next free one.
+
+    Args:
+        pair: [F] ``port_key`` with port 0.
+        choice: [F] from ``first_choice``.
+        taken: ``port_key`` of every port that is in use, ascending.
+
+    Raises:
+        NoPortLeft: some pair of hosts has more flows than there are ports.
+    """
+    port = np.zeros(len(pair), dtype=np.int32)
+    pending = np.arange(len(pair))
+    for probe in range(_PROBES):
+        wanted = FIRST + (choice[pending] + probe) % N_PORTS
+        key = pair[pending] | wanted
+        won = ~_contains(taken, key)
+        _, first = np.unique(key, return_index=True)
+        is_first = np.zeros(len(key), dtype=np.bool_)
+        is_first[first] = True
+        won &= is_first
+        port[pending[won]] = wanted[won]
+        taken = _merged(taken, key[won])
+        pending = pending[~won]
+        if not len(pending):
+            return port
+    for one in np.unique(pair[pending]):
+        flows = pending[pair[pending] == one]
+        start, end = np.searchsorted(taken, [one + FIRST, one + LAST + 1])
+        free = np.setdiff1d(np.arange(N_PORTS), (taken[start:end] & 0xFFFF) - FIRST)
+        if len(free) < len(flows):
+            raise NoPortLeft(int(flows[-1]))
+        free = np.roll(free, -int(np.searchsorted(free, choice[flows[0]])))
+        port[flows] = FIRST + free[: len(flows)]
+    return port
+
+
+def _contains(ascending: Int64Array, key: Int64Array) -> NDArray[np.bool_]:
+    if not len(ascending):
+        return np.zeros(len(key), dtype=np.bool_)
+    at = np.minimum(np.searchsorted(ascending, key), len(ascending) - 1)
+    found: NDArray[np.bool_] = ascending[at] == key
+    return found
+
+
+def _merged(ascending: Int64Array, more: Int64Array) -> Int64Array:
+    # NumPy's stable sort of 64-bit integers merges runs that are sorted already, in linear time.
+    return np.sort(np.concatenate([ascending, np.sort(more)]), kind="stable")
