@@ -31,9 +31,9 @@ class FabricIntf(TCIntf):
     """
 
     def config(self, mtu=None, **params):
-        self.cmd("echo 1 > /proc/sys/net/ipv6/conf/%s/disable_ipv6" % self.name)
+        self.cmd(f"echo 1 > /proc/sys/net/ipv6/conf/{self.name}/disable_ipv6")
         if mtu is not None:
-            self.cmd("ip link set dev %s mtu %d" % (self.name, mtu))
+            self.cmd(f"ip link set dev {self.name} mtu {mtu}")
         params.setdefault("txo", False)
         return super().config(**params)
 
@@ -47,23 +47,23 @@ class Clos(Topo):
     def build(self, spines=4, leaves=4, hosts=4, parallel=1):
         self._check(spines=spines, leaves=leaves, hosts=hosts, parallel=parallel)
         for i in range(1, leaves + 1):
-            self.addSwitch("leaf%d" % i, dpid="%016x" % i)
+            self.addSwitch(f"leaf{i}", dpid=f"{i:016x}")
         for j in range(1, spines + 1):
-            self.addSwitch("spine%d" % j, dpid="%016x" % (FIRST_SPINE_DPID + j - 1))
+            self.addSwitch(f"spine{j}", dpid=f"{FIRST_SPINE_DPID + j - 1:016x}")
         for i in range(1, leaves + 1):
             for n in range(1, hosts + 1):
-                name = "h%d" % ((i - 1) * hosts + n)
+                name = f"h{(i - 1) * hosts + n}"
                 self.addHost(
                     name,
-                    ip="10.%d.%d.%d/8" % (i >> 8, i & 0xFF, n),
-                    mac="02:00:00:%02x:%02x:%02x" % (i >> 8, i & 0xFF, n),
+                    ip=f"10.{i >> 8}.{i & 0xFF}.{n}/8",
+                    mac=f"02:00:00:{i >> 8:02x}:{i & 0xFF:02x}:{n:02x}",
                 )
-                self._cable(name, 0, "leaf%d" % i, n, mtu=HOST_MTU)
+                self._cable(name, 0, f"leaf{i}", n, mtu=HOST_MTU)
             for j in range(1, spines + 1):
                 for p in range(1, parallel + 1):
                     leaf_port = hosts + (j - 1) * parallel + p
                     spine_port = (i - 1) * parallel + p
-                    self._cable("leaf%d" % i, leaf_port, "spine%d" % j, spine_port, mtu=SWITCH_MTU)
+                    self._cable(f"leaf{i}", leaf_port, f"spine{j}", spine_port, mtu=SWITCH_MTU)
 
     def _cable(self, node1, port1, node2, port2, mtu):
         self.addLink(
@@ -81,20 +81,20 @@ class Clos(Topo):
     def _check(**sizes):
         for name, value in sizes.items():
             if not isinstance(value, int) or value < 1:
-                raise ValueError("clos: %s=%r: a whole number from 1 on is needed" % (name, value))
+                raise ValueError(f"clos: {name}={value!r}: a whole number from 1 on is needed")
         if sizes["hosts"] > HOSTS_PER_PREFIX:
             raise ValueError(
-                "clos: hosts=%d: a leaf's /24 prefix holds at most %d hosts" % (sizes["hosts"], HOSTS_PER_PREFIX)
+                f"clos: hosts={sizes['hosts']}: a leaf's /24 prefix holds at most {HOSTS_PER_PREFIX} hosts"
             )
         if sizes["leaves"] > 0xFFFF:
-            raise ValueError("clos: leaves=%d: there are addresses for at most 65535" % sizes["leaves"])
+            raise ValueError(f"clos: leaves={sizes['leaves']}: there are addresses for at most 65535")
         longest = [
-            "leaf%d-eth%d" % (sizes["leaves"], sizes["hosts"] + sizes["spines"] * sizes["parallel"]),
-            "spine%d-eth%d" % (sizes["spines"], sizes["leaves"] * sizes["parallel"]),
+            f"leaf{sizes['leaves']}-eth{sizes['hosts'] + sizes['spines'] * sizes['parallel']}",
+            f"spine{sizes['spines']}-eth{sizes['leaves'] * sizes['parallel']}",
         ]
         for name in longest:
             if len(name) > LONGEST_NAME:
-                raise ValueError("clos: too large: Linux takes no interface named %s" % name)
+                raise ValueError(f"clos: too large: Linux takes no interface named {name}")
 
 
 topos = {"clos": Clos}
