@@ -83,7 +83,7 @@ def _registered() -> Any:
 
     kinds = {"str": cfg.StrOpt, "int": cfg.IntOpt, "float": cfg.FloatOpt, "bool": cfg.BoolOpt}
     CONF.register_cli_opts(
-        kinds[str(option.type)](option.name, default=option.default, help=option.metadata["help"])
+        kinds[str(option.type)](option.name.replace("_", "-"), default=option.default, help=option.metadata["help"])
         for option in fields(Settings)
     )
     for name, value in RYU_DEFAULTS.items():

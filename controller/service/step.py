@@ -86,8 +86,10 @@ def advance(
         return _listening(found, observed, jobs, before)
     same_fabric = before.fabric is not None and before.fabric.version == found.fabric.version
     same_learning = _learns(intended, found) == _learns(intended, before.survey)
-    if same_fabric and same_learning and jobs == before.jobs and before.plan is not None:
-        return Step(before.epoch, found, jobs, before.traffic, before.plan, before.previous, before.rules, before.names)
+    unknown = frozenset(observed.switches - found.fabric.switch_by_dpid.keys()) if intended is None else frozenset()
+    same = same_fabric and same_learning and jobs == before.jobs and unknown == before.unknown
+    if same and before.plan is not None:
+        return dataclasses.replace(before, survey=found, jobs=jobs)
     traffic = combine([job.traffic for job in jobs])
     plan = make_plan(
         found.fabric,
