@@ -1,0 +1,54 @@
+"""Tests on real switches run in a network namespace that this process makes for them: no port, interface or switch of
+the machine is touched, and all of it vanishes with the process, however it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from emulation import isolate, needs
+from emulation.lab import Lab
+from tests.integration.harness import Bench, Controller
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move into the namespace before the first test runs: what was started before would be left on the other side."""
+    if any(item.get_closest_marker("switches") for item in items) and not needs.missing():
+        isolate.enter()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("switches"):
+        lacking = needs.missing()
+        if lacking and os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        if lacking:
+            pytest.skip(lacking)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """Labs and controllers for one test. Any traceback or OpenFlow error in any log fails it."""
+    made = Bench(tmp_path / "out")
+    try:
+        yield made
+    finally:
+        made.close()
+    found = made.problems()
+    assert not found, "in the logs:\n" + "\n".join(found)
+
+
+@pytest.fixture
+def lab(bench: Bench) -> Callable[..., Lab]:
+    """``lab(fabric, **options)``: a running lab, taken down after the test."""
+    return bench.lab
+
+
+@pytest.fixture
+def controller(bench: Bench) -> Callable[..., Controller]:
+    """``controller("--fabric", file, "controller/app.py")``: a running ryu-manager, ended after the test."""
+    return bench.controller
