@@ -20,7 +20,7 @@ from emulation.roce.psn import PSN_MASK
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
 from emulation.roce.shares import split
-from emulation.roce.udp import Endpoint
+from emulation.roce.udp import Endpoint, QueuePairError
 
 _STDIN = 0
 
@@ -40,7 +40,7 @@ def run_agent(source: str) -> int:
 
     Raises:
         InputError: a configuration that cannot be used.
-        AgentError, QueuePairError: the collectives could not be finished.
+        AgentError: the collectives could not be finished; says what was missing.
     """
     orders = _Orders()
     config = agent_config.read(source) if source != "-" else _parse_line(orders.wait())
@@ -56,7 +56,10 @@ def run_agent(source: str) -> int:
             start_at = _start_time(orders.received.pop(0))
         endpoint.run(lambda: orders.ended, deadline=start_at)
         agent.begin(start_at)
-        endpoint.run(lambda: agent.done or orders.ended)
+        try:
+            endpoint.run(lambda: agent.done or orders.ended)
+        except QueuePairError as error:
+            raise AgentError(f"{error}; {agent.unfinished()}") from error
         if not agent.done:
             raise AgentError("told to stop before the end: " + agent.unfinished())
         result = agent.result()

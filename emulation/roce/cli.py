@@ -28,13 +28,12 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None, *, prog: str = PROGRAM) -> int:
     """Run one of the commands; ``prog`` is what it calls itself in messages."""
     try:
+        # Whoever started an endpoint may end it by SIGTERM: the same as Ctrl-C.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         arguments = _parser(prog).parse_args(argv)
+        code: int = arguments.command(arguments)
     except SystemExit as stop:  # bad arguments or --help: the caller may have more to do than to exit
         return int(stop.code or 0)
-    # Whoever started an endpoint ends it by SIGTERM; sockets and the result so far want the same care as after Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        code: int = arguments.command(arguments)
     except InputError as error:
         print(f"{prog}: {error}", file=sys.stderr)
         return 2

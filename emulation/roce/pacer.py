@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 CATCH_UP_PACKETS = 4
-"""How much lateness is earned back: timers tick in milliseconds, and packets may be due more often than that."""
+CATCH_UP_SECONDS = 0.002
+"""How much lateness is earned back, the larger of the two: timers tick in milliseconds, and packets may be due more
+often than that."""
 
 
 class Pacer:
@@ -15,4 +17,5 @@ class Pacer:
     def spend(self, size: int, rate: float, now: float) -> None:
         """A packet of ``size`` bytes leaves now, at ``rate`` bit/s."""
         seconds = size * 8 / rate
-        self.ready_at = max(self.ready_at, now - CATCH_UP_PACKETS * seconds) + seconds
+        late = max(CATCH_UP_PACKETS * seconds, CATCH_UP_SECONDS)
+        self.ready_at = max(self.ready_at, now - late) + seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import EmulationError, agent_configs, numbered_routes, run_collectives
 from emulation.roce.sender import SenderOptions
+from emulation.roce.wire import ROCE_PORT
 from tests.integration.roce_hosts import ROCE, roce_server, spawn_here
 
 # Of the process's own, so that two runs of this file at once do not meet.
@@ -22,6 +24,19 @@ NET = f"127.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
 HOSTS = {f"h{i}": f"{NET}.{i}" for i in range(1, 9)}
 NAMES = tuple(HOSTS)
 FAST = SenderOptions(line_rate=4e8)
+
+
+def wait_for_endpoint(ip: str) -> None:
+    """Until somebody has UDP port 4791 there."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind((ip, ROCE_PORT))
+            except OSError:
+                return
+        time.sleep(0.1)
+    pytest.fail(f"nobody listens on {ip}")
 
 
 def test_a_ring_all_reduce_of_four_ranks_sums_right_and_moves_three_halves_of_the_buffer_on_each_edge() -> None:
@@ -82,7 +97,7 @@ def test_a_run_that_takes_too_long_says_what_each_rank_waited_for(tmp_path: Path
     options = SenderOptions(line_rate=1e6)
     with pytest.raises(EmulationError, match=r"(?s)in time from h1, h2.*a/slow rank 0.*waits for.*chunk"):
         run_collectives(
-            HOSTS, spawn_here, [spec], numbered_routes([spec]), options=options, timeout=3, log_dir=tmp_path
+            HOSTS, spawn_here, [spec], numbered_routes([spec]), options=options, timeout=5, log_dir=tmp_path
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["agent-h1.log", "agent-h2.log"]
 
@@ -134,7 +149,7 @@ def test_ctrl_c_ends_a_client_without_a_traceback_and_the_server_notices() -> No
     with roce_server(f"{NET}.1", (), "--once") as server:
         argv = [*ROCE, "client", f"{NET}.1", "--bind", f"{NET}.2", "--seconds", "60", "--rate-mbps", "10"]
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-        time.sleep(1.0)
+        wait_for_endpoint(f"{NET}.2")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=10)
         assert process.returncode == 130
@@ -150,12 +165,13 @@ def test_a_server_that_dies_ends_the_client_with_one_line() -> None:
             *["--retries", "1"],
         ]
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-        time.sleep(1.0)
+        wait_for_endpoint(f"{NET}.2")
+        time.sleep(0.5)
         server.kill()
         _, err = process.communicate(timeout=30)
     assert process.returncode == 1
     assert err.count("\n") == 1
-    assert "no answer" in err
+    assert "no answer" in err or "went away" in err
 
 
 @pytest.mark.parametrize(
@@ -177,3 +193,16 @@ def test_bad_input_is_one_line_and_exit_code_2(argv: list[str], code: int, word:
     assert done.returncode == code
     assert done.stderr.count("\n") == 1
     assert word in done.stderr
+
+
+def test_a_peer_that_never_answers_fails_the_run_with_the_name_of_the_collective() -> None:
+    spec = CollectiveSpec("a", "dp0", NAMES[:2], bytes=1 << 16)
+
+    def spawn(host, argv, *, stdin, stdout, stderr):  # type: ignore[no-untyped-def]
+        # Says that it is ready, and does nothing.
+        deaf = [argv[0], "-c", 'import sys, time; print(\'{"event": "ready"}\', flush=True); sys.stdin.read()']
+        return spawn_here(host, deaf if host == "h2" else argv, stdin=stdin, stdout=stdout, stderr=stderr)
+
+    options = SenderOptions(line_rate=4e8, first_timeout=0.2, retries=1)
+    with pytest.raises(EmulationError, match=r"(?s)h1 ended early.*no answer.*a/dp0 rank 0"):
+        run_collectives(HOSTS, spawn, [spec], numbered_routes([spec]), options=options)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from emulation.roce.collectives.base import Collective, Send, Slot, difference
+from emulation.roce.collectives.base import Collective, Send, Slot, difference, touched
 from emulation.roce.collectives.pattern import Pattern
 
 BLOCK = "block"
@@ -30,7 +30,7 @@ class Exchange(Collective):
         self._target = [[0, *accumulate(row[j] for row in matrix)] for j in range(self.n_ranks)]
         elements = max((row[-1] for row in self._source), default=0)
         self._pattern = Pattern(elements, seed)
-        self._input = np.empty(self._source[rank][-1], dtype=dtype)
+        self._input = touched(self._source[rank][-1], dtype)
         arriving = self._target[rank]
         slots = [Slot(arriving[i], arriving[i + 1], i, BLOCK, i) for i in range(self.n_ranks) if i != rank]
         super().__init__(slots, max(column[-1] for column in self._target), dtype, iterations)

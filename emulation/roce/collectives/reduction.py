@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from emulation.roce.collectives.base import Collective, Send, Slot, difference
+from emulation.roce.collectives.base import Collective, Send, Slot, difference, touched
 from emulation.roce.collectives.pattern import Array, Pattern
 
 PARTIAL, FINAL = "partial sum of chunk", "chunk"
@@ -43,7 +43,7 @@ class Reduction(Collective):
         self._reduces, self._gathers = HALVES[op]
         self._bounds = chunk_bounds(elements, n_ranks)
         self._pattern = Pattern(elements, seed)
-        self._input = np.empty(elements, dtype=dtype)
+        self._input = touched(elements, dtype)
         self._own: Array = self._input[:0]
         self._partial_area = self._partial_elements() if self._reduces else 0
         slots = self._partial_slots() if self._reduces else []
