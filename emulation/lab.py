@@ -1,0 +1,365 @@
+"""A fabric on Mininet hosts and Open vSwitch switches: real packets, real OpenFlow, on one machine.
+
+    isolate.enter()
+    with Lab(fabric) as lab:
+        lab.spawn("controller", ["ryu-manager", "--fabric", ..., "controller.app"])
+        lab.wait_connected()
+        assert lab.ping_all() == []
+
+The lab lives in a network namespace that was made for it (``emulation.isolate``), brings its own Open vSwitch, writes
+every child's log to ``out/logs/NAME.log``, and records what it makes (``emulation.runfile``), so that the next start can
+remove what a killed one left. docs/lab.md has the whole story.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import permutations
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mininet.link import Link
+from mininet.net import Mininet
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from emulation import isolate, logs, needs
+from emulation.errors import LabError
+from emulation.nodes import LabHost, LabSwitch
+from emulation.pings import Pair, Pinger, Pinging
+from emulation.private_ovs import DATAPATH, PrivateOvs
+from emulation.processes import LABEL, POLL_SECONDS, Child
+from emulation.rates import emulated_mbps, tc_commands
+from emulation.runfile import RunFile, delete_interfaces, sweep_dead
+from emulation.wiring import End, Wiring, wire_up
+
+HOST_MTU = 4500
+"""RoCE's largest payload is 4,096 bytes; its headers fit beside it."""
+
+SWITCH_MTU = 9000
+"""A switch port must also hold the labels that segment routing pushes onto a full packet."""
+
+CONNECT_SECONDS = 15.0
+DEFAULT_CONTROLLER = "tcp:127.0.0.1:6653"
+
+
+class Lab:
+    """A running fabric. Use it as a context manager: whatever happens inside, nothing is left.
+
+    Args:
+        fabric: what is built: names, ids, addresses and ports are the fabric's. Cables that are not ``up`` are there,
+            and set down.
+        controller: where the bridges connect to, as Open vSwitch writes it (``tcp:HOST:PORT``, ``unix:PATH``).
+        out: logs are written to ``out/logs``.
+        mbps_per_gbps: shape every link, both ways, to its Gbit/s times this, in Mbit/s; ``None``: as fast as it goes.
+        wiring: build this instead of the fabric's own wiring, to see what the controller makes of a mistake.
+
+    Raises:
+        InputError: a link rate or port number that cannot be had.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        *,
+        controller: str = DEFAULT_CONTROLLER,
+        out: str | Path = "out",
+        mbps_per_gbps: float | None = None,
+        wiring: Wiring | None = None,
+    ) -> None:
+        self.fabric = fabric
+        self.wiring = wire_up(fabric) if wiring is None else wiring
+        self.controller = controller
+        self.out = Path(out)
+        self._mbps = {} if mbps_per_gbps is None else emulated_mbps(self.wiring.wires, mbps_per_gbps)
+        self._ends = {end.interface: end for wire in self.wiring.wires for end in (wire.a, wire.b)}
+        self._switch_names = {switch.name for switch in self.wiring.switches}
+        self._undo = ExitStack()
+        self._children: dict[str, list[Child]] = {}
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Lab:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Remove what killed labs have left, then build everything; the bridges start to look for the controller.
+
+        Raises:
+            LabError: not root, not in a namespace of its own, or something did not come up; nothing is left then.
+        """
+        lacking = needs.missing()
+        if lacking:
+            raise LabError(lacking)
+        if not isolate.isolated():
+            raise LabError("the lab needs a network namespace of its own: python -m emulation.isolate COMMAND ...")
+        sweep_dead()
+        try:
+            self._build()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _build(self) -> None:
+        self._runfile = RunFile()
+        self._undo.callback(self._runfile.sweep)
+        self._undo.callback(self._stop_hosts)
+        self.net = Mininet(topo=None, build=False, controller=None)
+        self.ovs = PrivateOvs(self._runfile.folder, self._spawn_daemon)
+        self._plug()
+        self._undo.callback(self.ovs.stop)
+        self.ovs.start()
+        self._undo.callback(self._stop_children)
+        self.ovs.add_bridges(
+            ((switch, self.wiring.ends(switch.name)) for switch in self.wiring.switches), self.controller
+        )
+        self._shape(self.wiring.ends(node) for node in (*self._switch_names, *self._hosts))
+        for wire in self.wiring.wires:
+            if not wire.up:
+                self.set_link(wire.name, up=False)
+
+    def stop(self) -> None:
+        """End and remove everything. Safe to call twice, and not to be interrupted by a second Ctrl-C."""
+        with _deaf():
+            self._undo.close()
+
+    # -- building --------------------------------------------------------------------------------------------
+
+    def _plug(self) -> None:
+        """Hosts, switches and cables, as Mininet nodes and links."""
+        label = self._runfile.label
+        self._hosts: dict[str, LabHost] = {}
+        for station in self.wiring.hosts:
+            host = self.net.addHost(station.name, cls=LabHost, label=label)
+            self._hosts[station.name] = host
+            self._runfile.add_process(station.name, host.pid)
+        for switch in self.wiring.switches:
+            node = self.net.addSwitch(switch.name, cls=LabSwitch, label=label, switch=switch, ovs=self.ovs)
+            self._runfile.add_process(switch.name, node.pid)
+        switch_ends = [end for end in self._ends.values() if end.node in self._switch_names]
+        # Open vSwitch's own interfaces outlive it: it makes them persistent.
+        made = [*(end.interface for end in switch_ends), *(switch.bridge for switch in self.wiring.switches), DATAPATH]
+        self._runfile.add_interfaces(made)
+        self._undo.callback(delete_interfaces, made)
+        macs = {station.name: {"addr1": station.mac} for station in self.wiring.hosts}
+        for wire in self.wiring.wires:
+            self.net.addLink(
+                self.net[wire.a.node],
+                self.net[wire.b.node],
+                wire.a.port,
+                wire.b.port,
+                cls=Link,
+                intfName1=wire.a.interface,
+                intfName2=wire.b.interface,
+                **macs.get(wire.a.node, {}),
+            )
+        for node, host in self._hosts.items():
+            self._prepare(self.wiring.ends(node), HOST_MTU, host)
+        self._prepare(switch_ends, SWITCH_MTU, None)
+        for station in self.wiring.hosts:
+            self._in_node(self._hosts[station.name], ["ip", "link", "set", "dev", "lo", "up"])
+            if self.wiring.ends(station.name):
+                self._hosts[station.name].setIP(station.ip, 8)
+
+    def _prepare(self, ends: Iterable[End], mtu: int, host: LabHost | None) -> None:
+        """MTU, no IPv6 chatter, and checksums that are computed: a userspace switch copies packets as they are."""
+        for end in ends:
+            name = end.interface
+            script = (
+                f"echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6; "
+                f"ip link set dev {name} mtu {mtu} && ethtool -K {name} tx off > /dev/null"
+            )
+            self._in_node(host, ["sh", "-c", script])
+
+    def _shape(self, groups: Iterable[Iterable[End]]) -> None:
+        """Hold every interface to its link's rate. After the bridges: Open vSwitch clears what it finds on a port."""
+        if not self._mbps:
+            return
+        rate = {end: self._mbps[wire.name] for wire in self.wiring.wires for end in (wire.a, wire.b)}
+        for ends in groups:
+            lines = [line for end in ends for line in tc_commands(end.interface, rate[end])]
+            host = self._hosts.get(next(iter(ends)).node) if lines else None
+            self._in_node(host, ["tc", "-batch", "-"], "\n".join(lines) + "\n")
+
+    def _in_node(self, host: LabHost | None, argv: Sequence[str], text: str = "") -> None:
+        """Run a command in a host's namespace, or in the switches' (``None``)."""
+        inside = [] if host is None else ["mnexec", "-a", str(host.pid)]
+        done = subprocess.run([*inside, *argv], input=text, capture_output=True, text=True)
+        if done.returncode:
+            raise LabError(f"{' '.join(argv)}: {done.stderr.strip() or done.returncode}")
+
+    # -- children --------------------------------------------------------------------------------------------
+
+    def spawn(self, name: str, argv: Sequence[str], *, host: str | None = None, env: Mapping[str, str] = {}) -> Child:
+        """Start a program in the lab's namespace, or in a host's; output to ``out/logs/NAME.log``.
+
+        It ends with the lab at the latest. A name may be used again (a controller that comes back): its log goes on.
+        """
+        inside = [] if host is None else ["mnexec", "-a", str(self.host(host).pid)]
+        earlier = self._children.setdefault(name, [])
+        child = Child(
+            name,
+            [*inside, *argv],
+            self.log_path(name),
+            os.environ | {LABEL: self._runfile.label} | dict(env),
+            append=bool(earlier),
+        )
+        earlier.append(child)
+        self._runfile.add_process(name, child.pid)
+        return child
+
+    def _spawn_daemon(self, name: str, argv: Sequence[str]) -> Child:
+        return self.spawn(name, argv, env=PrivateOvs.environment(self._runfile.folder))
+
+    def log_path(self, name: str) -> Path:
+        return self.out / "logs" / f"{name}.log"
+
+    def problems(self, *, harmless: Iterable[tuple[str, str]] = ()) -> list[str]:
+        """Tracebacks and OpenFlow errors in the logs of everything that this lab has started (emulation.logs)."""
+        return [line for name in self._children for line in logs.problems(self.log_path(name), harmless=harmless)]
+
+    def _stop_children(self) -> None:
+        # The newest first: what was started later may need what was started before. Open vSwitch has its own turn.
+        children = [child for group in self._children.values() for child in group if not self.ovs.owns(child)]
+        for child in reversed(children):
+            child.stop()
+
+    def _stop_hosts(self) -> None:
+        for node in (*self.net.hosts, *self.net.switches):
+            node.terminate()
+
+    # -- asking ----------------------------------------------------------------------------------------------
+
+    def host(self, name: str) -> LabHost:
+        """A host: Mininet's ``cmd``, ``popen`` and ``pexec`` run in its namespace.
+
+        Raises:
+            InputError: there is none of this name.
+        """
+        try:
+            return self._hosts[name]
+        except KeyError:
+            raise InputError("no host has this name", field="host", value=name) from None
+
+    def wait_connected(self, timeout: float = CONNECT_SECONDS) -> None:
+        """Wait until every bridge is connected to the controller.
+
+        Raises:
+            LabError: some are not in time; names them.
+        """
+        deadline = time.monotonic() + timeout
+        while missing := [name for name, connected in self.ovs.connected().items() if not connected]:
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"not connected to {self.controller} within {timeout:g} s: {', '.join(missing)}{self.ovs.daemon.tail()}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def ofctl(self, command: str, switch: str, *args: str) -> str:
+        """``ovs-ofctl -O OpenFlow13 COMMAND switch ARGS``, past the controller."""
+        return self.ovs.ofctl(command, self.wiring.switch(switch), *args)
+
+    def port_counters(self, switch: str) -> dict[int, dict[str, int]]:
+        """By OpenFlow port number: ``rx_bytes``, ``rx_packets``, ``tx_bytes``, ``tx_dropped`` and their like."""
+        own = {end.interface: end.port for end in self.wiring.ends(switch)}
+        rows = self.ovs.table("interface", "name", "statistics")
+        return {own[row["name"]]: row["statistics"] for row in rows if row["name"] in own}
+
+    def ping_all(self, pairs: Iterable[Pair] | None = None, *, timeout: float = 2.0) -> list[Pair]:
+        """One ping for each ordered pair of hosts (or those given), all at once; the pairs that got no answer."""
+        with self._pinger() as pinger:
+            return sorted(pinger.round(self._pairs(pairs), timeout=timeout))
+
+    def pinging(self, pairs: Iterable[Pair] | None = None, *, interval: float = 0.05, timeout: float = 1.0) -> Pinging:
+        """Ping in rounds while a ``with`` block runs; its ``Tally`` tells afterwards who lost how many."""
+        return Pinging(self._pinger(), self._pairs(pairs), interval=interval, timeout=timeout)
+
+    def _pinger(self) -> Pinger:
+        return Pinger({station.name: (self._hosts[station.name].pid, station.ip) for station in self.wiring.hosts})
+
+    def _pairs(self, pairs: Iterable[Pair] | None) -> list[Pair]:
+        return list(permutations(self._hosts, 2)) if pairs is None else list(pairs)
+
+    # -- breaking and mending ----------------------------------------------------------------------------------
+
+    def set_link(self, name: str, *, up: bool) -> None:
+        """Both ends of a cable (``leaf1-spine2``, ``h1-leaf1``) down or up."""
+        wire = self.wiring.wire(name)
+        for end in (wire.a, wire.b):
+            self._set_end(end, up=up)
+
+    def set_port(self, switch: str, port: int, *, up: bool) -> None:
+        """One end of a cable down or up; the other end sees its carrier go and come."""
+        for end in self.wiring.ends(switch):
+            if end.port == port:
+                self._set_end(end, up=up)
+                return
+        raise InputError("the switch has no such port", field=switch, value=port)
+
+    def _set_end(self, end: End, *, up: bool) -> None:
+        self._in_node(self._hosts.get(end.node), ["ip", "link", "set", "dev", end.interface, "up" if up else "down"])
+
+    def stop_switch(self, name: str) -> None:
+        """Power off: its connection, its rules and its carriers are gone."""
+        self.ovs.delete_bridge(self.wiring.switch(name))
+        for end in self.wiring.ends(name):
+            self._set_end(end, up=False)
+
+    def start_switch(self, name: str) -> None:
+        """Power on again: it comes back empty, with the cables up that are up in the fabric."""
+        ends = self.wiring.ends(name)
+        self.ovs.add_bridges([(self.wiring.switch(name), ends)], self.controller)
+        self._shape([ends])
+        dark = {end for wire in self.wiring.wires if not wire.up for end in (wire.a, wire.b)}
+        for end in ends:
+            self._set_end(end, up=end not in dark)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """All switches stand still, connections open: nothing is forwarded, nobody is answered."""
+        self.ovs.daemon.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.ovs.daemon.signal(signal.SIGCONT)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Signals that would interrupt the clean-up are ignored; where they cannot be (not the main thread), they reach
+    the main thread anyway."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m emulation.lab``"""
+    from emulation.lab_command import main as command
+
+    return command(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

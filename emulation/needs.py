@@ -1,0 +1,33 @@
+"""What the lab needs of the machine, so that a missing piece is one clear line and not a failure in the middle."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+
+PROGRAMS = {
+    "ovsdb-server": "openvswitch-switch",
+    "ovsdb-tool": "openvswitch-switch",
+    "ovs-vswitchd": "openvswitch-switch",
+    "ovs-vsctl": "openvswitch-switch",
+    "ovs-ofctl": "openvswitch-switch",
+    "mnexec": "mininet",
+    "ifconfig": "net-tools",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ethtool": "ethtool",
+}
+"""Program -> Debian package."""
+
+
+def missing() -> str:
+    """Why no lab can run here, in one line; empty if one can."""
+    if os.geteuid() != 0:
+        return "the lab makes network namespaces and switches, and only root can"
+    packages = sorted({package for program, package in PROGRAMS.items() if shutil.which(program) is None})
+    if packages:
+        return f"the lab needs more Debian packages: apt-get install {' '.join(packages)}"
+    if importlib.util.find_spec("mininet") is None:
+        return "the lab needs Mininet in this Python: pip install 'fairspine[emulation]' (make setup does)"
+    return ""

@@ -1,0 +1,175 @@
+"""An Open vSwitch of the lab's own: database, daemon, sockets and all in one folder, known to nobody else.
+
+It uses the userspace datapath (``datapath_type=netdev``), so that no kernel module is needed. Two such daemons cannot
+share a network namespace, since each makes an interface ``ovs-netdev``: the lab has one to itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from emulation.errors import LabError
+from emulation.processes import Child
+from emulation.wiring import Bridge, End
+
+SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+DATAPATH = "ovs-netdev"
+"""The interface that every userspace datapath makes."""
+
+READY_SECONDS = 15.0
+COMMAND_SECONDS = 20.0
+RECONNECT_MS = 1000
+"""How long a bridge waits at most before it tries the controller again (the default is 8 s)."""
+
+Spawn = Callable[[str, Sequence[str]], Child]
+
+
+class PrivateOvs:
+    """A running ovsdb-server and ovs-vswitchd, and the commands that speak to them.
+
+    ``folder`` holds everything and must be short: a Unix socket's path has at most 107 characters.
+    """
+
+    def __init__(self, folder: Path, spawn: Spawn) -> None:
+        self.folder = folder
+        self.database = f"unix:{folder}/db.sock"
+        self._spawn = spawn
+        self._daemons: list[Child] = []
+
+    @staticmethod
+    def environment(folder: Path) -> dict[str, str]:
+        """What makes Open vSwitch's programs use this folder instead of the machine's own."""
+        return {name: str(folder) for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")}
+
+    def start(self) -> None:
+        """Start both daemons and wait until they answer.
+
+        Raises:
+            LabError: they do not; with the end of their log.
+        """
+        file = self.folder / "conf.db"
+        self._run(["ovsdb-tool", "create", str(file), SCHEMA])
+        quiet = ["-vconsole:info", "-vsyslog:off", "-vfile:off"]
+        server = self._spawn("ovsdb-server", ["ovsdb-server", str(file), f"--remote=p{self.database}", *quiet])
+        self._daemons.append(server)
+        server.wait_until((self.folder / "db.sock").is_socket, "the switches' database listens", READY_SECONDS)
+        self.vsctl("--no-wait", "init")
+        daemon = self._spawn(
+            "ovs-vswitchd",
+            ["ovs-vswitchd", self.database, "--disable-system", "--disable-system-route", *quiet],
+        )
+        self._daemons.append(daemon)
+        daemon.wait_until(self._daemon_answers, "ovs-vswitchd has read its database", READY_SECONDS)
+
+    def stop(self) -> None:
+        """End both daemons, the switches first."""
+        while self._daemons:
+            self._daemons.pop().stop()
+
+    def owns(self, child: Child) -> bool:
+        """Whether this is one of the two daemons."""
+        return child in self._daemons
+
+    @property
+    def daemon(self) -> Child:
+        """ovs-vswitchd: all bridges of the lab live in it."""
+        return self._daemons[-1]
+
+    def add_bridges(self, bridges: Iterable[tuple[Bridge, Sequence[End]]], controller: str) -> None:
+        """Make bridges with their ports in one transaction, fail-mode secure, OpenFlow 1.3.
+
+        Raises:
+            LabError: a port cannot be opened or does not get its number.
+        """
+        args: list[str] = []
+        numbers: dict[str, int] = {}
+        for i, (switch, ends) in enumerate(bridges):
+            name = switch.bridge
+            args += ["--", "add-br", name, "--", "set", "bridge", name, "datapath_type=netdev", "fail_mode=secure"]
+            args += ["protocols=OpenFlow13", f"other-config:datapath-id={switch.dpid:016x}"]
+            args += ["other-config:disable-in-band=true", f"other-config:dp-desc={switch.name}"]
+            args += ["--", f"--id=@c{i}", "create", "controller", f'target="{controller}"']
+            args += [f"max_backoff={RECONNECT_MS}", f"external-ids:switch={switch.name}"]
+            args += ["--", "set", "bridge", name, f"controller=@c{i}"]
+            for end in ends:
+                numbers[end.interface] = end.port
+                args += ["--", "add-port", name, end.interface]
+                args += ["--", "set", "interface", end.interface, f"ofport_request={end.port}"]
+        self.vsctl(*args)
+        for row in self.table("interface", "name", "ofport", "error"):
+            wanted = numbers.get(row["name"])
+            if wanted is not None and row["ofport"] != wanted:
+                why = row["error"] or f"it has number {row['ofport']}, not {wanted}"
+                raise LabError(f"port {row['name']} is not as it should be: {why}{self.daemon.tail()}")
+
+    def delete_bridge(self, switch: Bridge) -> None:
+        self.vsctl("del-br", switch.bridge)
+
+    def connected(self) -> dict[str, bool]:
+        """Of each switch, by its name in the fabric: whether its OpenFlow connection stands."""
+        rows = self.table("controller", "external_ids", "is_connected")
+        return {row["external_ids"]["switch"]: row["is_connected"] for row in rows}
+
+    def table(self, name: str, *columns: str) -> list[dict[str, Any]]:
+        """Rows of a table of the database; sets and maps as Python's, an absent value as ``None``."""
+        answer = json.loads(
+            self.vsctl("--format=json", f"--columns={','.join(columns)}", "list", name) or '{"data": []}'
+        )
+        return [dict(zip(answer["headings"], map(_plain, row), strict=True)) for row in answer["data"]]
+
+    def vsctl(self, *args: str) -> str:
+        """ovs-vsctl; waits until the switches have done what was asked."""
+        return self._run(["ovs-vsctl", f"--db={self.database}", f"--timeout={COMMAND_SECONDS:.0f}", *args])
+
+    def ofctl(self, command: str, switch: Bridge, *args: str) -> str:
+        """ovs-ofctl, over the bridge's own management socket: the controller's connection is not involved."""
+        socket = f"unix:{self.folder / (switch.bridge + '.mgmt')}"
+        return self._run(["ovs-ofctl", "-O", "OpenFlow13", command, socket, *args])
+
+    def appctl(self, *args: str) -> str:
+        """ovs-appctl to the switch daemon, for example ``ofproto/trace``."""
+        control = self.folder / f"ovs-vswitchd.{self.daemon.pid}.ctl"
+        return self._run(["ovs-appctl", "-t", str(control), *args])
+
+    def _daemon_answers(self) -> bool:
+        rows = self.table("open_vswitch", "cur_cfg", "next_cfg")
+        if rows and rows[0]["cur_cfg"] == rows[0]["next_cfg"] and rows[0]["cur_cfg"] > 0:
+            return True
+        self._run(["ovs-vsctl", f"--db={self.database}", "--no-wait", "set", "open_vswitch", ".", "next_cfg=1"])
+        return False
+
+    def _run(self, argv: Sequence[str]) -> str:
+        try:
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_SECONDS + 5,
+                env=os.environ | self.environment(self.folder),
+            )
+        except FileNotFoundError:
+            raise LabError(f"{argv[0]} is not there (Debian: apt-get install openvswitch-switch)") from None
+        except subprocess.TimeoutExpired:
+            raise LabError(f"no answer within {COMMAND_SECONDS + 5:.0f} s: {' '.join(argv)[:200]}") from None
+        if done.returncode:
+            raise LabError(f"{argv[0]}: {done.stderr.strip() or f'exit status {done.returncode}'}")
+        return done.stdout
+
+
+def _plain(value: Any) -> Any:
+    """A value as ovsdb's JSON has it (RFC 7047, section 5.1) as Python has it."""
+    match value:
+        case ["set", []]:
+            return None
+        case ["set", list(members)]:
+            return [_plain(member) for member in members]
+        case ["map", list(pairs)]:
+            return {key: _plain(member) for key, member in pairs}
+        case ["uuid", str(text)]:
+            return text
+    return value
