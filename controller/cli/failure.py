@@ -1,0 +1,11 @@
+"""What a command ends with when it cannot do its work."""
+
+from __future__ import annotations
+
+
+class Failure(Exception):  # noqa: N818 (it says more than FailureError)
+    """One line for standard error, and the exit code: 1 where the input was fine, 2 where it was not."""
+
+    def __init__(self, reason: str, *, exit_code: int = 1) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code

@@ -1,0 +1,77 @@
+"""The ``fairspine`` command. Starting it must be quick, so commands import what is heavy when they run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import typer
+
+from controller.cli import jobs, planning
+from controller.cli.failure import Failure
+from controller.model.errors import InputError
+
+app = typer.Typer(
+    name="fairspine",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("plan", epilog="Example: fairspine plan --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json")(
+    planning.plan
+)
+app.command(
+    "compare",
+    epilog="Example: fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
+    "--policies ecmp,greedy",
+)(planning.compare)
+app.command("push", epilog="Example: fairspine push examples/gpt3-a.json --wait")(jobs.push)
+app.add_typer(jobs.app, name="jobs")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fairspine {version('fairspine')}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Example: fairspine plan --help")
+def _fairspine(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Max-min fair routing for machine-learning training fabrics."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and leave with its exit code: 0 done, 1 failed, 2 bad input."""
+    code: str | int | None = 0
+    try:
+        app(args=arguments)
+    except SystemExit as end:
+        code = end.code
+    except InputError as error:
+        typer.echo(f"fairspine: {error}", err=True)
+        code = 2
+    except Failure as failure:
+        typer.echo(f"fairspine: {failure}", err=True)
+        code = failure.exit_code
+    except BrokenPipeError:
+        code = 1
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has gone. Python flushes once more at the very end, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
