@@ -49,7 +49,7 @@ def assign(
     demand = Demand.of(fabric, traffic)
     goal = Goal.of(demand)
     rounds = options.rounds if options.rounds is not None else ROUNDS
-    if previous is not None and len(goal.steps):
+    if previous is not None:
         path, level = churn.replan(
             demand, goal, previous, options.churn_price, rounds, seed,
             lambda: fresh_plan(demand, goal, seed, options),
@@ -57,7 +57,7 @@ def assign(
     else:
         path, level = fresh_plan(demand, goal, seed, options)
     result = Result(demand.assignment(path), status="optimal" if goal.reached(level) else "ok")
-    if not options.max_splits or goal.reached(level):
+    if not options.max_splits or not len(goal.steps):
         return result
     return _split(demand, level, previous, seed, options) or result
 

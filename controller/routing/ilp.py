@@ -10,8 +10,6 @@ Only the lowest level is proved: for the next ones, which collectives are held d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
@@ -20,9 +18,9 @@ from controller.model.traffic import Int64Array, Traffic
 from controller.routing import fair
 from controller.routing.base import TOLERANCE, Options, Result
 from controller.routing.climb import Goal, levels_of
-from controller.routing.concurrent import add_heaviest
 from controller.routing.demand import Demand
 from controller.routing.objective import compare_levels
+from controller.routing.pairs import Pairs
 from controller.routing.previous import Previous
 from controller.routing.solver import Program, Solution
 
@@ -71,47 +69,6 @@ def assign(
     return Result(demand.assignment(path), Bound(single=most), "optimal" if optimal else "limit")
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """The N (unit, live path class) pairs among which to choose, and the Q loads that they put on links.
-
-    Attributes:
-        unit, path: [N].
-        pair, part: [Q] pair and part (flow) of each load; ``link`` [Q] is where, as an index into ``links``.
-        links: the links that any pair uses.
-    """
-
-    unit: Int64Array
-    path: Int64Array
-    pair: Int64Array
-    part: Int64Array
-    link: Int64Array
-    links: Int64Array
-
-    @staticmethod
-    def of(demand: Demand) -> Pairs:
-        up, down = demand.fabric.live_up[demand.unit_src], demand.fabric.live_down[demand.unit_dst]
-        unit, path = np.nonzero((up >= 0) & (down >= 0))
-        n_parts = np.diff(demand.part_ptr)[unit]
-        pair = np.repeat(np.arange(len(unit)), n_parts)
-        number = np.arange(len(pair)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-        part = demand.part_ptr[unit[pair]] + number
-        used = np.concatenate([up[unit[pair], path[pair]], down[unit[pair], path[pair]]])
-        links, link = np.unique(used, return_inverse=True)
-        return Pairs(unit, path, np.tile(pair, 2), np.tile(part, 2), link.reshape(-1), links.astype(np.int64))
-
-
-def _add_loads(
-    program: Program, demand: Demand, pairs: Pairs, rows: Int64Array, variable: Int64Array, load: FloatArray
-) -> None:
-    """Add ``load * variable`` [Q] to the capacity constraints, the heaviest phase of each job counting."""
-    group = demand.part_group[pairs.part]
-    steady = demand.group_job[group] == 0
-    program.add(rows[pairs.link[steady]], variable[steady], load[steady])
-    rest = ~steady
-    add_heaviest(program, rows, pairs.link[rest], group[rest], demand.group_job, variable[rest], load[rest])
-
-
 def _choices(program: Program, demand: Demand, pairs: Pairs) -> Int64Array:
     chosen = program.columns(len(pairs.unit), upper=1.0, integer=True)
     program.add(program.rows(demand.n_units, lower=1.0, upper=1.0)[pairs.unit], chosen, 1.0)
@@ -132,7 +89,7 @@ def _lowest_level(demand: Demand, pairs: Pairs, path: IntArray, most: float, opt
     full = program.columns(1, lower=1.0 / most, cost=1.0)
     load = demand.load[demand.part_flow]
     rows = program.rows(len(pairs.links), upper=0.0)
-    _add_loads(program, demand, pairs, rows, chosen[pairs.pair], load[pairs.part])
+    pairs.add_loads(program, demand, rows, chosen[pairs.pair], load[pairs.part])
     program.add(rows, int(full[0]), -demand.fabric.link_gbps[pairs.links])
     return program.solve(start=_start(program, pairs, path), nodes=options.nodes, seconds=options.seconds)
 
@@ -156,7 +113,7 @@ def _next_level(
     rows = program.rows(len(pairs.links), upper=demand.fabric.link_gbps[pairs.links])
     kept = np.where(held, load * np.nan_to_num(level)[collective], load)[pairs.part]
     variable = np.where(held[pairs.part], chosen[pairs.pair], product[pairs.pair])
-    _add_loads(program, demand, pairs, rows, variable, kept)
+    pairs.add_loads(program, demand, rows, variable, kept)
     return program.solve(start=_start(program, pairs, path), nodes=options.nodes, seconds=options.seconds)
 
 

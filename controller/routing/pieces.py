@@ -64,6 +64,18 @@ class Pieces:
         )  # fmt: skip
         return Pieces(self.part, path.astype(np.int64), self.load).merged() if reached > 0.0 else self
 
+    def lowest_level(self, demand: Demand) -> float:
+        """The lowest level if cables were all that limits it."""
+        fabric, flow = demand.fabric, demand.part_flow[self.part]
+        load = np.zeros((len(demand.group_job), fabric.n_links))
+        group = demand.part_group[self.part]
+        np.add.at(load, (group, fabric.live_up[demand.leaf_src[flow], self.path]), self.load)
+        np.add.at(load, (group, fabric.live_down[demand.leaf_dst[flow], self.path]), self.load)
+        heaviest = np.zeros((int(demand.group_job.max()) + 1, fabric.n_links))
+        np.maximum.at(heaviest, demand.group_job, load)
+        fullest = float((heaviest.sum(axis=0) / fabric.link_gbps).max(initial=0.0))
+        return 1.0 / fullest if fullest > 0 else np.inf
+
     def enforceable(self, demand: Demand) -> Pieces:
         """Whole again what no switch could split: flows that share a unit or whose port nobody knows.
 

@@ -13,6 +13,7 @@
    * *Halving*, elsewhere: divide the flows between the two halves of the spines such that every leaf's sums are
      divided exactly and the divided flows form a forest; go on with each half.
 3. Pieces are put together again where that costs no more than ``TOLERATED`` of the level, or until they are few enough.
+   If that is at odds with the level, pieces are searched for better places; small instances go to an integer program.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ import numpy as np
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import coloring, concurrent
-from controller.routing.base import Options, Result
+from controller.routing.base import TOLERANCE, Options, Result
 from controller.routing.bounds import split_bound
 from controller.routing.climb import levels_of
 from controller.routing.demand import Demand
+from controller.routing.fewest_pieces import fewest_pieces
 from controller.routing.kernels import edge_coloring, splitting
 from controller.routing.pieces import Pieces
 from controller.routing.previous import Previous
@@ -73,7 +75,10 @@ def split_units(demand: Demand, best: float, seed: int, extra: int) -> Pieces:
     pieces = Pieces.joined(blocks).merged().enforceable(demand)
     pieces = pieces.reunited(demand, 1.0 / (best * TOLERATED), extra)
     # Where the budget was tight, pieces now sit where they do not fit: they move and swap as whole units do.
-    return pieces.searched(demand, best * TOLERATED, POLISHING, seed)
+    pieces = pieces.searched(demand, best * TOLERATED, POLISHING, seed)
+    if pieces.lowest_level(demand) < best * TOLERATED * (1 - TOLERANCE):
+        return fewest_pieces(demand, best * TOLERATED, extra) or pieces
+    return pieces
 
 
 def _by_type(demand: Demand, level: float) -> list[tuple[int, Int64Array, FloatArray]]:

@@ -1,0 +1,53 @@
+"""What there is to choose for an integer program: units and their live path classes, and the loads that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.fabric import FloatArray
+from controller.model.traffic import Int64Array
+from controller.routing.concurrent import add_heaviest
+from controller.routing.demand import Demand
+from controller.routing.solver import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The N (unit, live path class) pairs among which to choose, and the Q loads that they put on links.
+
+    Attributes:
+        unit, path: [N].
+        pair, part: [Q] pair and part (flow) of each load; ``link`` [Q] is where, as an index into ``links``.
+        links: the links that any pair uses.
+    """
+
+    unit: Int64Array
+    path: Int64Array
+    pair: Int64Array
+    part: Int64Array
+    link: Int64Array
+    links: Int64Array
+
+    @staticmethod
+    def of(demand: Demand) -> Pairs:
+        up, down = demand.fabric.live_up[demand.unit_src], demand.fabric.live_down[demand.unit_dst]
+        unit, path = np.nonzero((up >= 0) & (down >= 0))
+        n_parts = np.diff(demand.part_ptr)[unit]
+        pair = np.repeat(np.arange(len(unit)), n_parts)
+        number = np.arange(len(pair)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+        part = demand.part_ptr[unit[pair]] + number
+        used = np.concatenate([up[unit[pair], path[pair]], down[unit[pair], path[pair]]])
+        links, link = np.unique(used, return_inverse=True)
+        return Pairs(unit, path, np.tile(pair, 2), np.tile(part, 2), link.reshape(-1), links.astype(np.int64))
+
+    def add_loads(
+        self, program: Program, demand: Demand, rows: Int64Array, variable: Int64Array, load: FloatArray
+    ) -> None:
+        """Add ``load * variable`` [Q] to the capacity constraints, the heaviest phase of each job counting."""
+        group = demand.part_group[self.part]
+        steady = demand.group_job[group] == 0
+        program.add(rows[self.link[steady]], variable[steady], load[steady])
+        rest = ~steady
+        add_heaviest(program, rows, self.link[rest], group[rest], demand.group_job, variable[rest], load[rest])
