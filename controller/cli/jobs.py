@@ -12,7 +12,7 @@ import typer
 
 from controller.cli.client import Client
 from controller.cli.failure import Failure
-from controller.cli.output import Format, FormatOption, number, print_json, print_table, size
+from controller.cli.output import Format, FormatOption, number, print_collectives, print_json, print_table, size
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -120,9 +120,6 @@ def _wait(client: Client, name: str, timeout: float) -> None:
 
 
 def _print_job(answer: dict[str, Any]) -> None:
-    # planning's own imports are light; only its commands' are not.
-    from controller.cli.planning import print_collectives
-
     print_table(
         answer["name"],
         ("weight>", "flows>", "bytes>", "min speed>", "plan>", "active"),

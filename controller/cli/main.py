@@ -12,6 +12,7 @@ import typer
 
 from controller.cli import jobs, planning
 from controller.cli.failure import Failure
+from controller.cli.output import one_line
 from controller.model.errors import InputError
 
 app = typer.Typer(
@@ -57,10 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except SystemExit as end:
         code = end.code
     except InputError as error:
-        typer.echo(f"fairspine: {error}", err=True)
+        _complain(error)
         code = 2
     except Failure as failure:
-        typer.echo(f"fairspine: {failure}", err=True)
+        _complain(failure)
         code = failure.exit_code
     except BrokenPipeError:
         code = 1
@@ -71,6 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
+
+
+def _complain(error: Exception) -> None:
+    typer.echo(f"fairspine: {one_line(str(error))}", err=True)
 
 
 if __name__ == "__main__":

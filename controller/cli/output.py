@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+_WIDE = 160
 
 
 class Format(StrEnum):
@@ -32,16 +34,41 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column.removesuffix(">"), justify="right" if column.endswith(">") else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        # A file or a pipe has no width; what reads it wants whole rows.
-        console = Console(highlight=False, width=max(80, console.measure(table).maximum))
+        # Text: names from a file or from the network are no markup, and bring no control characters.
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    # A file or a pipe has no width; what reads it wants whole rows.
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    console.print(Text(one_line(title), style="bold"))
     console.print(table)
+
+
+def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
+    """The collectives of a plan (or of one job) as a table; ``flows``: how many each has."""
+    print_table(
+        "collectives",
+        ("job", "collective", "flows>", "speed>", "time>", "alone>", "slowdown>"),
+        (
+            (
+                row["job"],
+                row["name"],
+                str(count),
+                number(row["speed"]),
+                seconds(row["seconds"]),
+                seconds(row["ideal_seconds"]),
+                number(row["slowdown"]),
+            )
+            for row, count in zip(rows, flows, strict=True)
+        ),
+    )
+
+
+def one_line(text: str) -> str:
+    """Text without line ends and other control characters."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -1,17 +1,16 @@
-"""``fairspine plan`` and ``fairspine compare``: plans without any switch."""
+"""``fairspine plan`` and ``fairspine compare``: plans from files, without a network."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controller.cli.failure import Failure
-from controller.cli.output import Format, FormatOption, number, print_json, print_table, seconds
+from controller.cli.output import Format, FormatOption, number, print_collectives, print_json, print_table, seconds
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +22,9 @@ FabricOption = Annotated[Path, typer.Option("--fabric", metavar="FILE", help="Th
 JobOption = Annotated[
     list[Path], typer.Option("--job", metavar="FILE", help="A job (JSON or YAML); may be given several times.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of policies that draw.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of policies that draw.")]
+
+_BUSIEST = 8  # links in the table of a plan; all of them are in its JSON
 
 
 def plan(
@@ -33,144 +34,116 @@ def plan(
     seed: SeedOption = 0,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Plan the paths of some jobs' flows, and say how good the plan is."""
+    """Plan the paths of some jobs' flows, and say how good the plan is.
+
+    Exits 1 if some flow has no live path; the rest is planned all the same.
+    """
     import orjson
 
+    from controller.planning.make_plan import make_plan
     from controller.planning.plan_document import plan_document
+    from controller.routing import warm_up
 
-    case = _Case.load(fabric, job)
-    _check_policy(policy)
-    _warm_up(policy)
-    made = case.plan(policy, seed)
-    document = plan_document(case.fabric, case.traffic, made)
+    place, traffic = _load(fabric, job)
+    _check_policies([policy])
+    warm_up()  # the time that is told is the policy's own, not that of loading compiled code
+    made = make_plan(place, traffic, policy=policy, seed=seed, clock=time.perf_counter)
+    document = plan_document(place, traffic, made)
     if format is Format.JSON:
         print_json(orjson.dumps(document))
     else:
-        _print_plan(case, document)
-    if len(made.unroutable):
-        raise Failure(
-            f"{len(made.unroutable)} of {case.traffic.n_flows} flows are unroutable, "
-            f"the first is {case.traffic.flow_id(int(made.unroutable[0]))}"
-        )
+        _print_plan(place, traffic, document)
+    _fail_if_unroutable(traffic, made)
 
 
 def compare(
     fabric: FabricOption,
     job: JobOption,
-    policies: Annotated[str, typer.Option("--policies", help="Policies, with commas between.")] = "ecmp,greedy,fair",
+    policies: Annotated[
+        str, typer.Option("--policies", help="Policies with commas between, or 'all'.")
+    ] = "ecmp,greedy,fair",
     seed: SeedOption = 0,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Plan by several policies, a row each."""
+    """Plan by several policies, a row each.
+
+    The busiest link is the leaf-spine link that would be loaded most, as a multiple of its capacity, if every
+    collective ran as fast as it does alone. Exits 1 if some flow has no live path.
+    """
     import orjson
 
-    case = _Case.load(fabric, job)
-    names = [name.strip() for name in policies.split(",")]
-    for name in names:
-        _check_policy(name)
-    rows = []
-    stranded = 0
-    for name in names:
-        _warm_up(name)
-        made = case.plan(name, seed)
-        stranded = len(made.unroutable)
-        rows.append(_summary(case, made))
+    from controller.planning.compare import compare as compare_policies
+    from controller.routing import POLICIES, warm_up
+
+    place, traffic = _load(fabric, job)
+    names = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
+    _check_policies(names)
+    warm_up()
+    standings = compare_policies(place, traffic, names, seed=seed, clock=time.perf_counter)
+    rows = [
+        {
+            "policy": standing.plan.policy,
+            "min_speed": standing.plan.objective.min_speed,
+            "mean_speed": standing.mean_speed,
+            "gap": standing.plan.gap,
+            "busiest_link": standing.busiest_link,
+            "pressure": standing.pressure,
+            "pieces": standing.pieces,
+            "seconds": standing.plan.seconds,
+        }
+        for standing in standings
+    ]
     if format is Format.JSON:
-        print_json(orjson.dumps({"policies": rows}))
+        print_json(orjson.dumps({"flows": traffic.n_flows, "policies": rows}))
     else:
-        print_table(
-            f"{case.traffic.n_flows} flows, {len(case.traffic.collectives)} collectives",
-            ("policy", "min speed>", "mean speed>", "gap>", "busiest link", "of it>", "pieces>", "time>"),
-            (
-                (
-                    row["policy"],
-                    number(row["min_speed"]),
-                    number(row["mean_speed"]),
-                    number(row["gap"]),
-                    row["busiest_link"] or "-",
-                    seconds(row["busiest_link_seconds"]),
-                    str(row["pieces"]),
-                    seconds(row["seconds"]),
-                )
-                for row in rows
-            ),
-        )
-    if stranded:
-        raise Failure(f"{stranded} of {case.traffic.n_flows} flows are unroutable")
+        _print_comparison(traffic, rows)
+    _fail_if_unroutable(traffic, standings[0].plan)
 
 
-@dataclass(frozen=True)
-class _Case:
-    """What is planned."""
+def _load(fabric_file: Path, job_files: Sequence[Path]) -> tuple[Fabric, Traffic]:
+    """A fabric, and the traffic of some jobs on it, in their order.
 
-    fabric: Fabric
-    traffic: Traffic
+    Raises:
+        InputError: which file cannot be used, and why.
+    """
+    from controller.model.fabric_file import load_fabric
+    from controller.workload.expand import JobTraffic, combine, expand
+    from controller.workload.job_file import load_job
 
-    @staticmethod
-    def load(fabric_file: Path, job_files: list[Path]) -> _Case:
-        from controller.model.fabric_file import load_fabric
-        from controller.workload.expand import JobTraffic, combine, expand
-        from controller.workload.job_file import load_job
-
-        fabric = load_fabric(fabric_file)
-        jobs: list[JobTraffic] = []
-        for path in job_files:
-            job = load_job(path)
-            try:
-                if any(job.name == other.name for other in jobs):
-                    raise InputError("another job has this name", field="name", value=job.name)
-                jobs.append(expand(fabric, job, jobs))
-            except InputError as error:
-                raise error.with_source(str(path)) from None
-        return _Case(fabric, combine(jobs))
-
-    def plan(self, policy: str, seed: int) -> Plan:
-        from controller.planning.make_plan import make_plan
-
-        return make_plan(self.fabric, self.traffic, policy=policy, seed=seed, clock=time.perf_counter)
-
-    @cached_property
-    def flows_of(self) -> list[int]:
-        """[K] number of flows of each collective."""
-        import numpy as np
-
-        counts: list[int] = np.bincount(self.traffic.collective, minlength=len(self.traffic.collectives)).tolist()
-        return counts
+    fabric = load_fabric(fabric_file)
+    jobs: list[JobTraffic] = []
+    for path in job_files:
+        job = load_job(path)
+        try:
+            if any(job.name == other.name for other in jobs):
+                raise InputError("a job before it has this name", field="name", value=job.name)
+            jobs.append(expand(fabric, job, jobs))
+        except InputError as error:
+            raise error.with_source(str(path)) from None
+    return fabric, combine(jobs)
 
 
-def _check_policy(name: str) -> None:
+def _check_policies(names: Sequence[str]) -> None:
+    """Before anything takes time."""
     from controller.routing import POLICIES
 
-    if name not in POLICIES:
-        raise InputError(f"no policy has this name; there are {', '.join(POLICIES)}", field="policy", value=name)
+    for name in names:
+        if name not in POLICIES:
+            raise InputError(f"no policy has this name; there are {', '.join(POLICIES)}", field="policy", value=name)
 
 
-def _warm_up(policy: str) -> None:
-    """Load (or, the first time, compile) a policy's kernels, so that the time that is told is the policy's own."""
+def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
+    """Which flows are depends on the fabric alone, not on the policy."""
+    if len(made.unroutable):
+        first = traffic.flow_id(int(made.unroutable[0]))
+        raise Failure(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
+
+
+def _print_plan(fabric: Fabric, traffic: Traffic, document: dict[str, Any]) -> None:
     import numpy as np
 
-    from controller.model.fabric import clos
-    from controller.model.traffic import Collective, Traffic
-    from controller.routing import assign
-
-    src, dst = np.nonzero(~np.eye(6, dtype=np.bool_))
-    ones = np.ones(len(src), dtype=np.int32)
-    number_of = np.arange(len(src), dtype=np.int32)
-    traffic = Traffic(
-        src.astype(np.int32),
-        dst.astype(np.int32),
-        np.arange(1, len(src) + 1, dtype=np.int64) * 10**6,
-        (number_of >= 15).astype(np.int32),
-        number_of,
-        49152 * ones,
-        (Collective("warm", "a"), Collective("up", "b")),
-    )
-    assign(policy, clos(2, 3, 2), traffic)
-
-
-def _print_plan(case: _Case, document: dict[str, Any]) -> None:
     print_table(
-        f"{document['policy']}: {case.traffic.n_flows} flows placed in {seconds(document['seconds'])}",
+        f"{document['policy']}: {traffic.n_flows} flows placed in {seconds(document['seconds'])}",
         ("min speed>", "min level>", "bound, split>", "bound, single>", "gap>", "unroutable>"),
         [
             (
@@ -183,71 +156,35 @@ def _print_plan(case: _Case, document: dict[str, Any]) -> None:
             )
         ],
     )
-    print_collectives(document["collectives"], case.flows_of)
-    first = case.fabric.first_cable_link
-    busiest = sorted(document["links"][first:], key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)
+    flows = np.bincount(traffic.collective, minlength=len(traffic.collectives))
+    print_collectives(document["collectives"], flows.tolist())
+    cables = document["links"][fabric.first_cable_link :]
+    busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
     print_table(
         "busiest links between leaves and spines, at these speeds",
         ("link", "Gbit/s>", "load>", "of it>"),
         (
             (row["id"], number(row["gbps"], 1), number(row["load_gbps"], 1), f"{row['load_gbps'] / row['gbps']:.0%}")
-            for row in busiest[:8]
+            for row in busiest
         ),
     )
 
 
-def print_collectives(rows: list[dict[str, Any]], flows: list[int]) -> None:
-    """A plan's collectives (or those of one job) as a table; ``flows``: how many each has."""
+def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
     print_table(
-        "collectives",
-        ("job", "collective", "flows>", "speed>", "time>", "alone>", "slowdown>"),
+        f"{traffic.n_flows} flows, {len(traffic.collectives)} collectives",
+        ("policy", "min speed>", "mean speed>", "gap>", "busiest link", "asked for>", "pieces>", "time>"),
         (
             (
-                row["job"],
-                row["name"],
-                str(count),
-                number(row["speed"]),
+                row["policy"],
+                number(row["min_speed"]),
+                number(row["mean_speed"]),
+                number(row["gap"]),
+                row["busiest_link"] or "-",
+                f"{row['pressure']:.0%}",
+                str(row["pieces"]),
                 seconds(row["seconds"]),
-                seconds(row["ideal_seconds"]),
-                number(row["slowdown"]),
             )
-            for row, count in zip(rows, flows, strict=True)
+            for row in rows
         ),
     )
-
-
-def _summary(case: _Case, made: Plan) -> dict[str, Any]:
-    """A row of ``compare``. The busiest link is the leaf-spine link that takes longest for all bytes that are put on
-    it, whatever their collective and phase."""
-    import numpy as np
-
-    speed = made.objective.speed
-    known = ~np.isnan(speed)
-    busy = _link_seconds(case, made)
-    first = case.fabric.first_cable_link
-    busiest = first + int(np.argmax(busy[first:])) if len(busy) > first and busy[first:].max() > 0 else None
-    return {
-        "policy": made.policy,
-        "min_speed": made.objective.min_speed,
-        "mean_speed": float(speed[known].mean()) if known.any() else None,
-        "gap": made.gap,
-        "busiest_link": None if busiest is None else case.fabric.link_ids[busiest],
-        "busiest_link_seconds": None if busiest is None else float(busy[busiest]),
-        "pieces": made.assignment.n_rows,
-        "unroutable": len(made.unroutable),
-        "seconds": made.seconds,
-    }
-
-
-def _link_seconds(case: _Case, made: Plan) -> Any:
-    """[E] seconds that each leaf-spine link takes for all bytes on it; 0 for hosts' links."""
-    import numpy as np
-
-    fabric, traffic = case.fabric, case.traffic
-    rows = np.flatnonzero(made.assignment.path >= 0)
-    flow, path = made.assignment.flow[rows], made.assignment.path[rows]
-    gigabits = traffic.bytes[flow] * made.assignment.share[rows] * 8e-9
-    up = fabric.up_link[fabric.host_leaf[traffic.src[flow]], path]
-    down = fabric.down_link[fabric.host_leaf[traffic.dst[flow]], path]
-    total = np.bincount(np.concatenate([up, down]), weights=np.tile(gigabits, 2), minlength=fabric.n_links)
-    return total / fabric.link_gbps
