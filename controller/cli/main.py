@@ -12,8 +12,7 @@ import typer
 
 from controller.cli import jobs, planning
 from controller.cli.failure import Failure
-from controller.cli.output import one_line
-from controller.model.errors import InputError
+from controller.model.errors import InputError, one_line
 
 app = typer.Typer(
     name="fairspine",

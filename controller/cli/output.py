@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.model.errors import one_line
+
 _WIDE = 160
 
 
@@ -64,11 +66,6 @@ def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -
             for row, count in zip(rows, flows, strict=True)
         ),
     )
-
-
-def one_line(text: str) -> str:
-    """Text without line ends and other control characters."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def number(value: float | None, digits: int = 3) -> str:

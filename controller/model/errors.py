@@ -29,7 +29,12 @@ class InputError(ValueError):
         if self.value is not None:
             parts.append(shorten(self.value))
         parts.append(self.reason)
-        return ": ".join(parts)
+        return one_line(": ".join(parts))
+
+
+def one_line(text: str) -> str:
+    """Text without line ends and other control characters, which names from a file or from the network may bring."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def shorten(value: object, limit: int = 80) -> str:

@@ -1,0 +1,209 @@
+"""From jobs to flows and their UDP source ports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.errors import InputError
+from controller.model.traffic import ANY_PORT
+from controller.workload.collectives import flows_of
+from controller.workload.expand import JobTraffic, combine, expand
+from controller.workload.job_file import parse_job
+from controller.workload.ports import FIRST, LAST, N_PORTS, NoPortLeft, assign_ports, first_choice
+from tests.unit.workload.documents import FABRIC, HOSTS, PAIRED, jobs
+
+
+def arrays(traffic: JobTraffic) -> list[list[int]]:
+    return [getattr(traffic, name).tolist() for name in ("src", "dst", "bytes", "collective", "number", "udp_src")]
+
+
+@given(jobs())
+def test_all_bytes_between_servers_are_sent_and_no_others(document: dict[str, Any]) -> None:
+    job = parse_job(document)
+    wanted: Counter[tuple[str, str, str]] = Counter()
+    for call in job.collectives:
+        flows = flows_of(call)
+        for src, dst, size in zip(flows.src.tolist(), flows.dst.tolist(), flows.bytes.tolist(), strict=True):
+            wanted[call.name, job.hosts[call.ranks[src]], job.hosts[call.ranks[dst]]] += size
+    for row in document["flows"]:
+        wanted[row.get("collective", "all"), row["src"], row["dst"]] += row["bytes"]
+    matrix = document.get("matrix", {"hosts": [], "bytes": []})
+    for src, sizes in zip(matrix["hosts"], matrix["bytes"], strict=True):
+        for dst, size in zip(matrix["hosts"], sizes, strict=True):
+            wanted["all", src, dst] += size
+    server = {host.name: host.server for host in PAIRED.hosts}
+    found: Counter[tuple[str, str, str]] = Counter()
+    traffic = expand(PAIRED, job)
+    assert (traffic.bytes > 0).all()
+    for flow in range(traffic.n_flows):
+        name = traffic.collectives[traffic.collective[flow]].name
+        found[name, HOSTS[traffic.src[flow]], HOSTS[traffic.dst[flow]]] += int(traffic.bytes[flow])
+    assert found == {key: size for key, size in wanted.items() if size and server[key[1]] != server[key[2]]}
+
+
+@given(jobs())
+def test_flows_are_in_order_of_collectives_and_keep_their_ids_wherever_servers_are(document: dict[str, Any]) -> None:
+    job = parse_job(document)
+    alone, paired = expand(FABRIC, job), expand(PAIRED, job)
+    for traffic in (alone, paired):
+        assert (np.diff(traffic.collective) >= 0).all()
+        assert len({traffic.flow_id(flow) for flow in range(traffic.n_flows)}) == traffic.n_flows
+    ends = {alone.flow_id(flow): (alone.src[flow], alone.dst[flow]) for flow in range(alone.n_flows)}
+    for flow in range(paired.n_flows):
+        assert ends[paired.flow_id(flow)] == (paired.src[flow], paired.dst[flow])
+    assert alone.collectives == paired.collectives
+    phases = {row["name"]: row.get("phase", 0) for row in document["collectives"]}
+    for row in alone.collectives:
+        assert (row.job, row.weight, row.phase) == (job.name, job.weight, phases.get(row.name, 0))
+
+
+@given(st.lists(jobs(claims=False), max_size=4), jobs())
+def test_every_flow_has_a_port_that_no_other_flow_between_its_hosts_has(
+    documents: list[dict[str, Any]], claiming: dict[str, Any]
+) -> None:
+    admitted: list[JobTraffic] = []
+    for i, document in enumerate([claiming, *documents]):
+        admitted.append(expand(FABRIC, parse_job(document | {"name": f"job{i}"}), admitted))
+    traffic = combine(admitted)
+    known = traffic.udp_src != ANY_PORT
+    ends = list(zip(traffic.src[known], traffic.dst[known], traffic.udp_src[known], strict=True))
+    assert len(set(ends)) == len(ends)
+    assert ((traffic.udp_src[known] >= FIRST) & (traffic.udp_src[known] <= LAST)).all()
+    unknown = {f"job{i}" for i, document in enumerate([claiming, *documents]) if "ports" in document}
+    for flow in range(traffic.n_flows):
+        assert (traffic.collectives[traffic.collective[flow]].job in unknown) == (not known[flow])
+
+
+@given(jobs(name="a"), jobs(name="b", claims=False), jobs(name="c", claims=False))
+def test_ports_depend_on_the_job_and_on_those_before_it_only(
+    one: dict[str, Any], other: dict[str, Any], third: dict[str, Any]
+) -> None:
+    first = expand(FABRIC, parse_job(one))
+    second = expand(FABRIC, parse_job(other), [first])
+    assert arrays(expand(FABRIC, parse_job(one))) == arrays(first)
+    after = expand(FABRIC, parse_job(third), [first, second])
+    assert arrays(expand(FABRIC, parse_job(third), [second, first])) == arrays(after)
+
+
+@given(jobs())
+def test_a_claimed_port_is_the_flows_port(document: dict[str, Any]) -> None:
+    claims = {
+        (row["src"], row["dst"], row["udp_src"]) for row in document["flows"] if "udp_src" in row and row["bytes"]
+    }
+    traffic = expand(FABRIC, parse_job(document))
+    ends = zip(traffic.src.tolist(), traffic.dst.tolist(), traffic.udp_src.tolist(), strict=True)
+    assert claims <= {(HOSTS[src], HOSTS[dst], port) for src, dst, port in ends}
+
+
+def test_a_claim_of_a_port_that_another_job_has_names_both_flows() -> None:
+    ring = {"name": "a", "hosts": ["h1", "h4"], "collectives": []}
+    ring["collectives"] = [{"name": "dp", "op": "all_reduce", "ranks": [0, 1], "bytes": 8}]
+    there = expand(FABRIC, parse_job(ring))
+    port = int(there.udp_src[0])
+    claim = {"src": "h1", "dst": "h4", "bytes": 1, "udp_src": port}
+    for src, dst in (("h1", "h5"), ("h2", "h4"), ("h4", "h1")):
+        if (src, dst) != ("h4", "h1") or int(there.udp_src[1]) != port:
+            expand(FABRIC, parse_job({"name": "b", "flows": [claim | {"src": src, "dst": dst}]}), [there])
+    with pytest.raises(InputError) as caught:
+        expand(FABRIC, parse_job({"name": "b", "flows": [claim | {"dst": "h5"}, claim]}), [there])
+    assert str(caught.value) == f"flows[1].udp_src: {port}: a/dp/0 from h1 to h4 has this port already"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"hosts": ["h1", "h2", "nobody"]}, "hosts[2]"),
+        ({"flows": [{"src": "nobody", "dst": "h1", "bytes": 1}]}, "flows[0].src"),
+        ({"flows": [{"src": "h1", "dst": "nobody", "bytes": 0}]}, "flows[0].dst"),
+        ({"matrix": {"hosts": ["h1", "nobody"], "bytes": [[0, 0], [0, 0]]}}, "matrix.hosts[1]"),
+    ],
+)
+def test_a_host_that_the_fabric_lacks_is_bad_input(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as caught:
+        expand(FABRIC, parse_job({"name": "a"} | change))
+    assert (caught.value.field, caught.value.value) == (field, "nobody")
+
+
+def test_more_flows_than_there_is_room_for_are_refused_before_they_are_made() -> None:
+    call = {"name": "x", "op": "all_to_all", "ranks": list(range(9)), "bytes": 9}
+    job = parse_job({"name": "a", "hosts": HOSTS, "collectives": [call]})
+    assert expand(FABRIC, job, max_flows=72).n_flows == 72
+    with pytest.raises(InputError, match="the job has 72 flows, and there is room for 71") as caught:
+        expand(FABRIC, job, max_flows=71)
+    assert caught.value.field == "collectives"
+
+
+def test_as_many_flows_between_two_hosts_as_there_are_ports_are_possible_and_not_one_more() -> None:
+    rows = [{"src": "h1", "dst": "h9", "bytes": 1, "udp_src": 50000}] + [{"src": "h1", "dst": "h9", "bytes": 1}] * (
+        N_PORTS - 1
+    )
+    full = expand(FABRIC, parse_job({"name": "a", "flows": rows}))
+    assert sorted(full.udp_src.tolist()) == list(range(FIRST, LAST + 1))
+    one = {"name": "b", "flows": [{"src": "h1", "dst": "h9", "bytes": 1}]}
+    with pytest.raises(InputError, match="from h1 to h9 are more than there are UDP source ports"):
+        expand(FABRIC, parse_job(one), [full])
+    assert expand(FABRIC, parse_job(one | {"ports": "unknown"}), [full]).udp_src.tolist() == [ANY_PORT]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=60), st.sets(st.integers(0, N_PORTS - 1)))
+def test_ports_are_the_wish_where_it_is_free_and_unique_where_wishes_collide(
+    wishes: list[tuple[int, int]], used: set[int]
+) -> None:
+    pair = np.array([end << 16 for end, _ in wishes], dtype=np.int64)
+    choice = np.array([wish for _, wish in wishes], dtype=np.int32)
+    taken = np.sort(np.array([FIRST + port for port in used], dtype=np.int64))
+    port = assign_ports(pair, choice, taken)
+    keys = (pair | port).tolist()
+    assert len(set(keys)) == len(keys)
+    assert not set(keys) & set(taken.tolist())
+    alone = {wish for wish in set(wishes) if wishes.count(wish) == 1}
+    for i, (end, wish) in enumerate(wishes):
+        others_near = any((end, near) in wishes for near in range(wish))
+        if (end, wish) in alone and not others_near and (end or wish not in used):
+            assert port[i] == FIRST + wish
+
+
+def test_a_pair_without_a_free_port_is_told_apart_from_one_that_has_some() -> None:
+    full = np.arange(FIRST, LAST + 1, dtype=np.int64)
+    assert assign_ports(np.array([1 << 16]), np.array([5], dtype=np.int32), full).tolist() == [FIRST + 5]
+    with pytest.raises(NoPortLeft) as caught:
+        assign_ports(np.array([1 << 16, 0]), np.array([5, 5], dtype=np.int32), full)
+    assert caught.value.flow == 1
+
+
+def test_wishes_are_spread_evenly_over_ports_and_over_their_low_bits() -> None:
+    wish = np.concatenate([first_choice("job", f"c{k}", np.arange(4096, dtype=np.int32)) for k in range(16)])
+    assert wish.min() >= 0
+    assert wish.max() < N_PORTS
+    for counts in (np.bincount(wish % 64, minlength=64), np.bincount(wish // 256, minlength=64)):
+        # 65,536 draws into 64 boxes: 1024 each, standard deviation 32; five of them is beyond chance.
+        assert abs(counts - 1024).max() < 160
+
+
+def test_another_process_gives_the_same_ports() -> None:
+    code = (
+        "from controller.workload.ports import first_choice; import numpy as np;"
+        "print(first_choice('gpt3-a', 'dp0', np.arange(5, dtype=np.int32)).tolist())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "1"}
+    )
+    assert run.stdout.strip() == str(first_choice("gpt3-a", "dp0", np.arange(5, dtype=np.int32)).tolist())
+
+
+@given(st.lists(jobs(claims=False), max_size=3))
+def test_combined_jobs_keep_their_flows_in_their_order(documents: list[dict[str, Any]]) -> None:
+    parts = [expand(FABRIC, parse_job(document | {"name": f"job{i}"})) for i, document in enumerate(documents)]
+    traffic = combine(parts)
+    ids = [part.flow_id(flow) for part in parts for flow in range(part.n_flows)]
+    assert [traffic.flow_id(flow) for flow in range(traffic.n_flows)] == ids
+    assert traffic.collectives == tuple(row for part in parts for row in part.collectives)
+    assert int(traffic.bytes.sum()) == sum(int(part.bytes.sum()) for part in parts)
