@@ -57,6 +57,7 @@ class FairspineApp(app_manager.RyuApp):
     def start(self) -> None:
         """Ryu calls this once all applications are there."""
         super().start()
+        self.runtime.start()
         self.service.start()
         self.hosts.start()
         self.http.start()

@@ -20,7 +20,7 @@ class Admission:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._worker = Worker()
+        self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
     def admit(self, name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic]) -> Admitted:

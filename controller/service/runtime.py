@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -37,6 +38,9 @@ class Runtime(Protocol):
 
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a function off the event loop, block the calling task meanwhile, return its result."""
+
+    def start_process(self, command: list[str]) -> subprocess.Popen[bytes]:
+        """Run a command with pipes for its standard input and output, which block the thread that uses them."""
 
     def now(self) -> float:
         """Seconds since the epoch, to tell people when something happened."""

@@ -8,6 +8,7 @@ process ends when its standard input does, so it never outlives the controller.
 
 from __future__ import annotations
 
+import logging
 import pickle
 import signal
 import subprocess
@@ -17,11 +18,15 @@ from typing import Any, BinaryIO
 
 from controller.model.errors import UnavailableError
 
+LOG = logging.getLogger("fairspine.worker")
+
 
 class Worker:
     """The parent's end. Not for several threads at once; the process is started when it is needed first."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Callable[[list[str]], subprocess.Popen[bytes]]) -> None:
+        """``start`` runs a command with pipes for its standard input and output that block the calling thread."""
+        self._start = start
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -30,15 +35,16 @@ class Worker:
         Raises:
             UnavailableError: the process died; the next call starts another one.
         """
-        process = self._process = self._process or self._start()
+        process = self._process = self._process or self._start([sys.executable, "-m", "controller.service.worker"])
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             pickle.dump((function, args), process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
             worked, result = pickle.load(process.stdout)
-        except (OSError, EOFError, pickle.UnpicklingError):
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
             self.close()
+            LOG.warning("the worker process: %s: %s", type(error).__name__, error)
             raise UnavailableError("the worker process ended while it was at work") from None
         if not worked:
             raise result
@@ -49,12 +55,7 @@ class Worker:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.communicate()
-
-    @staticmethod
-    def _start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "controller.service.worker"]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process.wait()
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

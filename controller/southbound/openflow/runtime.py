@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
 
-from eventlet import tpool
+from eventlet import patcher, tpool
 from eventlet.event import Event
 from eventlet.semaphore import Semaphore
 from ryu.lib import hub
+
+_subprocess = patcher.original("subprocess")
 
 
 class EventletSignal:
@@ -30,8 +33,29 @@ class EventletSignal:
             self._event = Event()
 
 
+FULL_COLLECTION = 600.0
+"""Seconds between two full garbage collections."""
+
+
 class EventletRuntime:
     """A ``Runtime`` on the event loop of Ryu."""
+
+    def start(self) -> None:
+        """Take over garbage collection, once everything is loaded.
+
+        Making the rules of a large plan would set off full collections, and each looks at every object there is while
+        it holds the event loop (130 ms with 60,000 flows). Plans hold no reference cycles, so young objects are
+        collected as always and the rest on a long clock.
+        """
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(700, 10, 1_000_000_000)
+        hub.spawn(self._collect)
+
+    def _collect(self) -> None:
+        while True:
+            hub.sleep(FULL_COLLECTION)
+            gc.collect()
 
     def spawn(self, task: Callable[[], None]) -> None:
         hub.spawn(task)
@@ -51,6 +75,10 @@ class EventletRuntime:
 
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         return tpool.execute(function, *args)
+
+    def start_process(self, command: list[str]) -> Any:
+        # Eventlet's own pipes would give a worker thread an event loop of its own, and short reads.
+        return _subprocess.Popen(command, stdin=_subprocess.PIPE, stdout=_subprocess.PIPE)
 
     def now(self) -> float:
         return time.time()

@@ -1,0 +1,152 @@
+"""How long a large job holds the controller's event loop, and how long it takes.
+
+Starts a real ``ryu-manager`` without switches, pushes jobs in the flows form, and meanwhile asks ``GET /healthz``, which
+the event loop answers by itself, as often as it can: the slowest answer shows the longest hold. An idle run beside it
+shows what the machine adds. Usage: ``python benchmarks/event_loop.py [--json FILE] [--megabytes 5]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+
+FABRIC = "clos: {spines: 16, leaves: 16, hosts_per_leaf: 16}\n"
+HOSTS = 256
+
+
+def job(flows: int) -> bytes:
+    """A job in the flows form: every host sends to hosts of other leaves in turn."""
+    rows = [
+        {
+            "src": f"h{i % HOSTS + 1}",
+            "dst": f"h{(i * 7 + 16 + i // HOSTS) % HOSTS + 1}",
+            "bytes": 1_000_000 + i,
+            "collective": "a",
+        }
+        for i in range(flows)
+    ]
+    return json.dumps({"flows": [row for row in rows if row["src"] != row["dst"]]}).encode()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return int(s.getsockname()[1])
+
+
+def request(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+    response = connection.getresponse()
+    answer = response.status, response.read()
+    connection.close()
+    return answer
+
+
+class Prober(threading.Thread):
+    """Asks for /healthz over one connection until told to stop; keeps the seconds each answer took."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.port, self.running, self.took = port, True, [0.0][:0]
+
+    def run(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        while self.running:
+            start = time.perf_counter()
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            self.took.append(time.perf_counter() - start)
+            time.sleep(0.002)
+
+
+def probed(port: int, work) -> tuple[object, list[float]]:  # type: ignore[no-untyped-def]
+    prober = Prober(port)
+    prober.start()
+    time.sleep(0.2)
+    result = work()
+    prober.running = False
+    prober.join()
+    return result, prober.took
+
+
+def measure(megabytes: list[float]) -> list[dict[str, object]]:
+    """A row a job size; the first row is the idle controller."""
+    openflow, port = free_port(), free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        fabric = Path(folder, "fabric.yaml")
+        fabric.write_text(FABRIC)
+        log = Path(folder, "log").open("w")
+        command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(fabric)]
+        command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "controller.app"]
+        controller = subprocess.Popen(command, stderr=log, stdout=log)
+        try:
+            for _ in range(200):
+                try:
+                    if request(port, "GET", "/v1/fabric")[0] == 200:
+                        break
+                except OSError:
+                    pass
+                time.sleep(0.1)
+            # The worker process and every kernel are warm after one large job.
+            status, answer = request(port, "PUT", "/v1/jobs/warm", job(5000))
+            assert status == 201, (answer, Path(folder, "log").read_text()[-3000:])
+            _, idle = probed(port, lambda: time.sleep(3))
+            rows = [row("idle", 0, 0.0, idle)]
+            for size in megabytes:
+                body = job(int(size * 1e6 / 83))
+
+                def push(body: bytes = body, size: float = size) -> float:
+                    start = time.perf_counter()
+                    status, answer = request(port, "PUT", f"/v1/jobs/job-{size:g}", body)
+                    assert status == 201, answer[:500]
+                    return time.perf_counter() - start
+
+                seconds, took = probed(port, push)
+                rows.append(
+                    row(f"PUT {len(body) / 1e6:.1f} MB", json.loads(body)["flows"].__len__(), float(seconds), took)
+                )  # type: ignore[arg-type]
+                request(port, "DELETE", f"/v1/jobs/job-{size:g}")
+            return rows
+        finally:
+            controller.terminate()
+            controller.wait()
+            log.close()
+
+
+def row(name: str, flows: int, seconds: float, took: list[float]) -> dict[str, object]:
+    return {
+        "what": name,
+        "flows": flows,
+        "seconds": round(seconds, 3),
+        "healthz_median_ms": round(1e3 * median(took), 2),
+        "healthz_worst_ms": round(1e3 * max(took), 1),
+        "probes": len(took),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=float, nargs="*", default=[0.2, 1, 5])
+    parser.add_argument("--json", type=Path, help="write the rows to this file, too")
+    options = parser.parse_args()
+    rows = measure(options.megabytes)
+    print(f"{'':14}{'flows':>8}{'answered in':>14}{'healthz median':>17}{'worst':>11}")
+    for r in rows:
+        print(
+            f"{r['what']:14}{r['flows']:>8}{r['seconds']:>12} s{r['healthz_median_ms']:>14} ms{r['healthz_worst_ms']:>8} ms"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
