@@ -7,8 +7,8 @@
         assert lab.ping_all() == []
 
 The lab lives in a network namespace that was made for it (``emulation.isolate``), brings its own Open vSwitch, writes
-every child's log to ``out/logs/NAME.log``, and records what it makes (``emulation.runfile``), so that the next start can
-remove what a killed one left. docs/lab.md has the whole story.
+every child's log to ``out/logs/NAME.log``, and records what it makes (``emulation.runfile``), so that the next start
+removes what a killed one left. docs/lab.md has the whole story.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import permutations
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from mininet.link import Link
 from mininet.net import Mininet
@@ -33,12 +32,14 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from emulation import isolate, logs, needs
 from emulation.errors import LabError
+from emulation.interrupts import deaf, ending_by_exception
 from emulation.nodes import LabHost, LabSwitch
 from emulation.pings import Pair, Pinger, Pinging
 from emulation.private_ovs import DATAPATH, PrivateOvs
 from emulation.processes import LABEL, POLL_SECONDS, Child
 from emulation.rates import emulated_mbps, tc_commands
 from emulation.runfile import RunFile, delete_interfaces, sweep_dead
+from emulation.tables import FlowEntry, GroupEntry, PortCounters, parse_flows, parse_groups, parse_ports
 from emulation.wiring import End, Wiring, wire_up
 
 HOST_MTU = 4500
@@ -48,7 +49,7 @@ SWITCH_MTU = 9000
 """A switch port must also hold the labels that segment routing pushes onto a full packet."""
 
 CONNECT_SECONDS = 15.0
-DEFAULT_CONTROLLER = "tcp:127.0.0.1:6653"
+DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 
 
 class Lab:
@@ -57,10 +58,12 @@ class Lab:
     Args:
         fabric: what is built: names, ids, addresses and ports are the fabric's. Cables that are not ``up`` are there,
             and set down.
-        controller: where the bridges connect to, as Open vSwitch writes it (``tcp:HOST:PORT``, ``unix:PATH``).
+        controller: where the bridges connect to: (host, port), or as Open vSwitch writes it (``unix:PATH``,
+            ``ssl:HOST:PORT``).
         out: logs are written to ``out/logs``.
         mbps_per_gbps: shape every link, both ways, to its Gbit/s times this, in Mbit/s; ``None``: as fast as it goes.
-        wiring: build this instead of the fabric's own wiring, to see what the controller makes of a mistake.
+        wired_as: plug the cables of this fabric, or this wiring, instead: what the controller is told and what is
+            there differ then.
 
     Raises:
         InputError: a link rate or port number that cannot be had.
@@ -70,19 +73,21 @@ class Lab:
         self,
         fabric: Fabric,
         *,
-        controller: str = DEFAULT_CONTROLLER,
+        controller: tuple[str, int] | str = DEFAULT_CONTROLLER,
         out: str | Path = "out",
         mbps_per_gbps: float | None = None,
-        wiring: Wiring | None = None,
+        wired_as: Fabric | Wiring | None = None,
     ) -> None:
         self.fabric = fabric
-        self.wiring = wire_up(fabric) if wiring is None else wiring
-        self.controller = controller
+        real = fabric if wired_as is None else wired_as
+        self.wiring = wire_up(real) if isinstance(real, Fabric) else real
+        self.controller = controller if isinstance(controller, str) else f"tcp:{controller[0]}:{controller[1]}"
         self.out = Path(out)
         self._mbps = {} if mbps_per_gbps is None else emulated_mbps(self.wiring.wires, mbps_per_gbps)
         self._ends = {end.interface: end for wire in self.wiring.wires for end in (wire.a, wire.b)}
         self._switch_names = {switch.name for switch in self.wiring.switches}
         self._undo = ExitStack()
+        self._signals = ExitStack()
         self._children: dict[str, list[Child]] = {}
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -115,6 +120,7 @@ class Lab:
             raise
 
     def _build(self) -> None:
+        self._signals.enter_context(ending_by_exception())
         self._runfile = RunFile()
         self._undo.callback(self._runfile.sweep)
         self._undo.callback(self._stop_hosts)
@@ -130,11 +136,11 @@ class Lab:
         self._shape(self.wiring.ends(node) for node in (*self._switch_names, *self._hosts))
         for wire in self.wiring.wires:
             if not wire.up:
-                self.set_link(wire.name, up=False)
+                self.set_cable(wire.name, up=False)
 
     def stop(self) -> None:
         """End and remove everything. Safe to call twice, and not to be interrupted by a second Ctrl-C."""
-        with _deaf():
+        with self._signals.pop_all(), deaf():
             self._undo.close()
 
     # -- building --------------------------------------------------------------------------------------------
@@ -222,6 +228,24 @@ class Lab:
         self._runfile.add_process(name, child.pid)
         return child
 
+    def popen(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+        """``subprocess.Popen`` in a host's namespace; the options are Popen's. Ends with the lab at the latest."""
+        process: subprocess.Popen[Any] = self.host(host).popen(list(argv), **options)
+        return process
+
+    def run(
+        self, host: str, argv: Sequence[str], *, timeout: float = 60.0, stdin: int | IO[Any] = subprocess.DEVNULL
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in a host's namespace to its end; its output is text."""
+        process = self.popen(host, argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise LabError(f"not within {timeout:g} s on {host}: {' '.join(argv)}") from None
+        return subprocess.CompletedProcess(list(argv), process.returncode, output, errors)
+
     def _spawn_daemon(self, name: str, argv: Sequence[str]) -> Child:
         return self.spawn(name, argv, env=PrivateOvs.environment(self._runfile.folder))
 
@@ -265,7 +289,8 @@ class Lab:
         while missing := [name for name, connected in self.ovs.connected().items() if not connected]:
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"not connected to {self.controller} within {timeout:g} s: {', '.join(missing)}{self.ovs.daemon.tail()}"
+                    f"not connected to {self.controller} within {timeout:g} s: {', '.join(missing)}"
+                    f"{self.ovs.daemon.tail()}"
                 )
             time.sleep(POLL_SECONDS)
 
@@ -273,11 +298,17 @@ class Lab:
         """``ovs-ofctl -O OpenFlow13 COMMAND switch ARGS``, past the controller."""
         return self.ovs.ofctl(command, self.wiring.switch(switch), *args)
 
-    def port_counters(self, switch: str) -> dict[int, dict[str, int]]:
-        """By OpenFlow port number: ``rx_bytes``, ``rx_packets``, ``tx_bytes``, ``tx_dropped`` and their like."""
-        own = {end.interface: end.port for end in self.wiring.ends(switch)}
-        rows = self.ovs.table("interface", "name", "statistics")
-        return {own[row["name"]]: row["statistics"] for row in rows if row["name"] in own}
+    def flows(self, switch: str) -> list[FlowEntry]:
+        """The rules that a switch holds now, with their counters."""
+        return parse_flows(self.ofctl("dump-flows", switch))
+
+    def groups(self, switch: str) -> list[GroupEntry]:
+        """The groups that a switch holds now."""
+        return parse_groups(self.ofctl("dump-groups", switch))
+
+    def port_counters(self, switch: str) -> dict[int, PortCounters]:
+        """By OpenFlow port number, as the switch counts them: a port receives (``rx``) what the other end sends."""
+        return parse_ports(self.ofctl("dump-ports", switch, "--no-names"))
 
     def ping_all(self, pairs: Iterable[Pair] | None = None, *, timeout: float = 2.0) -> list[Pair]:
         """One ping for each ordered pair of hosts (or those given), all at once; the pairs that got no answer."""
@@ -296,13 +327,13 @@ class Lab:
 
     # -- breaking and mending ----------------------------------------------------------------------------------
 
-    def set_link(self, name: str, *, up: bool) -> None:
+    def set_cable(self, name: str, up: bool) -> None:
         """Both ends of a cable (``leaf1-spine2``, ``h1-leaf1``) down or up."""
         wire = self.wiring.wire(name)
         for end in (wire.a, wire.b):
             self._set_end(end, up=up)
 
-    def set_port(self, switch: str, port: int, *, up: bool) -> None:
+    def set_port(self, switch: str, port: int, up: bool) -> None:
         """One end of a cable down or up; the other end sees its carrier go and come."""
         for end in self.wiring.ends(switch):
             if end.port == port:
@@ -313,7 +344,7 @@ class Lab:
     def _set_end(self, end: End, *, up: bool) -> None:
         self._in_node(self._hosts.get(end.node), ["ip", "link", "set", "dev", end.interface, "up" if up else "down"])
 
-    def stop_switch(self, name: str) -> None:
+    def kill_switch(self, name: str) -> None:
         """Power off: its connection, its rules and its carriers are gone."""
         self.ovs.delete_bridge(self.wiring.switch(name))
         for end in self.wiring.ends(name):
@@ -328,6 +359,11 @@ class Lab:
         for end in ends:
             self._set_end(end, up=end not in dark)
 
+    def restart_switches(self) -> None:
+        """Kill the switch daemon and start it again: all rules and connections are lost, the cables stay."""
+        self.ovs.restart_daemon()
+        self._shape(self.wiring.ends(node) for node in self._switch_names)
+
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """All switches stand still, connections open: nothing is forwarded, nobody is answered."""
@@ -336,22 +372,6 @@ class Lab:
             yield
         finally:
             self.ovs.daemon.signal(signal.SIGCONT)
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Signals that would interrupt the clean-up are ignored; where they cannot be (not the main thread), they reach
-    the main thread anyway."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

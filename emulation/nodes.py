@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from mininet.net import Mininet
-from mininet.node import Host, Switch
+from mininet.node import Host, Node, Switch
 
 from emulation.private_ovs import PrivateOvs
 from emulation.processes import LABEL
@@ -17,7 +17,7 @@ from emulation.wiring import Bridge
 Mininet.inited = True
 
 
-class _Labelled:
+class _Labelled(Node):  # type: ignore[misc]
     """Every process that Mininet starts for this node carries the lab's label."""
 
     def __init__(self, name: str, *, label: str, **params: Any) -> None:
@@ -27,14 +27,14 @@ class _Labelled:
 
     def _popen(self, cmd: list[str], **params: Any) -> Any:
         env = params.pop("env", None) or os.environ
-        return super()._popen(cmd, env=dict(env) | {LABEL: self._label}, **params)  # type: ignore[misc]
+        return super()._popen(cmd, env=dict(env) | {LABEL: self._label}, **params)
 
 
-class LabHost(_Labelled, Host):
+class LabHost(_Labelled, Host):  # type: ignore[misc]
     """A network namespace with a shell in it. Mininet's ``cmd``, ``popen`` and ``pexec`` run commands inside."""
 
 
-class LabSwitch(_Labelled, Switch):
+class LabSwitch(_Labelled, Switch):  # type: ignore[misc]
     """A switch for Mininet's book-keeping and its command line; the lab makes and deletes its bridge."""
 
     def __init__(self, name: str, *, switch: Bridge, ovs: PrivateOvs, **params: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -21,10 +22,12 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 DATAPATH = "ovs-netdev"
 """The interface that every userspace datapath makes."""
 
+LOG_TO_CONSOLE = ("-vconsole:info", "-vsyslog:off", "-vfile:off")
 READY_SECONDS = 15.0
 COMMAND_SECONDS = 20.0
 RECONNECT_MS = 1000
 """How long a bridge waits at most before it tries the controller again (the default is 8 s)."""
+_CONNECTION = re.compile(r"\|rconn\|\w+\|(\S+)<->(\S+): (.*\S)")
 
 Spawn = Callable[[str, Sequence[str]], Child]
 
@@ -40,6 +43,8 @@ class PrivateOvs:
         self.database = f"unix:{folder}/db.sock"
         self._spawn = spawn
         self._daemons: list[Child] = []
+        self._targets: dict[str, tuple[str, str]] = {}
+        self._log_start = 0
 
     @staticmethod
     def environment(folder: Path) -> dict[str, str]:
@@ -54,17 +59,25 @@ class PrivateOvs:
         """
         file = self.folder / "conf.db"
         self._run(["ovsdb-tool", "create", str(file), SCHEMA])
-        quiet = ["-vconsole:info", "-vsyslog:off", "-vfile:off"]
-        server = self._spawn("ovsdb-server", ["ovsdb-server", str(file), f"--remote=p{self.database}", *quiet])
+        server = self._spawn("ovsdb-server", ["ovsdb-server", str(file), f"--remote=p{self.database}", *LOG_TO_CONSOLE])
         self._daemons.append(server)
         server.wait_until((self.folder / "db.sock").is_socket, "the switches' database listens", READY_SECONDS)
         self.vsctl("--no-wait", "init")
-        daemon = self._spawn(
-            "ovs-vswitchd",
-            ["ovs-vswitchd", self.database, "--disable-system", "--disable-system-route", *quiet],
-        )
-        self._daemons.append(daemon)
-        daemon.wait_until(self._daemon_answers, "ovs-vswitchd has read its database", READY_SECONDS)
+        self._start_daemon()
+        self.daemon.wait_until(self._daemon_answers, "ovs-vswitchd has read its database", READY_SECONDS)
+
+    def restart_daemon(self) -> None:
+        """Kill ovs-vswitchd and start it again: it makes its bridges anew, from the database, without rules."""
+        killed = self._daemons.pop()
+        killed.kill()
+        self._log_start = killed.log.stat().st_size
+        self._start_daemon()
+        # Any change will do: ovs-vsctl waits until the daemon has brought it about, and all older ones with it.
+        self.vsctl("set", "open_vswitch", ".", f"external-ids:daemon={self.daemon.pid}")
+
+    def _start_daemon(self) -> None:
+        argv = ["ovs-vswitchd", self.database, "--disable-system", "--disable-system-route", *LOG_TO_CONSOLE]
+        self._daemons.append(self._spawn("ovs-vswitchd", argv))
 
     def stop(self) -> None:
         """End both daemons, the switches first."""
@@ -86,6 +99,7 @@ class PrivateOvs:
         Raises:
             LabError: a port cannot be opened or does not get its number.
         """
+        target = self._allowed(controller)
         args: list[str] = []
         numbers: dict[str, int] = {}
         for i, (switch, ends) in enumerate(bridges):
@@ -93,9 +107,10 @@ class PrivateOvs:
             args += ["--", "add-br", name, "--", "set", "bridge", name, "datapath_type=netdev", "fail_mode=secure"]
             args += ["protocols=OpenFlow13", f"other-config:datapath-id={switch.dpid:016x}"]
             args += ["other-config:disable-in-band=true", f"other-config:dp-desc={switch.name}"]
-            args += ["--", f"--id=@c{i}", "create", "controller", f'target="{controller}"']
-            args += [f"max_backoff={RECONNECT_MS}", f"external-ids:switch={switch.name}"]
+            args += ["--", f"--id=@c{i}", "create", "controller", f'target="{target}"']
+            args += [f"max_backoff={RECONNECT_MS}"]
             args += ["--", "set", "bridge", name, f"controller=@c{i}"]
+            self._targets[name] = (switch.name, target)
             for end in ends:
                 numbers[end.interface] = end.port
                 args += ["--", "add-port", name, end.interface]
@@ -107,13 +122,32 @@ class PrivateOvs:
                 why = row["error"] or f"it has number {row['ofport']}, not {wanted}"
                 raise LabError(f"port {row['name']} is not as it should be: {why}{self.daemon.tail()}")
 
+    def _allowed(self, controller: str) -> str:
+        """Open vSwitch connects to no Unix socket outside its own folder: one that is elsewhere gets a link there."""
+        path = controller.removeprefix("unix:")
+        if path == controller:
+            return controller
+        link = self.folder / "controller"
+        if not link.is_symlink():
+            link.symlink_to(path)
+        return f"unix:{link}"
+
     def delete_bridge(self, switch: Bridge) -> None:
         self.vsctl("del-br", switch.bridge)
+        del self._targets[switch.bridge]
 
     def connected(self) -> dict[str, bool]:
-        """Of each switch, by its name in the fabric: whether its OpenFlow connection stands."""
-        rows = self.table("controller", "external_ids", "is_connected")
-        return {row["external_ids"]["switch"]: row["is_connected"] for row in rows}
+        """Of each switch, by its name in the fabric: whether its OpenFlow connection stands.
+
+        By the daemon's log: the database's own ``is_connected`` is up to five seconds old.
+        """
+        last: dict[tuple[str, str], str] = {}
+        with self.daemon.log.open("rb") as log:
+            log.seek(self._log_start)
+            for line in log:
+                if found := _CONNECTION.search(line.decode(errors="replace")):
+                    last[found[1], found[2]] = found[3]
+        return {switch: last.get((bridge, target)) == "connected" for bridge, (switch, target) in self._targets.items()}
 
     def table(self, name: str, *columns: str) -> list[dict[str, Any]]:
         """Rows of a table of the database; sets and maps as Python's, an absent value as ``None``."""

@@ -1,0 +1,138 @@
+"""``python -m emulation.lab``: a fabric to play with, until Ctrl-C; and commands on its hosts from other terminals.
+
+python -m emulation.lab --fabric examples/clos-4x4x4.yaml
+python -m emulation.lab --on h1 ping -c 3 10.0.2.1
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.model.errors import InputError
+from controller.model.fabric_file import load_fabric
+from emulation import isolate, needs
+from emulation.errors import LabError
+from emulation.interrupts import ending_by_exception
+from emulation.lab import DEFAULT_CONTROLLER, Lab
+from emulation.processes import LABEL
+
+PROGRAM = "python -m emulation.lab"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; 0 after Ctrl-C, 2 for bad input, 1 where the lab cannot be had, with one line that says why."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = _parser().parse_args(arguments)
+    try:
+        if options.on:
+            _on_host(options.on[0], options.on[1:])
+        if options.fabric is None:
+            raise InputError("is needed (a file such as examples/clos-4x4x4.yaml)", field="--fabric")
+        host, port = _address(options.controller)
+        fabric = load_fabric(options.fabric)
+        if isolate.isolated():
+            return _serve(
+                Lab(fabric, controller=_target(), out=options.out, mbps_per_gbps=options.mbps_per_gbps), options.fabric
+            )
+        # Wrong rates and ports are told before anything is made.
+        Lab(fabric, mbps_per_gbps=options.mbps_per_gbps)
+        lacking = needs.missing()
+        if lacking:
+            raise LabError(lacking)
+        return isolate.run([sys.executable, "-m", "emulation.lab", *arguments], relay_to=(host, port))
+    except InputError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 2
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Bring up a fabric of Mininet hosts and Open vSwitch.")
+    parser.add_argument("--fabric", metavar="FILE", help="the fabric, as for fairspine and ryu-manager")
+    parser.add_argument(
+        "--controller",
+        metavar="HOST:PORT",
+        default=f"{DEFAULT_CONTROLLER[0]}:{DEFAULT_CONTROLLER[1]}",
+        help="where the controller listens (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--mbps-per-gbps", type=float, metavar="X", help="shape links: X Mbit/s for each Gbit/s of the fabric"
+    )
+    parser.add_argument("--out", metavar="DIR", default="out", help="logs go to DIR/logs (default: %(default)s)")
+    parser.add_argument(
+        "--on", nargs=argparse.REMAINDER, metavar="HOST COMMAND", help="run a command on a host of the running lab"
+    )
+    return parser
+
+
+def _serve(lab: Lab, fabric: str) -> int:
+    """Up, until a signal: the lab takes itself down."""
+    try:
+        with ending_by_exception(), lab:
+            first = lab.wiring.switches[0]
+            print(
+                f"{len(lab.wiring.switches)} switches and {len(lab.wiring.hosts)} hosts are up, as {fabric} says.\n"
+                f"logs:    {lab.out / 'logs'}\n"
+                f"hosts:   {PROGRAM} --on {lab.wiring.hosts[0].name} ping -c 3 {lab.wiring.hosts[-1].ip}\n"
+                f"rules:   ovs-ofctl -O OpenFlow13 dump-flows unix:{lab.ovs.folder / first.bridge}.mgmt\n"
+                f"Ctrl-C ends it.",
+                flush=True,
+            )
+            while True:
+                signal.pause()
+    except (KeyboardInterrupt, SystemExit):
+        return 0
+
+
+def _target() -> str:
+    """The controller, seen from inside: the relay's socket leads to it."""
+    return f"unix:{isolate.relay_path()}"
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InputError("HOST:PORT is needed", field="--controller", value=text)
+    return host.strip("[]"), int(port)
+
+
+def _on_host(host: str, argv: Sequence[str]) -> None:
+    """Become a command on a host of a lab that somebody runs on this machine.
+
+    Raises:
+        InputError: no command, no such host, or several labs have one.
+    """
+    if not argv:
+        raise InputError("a host and a command are needed", field="--on", value=host)
+    shells = _shells(host)
+    if len(shells) != 1:
+        reason = f"{len(shells)} labs have a host of this name" if shells else "no running lab has a host of this name"
+        raise InputError(reason, field="--on", value=host)
+    command = ["nsenter", "--net", f"--target={shells[0]}", "--", *argv]
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        raise LabError(f"{command[0]}: {error.strerror}") from None
+
+
+def _shells(host: str) -> list[int]:
+    """Process ids, as seen from here, of the shells that stand for a host of this name."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                environment = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            # Mininet starts the shell of each node so, to make it easy to find.
+            if f"mininet:{host}".encode() in command and LABEL.encode() + b"=" in environment:
+                found.append(int(entry.name))
+    return found

@@ -1,0 +1,114 @@
+"""What ``ovs-ofctl dump-flows``, ``dump-groups`` and ``dump-ports`` print, as values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FLOW = re.compile(
+    r"\s*cookie=(?P<cookie>0x[0-9a-f]+), duration=[\d.]+s, table=(?P<table>\d+), n_packets=(?P<packets>\d+), "
+    r"n_bytes=(?P<bytes>\d+), (?:(?:idle|hard)_(?:timeout|age)=\d+, |(?:reset_counts|send_flow_rem|importance=\d+) )*"
+    r"(?P<match>\S*) actions=(?P<actions>.*)"
+)
+_GROUP = re.compile(r"\s*group_id=(?P<number>\d+),type=(?P<type>\w+)(?:,(?P<buckets>.*))?")
+_PORT = re.compile(
+    r"port\s+(?P<port>\d+): rx pkts=(?P<rx_packets>\d+), bytes=(?P<rx_bytes>\d+), drop=(?P<rx_dropped>\d+), "
+    r".*\s+tx pkts=(?P<tx_packets>\d+), bytes=(?P<tx_bytes>\d+), drop=(?P<tx_dropped>\d+), "
+)
+DEFAULT_PRIORITY = 32768
+"""ovs-ofctl leaves this one out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEntry:
+    """A rule on a switch. ``match`` is without its priority; both texts are as Open vSwitch writes them."""
+
+    cookie: int
+    table: int
+    priority: int
+    packets: int
+    bytes: int
+    match: str
+    actions: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEntry:
+    """A group on a switch, its buckets as Open vSwitch writes them."""
+
+    number: int
+    type: str
+    buckets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PortCounters:
+    """Packets and bytes (Ethernet headers included) through a port since it was made."""
+
+    rx_packets: int
+    rx_bytes: int
+    rx_dropped: int
+    tx_packets: int
+    tx_bytes: int
+    tx_dropped: int
+
+
+def parse_flows(text: str) -> list[FlowEntry]:
+    """The rules in the output of ``dump-flows``, in its order.
+
+    Raises:
+        ValueError: a line that is not understood; it would be wrong to leave it out.
+    """
+    entries = []
+    for line in text.splitlines():
+        if not line.strip() or "reply (OF1.3)" in line:
+            continue
+        found = _FLOW.fullmatch(line)
+        if found is None:
+            raise ValueError(f"not a flow entry: {line!r}")
+        priority = DEFAULT_PRIORITY
+        match = []
+        for part in filter(None, found["match"].split(",")):
+            if part.startswith("priority="):
+                priority = int(part.removeprefix("priority="))
+            else:
+                match.append(part)
+        entries.append(
+            FlowEntry(
+                int(found["cookie"], 16),
+                int(found["table"]),
+                priority,
+                int(found["packets"]),
+                int(found["bytes"]),
+                ",".join(match),
+                found["actions"],
+            )
+        )
+    return entries
+
+
+def parse_groups(text: str) -> list[GroupEntry]:
+    """The groups in the output of ``dump-groups``, in its order.
+
+    Raises:
+        ValueError: a line that is not understood.
+    """
+    entries = []
+    for line in text.splitlines():
+        if not line.strip() or "reply (OF1.3)" in line:
+            continue
+        found = _GROUP.fullmatch(line)
+        if found is None:
+            raise ValueError(f"not a group entry: {line!r}")
+        buckets = re.split(r",?bucket=", found["buckets"] or "")
+        entries.append(GroupEntry(int(found["number"]), found["type"], tuple(filter(None, buckets))))
+    return entries
+
+
+def parse_ports(text: str) -> dict[int, PortCounters]:
+    """The counters in the output of ``dump-ports --no-names``, by port number; the bridge's own port is left out."""
+    counters = {}
+    for found in _PORT.finditer(text):
+        values = {name: int(value) for name, value in found.groupdict().items()}
+        counters[values.pop("port")] = PortCounters(**values)
+    return counters
