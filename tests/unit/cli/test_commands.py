@@ -1,0 +1,360 @@
+"""The ``fairspine`` command, as people and programs call it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from controller.cli.main import main
+from controller.rest import schemas
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+FABRIC = ["--fabric", str(EXAMPLES / "clos-4x4x4.yaml")]
+BOTH = [*FABRIC, "--job", str(EXAMPLES / "gpt3-a.json"), "--job", str(EXAMPLES / "llama-b.json")]
+
+
+class Outcome(NamedTuple):
+    code: object
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*arguments: str) -> Outcome:
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        return Outcome(end.value.code or 0, *capsys.readouterr())
+
+    return call
+
+
+# -- planning ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["greedy", "fair"])
+def test_the_example_jobs_have_an_ideal_plan_with_one_flow_on_every_uplink(run: Any, policy: str) -> None:
+    code, out, err = run("plan", *BOTH, "--policy", policy, "--format", "json")
+    plan = schemas.Plan.model_validate_json(out)
+    assert (code, err) == (0, "")
+    assert plan.gap == pytest.approx(0, abs=1e-6)
+    assert plan.min_speed == pytest.approx(1)
+    between = [link for flow in plan.flows for path in flow.paths for link in path.links[1:-1]]
+    assert len(between) == len(set(between)) == 32
+
+
+def test_hashing_the_example_jobs_collides(run: Any) -> None:
+    plan = json.loads(run("plan", *BOTH, "--policy", "ecmp", "--format", "json").out)
+    assert plan["min_speed"] < 0.6
+
+
+@pytest.mark.parametrize("name", ["matrix.json", "flows.json"])
+def test_each_form_of_a_job_is_planned(run: Any, name: str) -> None:
+    code, out, _ = run("plan", *FABRIC, "--job", str(EXAMPLES / name))
+    assert code == 0
+    assert json.loads((EXAMPLES / name).read_text())["name"] in out
+
+
+def test_tables_hold_a_row_for_each_collective_and_for_each_policy(run: Any) -> None:
+    out = run("plan", *BOTH).out
+    assert [name in out for name in ("gpt3-a", "llama-b", "gap", "leaf1->spine1")] == [True] * 4
+    rows = run("compare", *BOTH, "--policies", "ecmp, greedy").out.splitlines()
+    assert [row.split()[0] for row in rows if row.strip().startswith(("ecmp", "greedy"))] == ["ecmp", "greedy"]
+
+
+def test_comparing_gives_a_row_a_policy_in_the_order_asked_for(run: Any) -> None:
+    code, out, _ = run("compare", *BOTH, "--policies", "greedy,ecmp", "--format", "json")
+    greedy, ecmp = json.loads(out)["policies"]
+    assert (code, greedy["policy"], ecmp["policy"]) == (0, "greedy", "ecmp")
+    assert greedy["pressure"] == pytest.approx(1)
+    assert ecmp["pressure"] >= 2
+    assert ecmp["min_speed"] < greedy["min_speed"]
+
+
+def test_the_same_seed_gives_the_same_plan(run: Any) -> None:
+    def paths(seed: str) -> Any:
+        return json.loads(run("plan", *BOTH, "--policy", "ecmp", "--seed", seed, "--format", "json").out)["flows"]
+
+    assert paths("7") == paths("7")
+    assert paths("7") != paths("8")
+
+
+def test_unroutable_flows_are_told_and_fail_the_command_after_the_rest_is_planned(run: Any, tmp_path: Path) -> None:
+    fabric = tmp_path / "fabric.yaml"
+    fabric.write_text("clos: {spines: 1, leaves: 3, hosts_per_leaf: 1}\nfailed: [leaf3-spine1]\n")
+    job = tmp_path / "job.json"
+    rows = [{"src": "h1", "dst": f"h{n}", "bytes": 8, "collective": f"to{n}"} for n in (2, 3)]
+    job.write_text(json.dumps({"name": "a", "flows": rows}))
+    code, out, err = run("plan", "--fabric", str(fabric), "--job", str(job), "--format", "json")
+    plan = schemas.Plan.model_validate_json(out)
+    assert (code, plan.unroutable, plan.min_speed) == (1, ["a/to3/0"], 1.0)
+    assert err == "fairspine: 1 of 2 flows have no live path, the first is a/to3/0\n"
+    assert run("compare", "--fabric", str(fabric), "--job", str(job)).code == 1
+
+
+@pytest.mark.parametrize(
+    ("fabric", "job", "arguments", "says"),
+    [
+        ("clos: {spines: 0, leaves: 1, hosts_per_leaf: 1}", None, [], "fabric.yaml: clos.spines: 0: "),
+        (None, {"hosts": ["h1", "x"]}, [], "job.json: hosts[1]: 'x': "),
+        (None, {"weight": -1}, [], "job.json: weight: -1: "),
+        (None, {"name": "gpt3-a"}, [], "job.json: name: 'gpt3-a': a job before it has this name"),
+        (None, {"a\nb": 1}, [], "job.json: a b: 1: this key is not known"),
+        (None, None, ["--policy", "best"], "policy: 'best': no policy has this name"),
+        (None, None, ["--job", "/nowhere.json"], "/nowhere.json: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_file_field_and_value(
+    run: Any, tmp_path: Path, fabric: str | None, job: dict[str, Any] | None, arguments: list[str], says: str
+) -> None:
+    if fabric:
+        (tmp_path / "fabric.yaml").write_text(fabric)
+    if job:
+        (tmp_path / "job.json").write_text(json.dumps({"name": "b"} | job))
+    files = ["--fabric", str(tmp_path / "fabric.yaml")] if fabric else [*FABRIC]
+    files += ["--job", str(EXAMPLES / "gpt3-a.json"), *(["--job", str(tmp_path / "job.json")] if job else [])]
+    code, out, err = run("plan", *files, *arguments)
+    assert (code, out) == (2, "")
+    assert err.removeprefix("fairspine: ").removeprefix(f"{tmp_path}/").startswith(says)
+    assert len(err.splitlines()) == 1
+
+
+# -- the command itself --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["plan"], ["compare"], ["push"], ["jobs"], ["jobs", "show"], ["jobs", "delete"]]
+)
+def test_help_of_every_command_has_an_example(run: Any, command: list[str]) -> None:
+    code, out, _ = run(*command, "--help")
+    assert code == 0
+    assert " ".join(["Example: fairspine", *command]) in " ".join(out.split())
+
+
+def test_the_version_is_that_of_the_package(run: Any) -> None:
+    code, out, _ = run("--version")
+    assert code == 0
+    assert out.startswith("fairspine 0.")
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["nonsense"], ["plan", *BOTH, "--seed", "x"], ["jobs", "show"]])
+def test_a_command_line_that_cannot_be_understood_is_bad_input(run: Any, arguments: list[str]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert "Usage: " in err
+
+
+def test_help_loads_nothing_that_plans() -> None:
+    code = (
+        "import sys\nfrom controller.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'numba', 'highspy', 'numpy', 'networkx', 'pydantic'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("form", ["json", "table"])
+def test_a_reader_that_goes_away_leaves_no_traceback(form: str) -> None:
+    command = [sys.executable, "-m", "controller.cli.main", "plan", *BOTH, "--format", form]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr as stderr:
+        assert stderr.read() == b""
+    assert process.wait() == 1
+
+
+def test_ctrl_c_leaves_no_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("controller.model.fabric_file.load_fabric", interrupted)
+    code, out, err = run("plan", *BOTH)
+    assert (code in (1, 130), out) == (True, "")
+    assert "Traceback" not in err
+
+
+# -- a running controller --------------------------------------------------------------------------------------------
+
+JOB = {
+    "name": "gpt3-a",
+    "weight": 1.0,
+    "bytes": 1,
+    "min_speed": None,
+    "epoch": 3,
+    "active": False,
+    "unroutable": [],
+    "collectives": [
+        {"job": "gpt3-a", "name": "dp0", "speed": None, "ideal_seconds": None, "seconds": None, "slowdown": None}
+    ],
+    "flows": [],
+}
+SUMMARY = {
+    "name": "gpt3-a",
+    "weight": 1.0,
+    "collectives": 1,
+    "flows": 0,
+    "bytes": 1,
+    "min_speed": None,
+    "active": False,
+}
+
+
+class Controller:
+    """Answers each request with the next of the answers that were laid out for it, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, Any]] = []
+        self.asked: list[tuple[str, str, bytes]] = []
+        self.url = ""
+
+    def lay_out(self, *answers: tuple[int, Any]) -> None:
+        self.answers += answers
+
+
+@contextmanager
+def serving(controller: Controller) -> Iterator[None]:
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            controller.asked.append((self.command, self.path, body))
+            status, document = controller.answers.pop(0)
+            content = document if isinstance(document, bytes) else json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_PUT = do_DELETE = answer  # noqa: N815 (http.server's names)
+
+        def log_message(self, *_: object) -> None:
+            """Tests print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        controller.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def controller() -> Iterator[Controller]:
+    one = Controller()
+    with serving(one):
+        yield one
+
+
+def test_a_pushed_job_is_put_under_its_name_as_it_is_in_its_file(run: Any, controller: Controller) -> None:
+    controller.lay_out((201, JOB), (200, JOB))
+    file = EXAMPLES / "gpt3-a.json"
+    code, out, err = run("push", str(file), "--url", controller.url)
+    ((method, path, body),) = controller.asked
+    assert (code, err, method, path) == (0, "", "PUT", "/v1/jobs/gpt3-a")
+    assert json.loads(body) == json.loads(file.read_text())
+    assert "gpt3-a created, plan 3" in out
+    assert "gpt3-a replaced" in run("push", str(file), "--url", controller.url).out
+
+
+def test_a_yaml_job_is_pushed_as_json(run: Any, controller: Controller, tmp_path: Path) -> None:
+    controller.lay_out((201, JOB))
+    (tmp_path / "job.yaml").write_text("name: a\nflows: [{src: h1, dst: h2, bytes: 5}]\n")
+    assert run("push", str(tmp_path / "job.yaml"), "--url", controller.url, "--format", "json").code == 0
+    assert json.loads(controller.asked[0][2]) == {"name": "a", "flows": [{"src": "h1", "dst": "h2", "bytes": 5}]}
+
+
+def test_waiting_ends_when_the_plan_is_active(run: Any, controller: Controller) -> None:
+    active = {"jobs": [SUMMARY | {"active": True}]}
+    controller.lay_out((201, JOB), (200, {"jobs": [SUMMARY]}), (200, active))
+    arguments = ["push", str(EXAMPLES / "gpt3-a.json"), "--url", controller.url, "--wait", "--format", "json"]
+    code, out, _ = run(*arguments)
+    assert (code, json.loads(out)["active"], controller.answers) == (0, True, [])
+    controller.lay_out((200, JOB), (200, {"jobs": [SUMMARY]}))
+    code, _, err = run(*arguments, "--timeout", "0")
+    assert (code, err) == (1, "fairspine: gpt3-a was taken, but its plan is not active on every switch after 0 s\n")
+    controller.lay_out((200, JOB), (200, {"jobs": []}))
+    assert run(*arguments).err == "fairspine: gpt3-a was deleted before its plan was active\n"
+
+
+def test_jobs_are_listed_shown_and_deleted(run: Any, controller: Controller) -> None:
+    controller.lay_out((200, {"jobs": [SUMMARY]}), (200, {"jobs": [SUMMARY]}), (200, JOB), (200, JOB), (204, b""))
+    assert "gpt3-a" in run("jobs", "--url", controller.url).out
+    assert json.loads(run("jobs", "--url", controller.url, "--format", "json").out) == {"jobs": [SUMMARY]}
+    assert "dp0" in run("jobs", "show", "gpt3-a", "--url", controller.url).out
+    shown = run("jobs", "--url", controller.url, "show", "gpt3-a", "--format", "json")
+    assert json.loads(shown.out) == JOB
+    assert run("jobs", "delete", "a/b", "--url", controller.url) == (0, "a/b deleted\n", "")
+    assert [asked[:2] for asked in controller.asked] == [
+        ("GET", "/v1/jobs"),
+        ("GET", "/v1/jobs"),
+        ("GET", "/v1/jobs/gpt3-a"),
+        ("GET", "/v1/jobs/gpt3-a"),
+        ("DELETE", "/v1/jobs/a%2Fb"),
+    ]
+
+
+def test_the_controllers_address_may_come_from_the_environment(
+    run: Any, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRSPINE_URL", controller.url + "/")
+    controller.lay_out((200, JOB))
+    assert run("jobs", "show", "gpt3-a").code == 0
+
+
+PROBLEM = {"type": "about:blank", "title": "Unprocessable", "status": 422, "detail": "no such\nhost"}
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "code", "says"),
+    [
+        (422, PROBLEM | {"field": "hosts[2]", "value": "x"}, 2, 'hosts[2]: "x": no such host'),
+        (404, {"title": "Not Found", "status": 404}, 1, "Not Found"),
+        (503, PROBLEM | {"status": 503}, 1, "no such host"),
+        (502, b"<html>", 1, "502 Bad Gateway"),
+        (500, [], 1, "500 Internal Server Error"),
+        (200, b"<html>", 1, "the answer is not JSON; is this a fairspine controller?"),
+    ],
+)
+def test_a_problem_is_one_line_and_bad_input_is_told_apart(
+    run: Any, controller: Controller, status: int, document: Any, code: int, says: str
+) -> None:
+    controller.lay_out((status, document))
+    assert run("jobs", "show", "x", "--url", controller.url) == (code, "", f"fairspine: {controller.url}: {says}\n")
+
+
+def test_no_controller_is_one_line(run: Any) -> None:
+    url = Controller()
+    with serving(url):
+        pass
+    code, out, err = run("jobs", "--url", url.url)
+    assert (code, out) == (1, "")
+    assert err == f"fairspine: {url.url}: connection refused; is the controller running?\n"
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://h", "http://", "http://h:x", "http://h:99999", "http://[::"])
+def test_an_address_that_is_none_is_bad_input(run: Any, url: str) -> None:
+    code, _, err = run("jobs", "--url", url)
+    assert code == 2
+    assert err.startswith(f"fairspine: --url: {url!r}: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_bad_job_is_refused_before_it_is_sent(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text('{"name": "a", "weight": 0}')
+    code, _, err = run("push", str(tmp_path / "job.json"), "--url", "http://127.0.0.1:1")
+    assert code == 2
+    assert err.startswith(f"fairspine: {tmp_path}/job.json: weight: 0: ")
