@@ -292,6 +292,7 @@ class Lab:
                     f"not connected to {self.controller} within {timeout:g} s: {', '.join(missing)}"
                     f"{self.ovs.daemon.tail()}"
                 )
+            self.ovs.try_again()
             time.sleep(POLL_SECONDS)
 
     def ofctl(self, command: str, switch: str, *args: str) -> str:

@@ -12,8 +12,8 @@ _FLOW = re.compile(
 )
 _GROUP = re.compile(r"\s*group_id=(?P<number>\d+),type=(?P<type>\w+)(?:,(?P<buckets>.*))?")
 _PORT = re.compile(
-    r"port\s+(?P<port>\d+): rx pkts=(?P<rx_packets>\d+), bytes=(?P<rx_bytes>\d+), drop=(?P<rx_dropped>\d+), "
-    r".*\s+tx pkts=(?P<tx_packets>\d+), bytes=(?P<tx_bytes>\d+), drop=(?P<tx_dropped>\d+), "
+    r"port\s+(\d+): rx pkts=(\d+), bytes=(\d+), drop=(\d+), .*"
+    r"\s+tx pkts=(\d+), bytes=(\d+), drop=(\d+), "
 )
 DEFAULT_PRIORITY = 32768
 """ovs-ofctl leaves this one out."""
@@ -109,6 +109,6 @@ def parse_ports(text: str) -> dict[int, PortCounters]:
     """The counters in the output of ``dump-ports --no-names``, by port number; the bridge's own port is left out."""
     counters = {}
     for found in _PORT.finditer(text):
-        values = {name: int(value) for name, value in found.groupdict().items()}
-        counters[values.pop("port")] = PortCounters(**values)
+        port, *values = (int(value) for value in found.groups())
+        counters[port] = PortCounters(*values)
     return counters
