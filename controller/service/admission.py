@@ -23,17 +23,20 @@ class Admission:
         self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
-    def admit(self, name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic]) -> Admitted:
+    def admit(self, name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> Admitted:
         """The job with its flows; ``others`` hold the ports that are taken.
+
+        Args:
+            max_flows: more are refused before there is memory for them; those within servers count here.
 
         Raises:
             InputError: what is wrong with the document.
         """
         if len(body) <= SMALL:
-            traffic = self._runtime.offload(admit, name, body, fabric, others)
+            traffic = self._runtime.offload(admit, name, body, fabric, others, max_flows)
         else:
             with self._one_at_a_time:
-                traffic = self._runtime.offload(self._worker.run, admit, name, body, fabric, others)
+                traffic = self._runtime.offload(self._worker.run, admit, name, body, fabric, others, max_flows)
         return Admitted(name, body, traffic)
 
     def close(self) -> None:
@@ -41,6 +44,6 @@ class Admission:
         self._worker.close()
 
 
-def admit(name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic]) -> JobTraffic:
+def admit(name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> JobTraffic:
     """Parse and expand. Runs in a thread or in the worker process."""
-    return expand(fabric, parse_job_json(body, name), others)
+    return expand(fabric, parse_job_json(body, name), others, max_flows=max_flows)

@@ -173,7 +173,9 @@ class Service:
             if old is not None and old.document == body:
                 return PutOutcome(False, self._offload(documents.job, self._step, name, self._active))
             others = tuple(job for job in self._jobs if job.name != name)
-            admitted = self._admission.admit(name, body, fabric, [job.traffic for job in others])
+            admitted = self._admission.admit(
+                name, body, fabric, [job.traffic for job in others], self._settings.max_flows
+            )
             flows = admitted.traffic.n_flows + sum(job.traffic.n_flows for job in others)
             if flows > self._settings.max_flows:
                 raise InputError(
