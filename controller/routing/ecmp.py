@@ -6,6 +6,7 @@ Flow granularity, as RFC 2992 discusses; the hash is CRC-32 or Toeplitz, both se
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Traffic
@@ -23,7 +24,12 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """One path a unit by ``options.hash`` of its 5-tuple, seeded with ``seed`` (its low 32 bits)."""
+    """One path a unit by ``options.hash`` of its 5-tuple, seeded with ``seed`` (its low 32 bits).
+
+    CRC-32 is linear: another start value alone flips the same bits in every hash, and where the number of paths is a
+    power of two that only renames them; who collides with whom stays. So the seed also says, as switches have an
+    option for, at which of the 32 bits the choice begins (``seed mod 32``).
+    """
     demand = Demand.of(fabric, traffic)
     return Result(demand.assignment(hash_units(demand, seed, options)))
 
@@ -35,9 +41,15 @@ def hash_units(demand: Demand, seed: int, options: Options) -> IntArray:
     src_ip, dst_ip, port = fabric.host_ip[traffic.src[flow]], fabric.host_ip[traffic.dst[flow]], traffic.udp_src[flow]
     start = np.uint32(seed & 0xFFFFFFFF)
     if options.hash == "crc32":
-        hashes = hashing.crc32(src_ip, dst_ip, port, start, hashing.CRC32_TABLE)
+        hashes = _rotated(hashing.crc32(src_ip, dst_ip, port, start, hashing.CRC32_TABLE), seed % 32)
     else:
         hashes = hashing.toeplitz(src_ip, dst_ip, port, start, hashing.TOEPLITZ_KEY)
     path = np.empty(demand.n_units, dtype=np.int32)
     hashing.pick_live(hashes, demand.unit_src, demand.unit_dst, fabric.live_up, fabric.live_down, path)
     return path
+
+
+def _rotated(hashes: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    """Rotate 32-bit numbers to the right."""
+    wide = hashes.astype(np.uint64)
+    return ((wide >> np.uint64(bits)) | (wide << np.uint64(32 - bits))).astype(np.uint32)

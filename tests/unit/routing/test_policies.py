@@ -83,7 +83,18 @@ def test_ecmp_hashes_the_five_tuple_by_crc_32() -> None:
             if path == LOCAL:
                 continue
             ends = (fabric.host_ip[traffic.src[f]], fabric.host_ip[traffic.dst[f]], traffic.udp_src[f], 4791, 17)
-            assert path == binascii.crc32(struct.pack(">IIHHB", *map(int, ends)), seed) % 7
+            hashed = binascii.crc32(struct.pack(">IIHHB", *map(int, ends)), seed)
+            assert path == (hashed >> seed % 32 | hashed << 32 - seed % 32) % 2**32 % 7
+
+
+def test_another_seed_of_ecmp_is_another_draw_even_where_the_number_of_paths_is_a_power_of_two() -> None:
+    fabric = clos(4, 4, 8)
+    traffic = random_traffic(np.random.default_rng(2), fabric, most_flows=60, unknown_ports=False)
+    together = set()
+    for seed in range(8):
+        path = assign("ecmp", fabric, traffic, seed=seed).assignment.path
+        together.add((path[:, None] == path[None, :]).tobytes())
+    assert len(together) == 8
 
 
 def toeplitz(data: bytes, key: bytes) -> int:
