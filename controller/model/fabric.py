@@ -152,9 +152,16 @@ class Fabric:
         return np.array([self.leaf_index[host.leaf] for host in self.hosts], dtype=np.int32)
 
     @cached_property
+    def host_names(self) -> tuple[str, ...]:
+        """[H] names by host index."""
+        return tuple(host.name for host in self.hosts)
+
+    @cached_property
     def host_ip(self) -> NDArray[np.uint32]:
         """[H] IPv4 address of each host as a number."""
-        return np.array([int(IPv4Address(host.ip)) for host in self.hosts], dtype=np.uint32)
+        octets = np.array([host.ip.split(".") for host in self.hosts], dtype=np.uint32).reshape(-1, 4)
+        number: NDArray[np.uint32] = octets @ np.array([1 << 24, 1 << 16, 1 << 8, 1], dtype=np.uint32)
+        return number
 
     @cached_property
     def link_gbps(self) -> FloatArray:
@@ -265,8 +272,11 @@ class Fabric:
         if self.shares_links or not len(usable):
             kind[usable] = np.arange(len(usable))
         else:
-            alike = (column[usable, None, :] == column[None, usable, :]).all(axis=2)
-            _, kind[usable] = np.unique(alike.argmax(axis=1), return_inverse=True)
+            for number in range(len(usable)):
+                rest = usable[kind[usable] < 0]
+                if not len(rest):
+                    break
+                kind[rest[(column[rest] == column[rest[0]]).all(axis=1)]] = number
         return kind
 
     @cached_property
@@ -354,6 +364,8 @@ class Fabric:
         for name in _STRUCTURAL:
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
+        # Needed by whatever comes next, which is a plan that somebody waits for.
+        _ = other.link_up
         return other
 
     # -- prefixes ----------------------------------------------------------------------------------------------
@@ -412,9 +424,9 @@ class Fabric:
 
 # What a change of ``up`` leaves as it is: re-planning after a failed link must not pay for it again.
 _STRUCTURAL = (
-    "leaf_index", "spine_index", "host_index", "switch_by_dpid", "cable_names", "link_ids", "link_index", "host_leaf",
-    "host_ip", "link_gbps", "cable_leaf", "cable_spine", "cable_number", "parallel", "_classes", "_first_class",
-    "path_spine", "path_names", "up_link", "down_link", "shares_links", "leaf_prefixes",
+    "leaf_index", "spine_index", "host_index", "switch_by_dpid", "cable_names", "link_ids", "link_index", "host_names",
+    "host_leaf", "host_ip", "link_gbps", "cable_leaf", "cable_spine", "cable_number", "parallel", "_classes",
+    "_first_class", "path_spine", "path_names", "up_link", "down_link", "shares_links", "leaf_prefixes",
 )  # fmt: skip
 
 

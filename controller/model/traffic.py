@@ -98,6 +98,9 @@ class Traffic:
         Units are numbered by first appearance, so with distinct ports ``unit`` is simply 0..F-1.
         """
         key = (self.src.astype(np.int64) << 40) | (self.dst.astype(np.int64) << 16) | self.udp_src
+        in_order = np.sort(key)
+        if (in_order[1:] > in_order[:-1]).all():
+            return np.arange(len(key), dtype=np.int32)
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int32)
         rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)

@@ -10,7 +10,7 @@ from controller.model.fabric import FloatArray, IntArray
 from controller.routing.base import TOLERANCE
 from controller.routing.climb import Goal, climb, levels_of
 from controller.routing.demand import Demand
-from controller.routing.kernels import place
+from controller.routing.kernels import chains, place
 from controller.routing.pieces import Pieces
 from controller.routing.previous import Previous
 
@@ -32,8 +32,9 @@ def replan(
 ) -> tuple[IntArray, FloatArray]:
     """[U] path classes near the previous ones, and the levels [K].
 
-    Three plans compete: the old paths with new and stranded flows on their emptiest ones; what a search makes of it;
-    and, only if neither is proved to be near enough, one made ``afresh``. A plan that moves a part m of the old flows
+    Four plans compete: the old paths with new and stranded flows on their emptiest ones; the same with others moved
+    along alternating chains to make room; what a search makes of the better one; and, only if none is proved to be
+    near enough, one made ``afresh``. A plan that moves a part m of the old flows
     wins over one that moves none if the lowest level in which they differ grows by at least the part ``price * m``.
     """
     fabric = demand.fabric
@@ -46,6 +47,11 @@ def replan(
     if goal.reached(level):
         return path, level
     wanted = np.where(path == old, old, -1).astype(np.int32)
+    chained, chained_level, moved = _chained(demand, goal, old, wanted)
+    if _pays(chained_level, level, price * moved):
+        path, level = chained, chained_level
+        if goal.reached(level):
+            return path, level
     lowest, most = float(np.nanmin(level)), float(goal.steps[0])
     effort = int(rounds * (AFTERWARDS if lowest >= most * (1 - TOLERANCE) else 1.0))
     found, found_level = climb(demand, goal, path, level, effort, seed)
@@ -61,6 +67,19 @@ def replan(
         fresh, fresh_level, moved = _brought_back(demand, _renamed(demand, fresh, wanted), fresh_level, wanted)
     too_far = float(np.nanmin(level)) < NEAR * float(np.nanmin(fresh_level))
     return (fresh, fresh_level) if too_far or _pays(fresh_level, level, price * moved) else (path, level)
+
+
+def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tuple[IntArray, FloatArray, float]:
+    """The old plan with new and stranded units added by chains of moves; how good it is, and the part that moved.
+
+    Loads are those of the best levels there could be: what fits then costs nobody anything.
+    """
+    fabric, path = demand.fabric, old.copy()
+    best = np.nan_to_num(goal.relaxed)[demand.traffic.collective[demand.part_flow]]
+    load = demand.units_of(demand.load[demand.part_flow] * best)
+    chains.insert(demand.unit_src, demand.unit_dst, load, fabric.live_up, fabric.live_down, fabric.link_gbps, path)
+    moved = int(((wanted >= 0) & (path != wanted)).sum())
+    return path, levels_of(demand, path), moved / max(1, int((wanted >= 0).sum()))
 
 
 def kept_pieces(demand: Demand, previous: Previous) -> Pieces | None:

@@ -150,11 +150,14 @@ class Demand:
 
     @cached_property
     def unit_load(self) -> FloatArray:
-        """[U] load of a unit at level 1, the heaviest phase of each job counting."""
-        load = self.load[self.part_flow]
-        if len(load) == self.n_units:
-            return load
-        total: FloatArray = units.unit_loads(self.part_ptr, self.part_group, load, self.group_job)
+        """[U] load of a unit at level 1."""
+        return self.units_of(self.load[self.part_flow])
+
+    def units_of(self, part_load: FloatArray) -> FloatArray:
+        """[U] loads of units from those of their parts [P], the heaviest phase of each job counting."""
+        if len(part_load) == self.n_units:
+            return part_load
+        total: FloatArray = units.unit_loads(self.part_ptr, self.part_group, part_load, self.group_job)
         return total
 
     def assignment(self, unit_path: IntArray) -> Assignment:

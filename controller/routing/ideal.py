@@ -40,7 +40,17 @@ def ideal_seconds(
     if fabric.path_type.max(initial=-1) <= 0:
         return cut
     reached = spread.spread_reaches(
-        order, ptr, traffic.bytes, leaf_src, leaf_dst, fixed, cut, fabric.live_up, fabric.live_down, fabric.link_gbps
+        order,
+        ptr,
+        traffic.bytes,
+        leaf_src,
+        leaf_dst,
+        fixed,
+        cut,
+        fabric.live_up,
+        fabric.live_down,
+        fabric.link_gbps,
+        fabric.shares_links,
     )
     for k in range(len(cut)):
         if not reached[k]:

@@ -40,7 +40,7 @@ class Previous:
         order = np.argsort(key, kind="stable")
         rows = rows[order]
         return Previous(
-            tuple(host.name for host in fabric.hosts),
+            fabric.host_names,
             fabric.path_names,
             key[order],
             assignment.path[rows],
@@ -49,7 +49,7 @@ class Previous:
 
     def on(self, fabric: Fabric) -> Previous:
         """The same memory in another fabric's numbers; what it does not know is forgotten."""
-        names = tuple(host.name for host in fabric.hosts)
+        names = fabric.host_names
         if names == self.hosts and fabric.path_names == self.paths:
             return self
         class_of = {name: k for k, name in enumerate(fabric.path_names)}

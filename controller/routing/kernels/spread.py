@@ -48,14 +48,36 @@ def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, 
 
 
 @nb.njit(nogil=True, cache=True)
-def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live_up, live_down, gbps):
-    """[K] whether some spread of the collective's flows fits into ``seconds`` (False: not found, it may yet)."""
-    n_leaves = len(live_up)
+def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live_up, live_down, gbps, shares_links):
+    """[K] whether some spread of the collective's flows fits into ``seconds`` (False: not found, it may yet).
+
+    ``shares_links``: whether two path classes may come down by one link.
+    """
+    n_leaves, n_paths = live_up.shape
+    width = np.full((n_leaves, n_leaves), -1.0)
+    out, into = np.zeros(n_leaves), np.zeros(n_leaves)
     load = np.zeros(len(gbps))
     row = np.full((n_leaves, n_leaves), -1, np.int32)
     reached = np.ones(len(seconds), np.bool_)
     for k in range(len(seconds)):
         if not seconds[k] > 0.0:
+            continue
+        # Spread in proportion to the narrower link of each path, a flow fills no link of its leaf by more than its
+        # size over the width of all its paths. Often that is proof enough, and there is nothing to spread.
+        out[:], into[:] = 0.0, 0.0
+        for i in range(ptr[k], ptr[k + 1]):
+            f = order[i]
+            if fixed[f] < 0:
+                continue
+            a, b = leaf_src[f], leaf_dst[f]
+            if width[a, b] < 0.0:
+                width[a, b] = 0.0
+                for p in range(n_paths):
+                    if live_up[a, p] >= 0 and live_down[b, p] >= 0:
+                        width[a, b] += min(gbps[live_up[a, p]], gbps[live_down[b, p]])
+            out[a] += n_bytes[f] * GBIT / width[a, b]
+            into[b] += n_bytes[f] * GBIT / width[a, b]
+        if not shares_links and max(out.max(), into.max()) <= seconds[k] * (1.0 + EXACT):
             continue
         n = 0
         for i in range(ptr[k], ptr[k + 1]):

@@ -1,0 +1,174 @@
+"""Adding units to a plan by alternating chains: few old units move, and only between two path classes at a time.
+
+As Kempe chains do in edge colouring: where no class has room at both ends of a unit, take one (alpha) with room at its
+source and one (beta) with room at its destination. Put the unit on alpha; at the destination something on alpha is now
+too much and moves to beta; that may be too much at *its* source, where something moves back to alpha, and so on. With
+equal loads and links for one unit each such a chain always ends.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+LONGEST = 256
+"""Moves after which a chain is given up."""
+
+CHAINS = 24
+"""Pairs of classes tried for one unit; the shortest chain is taken."""
+
+SHORT = 2
+"""A chain of so few moves is taken at once."""
+
+EPSILON = 1e-9
+
+
+@nb.njit(nogil=True, cache=True)
+def _link(u, k, side, src, dst, live_up, live_down):
+    return live_up[src[u], k] if side == 0 else live_down[dst[u], k]
+
+
+@nb.njit(nogil=True, cache=True)
+def _attach(u, k, src, dst, load, live_up, live_down, head, following, leading, link_load):
+    for side in range(2):
+        e = _link(u, k, side, src, dst, live_up, live_down)
+        leading[side, u] = -1
+        following[side, u] = head[e]
+        if head[e] >= 0:
+            leading[side, head[e]] = u
+        head[e] = u
+        link_load[e] += load[u]
+
+
+@nb.njit(nogil=True, cache=True)
+def _detach(u, k, src, dst, load, live_up, live_down, head, following, leading, link_load):
+    for side in range(2):
+        e = _link(u, k, side, src, dst, live_up, live_down)
+        if leading[side, u] >= 0:
+            following[side, leading[side, u]] = following[side, u]
+        else:
+            head[e] = following[side, u]
+        if following[side, u] >= 0:
+            leading[side, following[side, u]] = leading[side, u]
+        link_load[e] -= load[u]
+
+
+@nb.njit(nogil=True, cache=True)
+def _chain(
+    u, alpha, beta, src, dst, load, live_up, live_down, limit, link_load, head, following, moved, seen, shift, mark,
+    turn, most,
+):  # fmt: skip
+    """Follow the chain that begins with unit u on alpha, without moving anything yet.
+
+    ``shift`` [E] is by how much the chain changes a link, where ``mark`` [E] says ``turn``; ``seen`` [U] says so of the
+    units that move.
+
+    Returns:
+        how many units move (they are in ``moved``), or -1 if it does not end well within ``most``.
+    """
+    n = 0
+    here = live_down[dst[u], alpha]
+    mark[here], shift[here] = turn, load[u]
+    side, source, target = 1, alpha, beta
+    while True:
+        over = link_load[here] + (shift[here] if mark[here] == turn else 0.0) - limit[here]
+        if over <= 0.0:
+            return n
+        if n == most:
+            return -1
+        best, best_load = -1, np.inf
+        v = head[here]
+        while v >= 0:
+            if seen[v] != turn and load[v] >= over and load[v] < best_load:
+                beside = _link(v, target, side, src, dst, live_up, live_down)
+                beyond = _link(v, target, 1 - side, src, dst, live_up, live_down)
+                if beside >= 0 and beyond >= 0:
+                    there = link_load[beside] + (shift[beside] if mark[beside] == turn else 0.0)
+                    if there + load[v] <= limit[beside]:
+                        best, best_load = v, load[v]
+            v = following[side, v]
+        if best < 0:
+            return -1
+        moved[n] = best
+        seen[best] = turn
+        n += 1
+        for end in range(2):
+            for k in (source, target):
+                e = _link(best, k, end, src, dst, live_up, live_down)
+                if mark[e] != turn:
+                    mark[e], shift[e] = turn, 0.0
+                shift[e] += load[best] if k == target else -load[best]
+        here = _link(best, target, 1 - side, src, dst, live_up, live_down)
+        side, source, target = 1 - side, target, source
+
+
+@nb.njit(nogil=True, cache=True)
+def insert(src, dst, load, live_up, live_down, gbps, path):
+    """Place the units whose ``path`` [U] is not live for them (or negative), moving others along chains.
+
+    Args:
+        load: [U] Gbit/s; links are filled up to their capacity.
+        path: [U] changes in place. A unit for which there is neither room nor a chain takes its emptiest path.
+    """
+    n_units, n_links, n_paths = len(path), len(gbps), live_up.shape[1]
+    limit = gbps * (1.0 + EPSILON)
+    link_load = np.zeros(n_links)
+    head = np.full(n_links, -1, np.int64)
+    following = np.full((2, n_units), -1, np.int64)
+    leading = np.full((2, n_units), -1, np.int64)
+    waiting = np.empty(n_units, np.int64)
+    n = 0
+    for u in range(n_units):
+        k = path[u]
+        if k >= 0 and live_up[src[u], k] >= 0 and live_down[dst[u], k] >= 0:
+            _attach(u, k, src, dst, load, live_up, live_down, head, following, leading, link_load)
+        else:
+            path[u] = -1
+            waiting[n] = u
+            n += 1
+    waiting = waiting[:n]
+    shift = np.zeros(n_links)
+    mark, seen = np.full(n_links, -1, np.int64), np.full(n_units, -1, np.int64)
+    moved, shortest = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
+    turn = 0
+    for u in waiting[np.argsort(-load[waiting], kind="mergesort")]:
+        emptiest, emptiest_fill = -1, np.inf
+        for k in range(n_paths):
+            up, down = live_up[src[u], k], live_down[dst[u], k]
+            if up >= 0 and down >= 0:
+                fill = max((link_load[up] + load[u]) / gbps[up], (link_load[down] + load[u]) / gbps[down])
+                if fill < emptiest_fill:
+                    emptiest, emptiest_fill = k, fill
+        length, tried = -1, 0
+        chosen, other = emptiest, -1
+        if emptiest_fill > 1.0 + EPSILON:
+            for alpha in range(n_paths):
+                up = live_up[src[u], alpha]
+                if up < 0 or live_down[dst[u], alpha] < 0 or link_load[up] + load[u] > limit[up]:
+                    continue
+                for beta in range(n_paths):
+                    down = live_down[dst[u], beta]
+                    if (
+                        beta == alpha
+                        or down < 0
+                        or link_load[down] + load[u] > limit[down]
+                        or tried >= CHAINS
+                        or 0 <= length <= SHORT
+                    ):
+                        continue
+                    tried += 1
+                    turn += 1
+                    steps = _chain(
+                        u, alpha, beta, src, dst, load, live_up, live_down, limit, link_load, head, following, moved,
+                        seen, shift, mark, turn, LONGEST if length < 0 else length - 1,
+                    )  # fmt: skip
+                    if steps >= 0:
+                        length, chosen, other = steps, alpha, beta
+                        shortest[:steps] = moved[:steps]
+        for i in range(length):
+            v = shortest[i]
+            _detach(v, path[v], src, dst, load, live_up, live_down, head, following, leading, link_load)
+            path[v] = other if path[v] == chosen else chosen
+            _attach(v, path[v], src, dst, load, live_up, live_down, head, following, leading, link_load)
+        path[u] = chosen
+        _attach(u, chosen, src, dst, load, live_up, live_down, head, following, leading, link_load)
