@@ -1,0 +1,98 @@
+"""What a newcomer types, literally: the controller in one terminal, plain ``mn`` in the other, and then ``pingall``.
+
+``mn`` is Debian's, in Debian's Python, and speaks to the machine's Open vSwitch. Here it finds another one at that
+place: a mount namespace hides the machine's sockets, and a process namespace hides the machine's processes from ``mn``,
+which on some errors ends processes by name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from tests.integration.harness import ROOT, Bench, Controller
+
+pytestmark = pytest.mark.switches
+
+LINE = (
+    "mn --custom topologies/clos.py --topo clos,spines=4,leaves=4,hosts=4 "
+    "--switch ovs,datapath=user,protocols=OpenFlow13 --controller remote"
+)
+
+SYSTEM_SWITCH = """
+set -eu
+mount -t tmpfs tmpfs /run
+mkdir /run/openvswitch
+ovsdb-tool create /run/conf.db /usr/share/openvswitch/vswitch.ovsschema
+exec 3<&0 < /dev/null
+console="-vconsole:info -vsyslog:off"
+ovsdb-server /run/conf.db --remote=punix:/run/openvswitch/db.sock $console > {logs}/ovsdb-server.log 2>&1 &
+until [ -S /run/openvswitch/db.sock ]; do sleep 0.05; done
+ovs-vsctl --no-wait init
+ovs-vswitchd $console > {logs}/ovs-vswitchd.log 2>&1 &
+ovs-vsctl --timeout=15 set open_vswitch . external-ids:ready=yes
+exec {line} <&3
+"""
+"""An Open vSwitch at the default place, and then the command. All of it ends with the process namespace."""
+
+TYPED = (
+    "pingall",
+    "h1 ping -c 1 -W 2 -M do -s 4472 h16",
+    "h16 cat /proc/sys/net/ipv6/conf/h16-eth0/disable_ipv6",
+    "exit",
+    "",
+)
+"""The packet is as large as a host's MTU allows."""
+
+NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+PATIENCE_SECONDS = 120.0
+
+
+def test_the_readmes_mn_line_and_a_running_controller_give_a_fabric_where_pingall_drops_nothing(bench: Bench) -> None:
+    if shutil.which("mn", path="/usr/bin") is None:
+        pytest.skip("Debian's mininet package is not installed")
+    controller = bench.controller("--fabric", str(ROOT / "examples/clos-4x4x4.yaml"), str(ROOT / "controller/app.py"))
+    logs = bench.out / "logs"
+    script = SYSTEM_SWITCH.format(logs=shlex.quote(str(logs)), line=LINE)
+    # No environment of ours: the newcomer's terminal has none, and Debian's Python must not find our packages.
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.environ.get("HOME", "/root"), "TERM": "dumb"}
+    mininet = subprocess.Popen(
+        [*NAMESPACES, "bash", "-c", script],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        controller.wait_for(
+            "all switches are connected and the rules are on them",
+            lambda: mininet.poll() is not None or everything_is_installed(controller),
+            PATIENCE_SECONDS,
+        )
+        said, _ = mininet.communicate("\n".join(TYPED), timeout=PATIENCE_SECONDS)
+    finally:
+        # Killing it ends the process namespace with all that is in it.
+        mininet.kill()
+        mininet.wait()
+    (logs / "mn.log").write_text(said)
+    assert mininet.returncode == 0, said
+    assert "Results: 0% dropped (240/240 received)" in said
+    assert "1 packets transmitted, 1 received" in said
+    assert re.search(r"^(mininet> )?1$", said, re.MULTILINE), said
+    assert controller.stop() == 0
+
+
+def everything_is_installed(controller: Controller) -> bool:
+    plan = controller.get("/v1/plan")
+    if controller.get("/healthz").body["switches"]["connected"] != 8 or plan.status != 200:
+        return False
+    active, computed = plan.body["active"], plan.body["computed"]
+    return active is not None and bool(active["epoch"] == computed["epoch"])
