@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 FABRIC ?= examples/clos-4x4x4.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run bench constraints clean
+.PHONY: help setup setup-test test check format run bench-loop bench-active constraints clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,12 @@ format: setup-test ## rewrite the code in the project's format
 
 run: setup ## the controller, for FABRIC=file (default: examples/clos-4x4x4.yaml)
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --fabric $(FABRIC) controller.app
+
+bench-loop: setup ## how long a large job holds the controller's event loop
+	@$(BIN)/python benchmarks/event_loop.py
+
+bench-active: setup ## from a PUT until the last switch has confirmed the plan (as root)
+	@$(BIN)/python benchmarks/put_to_active.py
 
 constraints: ## resolve requirements/constraints.txt anew, on this Python
 	@scripts/constraints.sh

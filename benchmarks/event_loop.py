@@ -1,8 +1,8 @@
 """How long a large job holds the controller's event loop, and how long it takes.
 
-Starts a real ``ryu-manager`` without switches, pushes jobs in the flows form, and meanwhile asks ``GET /healthz``, which
-the event loop answers by itself, as often as it can: the slowest answer shows the longest hold. An idle run beside it
-shows what the machine adds. Usage: ``python benchmarks/event_loop.py [--json FILE] [--megabytes 5]``.
+Starts a real ``ryu-manager`` without switches, pushes jobs in the flows form, and meanwhile asks ``GET /healthz``,
+which the event loop answers by itself, as often as it can: the slowest answer shows the longest hold. An idle run
+beside it shows what the machine adds. Usage: ``python benchmarks/event_loop.py [--json FILE] [--megabytes 5]``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         fabric = Path(folder, "fabric.yaml")
         fabric.write_text(FABRIC)
-        log = Path(folder, "log").open("w")
+        log = Path(folder, "log").open("w")  # noqa: SIM115 (closed below, after the process that writes it)
         command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(fabric)]
         command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "controller.app"]
         controller = subprocess.Popen(command, stderr=log, stdout=log)
@@ -142,7 +142,8 @@ def main() -> None:
     print(f"{'':14}{'flows':>8}{'answered in':>14}{'healthz median':>17}{'worst':>11}")
     for r in rows:
         print(
-            f"{r['what']:14}{r['flows']:>8}{r['seconds']:>12} s{r['healthz_median_ms']:>14} ms{r['healthz_worst_ms']:>8} ms"
+            f"{r['what']:14}{r['flows']:>8}{r['seconds']:>12} s"
+            f"{r['healthz_median_ms']:>14} ms{r['healthz_worst_ms']:>8} ms"
         )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

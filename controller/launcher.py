@@ -30,17 +30,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     hub.patch(thread=True)
     import contextlib
+    import logging
 
     from ryu.cmd import manager
 
     from controller import startup
     from controller.model.errors import InputError
+    from controller.routing.warm_up import warm_up
 
     try:
         start = _checked(args)
     except InputError as error:
         print(f"{PROG}: {error}", file=sys.stderr)
         return 2
+    # Ryu lets everybody log everything until its own options are read, and Numba has much to say.
+    logging.getLogger("numba").setLevel(logging.WARNING)
+    # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
+    warm_up()
     startup.announce(start)
     _close_on_signals()
     # A signal before Ryu waits for its services, and a second one while it closes, end up here.
@@ -65,7 +71,9 @@ def _checked(args: list[str]) -> Startup:
     conf = _registered()
     _parse(conf, args)
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
-    settings = settings_from(values, policies=tuple(POLICIES))
+    # A switch cannot split a flow: policies that cannot do without are for 'fairspine plan' and 'compare'.
+    enforceable = tuple(name for name, policy in POLICIES.items() if not policy.splits or name == "fair")
+    settings = settings_from(values, policies=enforceable)
     fabric = load_fabric(settings.fabric) if settings.fabric else None
     _check_port(conf.ofp_listen_host, conf.ofp_tcp_listen_port, "ofp_tcp_listen_port", "OpenFlow")
     _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")

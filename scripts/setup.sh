@@ -79,6 +79,9 @@ if ! grep -q controller.launcher "$venv/bin/ryu-manager"; then
   "$venv/bin/python" -m pip install --no-input --no-deps --no-build-isolation --force-reinstall -q -e . < /dev/null
   grep -q controller.launcher "$venv/bin/ryu-manager" || fail "$venv/bin/ryu-manager is Ryu's, not fairspine's"
 fi
+say "compiling the planning kernels"
+"$venv/bin/python" -c 'from controller.routing.warm_up import warm_up; warm_up()' < /dev/null ||
+  fail "the planning kernels could not be compiled"
 echo "$sum" > "$stamp"
 [ "$what" = test ] && echo "$sum" > "$venv/.fairspine-run"
 say "ready: $venv/bin/fairspine, $venv/bin/ryu-manager"

@@ -20,11 +20,11 @@ def rule_text(rule: Rule) -> tuple[int, int, frozenset[str], str]:
             bits = sum(bin(int(part)).count("1") for part in str(value[1]).split("."))
             value = f"{value[0]}/{bits}"
         elif name == "metadata":
-            value = hex(int(value))
+            value = f"{int(value):#x}" if value else "0"
         words.add(f"{NAMES.get(name, name)}={value}")
     actions = [_action(action) for action in rule.actions]
     if rule.metadata is not None:
-        actions.append(f"write_metadata:{hex(rule.metadata)}")
+        actions.append(f"write_metadata:{f'{rule.metadata:#x}' if rule.metadata else '0'}")
     if rule.goto is not None:
         actions.append(f"goto_table:{rule.goto}")
     return rule.table, rule.priority, frozenset(words), ",".join(actions) or "drop"

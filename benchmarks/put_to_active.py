@@ -1,0 +1,120 @@
+"""From a PUT of a job until every switch has confirmed its rules, on real Open vSwitch switches.
+
+Brings up a 4 x 4 Clos with 4 hosts a leaf in a namespace of its own, with a real ``ryu-manager``, and pushes jobs of
+10, 1,000 and 10,000 flows several times each. Needs root. Usage: ``python benchmarks/put_to_active.py [--json FILE]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import itertools
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from controller.model.fabric import clos
+from emulation import isolate
+from emulation.lab import Lab
+
+LEAVES, HOSTS = 4, 4
+FABRIC = f"clos: {{spines: 4, leaves: {LEAVES}, hosts_per_leaf: {HOSTS}}}\n"
+
+
+def job(flows: int) -> bytes:
+    """Flows between hosts of different leaves, as even as can be."""
+    hosts = range(LEAVES * HOSTS)
+    pairs = [(a, b) for a in hosts for b in hosts if a // HOSTS != b // HOSTS]
+    rows = [
+        {"src": f"h{a + 1}", "dst": f"h{b + 1}", "bytes": 10**6, "collective": "all"}
+        for a, b in itertools.islice(itertools.cycle(pairs), flows)
+    ]
+    return json.dumps({"flows": rows}).encode()
+
+
+def ask(method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=120)
+    connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+    response = connection.getresponse()
+    data = response.read()
+    connection.close()
+    return response.status, json.loads(data) if data else None
+
+
+def flow_rules(lab: Lab) -> int:
+    """Rules of planned flows on all leaves."""
+    return sum("tp_src" in flow.match for leaf in range(1, LEAVES + 1) for flow in lab.flows(f"leaf{leaf}"))
+
+
+def active() -> bool:
+    """By /v1/jobs, which stays small: /v1/plan carries every flow."""
+    status, jobs = ask("GET", "/v1/jobs")
+    return status == 200 and all(job["active"] for job in jobs["jobs"])
+
+
+def measure(rounds: int) -> list[dict[str, object]]:
+    isolate.enter()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "fabric.yaml")
+        path.write_text(FABRIC)
+        with Lab(clos(4, LEAVES, HOSTS), out=Path(folder)) as lab:
+            command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(path), "controller.app"]
+            lab.spawn("controller", command)
+            lab.wait_connected()
+            while ask("GET", "/healthz")[1]["status"] != "ok":
+                time.sleep(0.1)
+            for flows in (10, 1_000, 10_000):
+                body = job(flows)
+                answered, total = [], []
+                for _ in range(rounds):
+                    start = time.perf_counter()
+                    status, answer = ask("PUT", "/v1/jobs/bench", body)
+                    answered.append(time.perf_counter() - start)
+                    assert status == 201, answer
+                    while not active():
+                        time.sleep(0.005)
+                    total.append(time.perf_counter() - start)
+                    held = sum(
+                        "tp_src" in flow.match for leaf in range(1, LEAVES + 1) for flow in lab.flows(f"leaf{leaf}")
+                    )
+                    assert held == flows, f"{held} rules for {flows} flows"
+                    ask("DELETE", "/v1/jobs/bench")
+                    while any(
+                        "tp_src" in flow.match for leaf in range(1, LEAVES + 1) for flow in lab.flows(f"leaf{leaf}")
+                    ):
+                        time.sleep(0.1)
+                rows.append(
+                    {
+                        "flows": flows,
+                        "answered_seconds": round(median(answered), 3),
+                        "active_seconds": round(median(total), 3),
+                        "active_worst_seconds": round(max(total), 3),
+                        "rounds": rounds,
+                    }
+                )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write the rows to this file, too")
+    options = parser.parse_args()
+    rows = measure(options.rounds)
+    print(f"{'flows':>8}{'PUT answered':>16}{'active (median)':>18}{'active (worst)':>17}")
+    for row in rows:
+        print(
+            f"{row['flows']:>8}{row['answered_seconds']:>14} s"
+            f"{row['active_seconds']:>16} s{row['active_worst_seconds']:>15} s"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
