@@ -24,7 +24,7 @@ from typing import NoReturn, TypeVar
 from emulation import netns
 from emulation.errors import LabError
 from emulation.relay import Relay
-from emulation.runfile import RUN_FOLDER_VARIABLE, RunFile, own_netns, sweep_dead
+from emulation.runfile import RUN_FOLDER_VARIABLE, RunFile, own_netns, run_folder, sweep_dead
 
 T = TypeVar("T")
 
@@ -66,8 +66,8 @@ def run(argv: Sequence[str], *, relay_to: tuple[str, int] | None = None) -> int:
     with ExitStack() as stack:
         runfile = RunFile()
         stack.callback(runfile.sweep)
+        stack.callback(os.environ.__setitem__, RUN_FOLDER_VARIABLE, str(run_folder()))
         os.environ[RUN_FOLDER_VARIABLE] = str(runfile.folder)
-        stack.callback(os.environ.pop, RUN_FOLDER_VARIABLE)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
         stack.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
         child = _permitted(netns.fork_as_init)
@@ -78,9 +78,10 @@ def run(argv: Sequence[str], *, relay_to: tuple[str, int] | None = None) -> int:
         return _supervise(child)
 
 
-def relay_path() -> Path:
-    """Inside ``run(..., relay_to=...)``: the Unix socket that leads outside."""
-    return Path(os.environ[RUN_FOLDER_VARIABLE]) / RELAY_SOCKET
+def relay_path() -> Path | None:
+    """Inside ``run(..., relay_to=...)``: the Unix socket that leads outside. Elsewhere: none."""
+    path = run_folder() / RELAY_SOCKET
+    return path if path.is_socket() else None
 
 
 def _become(argv: Sequence[str], mask: set[int | signal.Signals]) -> NoReturn:

@@ -19,7 +19,8 @@ from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.interrupts import ending_by_exception
 from emulation.lab import DEFAULT_CONTROLLER, Lab
-from emulation.processes import LABEL
+from emulation.processes import labelled
+from emulation.runfile import run_folder
 
 PROGRAM = "python -m emulation.lab"
 
@@ -36,9 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         host, port = _address(options.controller)
         fabric = load_fabric(options.fabric)
         if isolate.isolated():
-            return _serve(
-                Lab(fabric, controller=_target(), out=options.out, mbps_per_gbps=options.mbps_per_gbps), options.fabric
-            )
+            relay = isolate.relay_path()
+            target = (host, port) if relay is None else f"unix:{relay}"
+            lab = Lab(fabric, controller=target, out=options.out, mbps_per_gbps=options.mbps_per_gbps)
+            return _serve(lab, options.fabric)
         # Wrong rates and ports are told before anything is made.
         Lab(fabric, mbps_per_gbps=options.mbps_per_gbps)
         lacking = needs.missing()
@@ -91,11 +93,6 @@ def _serve(lab: Lab, fabric: str) -> int:
         return 0
 
 
-def _target() -> str:
-    """The controller, seen from inside: the relay's socket leads to it."""
-    return f"unix:{isolate.relay_path()}"
-
-
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
@@ -125,14 +122,14 @@ def _on_host(host: str, argv: Sequence[str]) -> None:
 def _shells(host: str) -> list[int]:
     """Process ids, as seen from here, of the shells that stand for a host of this name."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+    # A lab that the command has isolated keeps its folder inside that of its isolation.
+    for record in run_folder().glob("**/run.json"):
+        for process in labelled(record.parent.name):
             try:
-                command = (entry / "cmdline").read_bytes().split(b"\0")
-                environment = (entry / "environ").read_bytes()
+                command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
             # Mininet starts the shell of each node so, to make it easy to find.
-            if f"mininet:{host}".encode() in command and LABEL.encode() + b"=" in environment:
-                found.append(int(entry.name))
+            if f"mininet:{host}".encode() in command:
+                found.append(process.pid)
     return found
