@@ -1,4 +1,4 @@
-"""``python -m emulation.lab``: what it says when it is up, commands on its hosts, and what it says when it cannot be."""
+"""``python -m emulation.lab``: what it says when it is up, commands on its hosts, and what it says when it is not."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from emulation import isolate, runfile
+from emulation.lab_command import main
 from tests.integration.harness import ROOT
 
 pytestmark = pytest.mark.switches
@@ -87,11 +88,13 @@ def test_the_command_says_where_logs_and_rules_are_and_runs_commands_on_hosts(
         ([], "--fabric"),
     ],
 )
-def test_bad_input_is_one_line_before_anything_is_made(runs: Path, fabric: str, args: list[str], word: str) -> None:
-    done = ended(*(fabric if arg == "FABRIC" else arg for arg in args))
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+def test_bad_input_is_one_line_before_anything_is_made(
+    runs: Path, fabric: str, args: list[str], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([fabric if arg == "FABRIC" else arg for arg in args]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
     assert line.startswith("lab: ")
     assert word in line
     assert list(runs.iterdir()) == []
