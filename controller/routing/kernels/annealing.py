@@ -5,8 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-START = 0.5
-"""Temperature at the first step, as a part of the energy at the start."""
+COLD = 1000
+"""How the paper scales energy in its simulations: exp(c (E - E') / T) with c = 1000 T0, energy in link capacities."""
 
 
 @nb.njit(nogil=True, cache=True)
@@ -58,7 +58,7 @@ def anneal(
     energy = 0.0
     for e in range(len(gbps)):
         energy += max(0.0, load[e] - gbps[e])
-    best, best_energy, hot = path.copy(), energy, START * energy
+    best, best_energy, hot = path.copy(), energy, gbps.max() / COLD
     for step in range(rounds):
         if best_energy <= 0.0:
             break
