@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from emulation.processes import labelled
 from emulation.runfile import run_folder
 
 PROGRAM = "python -m emulation.lab"
+NOTICE_SECONDS = 0.5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +89,8 @@ def _serve(lab: Lab, fabric: str) -> int:
                 flush=True,
             )
             while True:
-                signal.pause()
+                # Not signal.pause(): a signal just before it would be noticed only at the next one.
+                time.sleep(NOTICE_SECONDS)
     except (KeyboardInterrupt, SystemExit):
         return 0
 
