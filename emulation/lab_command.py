@@ -91,6 +91,8 @@ def _serve(lab: Lab, fabric: str) -> int:
             while True:
                 # Not signal.pause(): a signal just before it would be noticed only at the next one.
                 time.sleep(NOTICE_SECONDS)
+                lab.ovs.try_again()
+                lab.ovs.try_again()
     except (KeyboardInterrupt, SystemExit):
         return 0
 

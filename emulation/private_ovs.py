@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ READY_SECONDS = 15.0
 COMMAND_SECONDS = 20.0
 RECONNECT_MS = 1000
 """How long a bridge waits at most before it tries the controller again (the default is 8 s)."""
-_LONG_WAIT = re.compile(r"waiting ([2-9]|\d\d+) seconds before reconnect")
+_LONG_WAIT = re.compile(r"waiting ([2-9]|\d\d+) seconds before reconnect|continuing to retry connections .*")
 _CONNECTION = re.compile(r"\|rconn\|\w+\|(\S+)<->(\S+): (.*\S)")
 
 Spawn = Callable[[str, Sequence[str]], Child]
@@ -46,7 +45,8 @@ class PrivateOvs:
         self._spawn = spawn
         self._daemons: list[Child] = []
         self._targets: dict[str, tuple[str, str]] = {}
-        self._log_start = 0
+        self._read = 0
+        self._said: dict[str, str] = {}
 
     @staticmethod
     def environment(folder: Path) -> dict[str, str]:
@@ -72,7 +72,8 @@ class PrivateOvs:
         """Kill ovs-vswitchd and start it again: it makes its bridges anew, from the database, without rules."""
         killed = self._daemons.pop()
         killed.kill()
-        self._log_start = killed.log.stat().st_size
+        self._read = killed.log.stat().st_size
+        self._said.clear()
         self._start_daemon()
         # Any change will do: ovs-vsctl waits until the daemon has brought it about, and all older ones with it.
         self.vsctl("set", "open_vswitch", ".", f"external-ids:daemon={self.daemon.pid}")
@@ -134,7 +135,9 @@ class PrivateOvs:
 
     def delete_bridge(self, switch: Bridge) -> None:
         self.vsctl("del-br", switch.bridge)
+        self._last_words()
         del self._targets[switch.bridge]
+        self._said.pop(switch.bridge, None)
 
     def connected(self) -> dict[str, bool]:
         """Of each switch, by its name in the fabric: whether its OpenFlow connection stands.
@@ -151,22 +154,29 @@ class PrivateOvs:
         4, and then always 8 seconds.
         """
         said = self._last_words()
-        waiting = [bridge for bridge in self._targets if _LONG_WAIT.fullmatch(said.get(bridge, ""))]
-        if waiting:
-            self.vsctl(*chain.from_iterable(["--", "clear", "bridge", bridge, "controller"] for bridge in waiting))
-            self.vsctl(*chain.from_iterable(_connection(bridge, self._targets[bridge][1]) for bridge in waiting))
+        args: list[str] = []
+        for bridge, (switch, target) in self._targets.items():
+            if _LONG_WAIT.fullmatch(said.get(bridge, "")):
+                # The same place spelled in another way is a new connection. Taking the controller away and giving it
+                # back would be one as well, and would flush all rules.
+                self._targets[bridge] = (switch, _respelled(target))
+                args += ["--", "set", "controller", bridge, f'target="{self._targets[bridge][1]}"']
+        if args:
+            self.vsctl(*args)
 
     def _last_words(self) -> dict[str, str]:
         """By bridge: what the daemon has logged last about its connection to the controller."""
-        said: dict[str, str] = {}
         with self.daemon.log.open("rb") as log:
-            log.seek(self._log_start)
+            log.seek(self._read)
             for line in log:
+                if not line.endswith(b"\n"):
+                    break
+                self._read += len(line)
                 found = _CONNECTION.search(line.decode(errors="replace"))
                 # ovs-ofctl's connections are logged too.
                 if found and self._targets.get(found[1], ("", ""))[1] == found[2]:
-                    said[found[1]] = found[3]
-        return said
+                    self._said[found[1]] = found[3]
+        return self._said
 
     def table(self, name: str, *columns: str) -> list[dict[str, Any]]:
         """Rows of a table of the database; sets and maps as Python's, an absent value as ``None``."""
@@ -226,6 +236,15 @@ def _plain(value: Any) -> Any:
         case ["uuid", str(text)]:
             return text
     return value
+
+
+def _respelled(target: str) -> str:
+    """The same place in other letters, and back: ``tcp:HOST:06653``, ``unix:FOLDER/./NAME``."""
+    if target.startswith("unix:"):
+        folder, _, name = target.rpartition("/")
+        return f"{folder.removesuffix('/.')}/{name}" if folder.endswith("/.") else f"{folder}/./{name}"
+    host, _, port = target.rpartition(":")
+    return f"{host}:{port.removeprefix('0')}" if port.startswith("0") else f"{host}:0{port}"
 
 
 def _connection(bridge: str, target: str) -> list[str]:

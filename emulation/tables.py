@@ -8,7 +8,7 @@ from dataclasses import dataclass
 _FLOW = re.compile(
     r"\s*cookie=(?P<cookie>0x[0-9a-f]+), duration=[\d.]+s, table=(?P<table>\d+), n_packets=(?P<packets>\d+), "
     r"n_bytes=(?P<bytes>\d+), (?:(?:idle|hard)_(?:timeout|age)=\d+, |(?:reset_counts|send_flow_rem|importance=\d+) )*"
-    r"(?P<match>\S*) actions=(?P<actions>.*)"
+    r"(?:(?P<match>\S+) )?actions=(?P<actions>.*)"
 )
 _GROUP = re.compile(r"\s*group_id=(?P<number>\d+),type=(?P<type>\w+)(?:,(?P<buckets>.*))?")
 _PORT = re.compile(
@@ -68,7 +68,7 @@ def parse_flows(text: str) -> list[FlowEntry]:
             raise ValueError(f"not a flow entry: {line!r}")
         priority = DEFAULT_PRIORITY
         match = []
-        for part in filter(None, found["match"].split(",")):
+        for part in filter(None, (found["match"] or "").split(",")):
             if part.startswith("priority="):
                 priority = int(part.removeprefix("priority="))
             else:

@@ -4,12 +4,14 @@ the machine is touched, and all of it vanishes with the process, however it ends
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from emulation import isolate, needs
+from emulation import isolate, needs, runfile
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller
 
@@ -28,6 +30,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.fail(lacking)
         if lacking:
             pytest.skip(lacking)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run folder of the test's own: other labs of this machine have an h1 too. Sockets in it must have short names,
+    so it is not in ``tmp_path``."""
+    folder = Path(tempfile.mkdtemp(prefix="fs"))
+    monkeypatch.setenv(runfile.RUN_FOLDER_VARIABLE, str(folder))
+    yield folder
+    runfile.sweep_dead()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -70,6 +70,8 @@ class Controller:
 
     def close(self) -> None:
         """End it and whatever it has started."""
+        if self._child is not None:
+            self._child.kill()
         self._runfile.sweep()
 
     def get(self, path: str) -> Answer:
@@ -147,8 +149,10 @@ class Bench:
         self._undo.close()
 
 
-def eventually(ready: Callable[[], bool], what: str, timeout: float = READY_SECONDS) -> None:
-    """Wait until something is so.
+def eventually(
+    ready: Callable[[], bool], what: str, timeout: float = READY_SECONDS, *, shown: Callable[[], object] | None = None
+) -> None:
+    """Wait until something is so; ``shown`` tells in the error how it is instead.
 
     Raises:
         LabError: it is not in time.
@@ -156,5 +160,5 @@ def eventually(ready: Callable[[], bool], what: str, timeout: float = READY_SECO
     deadline = time.monotonic() + timeout
     while not ready():
         if time.monotonic() > deadline:
-            raise LabError(f"not within {timeout:g} s: {what}")
+            raise LabError(f"not within {timeout:g} s: {what}" + (f"; it is {shown()}" if shown else ""))
         time.sleep(POLL_SECONDS)

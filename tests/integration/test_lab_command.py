@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from emulation import isolate, runfile
+from emulation import isolate
 from emulation.lab_command import main
 from tests.integration.harness import ROOT
 
 pytestmark = pytest.mark.switches
-
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A run folder of the test's own: other labs of this machine have an h1 too. Sockets in it must have short names,
-    so it is not in ``tmp_path``."""
-    folder = Path(tempfile.mkdtemp(prefix="fs"))
-    monkeypatch.setenv(runfile.RUN_FOLDER_VARIABLE, str(folder))
-    yield folder
-    runfile.sweep_dead()
-    shutil.rmtree(folder)
 
 
 @pytest.fixture
