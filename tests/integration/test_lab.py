@@ -226,6 +226,23 @@ def test_a_controller_that_never_comes_is_named_with_the_switches_that_miss_it(l
         running.wait_connected(timeout=0.2)
 
 
+@pytest.mark.parametrize("controller", ["tcp:127.0.0.1:16653", "unix:{folder}/controller.sock"])
+def test_trying_the_controller_again_keeps_the_rules_and_finds_it_wherever_it_listens(
+    lab: MakeLab, tmp_path: Path, controller: str
+) -> None:
+    running = lab(clos(1, 1, 1), controller=controller.format(folder=tmp_path))
+    running.ofctl("add-flow", "leaf1", "actions=drop")
+    log = running.log_path("ovs-vswitchd")
+    for _ in range(2):
+        tries = log.read_text().count("connecting...")
+        # One second is the shortest wait; the next one is two, and is cut short.
+        eventually(lambda: "waiting 2 seconds" in log.read_text().rsplit("connecting...", 1)[1], "it waits")
+        running.ovs.try_again()
+        assert log.read_text().count("connecting...") > tries
+        assert "unknown" not in log.read_text()
+    assert [(entry.match, entry.actions) for entry in running.flows("leaf1")] == [("", "drop")]
+
+
 def test_an_openflow_error_on_a_switch_fails_the_bench(bench: Bench, lab: MakeLab) -> None:
     running = lab(clos(1, 1, 1))
     assert bench.problems() == []

@@ -15,7 +15,8 @@ matches = st.sampled_from(
 )
 actions = st.sampled_from(["drop", "output:4", "bundle(symmetric_l3l4+udp,0,hrw,ofport,members:5,6)", "group:7", ""])
 extras = st.sampled_from(["", "idle_timeout=10, ", "hard_timeout=5, idle_age=3, ", "send_flow_rem "])
-entries = st.builds(FlowEntry, numbers, st.integers(0, 254), st.integers(0, 65535), numbers, numbers, matches, actions)
+priorities = st.one_of(st.just(32768), st.integers(0, 65535))
+entries = st.builds(FlowEntry, numbers, st.integers(0, 254), priorities, numbers, numbers, matches, actions)
 
 
 def written(entry: FlowEntry, extra: str) -> str:
@@ -23,7 +24,7 @@ def written(entry: FlowEntry, extra: str) -> str:
     match = ([] if entry.priority == 32768 else [f"priority={entry.priority}"]) + ([entry.match] if entry.match else [])
     return (
         f" cookie={entry.cookie:#x}, duration=4.997s, table={entry.table}, n_packets={entry.packets}, "
-        f"n_bytes={entry.bytes}, {extra}{','.join(match)} actions={entry.actions}\n"
+        f"n_bytes={entry.bytes}, {extra}{','.join(match)}{' ' if match else ''}actions={entry.actions}\n"
     )
 
 
