@@ -2,7 +2,8 @@
 
 Of n equal flows from one sender over s paths, all but n mod s stay whole and go round the paths in turn; the n mod s
 others are cut into s / gcd(n mod s, s) pieces each, which go on around. Every path out of the sender then carries the
-same. Flows of different size are different classes; a path that is not live for a flow is skipped in its turn.
+same. Senders begin at different paths, so that what they send to one receiver does not meet on its way down. Flows of
+different size are different classes; a path that is not live for a flow is skipped in its turn.
 """
 
 from __future__ import annotations

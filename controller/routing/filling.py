@@ -12,7 +12,6 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.traffic import Int64Array
 from controller.routing.demand import Demand
-from controller.routing.ideal import by_collective
 from controller.routing.kernels import filling as kernel
 
 MAX_COMBINATIONS = 64
@@ -83,7 +82,7 @@ class Incidence:
         capacity: FloatArray,
     ) -> Incidence:
         traffic = demand.traffic
-        order, ptr = by_collective(traffic)
+        order, ptr = demand.by_collective
         coll_ptr, entry_link, entry_gbps = kernel.incidence(
             order, ptr, row_ptr, row_path, row_share, traffic.src, traffic.dst, demand.leaf_src, demand.leaf_dst,
             demand.gbps, demand.fabric.n_hosts, up, down, len(capacity),

@@ -226,7 +226,7 @@ def round_robin(order, sender, size, src, dst, live_up, live_down):
         while after < len(order) and sender[order[after]] == sender[first] and size[order[after]] == size[first]:
             after += 1
         if at == 0 or sender[order[at - 1]] != sender[first]:
-            turn = 0
+            turn = sender[first] % n_paths
         paths = 0
         for k in range(n_paths):
             paths += live_up[src[first], k] >= 0
