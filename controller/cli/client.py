@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from controller.cli.failure import Failure
-from controller.model.errors import InputError
+from controller.model.errors import InputError, shorten
 
 TIMEOUT_SECONDS = 120.0
 """For one answer: planning a large job may take a while."""
@@ -47,7 +47,7 @@ class Client:
             content = response.read()
         except ConnectionRefusedError:
             raise Failure(f"{self._url}: connection refused; is the controller running?") from None
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, UnicodeError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise Failure(f"{self._url}: {reason}") from None
         finally:
@@ -60,6 +60,22 @@ class Client:
             return response.status, json.loads(content)
         except ValueError:
             raise Failure(f"{self._url}: the answer is not JSON; is this a fairspine controller?") from None
+
+
+def described(document: Any, *members: str) -> dict[str, Any]:
+    """The document, an object that has these members.
+
+    Raises:
+        Failure: it is something else, so a controller of ours did not send it.
+    """
+    if not isinstance(document, dict) or not all(name in document for name in members):
+        raise not_understood(document)
+    return document
+
+
+def not_understood(part: object) -> Failure:
+    """What to raise where (part of) an answer has another shape than ours."""
+    return Failure(f"the answer is not understood; is this a fairspine controller? {shorten(part)}")
 
 
 def _failure(url: str, status: int, reason: str, content: bytes) -> Failure:

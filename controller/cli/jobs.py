@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.client import Client
+from controller.cli.client import Client, described, not_understood
 from controller.cli.failure import Failure
 from controller.cli.output import Format, FormatOption, number, print_collectives, print_json, print_table, size
 
@@ -21,9 +21,18 @@ UrlOption = Annotated[
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.", show_default=False)]
 
+OuterUrlOption = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="Where the controller listens.", show_default=False)
+]
+
 app = typer.Typer(rich_markup_mode=None, help="Show or delete the jobs of a running controller; without more: list.")
 
 _POLL_SECONDS = 0.1
+
+# What is read of the interface's documents (controller.rest.schemas).
+_JOB = ("name", "weight", "bytes", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
+_LISTED = ("name", "weight", "collectives", "flows", "bytes", "min_speed", "active")
+_COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
 
 
 def push(
@@ -42,7 +51,13 @@ def push(
     document = read_document(job)
     name = parse_job(document, source=str(job)).name
     client = Client(url)
-    status, answer = client.request("PUT", "jobs", name, body=orjson.dumps(document))
+    try:
+        status, answer = client.request("PUT", "jobs", name, body=orjson.dumps(document))
+    except Failure as failure:
+        if failure.exit_code != 2:
+            raise
+        raise Failure(f"{job}: {failure}", exit_code=2) from None
+    answer = _job(answer)
     if wait:
         _wait(client, name, timeout)
         answer["active"] = True
@@ -56,14 +71,23 @@ def push(
 @app.callback(invoke_without_command=True, epilog="Example: fairspine jobs show gpt3-a")
 def list_jobs(ctx: typer.Context, url: UrlOption = DEFAULT_URL, format: FormatOption = Format.TABLE) -> None:
     ctx.obj = url
-    if ctx.invoked_subcommand is not None:
-        return
-    _, answer = Client(url).request("GET", "jobs")
+    if ctx.invoked_subcommand is None:
+        _print_jobs(url, format)
+
+
+@app.command("list", epilog="Example: fairspine jobs list --format json")
+def list_too(ctx: typer.Context, url: OuterUrlOption = None, format: FormatOption = Format.TABLE) -> None:
+    """List the jobs."""
+    _print_jobs(url or ctx.obj, format)
+
+
+def _print_jobs(url: str, format: Format) -> None:
+    rows = _listed(Client(url))
     if format is Format.JSON:
-        print_json(json.dumps(answer).encode())
+        print_json(json.dumps({"jobs": rows}).encode())
         return
     print_table(
-        f"{len(answer['jobs'])} jobs",
+        f"{len(rows)} jobs",
         ("job", "weight>", "collectives>", "flows>", "bytes>", "min speed>", "active"),
         (
             (
@@ -75,14 +99,9 @@ def list_jobs(ctx: typer.Context, url: UrlOption = DEFAULT_URL, format: FormatOp
                 number(row["min_speed"]),
                 "yes" if row["active"] else "not yet",
             )
-            for row in answer["jobs"]
+            for row in rows
         ),
     )
-
-
-OuterUrlOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Where the controller listens.", show_default=False)
-]
 
 
 @app.command("show", epilog="Example: fairspine jobs show gpt3-a --format json")
@@ -91,6 +110,7 @@ def show(
 ) -> None:
     """Show a job with its part of the plan."""
     _, answer = Client(url or ctx.obj).request("GET", "jobs", name)
+    answer = _job(answer)
     if format is Format.JSON:
         print_json(json.dumps(answer).encode())
     else:
@@ -108,8 +128,7 @@ def _wait(client: Client, name: str, timeout: float) -> None:
     """Until the newest plan, which holds the job, is active."""
     deadline = time.monotonic() + timeout
     while True:
-        _, answer = client.request("GET", "jobs")
-        row = next((row for row in answer["jobs"] if row["name"] == name), None)
+        row = next((row for row in _listed(client) if row["name"] == name), None)
         if row is None:
             raise Failure(f"{name} was deleted before its plan was active")
         if row["active"]:
@@ -117,6 +136,27 @@ def _wait(client: Client, name: str, timeout: float) -> None:
         if time.monotonic() >= deadline:
             raise Failure(f"{name} was taken, but its plan is not active on every switch after {timeout:g} s")
         time.sleep(_POLL_SECONDS)
+
+
+def _listed(client: Client) -> list[dict[str, Any]]:
+    """The controller's jobs."""
+    _, answer = client.request("GET", "jobs")
+    return _rows(described(answer, "jobs")["jobs"], *_LISTED)
+
+
+def _job(answer: Any) -> dict[str, Any]:
+    """A job document."""
+    job = described(answer, *_JOB)
+    _rows(job["collectives"], *_COLLECTIVE)
+    _rows(job["flows"], "collective")
+    _rows(job["unroutable"])
+    return job
+
+
+def _rows(rows: Any, *members: str) -> list[Any]:
+    if not isinstance(rows, list):
+        raise not_understood(rows)
+    return [described(row, *members) if members else row for row in rows]
 
 
 def _print_job(answer: dict[str, Any]) -> None:

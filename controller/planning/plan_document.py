@@ -107,6 +107,7 @@ def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> lis
         traffic.src[flows].tolist(),
         traffic.dst[flows].tolist(),
         traffic.bytes[flows].tolist(),
+        traffic.udp_src[flows].tolist(),
         _pieces(fabric, traffic, plan, flows),
         strict=True,
     )
@@ -118,9 +119,10 @@ def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> lis
             "src": hosts[src],
             "dst": hosts[dst],
             "bytes": size,
+            "udp_src": None if port == ANY_PORT else port,
             "paths": [{"share": share, "links": links} for _, share, links in pieces],
         }
-        for k, number, src, dst, size, pieces in columns
+        for k, number, src, dst, size, port, pieces in columns
     ]
 
 

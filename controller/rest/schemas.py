@@ -81,6 +81,7 @@ class PlanFlow(_Document):
     src: str
     dst: str
     bytes: Bytes
+    udp_src: UdpPort | None = Field(None, description="null where the job keeps its ports unknown")
     paths: list[PlanPath]
 
 

@@ -78,9 +78,9 @@ def expand(fabric: Fabric, job: Job, others: Sequence[JobTraffic] = (), *, max_f
     flows = _in_order(_collect(fabric, job, names))
     number = _numbers(flows.collective, len(names))
     taken = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(_ports_of(other) for other in others)]))
-    if job.ports_known:
-        _check_claims(fabric, job, others, taken)
     server = _servers(fabric)
+    if job.ports_known:
+        _check_claims(fabric, job, others, taken, server)
     kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
     src, dst, collective, number = flows.src[kept], flows.dst[kept], flows.collective[kept], number[kept]
     udp_src = flows.udp_src[kept]
@@ -210,15 +210,17 @@ def _ports_of(job: JobTraffic) -> Int64Array:
     return port_key(job.src[known], job.dst[known], job.udp_src[known])
 
 
-def _check_claims(fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken: Int64Array) -> None:
-    """No flow of the job claims a port that another job's flow between the same hosts has."""
-    claimed = np.flatnonzero(job.flows.udp_src)
+def _check_claims(
+    fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken: Int64Array, server: NDArray[np.int64]
+) -> None:
+    """No flow that the job sends claims a port that another job's flow between the same hosts has."""
+    claimed = np.flatnonzero((job.flows.udp_src != ANY_PORT) & (job.flows.bytes > 0))
     if not len(claimed) or not len(taken):
         return
     src = np.array([fabric.host_index[job.flows.src[i]] for i in claimed.tolist()], dtype=np.int32)
     dst = np.array([fabric.host_index[job.flows.dst[i]] for i in claimed.tolist()], dtype=np.int32)
     key = port_key(src, dst, job.flows.udp_src[claimed])
-    clash = np.flatnonzero(np.isin(key, taken))
+    clash = np.flatnonzero(np.isin(key, taken) & (server[src] != server[dst]))
     if len(clash):
         i, wanted = int(claimed[clash[0]]), key[clash[0]]
         raise InputError(

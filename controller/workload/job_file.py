@@ -28,7 +28,8 @@ Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}$")]
 Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
 Rank = Annotated[int, Field(ge=0)]
 UdpPort = Annotated[int, Field(ge=1, le=65535)]
-Weight = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+# Levels are speeds over weights: far from 1 they would drown in rounding.
+Weight = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
@@ -128,6 +129,31 @@ def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Jo
         raise error.with_source(source) from None
 
 
+def job_document(job: Job) -> dict[str, Any]:
+    """A job as plain data; ``parse_job`` gives an equal job back."""
+    given = job.flows
+    flows = [
+        {"src": src, "dst": dst, "bytes": size, "collective": collective} | ({"udp_src": port} if port else {})
+        for src, dst, size, collective, port in zip(
+            given.src, given.dst, given.bytes.tolist(), given.collective, given.udp_src.tolist(), strict=True
+        )
+    ]
+    calls = [
+        {"name": call.name, "op": call.op, "ranks": list(call.ranks), "bytes": call.bytes, "phase": call.phase}
+        | ({"algorithm": call.algorithm} if call.op == "all_reduce" else {})
+        for call in job.collectives
+    ]
+    document: dict[str, Any] = {"name": job.name, "weight": job.weight, "hosts": list(job.hosts)}
+    document |= {"collectives": calls, "flows": flows}
+    if job.matrix is not None:
+        document["matrix"] = {
+            "hosts": list(job.matrix.hosts),
+            "bytes": job.matrix.bytes.tolist(),
+            "collective": job.matrix.collective,
+        }
+    return document if job.ports_known else document | {"ports": "unknown"}
+
+
 def _job(form: JobForm, name: str | None) -> Job:
     _unique(form.hosts, "hosts", "this host is listed twice; a rank has a host (a NIC) of its own")
     return Job(
@@ -147,6 +173,8 @@ def _name(inside: str | None, outside: str | None) -> str:
         raise InputError("a job needs a name", field="name")
     if inside is not None and inside != name:
         raise InputError(f"the job is called {name!r} where it is sent to", field="name", value=inside)
+    if name in (".", ".."):
+        raise InputError("a URL cannot end with this name (RFC 3986, section 5.2.4)", field="name", value=name)
     if not re.fullmatch(_NAME, name):
         raise InputError("a name has 1 to 63 letters, digits, '.', '_' and '-'", field="name", value=name)
     return name
