@@ -5,9 +5,11 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 FABRIC ?= examples/clos-4x4x4.yaml
+MODE ?= per_flow
+comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run bench-loop bench-active constraints clean
+.PHONY: help setup setup-test test check format run demo bench-loop bench-active constraints clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +35,10 @@ format: setup-test ## rewrite the code in the project's format
 
 run: setup ## the controller, for FABRIC=file (default: examples/clos-4x4x4.yaml)
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --fabric $(FABRIC) controller.app
+
+demo: setup ## two training jobs on packets: ECMP against fairspine, measured (as root); MODE= and POLICY= choose
+	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
+	  --mode $(MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
 
 bench-loop: setup ## how long a large job holds the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py

@@ -10,14 +10,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from controller.cli import jobs, planning
+from controller.cli import emulate, jobs, planning
 from controller.cli.failure import Failure
 from controller.model.errors import InputError, one_line
 
 app = typer.Typer(
     name="fairspine",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,6 +29,11 @@ app.command(
     epilog="Example: fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
     "--policies ecmp,greedy",
 )(planning.compare)
+app.command(
+    "emulate",
+    epilog="Example: fairspine emulate --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
+    "--job examples/llama-b.json",
+)(emulate.emulate)
 app.command("push", epilog="Example: fairspine push examples/gpt3-a.json --wait")(jobs.push)
 app.add_typer(jobs.app, name="jobs")
 

@@ -1,0 +1,94 @@
+"""The command behind ``fairspine emulate``: checks out here, runs in namespaces of its own, and tells what happens."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from emulation import isolate, needs
+from emulation.errors import LabError
+from emulation.experiments.request import Request, Scenario, load
+from emulation.interrupts import ending_by_exception
+from emulation.roce.run import EmulationError
+
+if TYPE_CHECKING:
+    from emulation.experiments.results import Outcome
+
+PROGRAM = "fairspine emulate"
+INTERRUPTED = 130
+
+
+def run_isolated(request: Request, *, as_json: bool) -> int:
+    """Run an experiment in namespaces of its own; the exit status: 0, 1 failed, 130 interrupted.
+
+    Raises:
+        InputError: the request makes no sense; nothing was made.
+    """
+    from emulation.experiments.run import prepare
+
+    # Whatever can be wrong with the files is told first, and without root.
+    prepare(load(request))
+    lacking = needs.missing()
+    if lacking:
+        return _complain(lacking)
+    arguments = [request.to_json(), "json" if as_json else "table"]
+    try:
+        return isolate.run([sys.executable, "-m", "emulation.experiments", *arguments])
+    except LabError as error:
+        return _complain(str(error))
+
+
+def main(arguments: list[str]) -> int:
+    """Inside: ``python -m emulation.experiments REQUEST table|json``."""
+    request = Request.from_json(arguments[0])
+    try:
+        with ending_by_exception():
+            return _serve(load(request), as_json=arguments[1] == "json")
+    except (LabError, EmulationError) as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        _complain("interrupted; everything that was made is gone")
+        return INTERRUPTED
+
+
+def _serve(scenario: Scenario, *, as_json: bool) -> int:
+    from emulation.experiments import picture
+    from emulation.experiments.results import document
+    from emulation.experiments.run import run
+
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - started:6.1f} s  {text}", file=sys.stderr, flush=True)
+
+    outcome = run(scenario, say)
+    request = scenario.request
+    values = document(outcome)
+    numbers = request.out / f"{request.name}.json"
+    numbers.write_text(json.dumps(values, indent=1) + "\n")
+    drawing = request.out / f"{request.name}.png"
+    picture.draw(outcome, drawing)
+    _print(outcome, values, as_json=as_json)
+    say(f"wrote {drawing} and {numbers}")
+    for note in outcome.notes():
+        say(f"note: {note}")
+    failures = outcome.failures()
+    for failure in failures:
+        _complain(failure)
+    return 1 if failures else 0
+
+
+def _print(outcome: Outcome, values: dict[str, Any], *, as_json: bool) -> None:
+    from emulation.experiments import table
+
+    if as_json:
+        print(json.dumps(values))
+    else:
+        table.print_outcome(outcome)
+
+
+def _complain(text: str) -> int:
+    print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
+    return 1

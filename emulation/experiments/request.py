@@ -1,0 +1,146 @@
+"""What is asked for: files and numbers, checked before anything is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from controller.config import Settings
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import load_fabric, read_document
+from controller.model.job import Job
+from controller.model.traffic import Traffic
+from controller.routing import POLICIES
+from controller.workload.expand import JobTraffic, combine, expand
+from controller.workload.job_file import load_job
+
+MODES = ("per_flow",)
+"""Ways to enforce a plan that the controller has."""
+
+DRAWING = ("ecmp", "random")
+"""Policies that leave it to chance: a result of theirs means something only with several draws behind it."""
+
+MAX_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class Request:
+    """An experiment as it is ordered.
+
+    Attributes:
+        policies: in the order in which they run; speed-ups are against the first one.
+        seed: of the first draw; the following draws have the following seeds.
+        draws: how often a policy of ``DRAWING`` runs.
+        seconds: how long the longest job takes with the whole fabric to itself, about; its bytes are scaled to that.
+        link_mbps: what the fastest link gets; ``None``: as much as the machine carries (scale.py).
+        name: of the files that are written to ``out``.
+        expect_faster: fail unless every job is faster under each further policy than under the first.
+    """
+
+    fabric: Path
+    jobs: tuple[Path, ...]
+    policies: tuple[str, ...] = ("ecmp", Settings.policy)
+    mode: str = MODES[0]
+    seed: int = 1
+    draws: int = 3
+    seconds: float = 5.0
+    link_mbps: float | None = None
+    out: Path = Path("out")
+    name: str = "emulate"
+    expect_faster: bool = False
+
+    def to_json(self) -> str:
+        return json.dumps({**asdict(self), "fabric": str(self.fabric), "jobs": list(map(str, self.jobs))}, default=str)
+
+    @staticmethod
+    def from_json(text: str) -> Request:
+        values = json.loads(text)
+        paths = {"fabric": Path(values["fabric"]), "out": Path(values["out"]), "jobs": tuple(map(Path, values["jobs"]))}
+        return Request(**{**values, **paths, "policies": tuple(values["policies"])})
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One run: a policy with a seed."""
+
+    policy: str
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """A request whose files are read and whose values make sense.
+
+    Attributes:
+        documents: each job as it is pushed.
+        traffic: what all jobs send, as it is in the files: the scale comes later.
+    """
+
+    request: Request
+    fabric: Fabric
+    jobs: tuple[Job, ...]
+    documents: tuple[Any, ...]
+    traffic: Traffic
+    draws: tuple[Draw, ...]
+
+    @property
+    def baseline(self) -> str:
+        return self.request.policies[0]
+
+
+def load(request: Request) -> Scenario:
+    """Read the files and check everything that can be checked without a network.
+
+    Raises:
+        InputError: the first thing that is wrong, with the file or the option it is in.
+    """
+    if request.mode not in MODES:
+        raise InputError(f"this version enforces plans by {', '.join(MODES)} only", field="--mode", value=request.mode)
+    _check_policies(request.policies)
+    if not 1 <= request.draws <= MAX_DRAWS:
+        raise InputError(f"1 to {MAX_DRAWS}", field="--draws", value=request.draws)
+    if not 0.1 <= request.seconds <= 600:
+        raise InputError("0.1 to 600", field="--seconds", value=request.seconds)
+    if not request.jobs:
+        raise InputError("at least one job is needed", field="--job")
+    fabric = load_fabric(request.fabric)
+    jobs: list[Job] = []
+    expanded: list[JobTraffic] = []
+    for path in request.jobs:
+        job = load_job(path)
+        try:
+            if any(job.name == other.name for other in jobs):
+                raise InputError("a job before it has this name", field="name", value=job.name)
+            expanded.append(expand(fabric, job, expanded))
+        except InputError as error:
+            raise error.with_source(str(path)) from None
+        jobs.append(job)
+    traffic = combine(expanded)
+    if not traffic.n_flows:
+        raise InputError("no job sends anything over the network", field="--job")
+    documents = tuple(read_document(path) for path in request.jobs)
+    return Scenario(request, fabric, tuple(jobs), documents, traffic, _draws(request))
+
+
+def _check_policies(names: Sequence[str]) -> None:
+    for i, name in enumerate(names):
+        if name not in POLICIES:
+            raise InputError(
+                f"no policy has this name; there are {', '.join(POLICIES)}", field="--policies", value=name
+            )
+        if name in names[:i]:
+            raise InputError("this policy is listed twice", field="--policies", value=name)
+    if not names:
+        raise InputError("at least one policy is needed", field="--policies")
+
+
+def _draws(request: Request) -> tuple[Draw, ...]:
+    return tuple(
+        Draw(policy, request.seed + i)
+        for policy in request.policies
+        for i in range(request.draws if policy in DRAWING else 1)
+    )

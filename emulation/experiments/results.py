@@ -1,0 +1,248 @@
+"""What came out of an experiment, as values and as the JSON document."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from emulation.experiments.evidence import Evidence
+from emulation.experiments.request import Draw, Scenario
+from emulation.experiments.scale import EFFICIENCY, MTU, Scale
+
+_SLOWER_THAN_PREDICTED = 1.25
+
+
+@dataclass(frozen=True)
+class CollectiveMeasured:
+    """One collective of one run.
+
+    Attributes:
+        seconds: measured, from the common start to the last rank.
+        predicted: what the plan says, scaled.
+        bytes: payload of all ranks.
+        wrong: what was wrong with the numbers that came out.
+    """
+
+    job: str
+    name: str
+    seconds: float
+    predicted: float
+    bytes: int
+    retransmissions: int
+    timeouts: int
+    wrong: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One draw: the controller's plan, what was measured, and what the switches counted."""
+
+    draw: Draw
+    plan: dict[str, Any]
+    collectives: tuple[CollectiveMeasured, ...]
+    evidence: Evidence
+
+    def job_seconds(self, scenario: Scenario, *, predicted: bool = False) -> dict[str, float]:
+        """Of each job with something on the network: its phases one after the other, each as long as its longest
+        collective."""
+        phase = {(row.job, row.name): row.phase for row in scenario.traffic.collectives}
+        longest: dict[tuple[str, int], float] = {}
+        for row in self.collectives:
+            key = (row.job, phase[row.job, row.name])
+            longest[key] = max(longest.get(key, 0.0), row.predicted if predicted else row.seconds)
+        sums: dict[str, float] = {}
+        for (job, _), value in longest.items():
+            sums[job] = sums.get(job, 0.0) + value
+        return sums
+
+    def flows_on(self) -> dict[str, int]:
+        """How many planned flows each link between a leaf and a spine carries."""
+        counts = dict.fromkeys(self.evidence.sent, 0)
+        for one in self.evidence.flows:
+            for link in one.planned.links:
+                counts[link] += len(one.planned.flows)
+        return counts
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A job under a policy, over all draws.
+
+    Attributes:
+        seconds: of each draw.
+        predicted: mean over the draws.
+        speed_up: mean of the first policy over the mean of this one.
+        busiest: planned flows on the busiest uplink, in each draw.
+        min_speed: of the plan (over all jobs), in each draw.
+        bound: the best ``min_level`` that is proved for one path a flow.
+    """
+
+    job: str
+    policy: str
+    seconds: tuple[float, ...]
+    predicted: float
+    speed_up: float
+    busiest: tuple[int, ...]
+    min_speed: tuple[float, ...]
+    bound: float | None
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The whole experiment."""
+
+    scenario: Scenario
+    scale: Scale
+    runs: tuple[Run, ...]
+    seconds: float
+
+    def of(self, policy: str) -> list[Run]:
+        """The runs of a policy."""
+        return [run for run in self.runs if run.draw.policy == policy]
+
+    def standings(self) -> list[Standing]:
+        """A row for each job and policy, by job."""
+        rows = []
+        for job in self.runs[0].job_seconds(self.scenario):
+            baseline = statistics.fmean(self._seconds(self.scenario.baseline, job))
+            for policy in self.scenario.request.policies:
+                own = self.of(policy)
+                seconds = self._seconds(policy, job)
+                predicted = [run.job_seconds(self.scenario, predicted=True)[job] for run in own]
+                rows.append(
+                    Standing(
+                        job,
+                        policy,
+                        tuple(seconds),
+                        statistics.fmean(predicted),
+                        baseline / statistics.fmean(seconds),
+                        tuple(busiest_uplink(run, self._uplinks()) for run in own),
+                        tuple(run.plan["min_speed"] for run in own),
+                        own[0].plan["bound_single"],
+                    )
+                )
+        return rows
+
+    def failures(self) -> list[str]:
+        """Why this must not pass for a success; each in a line."""
+        found = []
+        for run in self.runs:
+            where = f"{run.draw.policy}, seed {run.draw.seed}"
+            for row in run.collectives:
+                found += [f"{where}: {row.job}/{row.name}: wrong result: {wrong}" for wrong in row.wrong]
+            found += [f"{where}: off the plan: {wrong}" for wrong in run.evidence.wrong]
+        if self.scenario.request.expect_faster:
+            for one in self.standings():
+                if one.policy != self.scenario.baseline and not one.speed_up > 1:
+                    found.append(
+                        f"{one.job} was not faster under {one.policy} than under {self.scenario.baseline} "
+                        f"({one.mean:.2f} s, {one.mean * one.speed_up:.2f} s)"
+                    )
+        return found
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers should know; each in a line."""
+        slow = max(row.mean / row.predicted for row in self.standings())
+        if slow <= _SLOWER_THAN_PREDICTED:
+            return []
+        return [
+            f"a job took {slow:.2f} times as long as its plan predicts: processors were short (try a lower --link-mbps), "
+            "or jobs that compete did not share links as planned (hosts do not hold themselves to the plan's rates here)"
+        ]
+
+    def busy_seconds(self, run: Run) -> dict[str, float]:
+        """How long each link between a leaf and a spine was at work: bytes counted over its rate."""
+        fabric = self.scenario.fabric
+        gbps = dict(zip(fabric.link_ids, fabric.link_gbps.tolist(), strict=True))
+        rate = {link: gbps[link] * self.scale.mbps_per_gbps * 1e6 for link in run.evidence.sent}
+        return {link: sent * 8 / rate[link] for link, sent in run.evidence.sent.items()}
+
+    def _seconds(self, policy: str, job: str) -> list[float]:
+        return [run.job_seconds(self.scenario)[job] for run in self.of(policy)]
+
+    def _uplinks(self) -> Sequence[str]:
+        return self.scenario.fabric.link_ids[self.scenario.fabric.first_cable_link :: 2]
+
+
+def busiest_uplink(run: Run, uplinks: Sequence[str]) -> int:
+    """Planned flows on the uplink that has most."""
+    counts = run.flows_on()
+    return max((counts[link] for link in uplinks), default=0)
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """All numbers, for programs."""
+    scenario, scale = outcome.scenario, outcome.scale
+    request, fabric = scenario.request, scenario.fabric
+    return {
+        "fabric": {
+            "file": str(request.fabric),
+            "version": fabric.version,
+            "leaves": fabric.n_leaves,
+            "spines": fabric.n_spines,
+            "hosts": fabric.n_hosts,
+        },
+        "jobs": [str(path) for path in request.jobs],
+        "mode": request.mode,
+        "scale": {
+            "mbps_per_gbps": scale.mbps_per_gbps,
+            "rate": scale.rate,
+            "bytes": scale.bytes,
+            "time": scale.time,
+            "mtu": MTU,
+            "payload_part": EFFICIENCY,
+        },
+        "results": [
+            {**asdict(row), "mean": row.mean, "spread": max(row.seconds) - min(row.seconds)}
+            for row in outcome.standings()
+        ],
+        "runs": [_run_document(outcome, run) for run in outcome.runs],
+        "failures": outcome.failures(),
+        "notes": outcome.notes(),
+        "seconds": outcome.seconds,
+        "machine": {
+            "cores": os.cpu_count(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            "load": os.getloadavg()[0],
+        },
+        "versions": {name: version(name) for name in ("fairspine", "ryu", "eventlet", "mininet")},
+    }
+
+
+def _run_document(outcome: Outcome, run: Run) -> dict[str, Any]:
+    busy, flows = outcome.busy_seconds(run), run.flows_on()
+    return {
+        "policy": run.draw.policy,
+        "seed": run.draw.seed,
+        "min_speed": run.plan["min_speed"],
+        "bound_split": run.plan["bound_split"],
+        "bound_single": run.plan["bound_single"],
+        "gap": run.plan["gap"],
+        "collectives": [{**asdict(row), "checked": not row.wrong} for row in run.collectives],
+        "flows": [
+            {
+                "ids": one.planned.flows,
+                "udp_src": one.planned.unit[2],
+                "links": one.planned.links,
+                "packets": one.packets,
+                "bytes": one.bytes,
+                "packets_elsewhere": one.elsewhere,
+            }
+            for one in run.evidence.flows
+        ],
+        "links": [
+            {"id": link, "flows": flows[link], "bytes": sent, "busy_seconds": busy[link]}
+            for link, sent in run.evidence.sent.items()
+        ],
+        "off_plan": list(run.evidence.wrong),
+    }

@@ -1,0 +1,208 @@
+"""The experiment itself: lab, controller, jobs, collectives on packets, counters; draw after draw."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
+
+from controller.model.plan import Plan
+from controller.planning.make_plan import make_plan
+from emulation.errors import LabError
+from emulation.experiments.control import Controller
+from emulation.experiments.counters import Snapshot, snapshot
+from emulation.experiments.evidence import Planned, arrived, judge, planned_units
+from emulation.experiments.request import Draw, Scenario
+from emulation.experiments.results import CollectiveMeasured, Outcome, Run
+from emulation.experiments.scale import Scale, longest_job, scale_for
+from emulation.experiments.workload import rounds, routes
+from emulation.lab import Lab
+from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.run import CollectiveResult, FlowKey, Piece, run_collectives
+from emulation.roce.sender import SenderOptions
+from emulation.socket_buffers import enlarge_packet_buffers
+
+Say = Callable[[str], None]
+
+COUNTERS_SECONDS = 5.0
+_POLL_SECONDS = 0.3
+_SLACK = 8.0
+"""A round may take this many times what its plan predicts before it is given up."""
+
+_START_UP_SECONDS = 40.0
+
+
+def prepare(scenario: Scenario) -> Scale:
+    """The scale of the experiment.
+
+    Raises:
+        LabError: some flow has no live path: its job would never end.
+        InputError: a scale that cannot be had.
+    """
+    plan = make_plan(scenario.fabric, scenario.traffic, policy="greedy", clock=time.perf_counter)
+    _check_routable(scenario, plan)
+    request = scenario.request
+    return scale_for(
+        scenario.fabric,
+        longest_job(scenario.traffic, plan),
+        seconds=request.seconds,
+        link_mbps=request.link_mbps,
+    )
+
+
+def run(scenario: Scenario, say: Say) -> Outcome:
+    """Run every draw on one lab, which is gone afterwards however this ends.
+
+    Args:
+        say: told in a line what is going on.
+
+    Raises:
+        LabError: something did not come up, or the logs show errors.
+        EmulationError: a collective did not come to its end.
+    """
+    scale = prepare(scenario)
+    fabric, request = scenario.fabric, scenario.request
+    begun = time.monotonic()
+    say(f"{fabric.n_leaves} leaves, {fabric.n_spines} spines, {fabric.n_hosts} hosts on Open vSwitch ...")
+    with Lab(fabric, out=request.out, mbps_per_gbps=scale.mbps_per_gbps) as lab:
+        runs = []
+        for number, draw in enumerate(scenario.draws, start=1):
+            runs.append(_run(lab, scenario, scale, draw, say, f"[{number}/{len(scenario.draws)}]"))
+        problems = lab.problems()
+    if problems:
+        raise LabError("errors in the logs:\n" + "\n".join(problems))
+    return Outcome(scenario, scale, tuple(runs), time.monotonic() - begun)
+
+
+def _run(lab: Lab, scenario: Scenario, scale: Scale, draw: Draw, say: Say, mark: str) -> Run:
+    request, fabric = scenario.request, scenario.fabric
+    name = (
+        f"{draw.policy}, seed {draw.seed}" if sum(d.policy == draw.policy for d in scenario.draws) > 1 else draw.policy
+    )
+    with Controller(lab, request.fabric, draw.policy, draw.seed) as controller:
+        controller.wait_ready()
+        lost = lab.ping_all(_neighbours(scenario))
+        if lost:
+            raise LabError(f"{len(lost)} pairs of hosts do not reach each other, the first is {' and '.join(lost[0])}")
+        enlarge_packet_buffers(lab.ovs.daemon.pid)
+        for job, document in zip(scenario.jobs, scenario.documents, strict=True):
+            controller.push(job.name, document)
+        plan = controller.wait_active()
+        told = {host.name: controller.routes(host.name) for host in fabric.hosts}
+        say(f"{mark} {name}: plan active (min speed {plan['min_speed']:.3f}); all-reduces on packets ...")
+        turns = rounds(scenario, scale.bytes)
+        ports = routes([spec for turn in turns for spec in turn], told)
+        before = snapshot(lab, fabric)
+        measured = _collectives(lab, scenario, scale, plan, turns, ports)
+        planned = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(turns, ports, told))
+        after = _settled(lab, scenario, planned, before)
+        resent = sum(row.retransmissions for row in measured)
+        evidence = judge(planned, _uplink_ports(lab, scenario), before, after, retransmissions=resent)
+        for job in scenario.jobs:
+            controller.delete(job.name)
+    done = Run(draw, plan, tuple(measured), evidence)
+    times = ", ".join(f"{job} {seconds:.2f} s" for job, seconds in done.job_seconds(scenario).items())
+    say(f"{mark} {name}: {times}; {len(evidence.flows)} flows counted, {len(evidence.wrong)} off their way")
+    return done
+
+
+def _collectives(
+    lab: Lab,
+    scenario: Scenario,
+    scale: Scale,
+    plan: Mapping[str, Any],
+    turns: Sequence[Sequence[CollectiveSpec]],
+    ports: Mapping[FlowKey, tuple[Piece, ...]],
+) -> list[CollectiveMeasured]:
+    seconds = {(row["job"], row["name"]): row["seconds"] * scale.time for row in plan["collectives"] if row["seconds"]}
+    addresses = {host.name: host.ip for host in scenario.fabric.hosts}
+    line_rate = max(host.gbps for host in scenario.fabric.hosts) * scale.mbps_per_gbps * 1e6
+
+    def spawn(host: str, argv: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+        return lab.popen(host, argv, stdin=stdin, stdout=stdout, stderr=stderr)
+
+    measured = []
+    for turn in turns:
+        predicted = sum(seconds[spec.job, spec.name] for spec in turn)
+        results: list[CollectiveResult] = run_collectives(
+            addresses,
+            spawn,
+            turn,
+            ports,
+            options=SenderOptions(line_rate=line_rate),
+            timeout=_START_UP_SECONDS + _SLACK * predicted,
+            log_dir=scenario.request.out / "logs",
+        )
+        for spec, result in zip(turn, results, strict=True):
+            measured.append(
+                CollectiveMeasured(
+                    spec.job,
+                    spec.name,
+                    seconds=result.seconds[0],
+                    predicted=seconds[spec.job, spec.name],
+                    bytes=result.bytes,
+                    retransmissions=result.retransmissions,
+                    timeouts=result.timeouts,
+                    wrong=result.wrong,
+                )
+            )
+    return measured
+
+
+def _payload(
+    turns: Sequence[Sequence[CollectiveSpec]],
+    ports: Mapping[FlowKey, tuple[Piece, ...]],
+    told: Mapping[str, Mapping[str, Any]],
+) -> dict[tuple[str, str, int | None], int]:
+    """Bytes that each unit of the plan certainly sends: (source, destination, UDP source port or None for any)."""
+    known = {
+        (host, flow["dst"], piece["udp_src"])
+        for host, document in told.items()
+        for flow in document["flows"]
+        for piece in flow["pieces"]
+    }
+    sizes: dict[tuple[str, str, int | None], int] = {}
+    for turn in turns:
+        for spec in turn:
+            for (a, b), size in spec.flows().items():
+                src, dst = spec.ranks[a], spec.ranks[b]
+                for piece in ports[spec.job, spec.name, src, dst]:
+                    key = (src, dst, piece.udp_src if (src, dst, piece.udp_src) in known else None)
+                    sizes[key] = sizes.get(key, 0) + int(size * piece.share)
+    return sizes
+
+
+def _settled(lab: Lab, scenario: Scenario, planned: Sequence[Planned], before: Snapshot) -> Snapshot:
+    """The counters once they stand still. Open vSwitch brings them from its cache to the rules after a while."""
+    deadline = time.monotonic() + COUNTERS_SECONDS
+    last = snapshot(lab, scenario.fabric)
+    while time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+        now = snapshot(lab, scenario.fabric)
+        if arrived(planned, before, now) and (now.rules, now.groups) == (last.rules, last.groups):
+            return now
+        last = now
+    return last
+
+
+def _neighbours(scenario: Scenario) -> list[tuple[str, str]]:
+    """The pairs of hosts that will talk, both ways: their addresses are resolved before time is taken."""
+    hosts = [host.name for host in scenario.fabric.hosts]
+    ends = zip(scenario.traffic.src.tolist(), scenario.traffic.dst.tolist(), strict=True)
+    pairs = {(hosts[a], hosts[b]) for a, b in ends}
+    return sorted(pairs | {(b, a) for a, b in pairs})
+
+
+def _uplink_ports(lab: Lab, scenario: Scenario) -> dict[str, int]:
+    fabric = scenario.fabric
+    uplinks = fabric.link_ids[fabric.first_cable_link :: 2]
+    return {link: lab.wiring.wire(name).a.port for link, name in zip(uplinks, fabric.cable_names, strict=True)}
+
+
+def _check_routable(scenario: Scenario, plan: Plan) -> None:
+    if len(plan.unroutable):
+        first = scenario.traffic.flow_id(int(plan.unroutable[0]))
+        raise LabError(
+            f"{len(plan.unroutable)} of {scenario.traffic.n_flows} flows have no live path, the first is {first}"
+        )

@@ -1,0 +1,96 @@
+"""From a fabric of Gbit/s and jobs of gigabytes to what one machine carries, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.plan import Plan
+from controller.model.traffic import Traffic
+from emulation.rates import MAX_MBPS
+from emulation.roce.sender import SenderOptions
+from emulation.roce.wire import FRAME_OVERHEAD
+
+FASTEST_MBPS = 15.0
+TOTAL_MBPS = 240.0
+"""Two cores carry 16 hosts that all send 20 Mbit/s through leaf, spine and leaf, if they have nothing else to do; at 50
+the switches run out of processor."""
+
+SLOWEST_MBPS = 0.1
+"""A packet takes a third of a second there; below it nothing that is measured means anything."""
+
+MTU = SenderOptions().mtu
+EFFICIENCY = MTU / (MTU + FRAME_OVERHEAD)
+"""Payload in what a link carries. Plans count payload only, as jobs do."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much smaller everything is.
+
+    Attributes:
+        mbps_per_gbps: Mbit/s of an emulated link for each Gbit/s in the fabric.
+        bytes: emulated bytes for each byte of the job.
+    """
+
+    mbps_per_gbps: float
+    bytes: float
+
+    @property
+    def rate(self) -> float:
+        """Emulated bit/s for each bit/s of the fabric."""
+        return self.mbps_per_gbps / 1e3
+
+    @property
+    def time(self) -> float:
+        """Emulated seconds for each second of a plan: bytes over rates, and the headers that plans do not count."""
+        return self.bytes / self.rate / EFFICIENCY
+
+
+def scale_for(fabric: Fabric, ideal_seconds: float, *, seconds: float, link_mbps: float | None = None) -> Scale:
+    """The scale at which what takes ``ideal_seconds`` on the fabric takes ``seconds`` here.
+
+    Args:
+        link_mbps: rate of the fastest link; ``None``: ``FASTEST_MBPS``, or less where all hosts together would send
+            more than ``TOTAL_MBPS``.
+
+    Raises:
+        InputError: rates that cannot be had, or mean nothing.
+    """
+    fastest = float(fabric.link_gbps.max())
+    if link_mbps is None:
+        everyone = float(fabric.link_gbps[: fabric.n_hosts].sum())
+        per_gbps = min(FASTEST_MBPS / fastest, TOTAL_MBPS / everyone)
+    elif SLOWEST_MBPS <= link_mbps <= MAX_MBPS:
+        per_gbps = link_mbps / fastest
+    else:
+        raise InputError(f"{SLOWEST_MBPS:g} to {MAX_MBPS:g}", field="--link-mbps", value=link_mbps)
+    slowest = float(fabric.link_gbps.min()) * per_gbps
+    if slowest < SLOWEST_MBPS:
+        raise InputError(
+            f"the slowest link would have {slowest:.2g} Mbit/s; the fabric is too large or too uneven for one machine",
+            field="--link-mbps" if link_mbps is not None else "--fabric",
+        )
+    return Scale(per_gbps, seconds * EFFICIENCY * per_gbps / 1e3 / ideal_seconds)
+
+
+def longest_job(traffic: Traffic, plan: Plan) -> float:
+    """Seconds that the longest job takes alone: its phases one after the other, each as long as its longest
+    collective."""
+    return max(phase_sums(traffic, plan.objective.ideal_seconds).values())
+
+
+def phase_sums(traffic: Traffic, collective_seconds: np.ndarray) -> dict[str, float]:
+    """Seconds of each job with something on the network, from [K] seconds of its collectives (NaN: none)."""
+    longest: dict[tuple[str, int], float] = {}
+    for row, value in zip(traffic.collectives, collective_seconds.tolist(), strict=True):
+        if value == value:
+            key = (row.job, row.phase)
+            longest[key] = max(longest.get(key, 0.0), value)
+    sums: dict[str, float] = {}
+    for (job, _), value in longest.items():
+        sums[job] = sums.get(job, 0.0) + value
+    return sums

@@ -1,0 +1,82 @@
+"""The one table that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from emulation.experiments.results import Outcome, Standing
+
+_WIDE = 120
+_COLUMNS = ("job", "policy", "time", "predicted", "speed-up", "flows on the busiest uplink", "min_speed", "bound")
+_LEFT = 2
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """Scale, table and verdict, on standard output."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDE)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(_COLUMNS):
+        table.add_column(column, justify="left" if i < _LEFT else "right")
+    job = ""
+    for row in outcome.standings():
+        table.add_row(*(Text(cell) for cell in cells(row, repeat_job=row.job != job)))
+        job = row.job
+    console.print(scale_line(outcome), soft_wrap=True)
+    console.print(table)
+    console.print(verdict_line(outcome), soft_wrap=True)
+
+
+def cells(row: Standing, *, repeat_job: bool = True) -> list[str]:
+    """A row of the table."""
+    return [
+        row.job if repeat_job else "",
+        row.policy,
+        time_cell(row.seconds),
+        f"{row.predicted:.2f} s",
+        f"{row.speed_up:.2f}",
+        spread(row.busiest, "{:d}"),
+        spread(row.min_speed, "{:.3f}"),
+        "-" if row.bound is None else f"{row.bound:.3f}",
+    ]
+
+
+def time_cell(seconds: Sequence[float]) -> str:
+    """The mean, and between what the draws are."""
+    mean = f"{sum(seconds) / len(seconds):.2f} s"
+    return mean if len(seconds) == 1 else f"{mean} ({min(seconds):.2f} to {max(seconds):.2f})"
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """``3``, or ``2 to 3`` where the draws differ."""
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def scale_line(outcome: Outcome) -> str:
+    """What stands for what."""
+    scale, fabric = outcome.scale, outcome.scenario.fabric
+    fastest = float(fabric.link_gbps.max())
+    return (
+        f"{fastest:g} Gbit/s links run at {fastest * scale.mbps_per_gbps:.3g} Mbit/s (rates x {scale.rate:.3g}), "
+        f"bytes x {scale.bytes:.3g}: 1 s here is {1e3 / scale.time:.3g} ms there"
+    )
+
+
+def verdict_line(outcome: Outcome) -> str:
+    """What was checked, and how it came out."""
+    rows = [row for run in outcome.runs for row in run.collectives]
+    wrong = sum(bool(row.wrong) for row in rows)
+    flows = sum(len(run.evidence.flows) for run in outcome.runs)
+    astray = sum(len(run.evidence.wrong) for run in outcome.runs)
+    resent = sum(row.retransmissions for row in rows)
+    return (
+        f"results checked: {len(rows) - wrong} of {len(rows)} collectives right; planned flows counted: "
+        f"{flows}, mismatches: {astray}; packets sent again: {resent}; {outcome.seconds:.0f} s in all"
+    )

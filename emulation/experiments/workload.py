@@ -1,0 +1,106 @@
+"""From jobs to what the endpoints run: collectives with data dependencies where the job names an operation, and
+otherwise an exchange of its flows' bytes; all scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controller.model.job import CollectiveCall, Job
+from controller.model.traffic import Traffic
+from emulation.experiments.request import Scenario
+from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.run import FlowKey, Piece
+
+_RUN_AS_THEY_ARE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+_WORD = 4
+"""Elements are int32: sums of them are exact."""
+
+_FIRST_PORT = 49152
+
+
+def rounds(scenario: Scenario, bytes_scale: float) -> list[list[CollectiveSpec]]:
+    """What runs at the same time, round after round: the i-th round has the i-th phase of every job.
+
+    Collectives of which nothing crosses the network are left out; so a job takes part in the rounds that it needs.
+    """
+    traffic = scenario.traffic
+    present = set(traffic.collective.tolist())
+    jobs = {job.name: job for job in scenario.jobs}
+    phases: dict[str, dict[int, list[CollectiveSpec]]] = {name: {} for name in jobs}
+    for k, row in enumerate(traffic.collectives):
+        if k in present:
+            spec = _spec(jobs[row.job], row.name, k, scenario, bytes_scale)
+            phases[row.job].setdefault(row.phase, []).append(spec)
+    turns = [[specs for _, specs in sorted(of_job.items())] for of_job in phases.values()]
+    longest = max(len(own) for own in turns)
+    return [[spec for own in turns if i < len(own) for spec in own[i]] for i in range(longest)]
+
+
+def _spec(job: Job, name: str, collective: int, scenario: Scenario, scale: float) -> CollectiveSpec:
+    calls = [call for call in job.collectives if call.name == name]
+    listed = name in job.flows.collective or (job.matrix is not None and job.matrix.collective == name)
+    if calls and not listed and calls[0].op in _RUN_AS_THEY_ARE:
+        return _operation(job, calls[0], scale)
+    return _exchange(job.name, name, scenario.traffic, collective, [h.name for h in scenario.fabric.hosts], scale)
+
+
+def _operation(job: Job, call: CollectiveCall, scale: float) -> CollectiveSpec:
+    chunk = _WORD * len(call.ranks)  # every rank has an equal part, as the formulas say
+    return CollectiveSpec(
+        job.name,
+        call.name,
+        tuple(job.hosts[rank] for rank in call.ranks),
+        op=call.op,
+        algorithm=call.algorithm,
+        bytes=max(1, round(call.bytes * scale / chunk)) * chunk,
+    )
+
+
+def _exchange(
+    job: str, name: str, traffic: Traffic, collective: int, hosts: Sequence[str], scale: float
+) -> CollectiveSpec:
+    own = (traffic.collective == collective).nonzero()[0]
+    total: dict[tuple[str, str], int] = {}
+    for src, dst, size in zip(
+        traffic.src[own].tolist(), traffic.dst[own].tolist(), traffic.bytes[own].tolist(), strict=True
+    ):
+        pair = hosts[src], hosts[dst]
+        total[pair] = total.get(pair, 0) + size
+    ranks = tuple(dict.fromkeys(host for pair in total for host in pair))
+    matrix = tuple(tuple(max(1, round(total[a, b] * scale)) if (a, b) in total else 0 for b in ranks) for a in ranks)
+    return CollectiveSpec(job, name, ranks, op="exchange", matrix=matrix, dtype="uint8")
+
+
+def routes(specs: Sequence[CollectiveSpec], told: Mapping[str, Mapping[str, Any]]) -> dict[FlowKey, tuple[Piece, ...]]:
+    """The UDP source ports of all that is sent, from what ``GET /v1/routes`` told each host.
+
+    Several flows between two hosts in one collective are sent as the pieces of one, in proportion to their bytes. What
+    has no port there (flows of a job whose ports are unknown, flows within a server) gets any that is free.
+    """
+    sizes: dict[FlowKey, dict[int | None, float]] = {}
+    used: dict[tuple[str, str], set[int]] = {}
+    for host, document in told.items():
+        for flow in document["flows"]:
+            job, collective, _ = flow["id"].split("/")
+            ports = sizes.setdefault((job, collective, host, flow["dst"]), {})
+            for piece in flow["pieces"]:
+                port = piece["udp_src"]
+                ports[port] = ports.get(port, 0.0) + flow["bytes"] * piece["share"]
+                if port is not None:
+                    used.setdefault((host, flow["dst"]), set()).add(port)
+    found: dict[FlowKey, tuple[Piece, ...]] = {}
+    for spec in specs:
+        for source, destination in spec.flows():
+            pair = spec.ranks[source], spec.ranks[destination]
+            ports = sizes.get((spec.job, spec.name, *pair), {None: 1.0})
+            total = sum(ports.values())
+            taken = used.setdefault(pair, set())
+            pieces = []
+            for port, size in ports.items():
+                if port is None:
+                    port = next(p for p in range(_FIRST_PORT, 1 << 16) if p not in taken)
+                    taken.add(port)
+                pieces.append(Piece(port, size / total))
+            found[spec.job, spec.name, *pair] = tuple(pieces)
+    return found
