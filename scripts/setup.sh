@@ -21,9 +21,9 @@ fail() { say "$*" >&2; exit 1; }
 
 # The Python that .venv is made of: PYTHON if given, else the python3 on the path, if it is new enough.
 python=${PYTHON:-python3}
-command -v "$python" > /dev/null || fail "there is no $python; Python 3.11, 3.12 or 3.13 is needed (PYTHON=... chooses one)"
-"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
-  fail "$("$python" --version 2>&1) cannot run it; Python 3.11, 3.12 or 3.13 is needed (PYTHON=... chooses one)"
+needed="Python 3.11, 3.12 or 3.13 is needed (PYTHON=... chooses one)"
+version=$("$python" --version 2> /dev/null) || fail "there is no $python that runs; $needed"
+"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || fail "$version is no good; $needed"
 
 packages=("${run_packages[@]}")
 [ "$what" = test ] && packages+=("${test_packages[@]}")
@@ -53,13 +53,13 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 stamp=$venv/.fairspine-$what
-sum=$({ "$python" --version; pwd; cat setup.cfg pyproject.toml requirements/*.txt scripts/setup.sh; } | sha256sum | cut -d' ' -f1)
+sum=$({ echo "$version"; pwd; cat setup.cfg pyproject.toml requirements/*.txt scripts/setup.sh; } | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2> /dev/null)" = "$sum" ]; then
   exit 0
 fi
 
 say "installing the Python packages into $venv"
-if ! "$venv/bin/python" -c 'import pip' 2> /dev/null || [ "$("$venv/bin/python" --version)" != "$("$python" --version)" ]; then
+if ! "$venv/bin/python" -c 'import pip' 2> /dev/null || [ "$("$venv/bin/python" --version)" != "$version" ]; then
   rm -rf "$venv"
   "$python" -m venv "$venv" || fail "$python cannot make a virtual environment (Debian: apt-get install python3-venv)"
 fi
