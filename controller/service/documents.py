@@ -12,6 +12,7 @@ import orjson
 
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
+from controller.model.fabric_file import fabric_document
 from controller.model.plan import Plan
 from controller.planning.plan_document import job_parts, plan_document, routes_document, slowest
 from controller.service.step import Step
@@ -40,6 +41,7 @@ def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict
     known = step.fabric
     assert known is not None
     connected = {report.dpid for report in switches}
+    explicit = fabric_document(known)
     return {
         "source": "file" if intended else "discovery",
         "version": known.version,
@@ -48,32 +50,8 @@ def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict
             for role, members in (("leaf", known.leaves), ("spine", known.spines))
             for s in members
         ],
-        "hosts": [
-            {
-                "name": h.name,
-                "leaf": h.leaf,
-                "gbps": h.gbps,
-                "ip": h.ip,
-                "mac": h.mac,
-                "server": h.server,
-                "rail": h.rail,
-                "port": h.port,
-                "up": h.up,
-            }
-            for h in known.hosts
-        ],
-        "links": [
-            {
-                "id": name,
-                "a": c.leaf,
-                "b": c.spine,
-                "gbps": c.gbps,
-                "up": c.up,
-                "a_port": c.leaf_port,
-                "b_port": c.spine_port,
-            }
-            for name, c in zip(known.cable_names, known.cables, strict=True)
-        ],
+        "hosts": explicit["hosts"],
+        "links": [{"id": name, **row} for name, row in zip(known.cable_names, explicit["links"], strict=True)],
         "cabling": {
             "matches": step.survey.matches if intended else None,
             "findings": [{"kind": f.kind, "subject": f.subject, "text": f.text} for f in step.survey.findings],
