@@ -65,15 +65,13 @@ def _checked(args: list[str]) -> Startup:
 
     from controller.config import Settings, settings_from
     from controller.model.fabric_file import load_fabric
-    from controller.routing import POLICIES
+    from controller.routing import ENFORCEABLE
     from controller.startup import Startup
 
     conf = _registered()
     _parse(conf, args)
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
-    # A switch cannot split a flow: policies that cannot do without are for 'fairspine plan' and 'compare'.
-    enforceable = tuple(name for name, policy in POLICIES.items() if not policy.splits or name == "fair")
-    settings = settings_from(values, policies=enforceable)
+    settings = settings_from(values, policies=ENFORCEABLE)
     fabric = load_fabric(settings.fabric) if settings.fabric else None
     _check_port(conf.ofp_listen_host, conf.ofp_tcp_listen_port, "ofp_tcp_listen_port", "OpenFlow")
     _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")

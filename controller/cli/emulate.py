@@ -30,9 +30,9 @@ def emulate(
         float | None,
         typer.Option("--link-mbps", help="Rate of the fastest link.  [default: what two cores carry]"),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where picture, numbers and logs go.", file_okay=False)
-    ] = Path("out"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where picture, numbers and logs go.")] = Path(
+        "out"
+    ),
     name: Annotated[str, typer.Option("--name", help="NAME.png and NAME.json are written.")] = "emulate",
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail unless every job is faster than under the first policy.")

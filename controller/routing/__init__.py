@@ -2,7 +2,7 @@
 
 from controller.routing.base import TOLERANCE, Options, Policy, Result
 from controller.routing.previous import Previous
-from controller.routing.registry import POLICIES, assign
+from controller.routing.registry import ENFORCEABLE, POLICIES, assign
 from controller.routing.warm_up import warm_up
 
-__all__ = ["POLICIES", "TOLERANCE", "Options", "Policy", "Previous", "Result", "assign", "warm_up"]
+__all__ = ["ENFORCEABLE", "POLICIES", "TOLERANCE", "Options", "Policy", "Previous", "Result", "assign", "warm_up"]

@@ -38,6 +38,10 @@ POLICIES: dict[str, Policy] = {
     )
 }
 
+ENFORCEABLE = tuple(name for name, policy in POLICIES.items() if not policy.splits or name == "fair")
+"""Policies whose plans switches can follow: they split no flow (``fair`` only if told to). The others are for
+``fairspine plan`` and ``compare``."""
+
 
 def assign(
     name: str,

@@ -2,6 +2,10 @@
 
 import sys
 
-from emulation.experiments.command import main
+try:
+    from emulation.experiments.command import main
 
-sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))
+except KeyboardInterrupt:
+    # Before there was anything to take down.
+    sys.exit(130)

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from controller.model.errors import InputError
 from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.experiments.request import Request, Scenario, load
@@ -28,13 +29,14 @@ def run_isolated(request: Request, *, as_json: bool) -> int:
     """
     from emulation.experiments.run import prepare
 
-    # Whatever can be wrong with the files is told first, and without root.
-    prepare(load(request))
-    lacking = needs.missing()
-    if lacking:
-        return _complain(lacking)
     arguments = [request.to_json(), "json" if as_json else "table"]
     try:
+        # Whatever can be wrong with the files is told first, and without root.
+        prepare(load(request))
+        lacking = needs.missing()
+        if lacking:
+            raise LabError(lacking)
+        _make_folder(request)
         return isolate.run([sys.executable, "-m", "emulation.experiments", *arguments])
     except LabError as error:
         return _complain(str(error))
@@ -78,6 +80,13 @@ def _serve(scenario: Scenario, *, as_json: bool) -> int:
     for failure in failures:
         _complain(failure)
     return 1 if failures else 0
+
+
+def _make_folder(request: Request) -> None:
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), field="--out", value=str(request.out)) from None
 
 
 def _print(outcome: Outcome, values: dict[str, Any], *, as_json: bool) -> None:

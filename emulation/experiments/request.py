@@ -14,7 +14,7 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import load_fabric, read_document
 from controller.model.job import Job
 from controller.model.traffic import Traffic
-from controller.routing import POLICIES
+from controller.routing import ENFORCEABLE
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.job_file import load_job
 
@@ -128,10 +128,8 @@ def load(request: Request) -> Scenario:
 
 def _check_policies(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
-        if name not in POLICIES:
-            raise InputError(
-                f"no policy has this name; there are {', '.join(POLICIES)}", field="--policies", value=name
-            )
+        if name not in ENFORCEABLE:
+            raise InputError(f"switches can follow {', '.join(ENFORCEABLE)}", field="--policies", value=name)
         if name in names[:i]:
             raise InputError("this policy is listed twice", field="--policies", value=name)
     if not names:

@@ -155,8 +155,8 @@ class Outcome:
         if slow <= _SLOWER_THAN_PREDICTED:
             return []
         return [
-            f"a job took {slow:.2f} times as long as its plan predicts: processors were short (try a lower --link-mbps), "
-            "or jobs that compete did not share links as planned (hosts do not hold themselves to the plan's rates here)"
+            f"a job took {slow:.2f} times as long as its plan predicts: processors were short (try a lower "
+            "--link-mbps), or jobs that compete did not share links as planned (hosts do not keep to its rates here)"
         ]
 
     def busy_seconds(self, run: Run) -> dict[str, float]:
