@@ -160,6 +160,8 @@ class PrivateOvs:
                 # The same place spelled in another way is a new connection. Taking the controller away and giving it
                 # back would be one as well, and would flush all rules.
                 self._targets[bridge] = (switch, _respelled(target))
+                # What was said is about the old spelling: without this the next call would respell it again.
+                del said[bridge]
                 args += ["--", "set", "controller", bridge, f'target="{self._targets[bridge][1]}"']
         if args:
             self.vsctl(*args)
