@@ -58,6 +58,7 @@ if [ "$(cat "$stamp" 2> /dev/null)" = "$sum" ]; then
   exit 0
 fi
 
+[ -w . ] && { [ ! -e "$venv" ] || [ -w "$venv" ]; } || fail "$(id -un) may not write to $(pwd)/$venv"
 say "installing the Python packages into $venv"
 if ! "$venv/bin/python" -c 'import pip' 2> /dev/null || [ "$("$venv/bin/python" --version)" != "$version" ]; then
   rm -rf "$venv"
