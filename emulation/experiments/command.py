@@ -84,9 +84,9 @@ def _serve(scenario: Scenario, *, as_json: bool) -> int:
 
 def _make_folder(request: Request) -> None:
     try:
-        request.out.mkdir(parents=True, exist_ok=True)
+        request.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(error.strerror or str(error), field="--out", value=str(request.out)) from None
+        raise InputError(error.strerror or str(error), field="--out", value=str(request.folder)) from None
 
 
 def _print(outcome: Outcome, values: dict[str, Any], *, as_json: bool) -> None:

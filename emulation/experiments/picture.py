@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from emulation.experiments.results import Outcome, Run, busiest_uplink
@@ -53,6 +54,7 @@ def draw(outcome: Outcome, path: Path) -> None:
     scale = figure.add_subplot(grid[:, n])
     bar = figure.colorbar(image, cax=scale)
     bar.ax.tick_params(labelsize=7, length=2)
+    bar.ax.set_title("seconds\nbusy", fontsize=7.5, color=_PALE, loc="left", pad=6)
     bar.outline.set_visible(False)
     times = figure.add_subplot(grid[:, n + 1])
     at = times.get_position()
@@ -79,9 +81,8 @@ def _title(outcome: Outcome, run: Run) -> str:
     fabric = outcome.scenario.fabric
     most = busiest_uplink(run, fabric.link_ids[fabric.first_cable_link :: 2])
     draws = outcome.of(run.draw.policy)
-    which = f", draw {draws.index(run) + 1} of {len(draws)}" if len(draws) > 1 else ""
-    flows = f"{most} flow{'s' if most != 1 else ''} on the busiest uplink"
-    return f"{run.draw.policy}{which}: seconds each link was busy\n{flows}"
+    which = f" (draw {draws.index(run) + 1} of {len(draws)})" if len(draws) > 1 else ""
+    return f"{run.draw.policy}{which}\nbusiest uplink: {most} flow{'s' if most != 1 else ''}"
 
 
 def _matrix(outcome: Outcome, values: dict[str, float], *, up: bool) -> NDArray[np.float64]:
@@ -153,6 +154,7 @@ def _times(axes: Any, outcome: Outcome) -> None:
     axes.set_yticks([])
     axes.set_ylim(len(jobs) - 0.45, -0.75)
     axes.set_xlim(0, longest * 1.35)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=longest > 3))
     axes.set_xlabel("seconds until the last rank has its result", fontsize=8)
     axes.set_title("time of each job's collectives", fontsize=9.5, color=_INK, loc="left", pad=6)
     axes.tick_params(axis="x", labelsize=8)
@@ -167,14 +169,25 @@ def _headline(outcome: Outcome) -> str:
     jobs = len(outcome.runs[0].job_seconds(outcome.scenario))
     return (
         f"{jobs} training job{'s' if jobs != 1 else ''} on {fabric.n_leaves} leaves x {fabric.n_spines} spines, "
-        f"{fabric.n_hosts} hosts: measured on packets"
+        f"{fabric.n_hosts} hosts: {_result(outcome)}"
     )
+
+
+def _result(outcome: Outcome) -> str:
+    policies = outcome.scenario.request.policies
+    if len(policies) == 1:
+        return "measured on packets"
+    gains = sorted(row.speed_up for row in outcome.standings() if row.policy == policies[-1])
+    low, high = f"{gains[0]:.1f}", f"{gains[-1]:.1f}"
+    gain = low if low == high else f"{low} to {high}"
+    return f"{gain} times as fast under {policies[-1]} as under {policies[0]}"
 
 
 def _footnote(outcome: Outcome) -> str:
     scale = outcome.scale
     fastest = float(outcome.scenario.fabric.link_gbps.max())
     return (
-        f"Open vSwitch, RoCEv2 packets. {fastest:g} Gbit/s links run at {fastest * scale.mbps_per_gbps:.3g} Mbit/s; "
-        f"bytes x {scale.bytes:.3g}; 1 s here is {1e3 / scale.time:.3g} ms there."
+        f"Counted on Open vSwitch, RoCEv2 packets. {fastest:g} Gbit/s links run at "
+        f"{fastest * scale.mbps_per_gbps:.3g} Mbit/s; bytes x {scale.bytes:.3g}; "
+        f"1 s here is {1e3 / scale.time:.3g} ms there."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ class Request:
         draws: how often a policy of ``DRAWING`` runs.
         seconds: how long the longest job takes with the whole fabric to itself, about; its bytes are scaled to that.
         link_mbps: what the fastest link gets; ``None``: as much as the machine carries (scale.py).
-        name: of the files that are written to ``out``.
+        name: of the files that are written to ``out``, and of the folder with the logs.
         expect_faster: fail unless every job is faster under each further policy than under the first.
     """
 
@@ -52,6 +53,11 @@ class Request:
     out: Path = Path("out")
     name: str = "emulate"
     expect_faster: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where the logs go: two experiments must not write into each other's."""
+        return self.out / self.name
 
     def to_json(self) -> str:
         return json.dumps({**asdict(self), "fabric": str(self.fabric), "jobs": list(map(str, self.jobs))}, default=str)
@@ -101,6 +107,8 @@ def load(request: Request) -> Scenario:
     if request.mode not in MODES:
         raise InputError(f"this version enforces plans by {', '.join(MODES)} only", field="--mode", value=request.mode)
     _check_policies(request.policies)
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", request.name):
+        raise InputError("a name has letters, digits, '.', '_' and '-'", field="--name", value=request.name)
     if not 1 <= request.draws <= MAX_DRAWS:
         raise InputError(f"1 to {MAX_DRAWS}", field="--draws", value=request.draws)
     if not 0.1 <= request.seconds <= 600:

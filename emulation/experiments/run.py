@@ -65,7 +65,7 @@ def run(scenario: Scenario, say: Say) -> Outcome:
     fabric, request = scenario.fabric, scenario.request
     begun = time.monotonic()
     say(f"{fabric.n_leaves} leaves, {fabric.n_spines} spines, {fabric.n_hosts} hosts on Open vSwitch ...")
-    with Lab(fabric, out=request.out, mbps_per_gbps=scale.mbps_per_gbps) as lab:
+    with Lab(fabric, out=request.folder, mbps_per_gbps=scale.mbps_per_gbps) as lab:
         runs = []
         for number, draw in enumerate(scenario.draws, start=1):
             runs.append(_run(lab, scenario, scale, draw, say, f"[{number}/{len(scenario.draws)}]"))
@@ -90,7 +90,7 @@ def _run(lab: Lab, scenario: Scenario, scale: Scale, draw: Draw, say: Say, mark:
             controller.push(job.name, document)
         plan = controller.wait_active()
         told = {host.name: controller.routes(host.name) for host in fabric.hosts}
-        say(f"{mark} {name}: plan active (min speed {plan['min_speed']:.3f}); all-reduces on packets ...")
+        say(f"{mark} {name}: plan active (min speed {plan['min_speed']:.3f}); collectives on packets ...")
         turns = rounds(scenario, scale.bytes)
         ports = routes([spec for turn in turns for spec in turn], told)
         before = snapshot(lab, fabric)
@@ -132,7 +132,7 @@ def _collectives(
             ports,
             options=SenderOptions(line_rate=line_rate),
             timeout=_START_UP_SECONDS + _SLACK * predicted,
-            log_dir=scenario.request.out / "logs",
+            log_dir=scenario.request.folder / "logs",
         )
         for spec, result in zip(turn, results, strict=True):
             measured.append(

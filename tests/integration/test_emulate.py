@@ -1,0 +1,93 @@
+"""``fairspine emulate`` as people start it: switches, controller, jobs, packets, counters, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from emulation.processes import labelled
+from emulation.runfile import RUN_FOLDER_VARIABLE
+from tests.unit.emulation.experiments.made import ring
+
+pytestmark = pytest.mark.switches
+
+FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
+
+
+def command(folder: Path, *options: str) -> list[str]:
+    (folder / "fabric.yaml").write_text("clos: {spines: 2, leaves: 2, hosts_per_leaf: 2}\n")
+    for name, hosts in (("a", ["h1", "h3"]), ("b", ["h2", "h4"])):
+        (folder / f"{name}.json").write_text(json.dumps(ring(name, hosts)))
+    files = ["--fabric", str(folder / "fabric.yaml"), "--job", str(folder / "a.json"), "--job", str(folder / "b.json")]
+    return [FAIRSPINE, "emulate", *files, "--out", str(folder / "out"), *options]
+
+
+def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tmp_path: Path) -> None:
+    options = ["--policies", "ecmp,greedy", "--draws", "1", "--seconds", "1", "--format", "json", "--name", "small"]
+    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    assert values == json.loads((tmp_path / "out" / "small.json").read_text())
+    assert (tmp_path / "out" / "small.png").read_bytes().startswith(b"\x89PNG")
+    assert values["failures"] == []
+    assert [run["policy"] for run in values["runs"]] == ["ecmp", "greedy"]
+    for run in values["runs"]:
+        assert run["off_plan"] == []
+        assert [(row["job"], row["checked"]) for row in run["collectives"]] == [("a", True), ("b", True)]
+        assert len(run["flows"]) == 4
+        carried = dict.fromkeys((link["id"] for link in run["links"]), 0)
+        for flow in run["flows"]:
+            assert flow["packets"] > 0
+            assert flow["packets_elsewhere"] == 0
+            for link in flow["links"]:
+                carried[link] += flow["bytes"]
+        for link in run["links"]:
+            # Acknowledgements go besides; a whole flow that came or went would be far more.
+            assert abs(link["bytes"] - carried[link["id"]]) < min(flow["bytes"] for flow in run["flows"]) / 5
+    planned = values["runs"][1]
+    uplinks = [link["flows"] for link in planned["links"] if link["id"].startswith("leaf")]
+    assert uplinks == [1, 1, 1, 1]
+    assert planned["min_speed"] == pytest.approx(1.0)
+
+
+def test_ctrl_c_in_the_middle_takes_everything_down_and_says_so(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="fairspine-", dir="/tmp") as folder:  # short: sockets are in it
+        _interrupt(tmp_path, Path(folder))
+
+
+def _interrupt(tmp_path: Path, run_folder: Path) -> None:
+    process = subprocess.Popen(
+        command(tmp_path, "--seconds", "60", "--policies", "greedy"),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {RUN_FOLDER_VARIABLE: str(run_folder)},
+    )
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.rstrip().endswith("collectives on packets ..."):
+                break
+        time.sleep(1.0)
+        made = [folder.name for folder in run_folder.glob("**/*-*-*") if folder.is_dir()]
+        assert made
+        # As a terminal does: to everybody in the group at once.
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert process.returncode == 130
+    assert said.strip().splitlines()[-1] == "fairspine emulate: interrupted; everything that was made is gone"
+    assert "Traceback" not in said
+    assert list(run_folder.iterdir()) == []
+    assert all(labelled(name) == [] for name in made)

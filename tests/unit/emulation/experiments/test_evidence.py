@@ -1,0 +1,98 @@
+"""Whether counters that do not fit the plan are noticed, each kind by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulation.experiments.counters import GroupCount, RuleCount
+from emulation.experiments.evidence import arrived, judge
+from emulation.experiments.request import Draw
+from tests.unit.emulation.experiments.made import PACKETS, counters, ports, ring, scenario_of, units
+
+CLOS = "{spines: 3, leaves: 2, hosts_per_leaf: 3}"
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory):
+    return scenario_of(tmp_path_factory.mktemp("s"), CLOS, [ring("a", ["h1", "h4", "h2", "h5"])])
+
+
+def verdict(scenario, planned, after, *, retransmissions=0):
+    before = counters(scenario, planned, packets=0)
+    return judge(planned, ports(scenario), before, after, retransmissions=retransmissions)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 100), packets=st.integers(PACKETS, 10 * PACKETS))
+def test_counters_that_fit_the_plan_prove_it(scenario, seed, packets) -> None:
+    planned = units(scenario, Draw("ecmp", seed))
+    after = counters(scenario, planned, packets=packets)
+    evidence = verdict(scenario, planned, after)
+    assert evidence.wrong == ()
+    assert {one.packets for one in evidence.flows} == {packets}
+    assert arrived(planned, counters(scenario, planned, packets=0), after)
+
+
+def test_counts_of_an_earlier_run_do_not_matter(scenario) -> None:
+    planned = units(scenario, Draw("greedy", 1))
+    before, after = (counters(scenario, planned, packets=n) for n in (5 * PACKETS, 6 * PACKETS))
+    evidence = judge(planned, ports(scenario), before, after, retransmissions=0)
+    assert evidence.wrong == ()
+    assert {one.packets for one in evidence.flows} == {PACKETS}
+
+
+def test_a_packet_that_left_by_the_fallback_is_told(scenario) -> None:
+    planned = units(scenario, Draw("greedy", 1))
+    after = counters(scenario, planned, packets=PACKETS)
+    one = planned[0]
+    number = after.rules[one.leaf][one.unit].group
+    group = after.groups[one.leaf][number]
+    after.groups[one.leaf][number] = replace(group, packets=(group.packets[0] - 1, 1))
+    (line,) = verdict(scenario, planned, after).wrong
+    assert one.flows[0] in line
+    assert "1 packets left" in line
+
+
+def test_a_rule_that_is_missing_idle_or_leads_elsewhere_is_told(scenario) -> None:
+    planned = units(scenario, Draw("greedy", 1))
+    one = planned[0]
+    for change, words in (
+        (lambda rules: rules.pop(one.unit), "has no rule for it"),
+        (lambda rules: rules.update({one.unit: RuleCount(1, 4154, rules[one.unit].group)}), "counted 1 packets"),
+        (lambda rules: rules.update({one.unit: replace(rules[one.unit], group=999)}), "sends it out of port 999"),
+    ):
+        after = counters(scenario, planned, packets=PACKETS)
+        after.groups[one.leaf][999] = GroupCount(999, (0, 0))
+        change(after.rules[one.leaf])
+        assert any(words in line and one.flows[0] in line for line in verdict(scenario, planned, after).wrong)
+        assert words == "sends it out of port 999" or not arrived(
+            planned, counters(scenario, planned, packets=0), after
+        )
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 100), which=st.integers(0, 3), hop=st.integers(0, 1))
+def test_a_flow_that_took_another_link_up_or_down_is_told(scenario, seed, which, hop) -> None:
+    packets = 10 * PACKETS
+    planned = units(scenario, Draw("ecmp", seed))
+    after = counters(scenario, planned, packets=packets)
+    one = planned[which]
+    moved = dict(after.sent)
+    other = next(link for link in sorted(moved) if link not in one.links)
+    size = after.rules[one.leaf][one.unit].bytes
+    moved[one.links[hop]] -= size
+    moved[other] += size
+    lines = verdict(scenario, planned, replace(after, sent=moved)).wrong
+    assert any(line.startswith(f"{one.links[hop]} sent") for line in lines)
+    assert any(line.startswith(f"{other} sent") for line in lines)
+
+
+def test_acknowledgements_that_travel_by_any_link_are_no_mismatch(scenario) -> None:
+    planned = units(scenario, Draw("greedy", 1))
+    after = counters(scenario, planned, packets=PACKETS)
+    acknowledged = {link: sent + len(planned) * PACKETS // 8 * 62 for link, sent in after.sent.items()}
+    assert verdict(scenario, planned, replace(after, sent=acknowledged)).wrong == ()

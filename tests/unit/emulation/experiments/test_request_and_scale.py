@@ -1,0 +1,111 @@
+"""What is asked for, and what it is scaled to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.errors import InputError
+from controller.model.fabric import clos
+from controller.planning.make_plan import make_plan
+from emulation.experiments.request import Draw, Request, load
+from emulation.experiments.scale import EFFICIENCY, TOTAL_MBPS, Scale, longest_job, phase_sums, scale_for
+from tests.unit.emulation.experiments.made import ring, scenario_of
+
+SMALL = "{spines: 2, leaves: 2, hosts_per_leaf: 2}"
+
+
+def test_a_request_survives_the_way_into_another_process() -> None:
+    request = Request(Path("f.yaml"), (Path("a.json"), Path("b.json")), ("ecmp", "fair"), seed=7, link_mbps=12.5)
+    assert Request.from_json(request.to_json()) == request
+
+
+def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_once(tmp_path) -> None:
+    scenario = scenario_of(
+        tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=("ecmp", "greedy", "random"), draws=2, seed=5
+    )
+    assert scenario.draws == (
+        Draw("ecmp", 5), Draw("ecmp", 6), Draw("greedy", 5), Draw("random", 5), Draw("random", 6),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"mode": "source_port"}, "--mode: 'source_port'"),
+        ({"policies": ("ecmp", "spray")}, "--policies: 'spray': switches can follow "),
+        ({"policies": ("ecmp", "ecmp")}, "listed twice"),
+        ({"policies": ()}, "at least one"),
+        ({"draws": 0}, "--draws: 0"),
+        ({"seconds": 0.0}, "--seconds: 0.0"),
+        ({"seconds": math.nan}, "--seconds: nan"),
+        ({"jobs": ()}, "--job"),
+        ({"name": "../x"}, "--name: '../x'"),
+    ],
+)
+def test_what_makes_no_sense_is_one_clear_error(tmp_path, change: dict[str, Any], words: str) -> None:
+    scenario = scenario_of(tmp_path, SMALL, [ring("a", ["h1", "h3"])])
+    with pytest.raises(InputError) as caught:
+        load(replace(scenario.request, **change))
+    assert words in str(caught.value)
+
+
+def test_jobs_that_do_not_fit_name_their_file(tmp_path) -> None:
+    for jobs, words in (
+        ([ring("a", ["h1", "h99"])], "job0.json: hosts[1]: 'h99': the fabric has no host of this name"),
+        ([ring("a", ["h1", "h3"]), ring("a", ["h2", "h4"])], "job1.json: name: 'a': a job before it has this name"),
+        ([ring("a", ["h1"])], "no job sends anything over the network"),
+    ):
+        with pytest.raises(InputError) as caught:
+            scenario_of(tmp_path, SMALL, jobs)
+        assert str(caught.value).endswith(words)
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0.1, 600), st.floats(1, 1000))
+def test_what_takes_the_ideal_time_on_the_fabric_takes_the_seconds_asked_for(ideal, seconds, link_mbps) -> None:
+    scale = scale_for(clos(2, 2, 2), ideal, seconds=seconds, link_mbps=link_mbps)
+    assert scale.time * ideal == pytest.approx(seconds)
+    # The same in another way: bytes on the wire over the rate of the link.
+    real_bytes = ideal * 100e9 / 8
+    assert real_bytes * scale.bytes / EFFICIENCY * 8 / (link_mbps * 1e6) == pytest.approx(seconds)
+
+
+@given(st.integers(1, 64), st.integers(1, 64), st.sampled_from([25.0, 100.0, 400.0]), st.sampled_from([50.0, 400.0]))
+def test_all_hosts_together_never_get_more_than_two_cores_carry(leaves, hosts, host_gbps, uplink_gbps) -> None:
+    fabric = clos(2, leaves, hosts, host_gbps=host_gbps, uplink_gbps=uplink_gbps)
+    try:
+        scale = scale_for(fabric, 1.0, seconds=5.0)
+    except InputError as error:
+        assert "too large" in str(error)
+        assert leaves * hosts > 100
+    else:
+        assert leaves * hosts * host_gbps * scale.mbps_per_gbps <= TOTAL_MBPS * (1 + 1e-9)
+
+
+def test_rates_that_cannot_be_had_are_one_clear_error() -> None:
+    for rate in (0.0, -1.0, math.nan, 1001.0):
+        with pytest.raises(InputError, match="--link-mbps"):
+            scale_for(clos(2, 2, 2), 1.0, seconds=5.0, link_mbps=rate)
+
+
+def test_phases_of_a_job_add_up_and_collectives_of_one_phase_do_not(tmp_path) -> None:
+    job = ring("a", ["h1", "h3"])
+    call = job["collectives"][0]
+    job["collectives"] += [{**call, "name": "same", "bytes": 10**8}, {**call, "name": "later", "phase": 1}]
+    scenario = scenario_of(tmp_path, SMALL, [job, ring("b", ["h2", "h4"], 10**8)])
+    plan = make_plan(scenario.fabric, scenario.traffic, policy="greedy", clock=lambda: 0.0)
+    alone = dict(zip([row.name for row in scenario.traffic.collectives], plan.objective.ideal_seconds, strict=True))
+    sums = phase_sums(scenario.traffic, plan.objective.ideal_seconds)
+    assert sums["a"] == pytest.approx(2 * 10**9 * 8 / 100e9)
+    assert sums["b"] == pytest.approx(alone["dp0"])
+    assert longest_job(scenario.traffic, plan) == sums["a"]
+
+
+def test_a_scale_of_one_for_one_is_real_time_but_for_headers() -> None:
+    assert Scale(1000.0, 1.0).time == pytest.approx(1 / EFFICIENCY)

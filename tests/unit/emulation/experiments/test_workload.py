@@ -1,0 +1,99 @@
+"""Jobs as what the endpoints run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulation.experiments.request import Draw
+from emulation.experiments.workload import rounds, routes
+from emulation.roce.run import agent_configs
+from tests.unit.emulation.experiments.made import ring, scenario_of, told
+
+CLOS = "{spines: 2, leaves: 2, hosts_per_leaf: 3}"
+HOSTS = [f"h{i}" for i in range(1, 7)]
+
+CALLS = st.fixed_dictionaries(
+    {
+        "op": st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]),
+        "ranks": st.permutations(range(6)).flatmap(lambda order: st.integers(2, 6).map(lambda n: list(order[:n]))),
+        "bytes": st.integers(10**6, 10**9),
+        "phase": st.integers(0, 2),
+    }
+)
+
+
+def job_of(name: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    rows = []
+    for number, call in enumerate(calls):
+        ranks = call["ranks"][:2] if call["op"] == "send_recv" else call["ranks"]
+        rows.append({**call, "name": f"c{number}", "ranks": ranks})
+    return {"name": name, "hosts": HOSTS, "collectives": rows}
+
+
+@settings(max_examples=30, deadline=None)
+@given(jobs=st.lists(st.lists(CALLS, min_size=1, max_size=3), min_size=1, max_size=2), unknown=st.booleans())
+def test_what_is_sent_is_what_was_planned_scaled_and_every_flow_has_its_port(tmp_path_factory, jobs, unknown) -> None:
+    documents = [job_of(f"j{i}", calls) for i, calls in enumerate(jobs)]
+    if unknown:
+        documents[0]["ports"] = "unknown"
+    scenario = scenario_of(tmp_path_factory.mktemp("s"), CLOS, documents)
+    scale = 0.01
+    turns = rounds(scenario, scale)
+    specs = [spec for turn in turns for spec in turn]
+    traffic, names = scenario.traffic, [host.name for host in scenario.fabric.hosts]
+    planned: dict[tuple[str, str, str, str], int] = {}
+    for flow in range(traffic.n_flows):
+        row = traffic.collectives[traffic.collective[flow]]
+        key = (row.job, row.name, names[traffic.src[flow]], names[traffic.dst[flow]])
+        planned[key] = planned.get(key, 0) + int(traffic.bytes[flow])
+    sent = {
+        (spec.job, spec.name, spec.ranks[a], spec.ranks[b]): size
+        for spec in specs
+        for (a, b), size in spec.flows().items()
+    }
+    assert sent.keys() == planned.keys()
+    for key, size in sent.items():
+        # A chunk is rounded to whole elements for each rank, and there are fewer than twice as many as ranks.
+        assert abs(size - planned[key] * scale) <= 4 * 12
+
+    _, documents_told = told(scenario, Draw("greedy", 1))
+    ports = routes(specs, documents_told)
+    agent_configs({host.name: host.ip for host in scenario.fabric.hosts}, specs, ports)
+    for document in documents_told.values():
+        for flow in document["flows"]:
+            job, collective, _ = flow["id"].split("/")
+            for piece in flow["pieces"]:
+                if piece["udp_src"] is not None:
+                    sending = ports[job, collective, document["host"], flow["dst"]]
+                    assert piece["udp_src"] in [one.udp_src for one in sending]
+
+
+def test_phases_of_a_job_run_one_after_the_other_beside_those_of_other_jobs(tmp_path) -> None:
+    first, second = ring("a", ["h1", "h4"]), ring("b", ["h2", "h5"])
+    call = first["collectives"][0]
+    first["collectives"] = [{**call, "name": name, "phase": phase} for name, phase in (("x", 7), ("y", 2), ("z", 7))]
+    turns = rounds(scenario_of(tmp_path, CLOS, [first, second]), 0.01)
+    assert [[spec.label for spec in turn] for turn in turns] == [["a/y", "b/dp0"], ["a/x", "a/z"]]
+
+
+def test_flows_of_one_pair_are_pieces_in_proportion_to_their_bytes(tmp_path) -> None:
+    flows = [{"src": "h1", "dst": "h4", "bytes": size, "udp_src": port} for size, port in ((100, 50001), (300, 50002))]
+    scenario = scenario_of(tmp_path, CLOS, [{"name": "a", "flows": flows}])
+    (spec,) = rounds(scenario, 1000)[0]
+    assert spec.flows() == {(0, 1): 400_000}
+    _, documents = told(scenario, Draw("greedy", 1))
+    (pieces,) = routes([spec], documents).values()
+    assert [(piece.udp_src, piece.share) for piece in pieces] == [(50001, 0.25), (50002, 0.75)]
+
+
+def test_a_collective_that_has_flows_of_its_own_besides_is_an_exchange_of_all_its_bytes(tmp_path) -> None:
+    job = ring("a", ["h1", "h4"], 10**6)
+    job["flows"] = [{"src": "h4", "dst": "h5", "bytes": 5000, "collective": "dp0"}]
+    scenario = scenario_of(tmp_path, CLOS, [job])
+    (spec,) = rounds(scenario, 1.0)[0]
+    assert spec.op == "exchange"
+    assert sum(spec.flows().values()) == int(np.sum(scenario.traffic.bytes))
