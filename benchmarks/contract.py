@@ -101,8 +101,8 @@ def splitting(instances: int, seed: int) -> list[dict[str, Any]]:
         plan = assign("fair", fabric, traffic, options=Options(max_splits=10**9)).assignment
         validate_assignment(fabric, traffic, plan)
         ratio = min(ratio, evaluate(fabric, traffic, plan).min_level / (bound(fabric, traffic).split or np.inf))
-        pieces = max(pieces, (plan.n_rows - traffic.n_flows) / (fabric.n_leaves * fabric.n_spines))
-    worst = f"{ratio:.5f} of bound_split, {pieces:.2f} leaves x spines pieces"
+        pieces = max(pieces, (plan.n_rows - traffic.n_flows) / (fabric.n_leaves * fabric.n_paths))
+    worst = f"{ratio:.5f} of bound_split, {pieces:.2f} leaves x spines extra pieces"
     return [{"point": "4 splitting", "instances": instances, "worst": worst}]
 
 

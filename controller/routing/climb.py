@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.model.fabric import FloatArray, IntArray
+from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.routing.base import TOLERANCE
 from controller.routing.bounds import single_bound
 from controller.routing.demand import Demand
@@ -26,20 +26,35 @@ class Goal:
     """What is proved about every level: a plan that reaches all of it is optimal.
 
     Attributes:
-        relaxed: [K] levels if every leaf had one fat uplink and downlink (NaN: out of the game).
-        steps: [N] the same, ascending; the first one lowered to what whole units allow.
+        relaxation: the loads if every leaf had one fat uplink and downlink.
+        relaxed: [K] levels then (NaN: out of the game).
+        steps: [N] what is proved about the sorted levels, ascending.
     """
 
+    demand: Demand
+    relaxation: Incidence
     relaxed: FloatArray
     steps: FloatArray
 
     @staticmethod
     def of(demand: Demand) -> Goal:
-        relaxed, _ = Incidence.relaxed(demand).levels(demand)
-        steps = np.sort(relaxed[~np.isnan(relaxed)])
+        relaxation = Incidence.relaxed(demand)
+        relaxed, _ = relaxation.levels(demand)
+        known = ~np.isnan(relaxed)
+        steps = np.sort(relaxed[known])
         if len(steps):
-            steps[0] = min(steps[0], single_bound(demand))
-        return Goal(relaxed, steps)
+            lowest = min(float(steps[0]), single_bound(demand))
+            if lowest < steps[0] * (1 - TOLERANCE) or len(demand.group_job) > 1:
+                # Who is held below the relaxation leaves room to the others, and with several phases a level is the
+                # worst of many: all that is known of the higher ones is that speeds are at most 1.
+                steps = np.maximum(np.sort(1.0 / demand.traffic.weight[known]), steps[-1])
+            steps[0] = lowest
+        return Goal(demand, relaxation, relaxed, steps)
+
+    def above(self, level: FloatArray, frozen: BoolArray) -> float:
+        """The best next level if the frozen collectives keep theirs, in the relaxation."""
+        held = np.where(frozen, np.nan_to_num(level), -1.0)
+        return float(self.relaxation.levels(self.demand, held)[0][~frozen].min())
 
     def reached(self, level: FloatArray) -> bool:
         """Whether levels [K] are, sorted, at the goal everywhere."""
@@ -69,7 +84,7 @@ def climb(
     settled = 0
     while rounds > 0 and not frozen.all():
         lowest = float(level[~frozen].min())
-        target = min(float(goal.steps[settled]), float(goal.relaxed[~frozen].min()))
+        target = min(float(goal.steps[settled]), goal.above(level, frozen))
         if lowest < target * (1 - TOLERANCE):
             held = frozen[collective]
             effort = max(1, int(rounds * SHARE))

@@ -10,10 +10,10 @@ from controller.routing.pairs import Pairs
 from controller.routing.pieces import Pieces
 from controller.routing.solver import Program
 
-MOST_PAIRS = 2_000
+MOST_PAIRS = 1_000
 """(unit, path class) pairs up to which the program is tried."""
 
-NODES = 500
+NODES = 100
 """Branch-and-bound nodes it may use: some tenths of a second at that size."""
 
 

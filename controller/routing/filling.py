@@ -90,11 +90,13 @@ class Incidence:
         link_ptr, link_coll, link_gbps = kernel.by_link(coll_ptr, entry_link, entry_gbps, len(capacity))
         return Incidence(coll_ptr, entry_link, entry_gbps, link_ptr, link_coll, link_gbps, capacity)
 
-    def levels(self, demand: Demand) -> tuple[FloatArray, bool]:
+    def levels(self, demand: Demand, held: FloatArray | None = None) -> tuple[FloatArray, bool]:
         """[K] level of each collective, NaN where it is out of the game; and whether all phases were combined exactly.
 
-        A collective's level is the worst over the combinations of phases that its job and the others can be in.
+        A collective's level is the worst over the combinations of phases that its job and the others can be in. Those
+        with a level in ``held`` [K] (-1: none) stay there instead of rising with the others.
         """
+        held = np.full(len(demand.traffic.collectives), -1.0) if held is None else held
         traffic, group, group_job = demand.traffic, demand.group, demand.group_job
         level: FloatArray = np.full(len(traffic.collectives), np.inf)
         jobs = [np.flatnonzero(group_job == job) for job in range(1, int(group_job.max()) + 1)]
@@ -102,18 +104,20 @@ class Incidence:
         if exact:
             for chosen in itertools.product(*jobs):
                 active = np.isin(group, np.array([0, *chosen])) if chosen else np.ones(len(group), dtype=np.bool_)
-                found = self._fill(traffic.weight, active, group * 0, group_job[:1])
+                found = self._fill(traffic.weight, held, active, group * 0, group_job[:1])
                 level = np.where(found >= 0, np.minimum(level, found), level)
         else:
-            found = self._fill(traffic.weight, np.ones(len(group), dtype=np.bool_), group, group_job)
+            found = self._fill(traffic.weight, held, np.ones(len(group), dtype=np.bool_), group, group_job)
             level = np.where(found >= 0, found, level)
         level[np.isinf(level)] = np.nan
         return level, exact
 
-    def _fill(self, weight: FloatArray, active: BoolArray, group: IntArray, group_job: IntArray) -> FloatArray:
+    def _fill(
+        self, weight: FloatArray, held: FloatArray, active: BoolArray, group: IntArray, group_job: IntArray
+    ) -> FloatArray:
         level: FloatArray = kernel.fill(
             self.coll_ptr, self.entry_link, self.link_ptr, self.link_coll, self.link_gbps, self.capacity, weight,
-            active, group, group_job,
+            held, active, group, group_job,
         )  # fmt: skip
         return level
 

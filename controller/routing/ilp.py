@@ -61,7 +61,7 @@ def assign(
         frozen |= level <= lowest * (1 + TOLERANCE)
         if frozen.all():
             break
-        limit = float(goal.relaxed[~frozen].min())
+        limit = goal.above(level, frozen)
         if float(level[~frozen].min()) < limit * (1 - TOLERANCE):
             solution = _next_level(demand, pairs, path, level, frozen, limit, options)
             finished = solution.optimal

@@ -39,7 +39,7 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
     load = incidence.loads(demand, speed)
     has_flows = np.bincount(traffic.collective, minlength=len(traffic.collectives)) > 0
     speed[np.isnan(speed) & has_flows] = 0.0
-    steps = merged_levels(level, relaxed_levels(demand))
+    steps = merged_levels(level, level_bounds(demand))
     return Objective(
         ideal_seconds=demand.ideal_seconds,
         healthy_seconds=_healthy_seconds(demand),
@@ -75,6 +75,20 @@ def relaxed_levels(demand: Demand) -> FloatArray | None:
         return None
     level, _ = Incidence.relaxed(demand).levels(demand)
     return level
+
+
+def level_bounds(demand: Demand) -> FloatArray | None:
+    """[K] what is proved about the sorted levels, in any order; ``None`` where the lowest needs the linear program.
+
+    With several phases a collective's level is its worst over combinations: of the relaxation only the lowest level is
+    then a bound, and of the others no more than that speeds are at most 1.
+    """
+    relaxed = relaxed_levels(demand)
+    if relaxed is None or len(demand.group_job) == 1 or np.isnan(relaxed).all():
+        return relaxed
+    most = np.where(np.isnan(relaxed), np.nan, np.maximum(1.0 / demand.traffic.weight, np.nanmin(relaxed)))
+    most[np.nanargmin(relaxed)] = np.nanmin(relaxed)
+    return most
 
 
 def _healthy_seconds(demand: Demand) -> FloatArray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.assignment import Assignment
-from controller.model.fabric import FloatArray
+from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import ANY_PORT, Int64Array
 from controller.routing.demand import Demand
 from controller.routing.kernels import place, splitting
@@ -53,8 +53,11 @@ class Pieces:
         )  # fmt: skip
         return Pieces(self.part, path.astype(np.int64), self.load).merged()
 
-    def searched(self, demand: Demand, level: float, rounds: int, seed: int) -> Pieces:
-        """The same pieces on other paths, if that lets every collective have ``level`` and they do not yet."""
+    def searched(self, demand: Demand, level: float, rounds: int, seed: int) -> tuple[Pieces, bool]:
+        """The same pieces on other paths, and whether every collective can have ``level`` then.
+
+        If not, they are where the search was last.
+        """
         fabric, flow = demand.fabric, demand.part_flow[self.part]
         path, reached, _ = search(
             demand.leaf_src[flow], demand.leaf_dst[flow], np.arange(len(flow) + 1, dtype=np.int32),
@@ -62,19 +65,37 @@ class Pieces:
             fabric.live_down, fabric.link_gbps, self.path.astype(np.int32), level, level, 0.0, rounds,
             seed & 0xFFFFFFFF,
         )  # fmt: skip
-        return Pieces(self.part, path.astype(np.int64), self.load).merged() if reached > 0.0 else self
+        return Pieces(self.part, path.astype(np.int64), self.load), reached > 0.0
+
+    def _fill(self, demand: Demand) -> tuple[IntArray, IntArray, FloatArray]:
+        """Uplink and downlink [R] of each piece, and how full each link [E] is at level 1 (1: just full)."""
+        fabric, flow = demand.fabric, demand.part_flow[self.part]
+        up = fabric.live_up[demand.leaf_src[flow], self.path]
+        down = fabric.live_down[demand.leaf_dst[flow], self.path]
+        load = np.zeros((len(demand.group_job), fabric.n_links))
+        np.add.at(load, (demand.part_group[self.part], up), self.load)
+        np.add.at(load, (demand.part_group[self.part], down), self.load)
+        heaviest = np.zeros((int(demand.group_job.max()) + 1, fabric.n_links))
+        np.maximum.at(heaviest, demand.group_job, load)
+        return up, down, heaviest.sum(axis=0) / fabric.link_gbps
 
     def lowest_level(self, demand: Demand) -> float:
         """The lowest level if cables were all that limits it."""
-        fabric, flow = demand.fabric, demand.part_flow[self.part]
-        load = np.zeros((len(demand.group_job), fabric.n_links))
-        group = demand.part_group[self.part]
-        np.add.at(load, (group, fabric.live_up[demand.leaf_src[flow], self.path]), self.load)
-        np.add.at(load, (group, fabric.live_down[demand.leaf_dst[flow], self.path]), self.load)
-        heaviest = np.zeros((int(demand.group_job.max()) + 1, fabric.n_links))
-        np.maximum.at(heaviest, demand.group_job, load)
-        fullest = float((heaviest.sum(axis=0) / fabric.link_gbps).max(initial=0.0))
+        fullest = float(self._fill(demand)[2].max(initial=0.0))
         return 1.0 / fullest if fullest > 0 else np.inf
+
+    def excess(self, demand: Demand, level: float) -> FloatArray:
+        """[R] how much too much load is on the fuller link of each piece at this level; at most 0 where it fits."""
+        up, down, full = self._fill(demand)
+        over = (full - 1 / level) * demand.fabric.link_gbps
+        fuller: FloatArray = np.maximum(over[up], over[down])
+        return fuller
+
+    def cut(self, row: int, load: float) -> Pieces:
+        """So much of one piece as a piece of its own, both where it was."""
+        left = np.append(self.load, load)
+        left[row] -= load
+        return Pieces(np.append(self.part, self.part[row]), np.append(self.path, self.path[row]), left)
 
     def enforceable(self, demand: Demand) -> Pieces:
         """Whole again what no switch could split: flows that share a unit or whose port nobody knows.

@@ -25,6 +25,7 @@ from controller.model.traffic import Int64Array, Traffic
 from controller.routing import coloring, concurrent
 from controller.routing.base import TOLERANCE, Options, Result
 from controller.routing.bounds import split_bound
+from controller.routing.carve import carve
 from controller.routing.climb import levels_of
 from controller.routing.demand import Demand
 from controller.routing.fewest_pieces import fewest_pieces
@@ -61,8 +62,8 @@ def assign(
 
 
 def budget(fabric: Fabric, options: Options) -> int:
-    """How many extra pieces are allowed: never more than leaves x spines."""
-    most = fabric.n_leaves * fabric.n_spines
+    """How many extra pieces are allowed: never more than leaves x spines, a parallel cable counting as a spine."""
+    most = fabric.n_leaves * fabric.n_paths
     return most if options.max_splits is None else min(most, options.max_splits)
 
 
@@ -75,10 +76,14 @@ def split_units(demand: Demand, best: float, seed: int, extra: int) -> Pieces:
     pieces = Pieces.joined(blocks).merged().enforceable(demand)
     pieces = pieces.reunited(demand, 1.0 / (best * TOLERATED), extra)
     # Where the budget was tight, pieces now sit where they do not fit: they move and swap as whole units do.
-    pieces = pieces.searched(demand, best * TOLERATED, POLISHING, seed)
-    if pieces.lowest_level(demand) < best * TOLERATED * (1 - TOLERANCE):
-        return fewest_pieces(demand, best * TOLERATED, extra) or pieces
-    return pieces
+    level = best * TOLERATED
+    if pieces.lowest_level(demand) >= level * (1 - TOLERANCE):
+        return pieces
+    moved, reached = pieces.searched(demand, level, POLISHING, seed)
+    if reached:
+        return moved.merged()
+    path = coloring.color_units(demand, seed)
+    return carve(demand, path, level, extra, seed) or fewest_pieces(demand, level, extra) or pieces
 
 
 def _by_type(demand: Demand, level: float) -> list[tuple[int, Int64Array, FloatArray]]:

@@ -113,13 +113,15 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
 
 
 @nb.njit(nogil=True, cache=True)
-def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight, active, group, group_job):
+def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight, held, active, group, group_job):
     """[K] level of each active collective; -1 where it is not active or loads nothing.
+
+    ``held`` [K]: level of a collective that does not rise with the others, -1 for all that do.
 
     Raise all levels together until a link is full, freeze the collectives that load it, go on (Bertsekas and
     Gallager, Data Networks, 6.5.2). A link whose collectives are all frozen is left out from then on.
     """
-    level = np.full(len(coll_ptr) - 1, -1.0)
+    level = held.copy()
     fixed = np.zeros(len(group_job))
     slope = np.zeros(len(group_job))
     full = np.full(len(link_ptr) - 1, np.inf)

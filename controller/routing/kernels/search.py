@@ -31,6 +31,33 @@ def group_total(by_group, group_job):
 
 
 @nb.njit(nogil=True, cache=True)
+def _next(state):
+    """The next state of a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003)."""
+    state ^= state << np.uint64(13)
+    state ^= state >> np.uint64(7)
+    state ^= state << np.uint64(17)
+    return state
+
+
+@nb.njit(nogil=True, cache=True)
+def _relink(w, side, one, two, head, count, following, leading):
+    """Take unit w from the list of link one to that of link two."""
+    if leading[side, w] >= 0:
+        following[side, leading[side, w]] = following[side, w]
+    else:
+        head[one] = following[side, w]
+    if following[side, w] >= 0:
+        leading[side, following[side, w]] = leading[side, w]
+    count[one] -= 1
+    leading[side, w] = -1
+    following[side, w] = head[two]
+    if head[two] >= 0:
+        leading[side, head[two]] = w
+    head[two] = w
+    count[two] += 1
+
+
+@nb.njit(nogil=True, cache=True)
 def _load_after(link, minus, plus, group_load, group_job, part_ptr, part_group, part_load, scratch):
     """Load of a link without unit ``minus`` and with unit ``plus`` (-1: none) where phases matter."""
     scratch[:] = group_load[link]
@@ -121,7 +148,8 @@ def search(
         rounds: how many moves and swaps may be tried.
 
     Returns:
-        best path [U], the level it reaches (0 if no target was), rounds used.
+        best path [U], the level it reaches, rounds used. If no target was reached, the level is 0 and the path the
+        last one tried.
     """
     n_units, n_links, n_paths = len(path), len(gbps), live_up.shape[1]
     phased = len(group_job) > 1
@@ -184,9 +212,7 @@ def search(
             fresh = True
             continue
         turn += 1
-        state ^= state << np.uint64(13)
-        state ^= state >> np.uint64(7)
-        state ^= state << np.uint64(17)
+        state = _next(state)
         link = hot[np.int64((state >> np.uint64(11)) % np.uint64(n_hot))]
         u = head[link]
         side = 0 if live_up[src[u], path[u]] == link else 1
@@ -249,9 +275,7 @@ def search(
                             elif cost <= best_cost + 1e-12:
                                 # Among equals each is as likely: no favourite path, no cycles.
                                 ties += 1
-                                state ^= state << np.uint64(13)
-                                state ^= state >> np.uint64(7)
-                                state ^= state << np.uint64(17)
+                                state = _next(state)
                                 if (state >> np.uint64(11)) % np.uint64(ties) == 0:
                                     best_u, best_v, best_k = u, v, other
                         if v < 0:
@@ -270,9 +294,7 @@ def search(
                 price[hot[i]] += 1.0 / gbps[hot[i]]
             if best_u < 0:
                 continue
-        state ^= state << np.uint64(13)
-        state ^= state >> np.uint64(7)
-        state ^= state << np.uint64(17)
+        state = _next(state)
         rest = 2 + np.int64((state >> np.uint64(11)) % np.uint64(8))
         k = path[best_u]
         n_changed = 0
@@ -295,19 +317,7 @@ def search(
                 else:
                     load[one] -= unit_load[w]
                     load[two] += unit_load[w]
-                count[one] -= 1
-                count[two] += 1
-                if leading[side, w] >= 0:
-                    following[side, leading[side, w]] = following[side, w]
-                else:
-                    head[one] = following[side, w]
-                if following[side, w] >= 0:
-                    leading[side, following[side, w]] = leading[side, w]
-                leading[side, w] = -1
-                following[side, w] = head[two]
-                if head[two] >= 0:
-                    leading[side, head[two]] = w
-                head[two] = w
+                _relink(w, side, one, two, head, count, following, leading)
         for i in range(n_changed):
             e = changed[i]
             if phased:
@@ -320,4 +330,4 @@ def search(
                 hot[place[e]], place[last] = last, place[e]
                 place[e] = -1
                 n_hot -= 1
-    return best, best_level, used
+    return (best if best_level > 0.0 else path), best_level, used

@@ -189,6 +189,19 @@ def test_levels_carry_the_bound_at_their_place() -> None:
     assert [(s.level, s.bound, s.collectives) for s in steps] == [(0.5, 0.5, 2), (1.0, 1.0, 1)]
 
 
+@settings(max_examples=100, deadline=None)
+@given(instances(symmetric=True), policies)
+def test_no_level_beats_its_bound_while_all_lower_ones_reach_theirs(
+    instance: tuple[Fabric, Traffic], policy: str
+) -> None:
+    fabric, traffic = instance
+    for step in evaluate(fabric, traffic, assign(policy, fabric, traffic).assignment).levels:
+        assert step.bound is not None
+        assert step.level <= step.bound * (1 + 1e-6)
+        if step.level < step.bound * (1 - 1e-6):
+            break
+
+
 def test_levels_compare_lexicographically_from_the_lowest_with_one_tolerance() -> None:
     assert compare_levels(np.array([1.0, 0.5]), np.array([0.5, 0.9])) == 1
     assert compare_levels(np.array([0.4, 1.0]), np.array([0.5, 0.5])) == -1

@@ -52,8 +52,7 @@ def test_no_flow_is_cut_where_whole_flows_reach_the_bound() -> None:
     assert not assign("split", fabric, permutation(fabric, 1)).assignment.is_split()
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1))
+@pytest.mark.parametrize("seed", range(60))
 def test_unequal_loads_capacities_and_missing_paths_come_within_one_percent_of_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)
@@ -63,7 +62,7 @@ def test_unequal_loads_capacities_and_missing_paths_come_within_one_percent_of_t
     limit = bound(fabric, traffic).split
     assert limit is not None
     assert evaluate(fabric, traffic, assignment).min_level >= 0.99 * limit
-    assert assignment.n_rows - traffic.n_flows <= fabric.n_leaves * fabric.n_spines
+    assert assignment.n_rows - traffic.n_flows <= fabric.n_leaves * fabric.n_paths
 
 
 def test_a_large_fabric_with_unequal_flows_and_failed_links_is_split_as_well() -> None:
