@@ -29,6 +29,9 @@ RECONNECT_MS = 1000
 """How long a bridge waits at most before it tries the controller again (the default is 8 s)."""
 _LONG_WAIT = re.compile(r"waiting ([2-9]|\d\d+) seconds before reconnect|continuing to retry connections .*")
 _CONNECTION = re.compile(r"\|rconn\|\w+\|(\S+)<->(\S+): (.*\S)")
+_STATE = re.compile(r"entering (\w+)")
+LOG_CONNECTIONS = "-vrconn:console:dbg"
+"""A connection's states are debug messages, and a reconnection at the shortest interval is told by them only."""
 
 Spawn = Callable[[str, Sequence[str]], Child]
 
@@ -47,6 +50,7 @@ class PrivateOvs:
         self._targets: dict[str, tuple[str, str]] = {}
         self._read = 0
         self._said: dict[str, str] = {}
+        self._state: dict[str, str] = {}
 
     @staticmethod
     def environment(folder: Path) -> dict[str, str]:
@@ -74,12 +78,20 @@ class PrivateOvs:
         killed.kill()
         self._read = killed.log.stat().st_size
         self._said.clear()
+        self._state.clear()
         self._start_daemon()
         # Any change will do: ovs-vsctl waits until the daemon has brought it about, and all older ones with it.
         self.vsctl("set", "open_vswitch", ".", f"external-ids:daemon={self.daemon.pid}")
 
     def _start_daemon(self) -> None:
-        argv = ["ovs-vswitchd", self.database, "--disable-system", "--disable-system-route", *LOG_TO_CONSOLE]
+        argv = [
+            "ovs-vswitchd",
+            self.database,
+            "--disable-system",
+            "--disable-system-route",
+            *LOG_TO_CONSOLE,
+            LOG_CONNECTIONS,
+        ]
         self._daemons.append(self._spawn("ovs-vswitchd", argv))
 
     def stop(self) -> None:
@@ -137,15 +149,15 @@ class PrivateOvs:
         self.vsctl("del-br", switch.bridge)
         self._last_words()
         del self._targets[switch.bridge]
-        self._said.pop(switch.bridge, None)
+        self._forget(switch.bridge)
 
     def connected(self) -> dict[str, bool]:
         """Of each switch, by its name in the fabric: whether its OpenFlow connection stands.
 
         By the daemon's log: the database's own ``is_connected`` is up to five seconds old.
         """
-        said = self._last_words()
-        return {switch: said.get(bridge) == "connected" for bridge, (switch, _) in self._targets.items()}
+        self._last_words()
+        return {switch: self._state.get(bridge) in ("ACTIVE", "IDLE") for bridge, (switch, _) in self._targets.items()}
 
     def try_again(self) -> None:
         """Bridges that have not connected for some time and would wait for seconds now try at once.
@@ -161,10 +173,14 @@ class PrivateOvs:
                 # back would be one as well, and would flush all rules.
                 self._targets[bridge] = (switch, _respelled(target))
                 # What was said is about the old spelling: without this the next call would respell it again.
-                del said[bridge]
+                self._forget(bridge)
                 args += ["--", "set", "controller", bridge, f'target="{self._targets[bridge][1]}"']
         if args:
             self.vsctl(*args)
+
+    def _forget(self, bridge: str) -> None:
+        self._said.pop(bridge, None)
+        self._state.pop(bridge, None)
 
     def _last_words(self) -> dict[str, str]:
         """By bridge: what the daemon has logged last about its connection to the controller."""
@@ -177,7 +193,11 @@ class PrivateOvs:
                 found = _CONNECTION.search(line.decode(errors="replace"))
                 # ovs-ofctl's connections are logged too.
                 if found and self._targets.get(found[1], ("", ""))[1] == found[2]:
-                    self._said[found[1]] = found[3]
+                    state = _STATE.fullmatch(found[3])
+                    if state:
+                        self._state[found[1]] = state[1]
+                    else:
+                        self._said[found[1]] = found[3]
         return self._said
 
     def table(self, name: str, *columns: str) -> list[dict[str, Any]]:

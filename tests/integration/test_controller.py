@@ -277,3 +277,15 @@ def test_no_process_of_ours_is_left_when_the_controller_ends(bench, tmp_path) ->
     assert controller.stop() == 0
     left = subprocess.run(["ps", "--ppid", str(pid), "-o", "pid="], capture_output=True, text=True, check=False).stdout
     assert left.strip() == ""
+
+
+def test_a_controller_that_is_restarted_again_and_again_is_found_each_time(bench, tmp_path) -> None:
+    lab, controller = started(bench, clos(2, 2, 1), tmp_path)
+    for _ in range(4):
+        controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
+        controller.stop()
+        time.sleep(1.5)
+        controller.start()
+        lab.wait_connected()
+    controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
+    assert lab.ping_all() == []
