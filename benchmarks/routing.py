@@ -114,7 +114,7 @@ def runner(name: str, fabric: Fabric) -> Callable[[Traffic], Assignment]:
         return lambda traffic: numpy_greedy(fabric, traffic)
     if name == "networkx matchings":
         return lambda traffic: networkx_coloring(fabric, traffic)
-    if name == "fair, splitting":
+    if name == "fair+split":
         return lambda traffic: assign("fair", fabric, traffic, options=Options(max_splits=10**9)).assignment
     options = Options(seconds=ILP_SECONDS) if name == "ilp" else Options()
     return lambda traffic: assign(name, fabric, traffic, options=options).assignment
@@ -213,7 +213,7 @@ def in_process(task: Callable[..., Any], *args: Any) -> Any:
 
 def rows_of(case: str) -> list[str]:
     """Which rows make sense for a case: those that would not end, or not fit, are left out."""
-    rows = [name for name in POLICIES if name != "ilp"] + ["fair, splitting", "NumPy greedy"]
+    rows = [name for name in POLICIES if name != "ilp"] + ["fair+split", "NumPy greedy"]
     if case == "d":
         return [n for n in rows if n not in ("spray", "ethereal", "annealing", "NumPy greedy")]
     return rows if case == "c" else [*rows, "networkx matchings", "ilp"]
@@ -239,7 +239,7 @@ def main() -> None:
     args = parser.parse_args()
     console = Console(width=None if os.isatty(1) else 160)
     out: dict[str, Any] = {"cases": [], "cpus": os.cpu_count()}
-    for case in filter(None, args.cases.split(",")):
+    for case in (case for case in args.cases.split(",") if case != "none"):
         if case not in CASES:
             parser.error(f"there is no case {case!r}; there are {', '.join(CASES)}")
         if case == "a" and not (args.paper_data / SCENARIO).is_dir():
