@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from controller.model.errors import InputError
@@ -36,8 +40,8 @@ def run_isolated(request: Request, *, as_json: bool) -> int:
         lacking = needs.missing()
         if lacking:
             raise LabError(lacking)
-        _make_folder(request)
-        return isolate.run([sys.executable, "-m", "emulation.experiments", *arguments])
+        with _folder_of_our_own(request):
+            return isolate.run([sys.executable, "-m", "emulation.experiments", *arguments])
     except LabError as error:
         return _complain(str(error))
 
@@ -82,11 +86,21 @@ def _serve(scenario: Scenario, *, as_json: bool) -> int:
     return 1 if failures else 0
 
 
-def _make_folder(request: Request) -> None:
+@contextmanager
+def _folder_of_our_own(request: Request) -> Iterator[None]:
+    """Make the folder, and keep a second experiment from writing into the same logs meanwhile."""
     try:
         request.folder.mkdir(parents=True, exist_ok=True)
+        folder = os.open(request.folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise InputError(error.strerror or str(error), field="--out", value=str(request.folder)) from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise LabError(f"another experiment is running in {request.folder}; choose another --out or --name") from None
+    finally:
+        os.close(folder)
 
 
 def _print(outcome: Outcome, values: dict[str, Any], *, as_json: bool) -> None:

@@ -139,7 +139,7 @@ def _times(axes: Any, outcome: Outcome) -> None:
         y = jobs.index(row.job) + (number - (len(policies) - 1) / 2) * height
         first = row.job == jobs[0]
         axes.barh(
-            y, row.mean, height * 0.9, color=_BARS[number % len(_BARS)], label=row.policy if first else None, zorder=2
+            y, row.mean, height * 0.86, color=_BARS[number % len(_BARS)], label=row.policy if first else None, zorder=2
         )
         if len(row.seconds) > 1:
             axes.plot(row.seconds, [y] * len(row.seconds), "o", ms=3.5, mfc="w", mec=_INK, mew=0.8, zorder=4)

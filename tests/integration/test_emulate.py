@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -58,7 +57,9 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
     assert planned["min_speed"] == pytest.approx(1.0)
 
 
-def test_ctrl_c_in_the_middle_takes_everything_down_and_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_in_the_middle_takes_everything_down_and_a_second_experiment_keeps_out_before_that(
+    tmp_path: Path,
+) -> None:
     with tempfile.TemporaryDirectory(prefix="fairspine-", dir="/tmp") as folder:  # short: sockets are in it
         _interrupt(tmp_path, Path(folder))
 
@@ -76,7 +77,9 @@ def _interrupt(tmp_path: Path, run_folder: Path) -> None:
         for line in process.stderr:
             if line.rstrip().endswith("collectives on packets ..."):
                 break
-        time.sleep(1.0)
+        rival = subprocess.run(process.args, capture_output=True, text=True, timeout=60)
+        assert (rival.returncode, rival.stderr.count("\n")) == (1, 1)
+        assert "another experiment is running in" in rival.stderr
         made = [folder.name for folder in run_folder.glob("**/*-*-*") if folder.is_dir()]
         assert made
         # As a terminal does: to everybody in the group at once.
