@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 
 from emulation.processes import labelled
 from emulation.runfile import RUN_FOLDER_VARIABLE
+from emulation.socket_buffers import RECEIVE_BYTES, SEND_BYTES, enlarge_packet_buffers
 from tests.unit.emulation.experiments.made import ring
 
 pytestmark = pytest.mark.switches
@@ -94,3 +96,16 @@ def _interrupt(tmp_path: Path, run_folder: Path) -> None:
     assert "Traceback" not in said
     assert list(run_folder.iterdir()) == []
     assert all(labelled(name) == [] for name in made)
+
+
+def test_the_buffers_of_a_process_packet_sockets_grow_and_no_others_do() -> None:
+    with (
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+    ):
+        before = udp.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        assert enlarge_packet_buffers(os.getpid()) == 1
+        assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= SEND_BYTES
+        assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= RECEIVE_BYTES
+        assert udp.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == before
+        assert not raw.get_inheritable()
