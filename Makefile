@@ -9,7 +9,7 @@ MODE ?= per_flow
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run demo bench-loop bench-active constraints clean
+.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active constraints clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,10 @@ run: setup ## the controller, for FABRIC=file (default: examples/clos-4x4x4.yaml
 demo: setup ## two training jobs on packets: ECMP against fairspine, measured (as root); MODE= and POLICY= choose
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  --mode $(MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+
+bench: setup ## every policy: time, quality, memory, re-planning, growth; and how the contract of fair is kept
+	@$(BIN)/python benchmarks/routing.py
+	@$(BIN)/python benchmarks/contract.py
 
 bench-loop: setup ## how long a large job holds the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py

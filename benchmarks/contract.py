@@ -17,7 +17,8 @@ from instances import all_to_all, five_jobs, odd, rings
 from rich.console import Console
 from rich.table import Table
 
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import Options, Previous, assign
 from controller.routing.base import TOLERANCE

@@ -27,7 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.model.assignment import Assignment
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import POLICIES, Options, Previous, assign, warm_up
 from controller.routing.bounds import bound, gap

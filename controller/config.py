@@ -31,7 +31,7 @@ class Settings:
     """The options: field name = key in the file = option on the command line (there with dashes)."""
 
     fabric: str = _option("", "fabric file that the network is meant to be; without it: discovery alone")
-    policy: str = _option("greedy", "routing policy of the plan")
+    policy: str = _option("fair", "routing policy of the plan")
     seed: int = _option(0, "seed of policies that draw", at_least=0, at_most=2**63 - 1)
     ecmp_action: str = _option(
         "bundle",

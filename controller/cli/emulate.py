@@ -48,7 +48,7 @@ def emulate(
     try:
         from emulation.experiments.command import run_isolated
         from emulation.experiments.request import Request
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise Failure(f"{error.name} is not installed: pip install 'fairspine[emulation]' (make setup does)") from None
 
     request = Request(

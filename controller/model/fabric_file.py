@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from controller.model.clos import clos, conventional_ip, conventional_mac
 from controller.model.errors import InputError
-from controller.model.fabric import Cable, Fabric, Host, Switch, clos, conventional_ip, conventional_mac
+from controller.model.fabric import Cable, Fabric, Host, Switch
 
 MAX_HOSTS_PER_LEAF = 250
 """What a leaf's conventional /24 holds, with room for a gateway and the broadcast address."""

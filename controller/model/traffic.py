@@ -97,7 +97,7 @@ class Traffic:
 
         Units are numbered by first appearance, so with distinct ports ``unit`` is simply 0..F-1.
         """
-        key = (self.src.astype(np.int64) << 40) | (self.dst.astype(np.int64) << 16) | self.udp_src
+        key = unit_key(self.src, self.dst, self.udp_src)
         in_order = np.sort(key)
         if (in_order[1:] > in_order[:-1]).all():
             return np.arange(len(key), dtype=np.int32)
@@ -128,3 +128,9 @@ class Traffic:
     def empty() -> Traffic:
         none = np.zeros(0, dtype=np.int32)
         return Traffic(none, none, none.astype(np.int64), none, none, none, ())
+
+
+def unit_key(src: IntArray | Int64Array, dst: IntArray | Int64Array, udp_src: IntArray | Int64Array) -> Int64Array:
+    """[F] one number for what a switch can tell apart: host indices below 2^23, 16 bits of port."""
+    key: Int64Array = (src.astype(np.int64) << 40) | (dst.astype(np.int64) << 16) | udp_src.astype(np.int64)
+    return key

@@ -22,7 +22,7 @@ def ideal_seconds(
 ) -> FloatArray:
     """[K] seconds; NaN for a collective without flows or with an unroutable one.
 
-    >>> from controller.model.fabric import clos
+    >>> from controller.model.clos import clos
     >>> from controller.routing.demand import Demand
     >>> from controller.model.traffic import Collective
     >>> one = np.array([0, 1], np.int32)

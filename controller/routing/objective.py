@@ -19,7 +19,7 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
     Two collectives of one flow each, from different hosts of leaf 1 to different hosts of leaf 2. Over two spines each
     has speed 1; over one spine they share an uplink and each has half:
 
-    >>> from controller.model.fabric import clos
+    >>> from controller.model.clos import clos
     >>> from controller.model.traffic import Collective
     >>> one = np.array([0, 1], np.int32)
     >>> jobs = (Collective("a", "c"), Collective("b", "c"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
-from controller.model.traffic import Int64Array, Traffic
+from controller.model.traffic import Int64Array, Traffic, unit_key
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +89,3 @@ class Previous:
         found = key[at] == wanted
         known[found] = path[at[found]]
         return known
-
-
-def unit_key(src: IntArray | Int64Array, dst: IntArray | Int64Array, udp_src: IntArray | Int64Array) -> Int64Array:
-    """[F] one number for what a switch can tell apart: host indices below 2^23, 16 bits of port."""
-    key: Int64Array = (src.astype(np.int64) << 40) | (dst.astype(np.int64) << 16) | udp_src.astype(np.int64)
-    return key

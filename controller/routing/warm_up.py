@@ -6,7 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from controller.model.fabric import Fabric, IntArray, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
 from controller.routing.base import Options
 from controller.routing.bounds import bound

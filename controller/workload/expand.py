@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import Job
-from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
+from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.workload.collectives import count_of, flows_of
-from controller.workload.ports import NoPortLeft, assign_ports, first_choice, port_key
+from controller.workload.ports import NoPortLeft, assign_ports, first_choice
 
 MAX_FLOWS = 10_000_000
 """Flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
@@ -207,7 +207,7 @@ def _servers(fabric: Fabric) -> NDArray[np.int64]:
 
 def _ports_of(job: JobTraffic) -> Int64Array:
     known = np.flatnonzero(job.udp_src != ANY_PORT)
-    return port_key(job.src[known], job.dst[known], job.udp_src[known])
+    return unit_key(job.src[known], job.dst[known], job.udp_src[known])
 
 
 def _check_claims(
@@ -219,7 +219,7 @@ def _check_claims(
         return
     src = np.array([fabric.host_index[job.flows.src[i]] for i in claimed.tolist()], dtype=np.int32)
     dst = np.array([fabric.host_index[job.flows.dst[i]] for i in claimed.tolist()], dtype=np.int32)
-    key = port_key(src, dst, job.flows.udp_src[claimed])
+    key = unit_key(src, dst, job.flows.udp_src[claimed])
     clash = np.flatnonzero(np.isin(key, taken) & (server[src] != server[dst]))
     if len(clash):
         i, wanted = int(claimed[clash[0]]), key[clash[0]]
@@ -234,7 +234,7 @@ def _owner(others: Sequence[JobTraffic], wanted: int) -> str:
     ids = (
         other.flow_id(int(flow))
         for other in others
-        for flow in np.flatnonzero(port_key(other.src, other.dst, other.udp_src) == wanted)
+        for flow in np.flatnonzero(unit_key(other.src, other.dst, other.udp_src) == wanted)
     )
     return next(ids)
 
@@ -254,14 +254,14 @@ def _with_ports(
     lacking = np.flatnonzero(claims == ANY_PORT)
     claimed = np.flatnonzero(claims != ANY_PORT)
     if len(claimed):
-        taken = np.sort(np.concatenate([taken, port_key(src[claimed], dst[claimed], claims[claimed])]))
+        taken = np.sort(np.concatenate([taken, unit_key(src[claimed], dst[claimed], claims[claimed])]))
     choice = np.zeros(len(src), dtype=np.int32)
     ends = np.searchsorted(collective, np.arange(len(names) + 1))
     for k, name in enumerate(names):
         own = slice(int(ends[k]), int(ends[k + 1]))
         choice[own] = first_choice(job.name, name, number[own])
     udp_src = claims.copy()
-    pair = port_key(src[lacking], dst[lacking], np.zeros(len(lacking), dtype=np.int32))
+    pair = unit_key(src[lacking], dst[lacking], np.zeros(len(lacking), dtype=np.int32))
     try:
         udp_src[lacking] = assign_ports(pair, choice[lacking], taken)
     except NoPortLeft as error:

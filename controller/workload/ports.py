@@ -21,12 +21,6 @@ N_PORTS = LAST - FIRST + 1
 _PROBES = 8  # rounds of linear probing for all flows at once, before crowded host pairs are looked at one by one
 
 
-def port_key(src: IntArray, dst: IntArray, udp_src: IntArray) -> Int64Array:
-    """[F] one number for source host, destination host and port."""
-    key: Int64Array = (src.astype(np.int64) << 40) | (dst.astype(np.int64) << 16) | udp_src
-    return key
-
-
 def first_choice(job: str, collective: str, number: IntArray) -> IntArray:
     """[F] the port that each flow of a collective would like, as an offset from ``FIRST``.
 
@@ -55,9 +49,9 @@ def assign_ports(pair: Int64Array, choice: IntArray, taken: Int64Array) -> IntAr
     """[F] a port for every flow: the one it would like or, where that is taken, the next free one.
 
     Args:
-        pair: [F] ``port_key`` with port 0.
+        pair: [F] ``unit_key`` with port 0.
         choice: [F] from ``first_choice``.
-        taken: ``port_key`` of every port that is in use, ascending.
+        taken: ``unit_key`` of every port that is in use, ascending.
 
     Raises:
         NoPortLeft: some pair of hosts has more flows than there are ports.

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.southbound.base import compile_base
 from emulation.lab import Lab

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document, load_fabric
 from controller.southbound.base import compile_base
 from emulation.lab import Lab

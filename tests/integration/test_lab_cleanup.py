@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.model.fabric import clos
+from controller.model.clos import clos
 from controller.model.fabric_file import fabric_document
 from emulation.errors import LabError
 from emulation.isolate import NETNS_VARIABLE
@@ -28,7 +28,7 @@ MakeLab = Callable[..., Lab]
 
 OWNER = """
 import sys, time
-from controller.model.fabric import clos
+from controller.model.clos import clos
 from emulation.lab import Lab
 with Lab(clos(1, 2, 1), out=sys.argv[1]) as lab:
     # What a test or a demo may leave: a server on a host that has left its parent.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 
 
 @st.composite

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric import Cable, Fabric, Host, Switch, clos
+from controller.model.fabric import Cable, Fabric, Host, Switch
 from emulation.wiring import LONGEST_INTERFACE_NAME, End, Wiring, wire_up
 
 closes = st.builds(clos, st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), parallel=st.integers(1, 3))  # type: ignore[var-annotated]

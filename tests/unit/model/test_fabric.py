@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric import clos
 from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric
 from tests.unit.strategies import fabrics
 

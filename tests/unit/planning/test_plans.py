@@ -13,8 +13,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric import Fabric, clos
+from controller.model.fabric import Fabric
 from controller.model.plan import Plan
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.compare import compare

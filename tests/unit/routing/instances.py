@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 from hypothesis import strategies as st
 
-from controller.model.fabric import Cable, Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Cable, Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
 from controller.routing import concurrent, ideal
 from controller.routing.bounds import bound, cut_bound, single_bound, split_bound

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.fabric import clos
+from controller.model.clos import clos
 from controller.model.traffic import Collective
 from controller.routing import assign
 from controller.routing.kernels import edge_coloring

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import UNROUTABLE
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, Previous, assign
 from controller.routing.bounds import bound, gap

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import LOCAL, UNROUTABLE
+from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric import Fabric, clos
+from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
 from controller.routing import POLICIES, Options, Previous, assign
 from controller.routing.bounds import bound

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.routing import Options, assign
 from controller.routing.bounds import bound

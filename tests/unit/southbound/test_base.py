@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.southbound.base import compile_base, compile_listening
 from controller.southbound.interpreter import Network, Packet
 from controller.southbound.rules import Rule, ToController

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.observed import Location, Observed, PortId
 from controller.southbound.cabling import survey
 from tests.unit.strategies import fabrics

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
-from controller.model.fabric import Fabric, clos
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Objective, Plan
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.southbound.base import compile_base

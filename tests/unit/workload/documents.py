@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from controller.model.fabric import clos
+from controller.model.clos import clos
 
 FABRIC = clos(2, 3, 3)
 HOSTS = [host.name for host in FABRIC.hosts]
