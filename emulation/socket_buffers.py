@@ -12,6 +12,7 @@ There is no option for either, and the system-wide default is not ours to change
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 
@@ -48,6 +49,8 @@ def _enlarge(process: int, number: int) -> bool:
     copy = _libc.syscall(_PIDFD_GETFD, process, number, 0)
     if copy < 0:
         reason = ctypes.get_errno()
+        if reason == errno.EBADF:
+            return False  # closed since it was listed
         raise OSError(reason, os.strerror(reason))
     try:
         borrowed = socket.socket(fileno=copy)
