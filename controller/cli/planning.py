@@ -107,20 +107,11 @@ def _load(fabric_file: Path, job_files: Sequence[Path]) -> tuple[Fabric, Traffic
         InputError: which file cannot be used, and why.
     """
     from controller.model.fabric_file import load_fabric
-    from controller.workload.expand import JobTraffic, combine, expand
-    from controller.workload.job_file import load_job
+    from controller.workload.expand import combine
+    from controller.workload.load import load_jobs
 
     fabric = load_fabric(fabric_file)
-    jobs: list[JobTraffic] = []
-    for path in job_files:
-        job = load_job(path)
-        try:
-            if any(job.name == other.name for other in jobs):
-                raise InputError("a job before it has this name", field="name", value=job.name)
-            jobs.append(expand(fabric, job, jobs))
-        except InputError as error:
-            raise error.with_source(str(path)) from None
-    return fabric, combine(jobs)
+    return fabric, combine(load_jobs(fabric, job_files)[1])
 
 
 def _check_policies(names: Sequence[str]) -> None:

@@ -137,6 +137,9 @@ def _is_down(leaf: PortId, spine: PortId, observed: Observed) -> bool:
         return True
     if observed.starting or spine.dpid in observed.lost or leaf.dpid not in observed.switches:
         return False
+    if not observed.links:
+        # Not one link anywhere, with ports up: it is discovery that does not work, not every cable that broke at once.
+        return False
     if spine.dpid not in observed.switches:
         return True
     return observed.young.isdisjoint((leaf.dpid, spine.dpid))

@@ -16,8 +16,8 @@ from controller.model.fabric_file import load_fabric, read_document
 from controller.model.job import Job
 from controller.model.traffic import Traffic
 from controller.routing import ENFORCEABLE
-from controller.workload.expand import JobTraffic, combine, expand
-from controller.workload.job_file import load_job
+from controller.workload.expand import combine
+from controller.workload.load import load_jobs
 
 MODES = ("per_flow",)
 """Ways to enforce a plan that the controller has."""
@@ -116,17 +116,7 @@ def load(request: Request) -> Scenario:
     if not request.jobs:
         raise InputError("at least one job is needed", field="--job")
     fabric = load_fabric(request.fabric)
-    jobs: list[Job] = []
-    expanded: list[JobTraffic] = []
-    for path in request.jobs:
-        job = load_job(path)
-        try:
-            if any(job.name == other.name for other in jobs):
-                raise InputError("a job before it has this name", field="name", value=job.name)
-            expanded.append(expand(fabric, job, expanded))
-        except InputError as error:
-            raise error.with_source(str(path)) from None
-        jobs.append(job)
+    jobs, expanded = load_jobs(fabric, request.jobs)
     traffic = combine(expanded)
     if not traffic.n_flows:
         raise InputError("no job sends anything over the network", field="--job")

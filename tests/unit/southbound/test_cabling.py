@@ -117,6 +117,14 @@ def test_what_was_never_seen_counts_as_there_while_switches_have_only_begun_to_c
     assert survey(intended, down).fabric == intended.without_links(["leaf1-spine1"])
 
 
+def test_where_discovery_shows_no_link_at_all_the_cables_stay_as_they_were() -> None:
+    intended = clos(2, 2, 1)
+    shown = dataclasses.replace(seen(intended), links={})
+    found = survey(intended, shown, before=intended)
+    assert found.fabric == intended
+    assert {finding.kind for finding in found.findings} == {"missing"}
+
+
 @pytest.mark.parametrize("word", ["young", "lost"])
 def test_a_spine_that_has_just_come_or_gone_keeps_its_cables_as_they_were(word) -> None:
     intended = clos(2, 2, 1)

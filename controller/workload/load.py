@@ -1,0 +1,32 @@
+"""Several job files, one after the other, as the controller would admit them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.job import Job
+from controller.workload.expand import JobTraffic, expand
+from controller.workload.job_file import load_job
+
+
+def load_jobs(fabric: Fabric, paths: Sequence[Path]) -> tuple[list[Job], list[JobTraffic]]:
+    """The jobs, and their flows on this fabric with UDP source ports given in this order.
+
+    Raises:
+        InputError: the first thing that is wrong, with its file.
+    """
+    jobs: list[Job] = []
+    expanded: list[JobTraffic] = []
+    for path in paths:
+        job = load_job(path)
+        try:
+            if any(job.name == other.name for other in jobs):
+                raise InputError("a job before it has this name", field="name", value=job.name)
+            expanded.append(expand(fabric, job, expanded))
+        except InputError as error:
+            raise error.with_source(str(path)) from None
+        jobs.append(job)
+    return jobs, expanded
