@@ -141,6 +141,11 @@ def _enforced(step: Step, active: tuple[int, float] | None) -> bool:
     return active is not None and active[0] >= step.epoch
 
 
+def unknown_because(intended: Fabric | None) -> str:
+    """Why there is no fabric yet."""
+    return "no host has been heard on any switch" if intended is None else "the controller has only just started"
+
+
 def health(
     step: Step,
     switches: Sequence[SwitchReport],
@@ -156,7 +161,7 @@ def health(
     reasons += [finding.text for finding in step.survey.findings]
     starting = step.fabric is None or not switches or active is None
     if step.fabric is None:
-        reasons.append("no host has been heard yet, so the fabric is not known")
+        reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")
     elif not switches:
         reasons.append("no switch is connected")
     elif active is None or active[0] < step.epoch:

@@ -156,7 +156,7 @@ class Service:
 
     def _known_fabric(self) -> Fabric:
         if self._step.fabric is None:
-            raise UnavailableError("the fabric is not known yet: no host has been heard on any switch")
+            raise UnavailableError(f"the fabric is not known yet: {documents.unknown_because(self._intended)}")
         return self._step.fabric
 
     def _known_step(self) -> Step:

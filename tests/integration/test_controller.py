@@ -49,7 +49,8 @@ def settled(controller: Controller) -> bool:
 
 def cabling(controller: Controller) -> list[str]:
     answer = controller.get("/v1/fabric")
-    assert answer.status == 200, answer
+    if answer.status == 503:
+        return [answer.body["detail"]]
     return sorted(finding["text"] for finding in answer.body["cabling"]["findings"])
 
 
@@ -268,7 +269,7 @@ def test_unknown_traffic_is_dropped_and_counted(bench, tmp_path) -> None:
         "h1",
         ["ip", "neigh", "add", "10.0.9.9", "lladdr", "02:00:00:00:09:09", "dev", lab.host("h1").defaultIntf().name],
     )
-    lab.run("h1", ["ping", "-c", "3", "-i", "0.1", "-W", "1", "10.0.9.9"], check=False)
+    lab.run("h1", ["ping", "-c", "3", "-i", "0.1", "-W", "1", "10.0.9.9"])
     assert dropped() == before + 3
 
 
