@@ -70,7 +70,11 @@ def single_bound(demand: Demand) -> float:
     best = np.inf
     for leaf_of, links in ((demand.unit_src, fabric.live_up), (demand.unit_dst, fabric.live_down)):
         chosen = _heaviest_phases(demand, leaf_of)
-        order = np.lexsort((-load[chosen], leaf_of[chosen]))
+        if load.min() == load.max():
+            # The usual case. Leaves alone are sorted by their digits, which is several times as fast.
+            order = np.argsort(leaf_of[chosen].astype(np.int16 if fabric.n_leaves < 2**15 else np.int32), kind="stable")
+        else:
+            order = np.lexsort((-load[chosen], leaf_of[chosen]))
         units = chosen[order]
         ptr = np.searchsorted(leaf_of[units], np.arange(fabric.n_leaves + 1))
         best = min(best, float(packing.packing_bound(ptr, load[units], links, fabric.link_gbps)))
