@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from controller.config import Settings
-from controller.model.errors import InputError, NotFoundError, UnavailableError
+from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
 from controller.rest.backend import Document, PutOutcome
@@ -80,6 +80,9 @@ class Service:
         epoch = self._step.epoch
         active = bool(self._switches()) and all(state.epoch >= epoch for state in self._switches())
         if not active:
+            if self._active is not None and self._active[0] == epoch:
+                # A switch has come back (perhaps empty), or none is left: the plan is no longer what they hold.
+                self._active = None
             return
         if self._active is None or self._active[0] != epoch:
             self._active = (epoch, self._runtime.now())
@@ -90,21 +93,22 @@ class Service:
             self._dirty.wait()
             self._runtime.sleep(self._settings.debounce_ms / 1e3)
             self._dirty.clear()
-            jobs, observed = self._jobs, self._observe()
+            jobs = self._jobs
             try:
+                observed = self._observe()
                 step = self._runtime.offload(
                     advance, self._settings, self._intended, observed, jobs, self._step, self._runtime.clock
                 )
+                # While switches have only begun to connect, most of the fabric seems to be missing. Whatever they hold
+                # from before is better than rules for that, and no packet is lost while the controller is restarted.
+                as_intended = self._intended is not None and step.survey.matches
+                self._publish(step, install=as_intended or not observed.starting)
+                self._failed = ""
             except Exception as error:
-                # The old plan stays; whoever waits for the new one is told. The next change tries again.
+                # The old plan stays; whoever waits for this one is told. The next change tries again.
                 LOG.exception("no new plan")
                 self._failed = f"{type(error).__name__}: {error}"
-                self._release(None)
-                continue
-            self._failed = ""
-            # While switches have only begun to connect, most of the fabric seems to be missing. Whatever they hold from
-            # before is better than rules for that, and nobody's packet is lost while the controller is restarted.
-            self._publish(step, install=step.survey.matches or not observed.starting)
+                self._release(jobs)
 
     def _publish(self, step: Step, *, install: bool) -> None:
         old, self._step = self._step, step
@@ -116,7 +120,7 @@ class Service:
         if install:
             self._report(step.survey)
         self.settled()
-        self._release(step)
+        self._release(step.jobs)
 
     def _report(self, found: Survey) -> None:
         """Log what is new in the cabling check."""
@@ -127,15 +131,12 @@ class Service:
             LOG.info("cabling: as intended" if self._intended else "cabling: discovered without contradiction")
         self._reported = found
 
-    def _release(self, step: Step | None) -> None:
-        """Wake the requests whose change this step holds (all of them after a failure)."""
-        still = []
+    def _release(self, tried: tuple[Admitted, ...]) -> None:
+        """Wake the requests whose change has been tried, with or without success."""
         for jobs, signal in self._waiting:
-            if step is None or step.jobs is jobs:
+            if jobs is tried:
                 signal.set()
-            else:
-                still.append((jobs, signal))
-        self._waiting = still
+        self._waiting = [(jobs, signal) for jobs, signal in self._waiting if jobs is not tried]
 
     def _change_jobs(self, jobs: tuple[Admitted, ...]) -> Step:
         """Make these the jobs, and wait for the step that holds them.
@@ -173,15 +174,8 @@ class Service:
             if old is not None and old.document == body:
                 return PutOutcome(False, self._offload(documents.job, self._step, name, self._active))
             others = tuple(job for job in self._jobs if job.name != name)
-            admitted = self._admission.admit(
-                name, body, fabric, [job.traffic for job in others], self._settings.max_flows
-            )
-            flows = admitted.traffic.n_flows + sum(job.traffic.n_flows for job in others)
-            if flows > self._settings.max_flows:
-                raise InputError(
-                    f"with this job there would be {flows} flows, and max_flows allows {self._settings.max_flows}",
-                    field="collectives",
-                )
+            room = self._settings.max_flows - sum(job.traffic.n_flows for job in others)
+            admitted = self._admission.admit(name, body, fabric, [job.traffic for job in others], room)
             # A new version keeps its job's place: ports of the jobs behind it do not change either way.
             jobs = tuple(admitted if job is old else job for job in self._jobs) if old else (*self._jobs, admitted)
             step = self._change_jobs(jobs)

@@ -8,7 +8,6 @@ process ends when its standard input does, so it never outlives the controller.
 
 from __future__ import annotations
 
-import logging
 import pickle
 import signal
 import subprocess
@@ -17,8 +16,6 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from controller.model.errors import UnavailableError
-
-LOG = logging.getLogger("fairspine.worker")
 
 
 class Worker:
@@ -44,8 +41,8 @@ class Worker:
             worked, result = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             self.close()
-            LOG.warning("the worker process: %s: %s", type(error).__name__, error)
-            raise UnavailableError("the worker process ended while it was at work") from None
+            # Not logged here: this is a thread of its own, and logging's locks belong to the event loop.
+            raise UnavailableError(f"the worker process ended while it was at work ({type(error).__name__})") from None
         if not worked:
             raise result
         return result

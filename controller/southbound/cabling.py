@@ -107,7 +107,7 @@ def _place_cables(
         else:
             waiting.append(c)
     dpid = {switch.name: switch.dpid for switch in (*intended.leaves, *intended.spines)}
-    missing = []
+    missing, left = [], []
     for c in waiting:
         cable = cables[c]
         rest = found[cable.leaf, cable.spine]
@@ -117,10 +117,23 @@ def _place_cables(
             continue
         if cable.up:
             missing.append(c)
+        left.append(c)
+    lost = set(left)
+    taken = {end for c, cable in enumerate(cables) if c not in lost for end in _ends(cable)}
+    for c in left:
+        cable = cables[c]
         last = before.cables[c] if before is not None else cable
-        ends = (_end(dpid[cable.leaf], last.leaf_port), _end(dpid[cable.spine], last.spine_port))
-        cables[c] = dataclasses.replace(last, up=cable.up and last.up and not _is_down(*ends, observed))
+        # A port that another cable was moved to is no longer this one's.
+        at_leaf, at_spine = (port if (name, port) not in taken else None for name, port in _ends(last))
+        moved = (at_leaf, at_spine) != (last.leaf_port, last.spine_port)
+        ends = (_end(dpid[cable.leaf], at_leaf), _end(dpid[cable.spine], at_spine))
+        up = cable.up and last.up and not moved and not _is_down(*ends, observed)
+        cables[c] = dataclasses.replace(last, up=up, leaf_port=at_leaf, spine_port=at_spine)
     return cables, missing
+
+
+def _ends(cable: Cable) -> tuple[tuple[str, int | None], tuple[str, int | None]]:
+    return (cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)
 
 
 def _end(dpid: int, port: int | None) -> PortId:

@@ -7,6 +7,7 @@ dotted strings, as Ryu reads them back, so that rules compare equal with what a 
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -184,6 +185,11 @@ def difference(have: SwitchRules, want: SwitchRules) -> Changes:
         tuple(rule for key, rule in have.rules.items() if key not in want.rules),
         tuple(sorted(gone, key=_nesting, reverse=True)),
     )
+
+
+def by_nesting(groups: Iterable[Group]) -> list[list[Group]]:
+    """Sorted groups, cut where those that lead to others begin or end: none leads to another of its own part."""
+    return [list(part) for _, part in itertools.groupby(groups, key=_nesting)]
 
 
 def _nesting(group: Group) -> int:

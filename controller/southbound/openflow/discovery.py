@@ -14,6 +14,10 @@ GRACE = 3.0
 """Seconds that a switch has to show all its links (LLDP takes a third of one), or to come back after it is gone."""
 
 
+ROUND = 0.5
+"""Seconds over which the discovery packets of one round are spread."""
+
+
 class Discovery:
     """Collects events; ``snapshot()`` is what they add up to. Every method says whether anything changed."""
 
@@ -25,7 +29,8 @@ class Discovery:
         self._ports: dict[PortId, bool] = {}
         self._links: dict[PortId, PortId] = {}
         self._hosts: dict[str, Location] = {}
-        self._duplicates: set[tuple[str, str, str]] = set()
+        self._duplicates: dict[tuple[str, str, str], PortId] = {}
+        self._switch_ports: set[PortId] = set()
 
     def snapshot(self) -> Observed:
         now = self._clock()
@@ -37,7 +42,9 @@ class Discovery:
             starting=not self._since or now - self._began < GRACE,
             young=frozenset(dpid for dpid, since in self._since.items() if now - since < GRACE),
             lost=frozenset(dpid for dpid, since in self._gone.items() if now - since < GRACE),
-            duplicates=frozenset(self._duplicates),
+            duplicates=frozenset(
+                clash for clash, second in self._duplicates.items() if self._clashes(clash[0], second)
+            ),
         )
 
     def switch_entered(self, dpid: int, ports: list[Any]) -> bool:
@@ -49,13 +56,16 @@ class Discovery:
         self._gone.pop(dpid, None)
         for port in ports:
             self._set_port(dpid, port)
+        pace_discovery(len(self._ports))
         return True
 
     def switch_left(self, dpid: int) -> bool:
         """A switch is gone. What it forwards is unknown, so its links count as down; hosts keep their place."""
         if self._since.pop(dpid, None) is not None:
             self._gone[dpid] = self._clock()
+        pace_discovery(len(self._ports))
         self._ports = {port: up for port, up in self._ports.items() if port.dpid != dpid}
+        self._switch_ports = {port for port in self._switch_ports if port.dpid != dpid}
         self._links = {a: b for a, b in self._links.items() if dpid not in (a.dpid, b.dpid)}
         return True
 
@@ -67,12 +77,15 @@ class Discovery:
 
     def port_gone(self, dpid: int, number: int) -> bool:
         """A port was removed."""
+        self._switch_ports.discard(PortId(dpid, number))
         return self._ports.pop(PortId(dpid, number), None) is not None
 
     def link_up(self, a: PortId, b: PortId) -> bool:
         """A discovery packet sent out of ``a`` has arrived at ``b``."""
         changed = self._links.get(a) != b
         self._links[a] = b
+        # Until it goes down: discovery packets may fail to pass, and a port to a switch is one still.
+        self._switch_ports |= {a, b}
         # What was heard from a port that turns out to lead to a switch was only passing through.
         gone = [ip for ip, place in self._hosts.items() if place.at in (a, b)]
         for ip in gone:
@@ -88,22 +101,21 @@ class Discovery:
 
     def heard(self, ip: str, mac: str, at: PortId) -> bool:
         """A host has spoken from an edge port (one that leads to no switch)."""
-        if at in self._links or at in self._links.values():
+        if at in self._switch_ports:
             return False
         known = self._hosts.get(ip)
         if known is not None and known.mac != mac and self._ports.get(known.at, False) and known.at != at:
-            # Two hosts with one address: the first keeps it, and the clash is reported until one of them is gone.
+            # Two hosts with one address: the first keeps it, and the clash is reported.
             clash = (ip, known.mac, mac)
-            new = clash not in self._duplicates
-            self._duplicates.add(clash)
-            return new
+            changed = self._duplicates.get(clash) != at
+            self._duplicates[clash] = at
+            return changed
         self._hosts[ip] = Location(mac, at)
         return known != self._hosts[ip]
 
     def edge_ports(self) -> list[PortId]:
         """Ports that are up and lead to no switch, as far as is known."""
-        linked = set(self._links) | set(self._links.values())
-        return sorted(port for port, up in self._ports.items() if up and port not in linked)
+        return sorted(port for port, up in self._ports.items() if up and port not in self._switch_ports)
 
     def silent_ports(self) -> list[PortId]:
         """Edge ports from which no host has been heard."""
@@ -114,16 +126,36 @@ class Discovery:
         """Where a host was heard last."""
         return self._hosts.get(ip)
 
+    def _clashes(self, ip: str, second: PortId) -> bool:
+        """Whether two hosts claim an address still: both their ports are up."""
+        first = self._hosts.get(ip)
+        if first is None or first.at == second:
+            return False
+        return self._ports.get(first.at, False) and self._ports.get(second, False)
+
     def _set_port(self, dpid: int, port: Any) -> None:
         if port.port_no >= ofp.OFPP_MAX:
             return
         up = not (port.config & ofp.OFPPC_PORT_DOWN) and not (port.state & ofp.OFPPS_LINK_DOWN)
         self._ports[PortId(dpid, port.port_no)] = up
+        if not up:
+            self._switch_ports.discard(PortId(dpid, port.port_no))
 
 
 def port_id(port: Any) -> PortId:
     """Ryu's topology port as ours."""
     return PortId(port.dpid, port.port_no)
+
+
+def pace_discovery(ports: int) -> None:
+    """Have Ryu ask all ports within ``ROUND`` seconds of each other, however many there are.
+
+    It would send one discovery packet every 50 ms: on 1,000 ports a round would take 50 s, and a link whose first
+    packet found the far switch not connected yet would look broken for as long.
+    """
+    switches = lookup_service_brick("switches")
+    if switches is not None:
+        switches.LLDP_SEND_GUARD = min(type(switches).LLDP_SEND_GUARD, ROUND / max(1, ports))
 
 
 def release_topology() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from eventlet.event import Event
@@ -42,7 +42,7 @@ class Exchange:
         self._parts[xid] = []
         with self._reply(xid) as event:
             self._write([message])
-            self._await(event)
+            self._await(event, lambda: len(self._parts[xid]))
             return self._parts.pop(xid, [])
 
     def settle(self) -> list[Any]:
@@ -120,9 +120,15 @@ class Exchange:
             del self._waiting[xid]
             self._parts.pop(xid, None)
 
-    def _await(self, event: Event) -> None:
-        with Timeout(self.timeout, SwitchGone(f"no answer within {self.timeout:g} s")):
-            event.wait()
+    def _await(self, event: Event, progress: Callable[[], int] = lambda: 0) -> None:
+        """Wait; an answer in parts may take as long as it will, as long as parts keep coming."""
+        before = -1
+        while before != progress():
+            before = progress()
+            with Timeout(self.timeout, False):
+                event.wait()
+                return
+        raise SwitchGone(f"no answer within {self.timeout:g} s")
 
     def _write(self, batch: list[Any]) -> None:
         data = bytearray()

@@ -17,7 +17,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.southbound.openflow import messages
 from controller.southbound.openflow.exchange import Exchange, SwitchGone
-from controller.southbound.rules import EMPTY, Changes, RuleSet, SwitchRules, difference
+from controller.southbound.rules import EMPTY, Changes, RuleSet, SwitchRules, by_nesting, difference
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -100,10 +100,6 @@ class Installer:
         """The state of each connected switch, by datapath id."""
         return [self._sessions[dpid].state for dpid in sorted(self._sessions)]
 
-    def is_active(self, epoch: int) -> bool:
-        """Whether every connected switch has settled this epoch (or a later one)."""
-        return all(session.state.epoch >= epoch for session in self._sessions.values())
-
     def close(self) -> None:
         """Stop talking; rules stay where they are, so the network forwards on."""
         for session in self._sessions.values():
@@ -162,6 +158,10 @@ class _Session:
                     return
                 LOG.warning("%s: %s; trying again in %g s", self.state.name, reason, delay)
                 self.state.error = str(reason)
+            except Exception as error:
+                # A mistake of ours must not leave a switch behind unnoticed.
+                LOG.exception("%s: its rules could not be brought up to date", self.state.name)
+                self.state.error = f"{type(error).__name__}: {error}"
             if self.state.error:
                 # What it holds now is anybody's guess.
                 self.state.held = None
@@ -176,7 +176,7 @@ class _Session:
         rules = exchange.ask(messages.read_rules(exchange.datapath))
         groups = exchange.ask(messages.read_groups(exchange.datapath))
         held: SwitchRules = self._installer.offload(_as_rules, rules, groups)
-        self.state.held = held
+        self.state.held, self.state.error = held, ""
         self._installer.was_read(self.state.dpid, held)
         return held
 
@@ -194,19 +194,29 @@ class _Session:
         self._installer.settled()
 
     def _send(self, changes: Changes, epoch: int) -> list[Any]:
-        """Groups before the rules that use them, and the reverse for what goes: never a hole between."""
-        datapath, exchange = self.exchange.datapath, self.exchange
+        """Groups before what leads to them, and the reverse for what goes: never a hole between.
+
+        A switch may reorder what is not parted by a barrier (OpenFlow 1.3.5, section 6.2), so each stage ends with one.
+        The first stage that is refused is the last.
+        """
+        datapath = self.exchange.datapath
+        stages = [
+            *([messages.put_group(datapath, group) for group in level] for level in by_nesting(changes.new_groups)),
+            (messages.put_rule(datapath, rule, epoch) for rule in changes.put_rules),
+            (messages.remove_rule(datapath, rule) for rule in changes.removed_rules),
+            *(
+                [messages.remove_group(datapath, group) for group in level]
+                for level in by_nesting(changes.removed_groups)
+            ),
+        ]
         self.state.sent = 0
-        if not changes:
-            return []
-        self.state.sent += exchange.send(messages.put_group(datapath, group) for group in changes.new_groups)
-        self.state.sent += exchange.send(messages.put_rule(datapath, rule, epoch) for rule in changes.put_rules)
-        errors = exchange.settle()
-        if errors:
-            return errors
-        self.state.sent += exchange.send(messages.remove_rule(datapath, rule) for rule in changes.removed_rules)
-        self.state.sent += exchange.send(messages.remove_group(datapath, group) for group in changes.removed_groups)
-        return exchange.settle()
+        for stage in stages:
+            sent = self.exchange.send(stage)
+            self.state.sent += sent
+            errors = self.exchange.settle() if sent else []
+            if errors:
+                return errors
+        return []
 
 
 def _as_rules(entries: list[Any], groups: list[Any]) -> SwitchRules:

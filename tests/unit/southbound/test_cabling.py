@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.observed import Location, Observed, PortId
+from controller.southbound.base import compile_base
 from controller.southbound.cabling import survey
 from tests.unit.strategies import fabrics
 
@@ -115,6 +116,19 @@ def test_what_was_never_seen_counts_as_there_while_switches_have_only_begun_to_c
     assert survey(intended, nothing).fabric == intended
     down = Observed(starting=True, switches=frozenset({1}), ports={PortId(1, 2): False})
     assert survey(intended, down).fabric == intended.without_links(["leaf1-spine1"])
+
+
+def test_a_port_that_another_cable_was_moved_to_is_no_longer_the_missing_ones() -> None:
+    intended = clos(1, 2, 1, parallel=2)
+    gone, moved = intended.cables[1], dataclasses.replace(intended.cables[2], spine_port=2)
+    assert (gone.leaf, gone.spine_port, moved.leaf) == ("leaf1", 2, "leaf2")
+    real = dataclasses.replace(intended, cables=(intended.cables[0], moved, intended.cables[3]))
+    shown = seen(real)
+    shown = dataclasses.replace(shown, ports={**shown.ports, PortId(1, 3): False})
+    found = survey(intended, shown, before=intended)
+    assert found.fabric is not None
+    assert [(c.up, c.spine_port) for c in found.fabric.cables] == [(True, 1), (False, None), (True, 2), (True, 4)]
+    compile_base(found.fabric)  # no two rules for one port
 
 
 def test_where_discovery_shows_no_link_at_all_the_cables_stay_as_they_were() -> None:
