@@ -102,7 +102,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
             _, idle = probed(port, lambda: time.sleep(3))
             rows = [row("idle", 0, 0.0, idle)]
             for size in megabytes:
-                body = job(int(size * 1e6 / 83))
+                body = job(int(size * 1e6 / 68.5))
 
                 def push(body: bytes = body, size: float = size) -> float:
                     start = time.perf_counter()
