@@ -111,7 +111,7 @@ class Plan(_Document):
 
 
 class PlanDocument(_Document):
-    """The newest plan, and which one the switches enforce: ``active`` means that every switch has confirmed it."""
+    """The newest plan, and which one the switches enforce: ``active``: every connected switch has confirmed it."""
 
     computed: PlanState
     active: PlanState | None

@@ -11,7 +11,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from controller.model.observed import Location, Observed, PortId
 
 GRACE = 3.0
-"""Seconds that a switch has to show all its links (LLDP takes a third of one), or to come back after it is gone."""
+"""Seconds that a switch has to show all its links (a round of discovery takes half of that), or to come back."""
 
 
 ROUND = 0.5
