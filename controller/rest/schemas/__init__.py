@@ -1,0 +1,92 @@
+"""The documents that the HTTP interface takes and answers with.
+
+Units: bytes, Gbit/s, seconds, as everywhere; times of day are UTC (RFC 3339). ``None`` means not known or not
+applicable, never zero. An *epoch* is the number of a plan, counted up by the controller.
+"""
+
+from __future__ import annotations
+
+from controller.rest.schemas.base import JOB_NAME, LARGEST_EPOCH, MOST_PLANS, Document, Form, Problem
+from controller.rest.schemas.fabric import (
+    Cabling,
+    CablingFinding,
+    DrainDocument,
+    DrainForm,
+    FabricCable,
+    FabricDocument,
+    FabricHost,
+    FabricSwitch,
+    LinkList,
+    LinkState,
+)
+from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary
+from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
+from controller.rest.schemas.plans import (
+    Plan,
+    PlanCollective,
+    PlanDocument,
+    PlanFlow,
+    PlanLevel,
+    PlanLink,
+    PlanPath,
+    PlanState,
+)
+from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
+from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
+from controller.rest.schemas.system import (
+    EventDocument,
+    Health,
+    HealthAnswer,
+    Liveness,
+    ModeDocument,
+    ModeForm,
+    SwitchCount,
+)
+
+__all__ = [
+    "JOB_NAME",
+    "LARGEST_EPOCH",
+    "MOST_PLANS",
+    "Cabling",
+    "CablingFinding",
+    "Document",
+    "DrainDocument",
+    "DrainForm",
+    "EventDocument",
+    "FabricCable",
+    "FabricDocument",
+    "FabricHost",
+    "FabricSwitch",
+    "Form",
+    "Health",
+    "HealthAnswer",
+    "JobChange",
+    "JobDocument",
+    "JobList",
+    "JobSummary",
+    "KeptPath",
+    "LinkList",
+    "LinkState",
+    "Liveness",
+    "ModeDocument",
+    "ModeForm",
+    "Plan",
+    "PlanCollective",
+    "PlanDocument",
+    "PlanFlow",
+    "PlanHistory",
+    "PlanLevel",
+    "PlanLink",
+    "PlanPath",
+    "PlanRecord",
+    "PlanState",
+    "PlanSummary",
+    "PlanValue",
+    "PreviewDocument",
+    "PreviewForm",
+    "Problem",
+    "RouteFlow",
+    "RoutePiece",
+    "Routes",
+    "SwitchCount",
+]

@@ -1,0 +1,55 @@
+"""What the models of documents share: units, names, and how strict they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+_LETTER, _DOTLESS = "[A-Za-z0-9._-]", "[A-Za-z0-9_-]"
+JOB_NAME = rf"(?:{_DOTLESS}|{_DOTLESS}{_LETTER}|\.{_DOTLESS}|{_LETTER}{{3,63}})"
+"""1 to 63 letters, digits, ``.``, ``_`` and ``-``; but ``.`` and ``..`` are no names (RFC 3986, section 5.2.4)."""
+LARGEST_EPOCH = 2**53 - 1
+MOST_PLANS = 500
+"""Plans in one page of the history."""
+
+Epoch = Annotated[int, Field(ge=0, le=LARGEST_EPOCH)]
+Count = Annotated[int, Field(ge=0)]
+JobName = Annotated[str, StringConstraints(pattern=rf"^{JOB_NAME}$")]
+ThingId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Revision = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$"), Field(description="the job's ETag, without its quotes")
+]
+Bytes = Annotated[int, Field(ge=0)]
+Gbps = Annotated[float, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Speed = Annotated[float, Field(ge=0, description="ideal time alone over time under the plan")]
+UdpPort = Annotated[int, Field(ge=1, le=65535)]
+
+
+class Document(BaseModel):
+    """What we answer with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Form(BaseModel):
+    """What we take: every member known, and of its own type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Problem(BaseModel):
+    """Problem details (RFC 9457). Further members depend on the type."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: str
+    title: str
+    status: Annotated[int, Field(ge=400, le=599)]
+    detail: str
+    instance: str | None = None
+    field: str | None = Field(None, description="the field, parameter or path variable that cannot be used")
+    value: Any = Field(None, description="its value as sent, shortened")
+    error_id: str | None = Field(None, description="what to look for in the controller's log")

@@ -1,0 +1,107 @@
+"""The fabric, its links, and what is drained."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from controller.rest.schemas.base import Document, Epoch, Form, Gbps
+from controller.rest.schemas.plans import PlanLink
+
+
+class FabricSwitch(Document):
+    """A switch, and whether it is connected to this controller."""
+
+    name: str
+    role: Literal["leaf", "spine"]
+    dpid: Annotated[int, Field(ge=0)]
+    connected: bool
+
+
+class FabricHost(Document):
+    """A host's NIC. ``port``: the leaf's OpenFlow port, null while nobody knows it."""
+
+    name: str
+    leaf: str
+    gbps: Gbps
+    ip: str
+    mac: str
+    server: str
+    rail: int
+    port: int | None
+    up: bool
+
+
+class FabricCable(Document):
+    """A leaf-spine cable: ``a`` is the leaf, ``b`` the spine."""
+
+    id: str
+    a: str
+    b: str
+    gbps: Gbps
+    up: bool
+    drained: bool
+    a_port: int | None
+    b_port: int | None
+
+
+class CablingFinding(Document):
+    """One difference between the network and what it is meant to be."""
+
+    kind: str
+    subject: str
+    text: str
+
+
+class Cabling(Document):
+    """The cabling check. ``matches`` is null where no fabric file says what is meant."""
+
+    matches: bool | None
+    findings: list[CablingFinding]
+    hosts_unplaced: list[str] = Field(description="hosts whose switch port is not known yet")
+
+
+class FabricDocument(Document):
+    """The fabric as it is now."""
+
+    source: Literal["file", "discovery"]
+    version: str
+    switches: list[FabricSwitch]
+    hosts: list[FabricHost]
+    links: list[FabricCable]
+    cabling: Cabling
+
+
+class LinkState(PlanLink):
+    """A directed link. ``load_gbps`` is that of the newest plan, 0 without jobs."""
+
+    up: bool
+    drained: bool
+
+
+class LinkList(Document):
+    """Every directed link, hosts' first."""
+
+    links: list[LinkState]
+
+
+class DrainForm(Form):
+    """Whether a cable, a spine or a leaf should carry no traffic as far as that can be avoided."""
+
+    drained: bool
+
+
+class DrainDocument(Document):
+    """A cable, a spine or a leaf, and whether it is drained.
+
+    ``cables``: the cables that it stands for. ``still_used``: those of them that carry traffic in spite of it, because
+    nothing else joins two leaves.
+    """
+
+    id: str
+    kind: Literal["cable", "spine", "leaf"]
+    drained: bool
+    epoch: Epoch = Field(description="the plan that takes account of it")
+    cables: list[str]
+    still_used: list[str]

@@ -1,0 +1,48 @@
+"""Jobs and their part of the plan."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AwareDatetime, Field
+
+from controller.rest.schemas.base import Bytes, Document, Revision, Speed
+from controller.rest.schemas.plans import PlanCollective, PlanFlow
+
+
+class JobSummary(Document):
+    """A job without its flows. ``by``: the token that pushed it as it is now."""
+
+    name: str
+    revision: Revision
+    changed: AwareDatetime
+    by: str
+    weight: Annotated[float, Field(gt=0)]
+    collectives: Annotated[int, Field(ge=0)]
+    flows: Annotated[int, Field(ge=0)]
+    bytes: Bytes
+    min_speed: Speed | None = Field(description="its slowest collective; null where none is on the network")
+    active: bool = Field(description="whether the switches enforce its present plan")
+
+
+class JobList(Document):
+    """All jobs, by name."""
+
+    jobs: list[JobSummary]
+
+
+class JobDocument(Document):
+    """A job with its part of the plan of that epoch. ``active``: the switches enforce it."""
+
+    name: str
+    revision: Revision
+    changed: AwareDatetime
+    by: str
+    weight: Annotated[float, Field(gt=0)]
+    bytes: Bytes
+    min_speed: Speed | None
+    epoch: Annotated[int, Field(ge=0)]
+    active: bool
+    unroutable: list[str]
+    collectives: list[PlanCollective]
+    flows: list[PlanFlow]

@@ -1,0 +1,93 @@
+"""The newest plan."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AwareDatetime, Field
+
+from controller.rest.backend import Mode
+from controller.rest.schemas.base import Bytes, Document, Gbps, Seconds, Share, Speed, UdpPort
+
+
+class PlanState(Document):
+    """A plan's number, and since when it has been computed or active."""
+
+    epoch: Annotated[int, Field(ge=0)]
+    since: AwareDatetime
+
+
+class PlanLevel(Document):
+    """One step of the sorted levels, what is proved about the best possible one, and how many collectives share it."""
+
+    level: float
+    bound: float | None
+    collectives: Annotated[int, Field(ge=1)]
+
+
+class PlanCollective(Document):
+    """How fast one collective is. A collective without flows on the network has no speed."""
+
+    job: str
+    name: str
+    speed: Speed | None
+    ideal_seconds: Seconds | None
+    seconds: Seconds | None
+    slowdown: Annotated[float, Field(ge=0)] | None = Field(description="against the healthy fabric")
+
+
+class PlanPath(Document):
+    """The share of a flow that takes one path, and the path's links in order."""
+
+    share: Share
+    links: list[str]
+
+
+class PlanFlow(Document):
+    """One flow and its paths; none where it is unroutable."""
+
+    id: str
+    job: str
+    collective: str
+    src: str
+    dst: str
+    bytes: Bytes
+    udp_src: UdpPort | None = Field(None, description="null where the job keeps its ports unknown")
+    paths: list[PlanPath]
+
+
+class PlanLink(Document):
+    """The load of a directed link at the plan's speeds."""
+
+    id: str
+    gbps: Gbps
+    load_gbps: Gbps
+
+
+class Plan(Document):
+    """What ``fairspine plan --format json`` prints, too."""
+
+    policy: str
+    seconds: Seconds = Field(description="the policy's own time")
+    min_speed: float
+    min_level: float
+    bound_split: float | None
+    bound_single: float | None
+    gap: float | None
+    levels: list[PlanLevel]
+    unroutable: list[str] = Field(description="ids of flows that no live path joins")
+    collectives: list[PlanCollective]
+    flows: list[PlanFlow]
+    links: list[PlanLink]
+
+
+class PlanDocument(Document):
+    """The newest plan, and which one the switches enforce: ``active``: every connected switch has confirmed it.
+
+    In mode ``ecmp`` the plan is computed and not enforced; in mode ``frozen`` the switches keep an older one.
+    """
+
+    mode: Mode
+    computed: PlanState
+    active: PlanState | None
+    plan: Plan
