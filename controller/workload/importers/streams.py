@@ -1,0 +1,264 @@
+"""Files, compressed files and archives as ``Source`` s, read as streams: nothing is unpacked to disk or held in memory.
+
+What a file is, its first bytes tell, not its name. gzip (RFC 1952) and tar (POSIX ustar and pax, also within gzip) are
+read; a member of an archive is read in place, so its name is a label and never a path.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from controller.model.errors import InputError
+from controller.workload.importers.base import Source
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+MAX_LINE = 1 << 20
+"""Characters of a line, unless a format has longer ones."""
+
+MAX_MEMBERS = 100_000
+"""Files in one archive."""
+
+CHUNK = 1 << 16
+
+OnRead = Callable[[int], None]
+"""Told how many bytes were just read from disk."""
+
+_GZIP = b"\x1f\x8b"
+_USTAR = slice(257, 262)
+_FOREIGN = {
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+    b"7z\xbc\xaf\x27\x1c": "7-zip",
+}
+
+
+def open_sources(paths: Sequence[str | Path], on_read: OnRead | None = None) -> tuple[Source, ...]:
+    """The files, and in place of each archive its members.
+
+    Args:
+        on_read: called as the sources are read; an archive's table of contents is read here and not told.
+
+    Raises:
+        InputError: a file cannot be read, is compressed in a way that is not supported, or an archive is broken or has
+            no files. What is wrong with a file's content is raised as it is read.
+    """
+    tell = on_read or _nobody
+    return tuple(source for path in paths for source in _sources(Path(path), tell))
+
+
+def text_source(name: str, text: str) -> Source:
+    """A text that came with a request."""
+    content = text.encode("utf-8", "surrogatepass")
+    return Source(name, lambda: io.BytesIO(content), len(content))
+
+
+def lines(source: Source, *, limit: int = MAX_LINE, cut: bool = False) -> Iterator[tuple[int, str]]:
+    """Line numbers from 1 and lines without their ends; what is not UTF-8 becomes U+FFFD.
+
+    Args:
+        limit: bytes of a line.
+        cut: a longer line is cut there instead of refused.
+
+    Raises:
+        InputError: a line is too long, or the stream is broken.
+    """
+    number = 0
+    with source.open() as stream:
+        while line := stream.readline(limit + 1):
+            number += 1
+            if len(line) > limit and not line.endswith(b"\n"):
+                if not cut:
+                    raise InputError(
+                        f"the line is longer than {limit} bytes", source=source.name, field=f"line {number}"
+                    )
+                while (rest := stream.readline(CHUNK)) and not rest.endswith(b"\n"):
+                    pass
+                line = line[:limit]
+            yield number, line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def at_line(source: Source, number: int) -> str:
+    """``rank0.log:17``, for notes."""
+    return f"{source.name}:{number}"
+
+
+def _nobody(_count: int) -> None:
+    return
+
+
+def _sources(path: Path, tell: OnRead) -> Iterable[Source]:
+    name = str(path)
+    try:
+        if path.is_dir():
+            raise InputError("is a directory; name the files in it", source=name)
+        if not path.is_file():
+            raise InputError("is no file" if path.exists() else "no such file", source=name)
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=name) from None
+    for magic, kind in _FOREIGN.items():
+        if head.startswith(magic):
+            raise InputError(
+                f"is compressed with {kind}: unpack it first (gzip and tar are read as they are)", source=name
+            )
+    content = partial(_content, path, head.startswith(_GZIP))
+    with _reading(name):
+        with content(_nobody) as stream:
+            is_tar = stream.read(512)[_USTAR] == b"ustar"
+        if is_tar:
+            return _members(name, content, size, tell)
+    return [Source(name, lambda: _checked(name, lambda: content(tell)), size)]
+
+
+def _content(path: Path, compressed: bool, tell: OnRead) -> BinaryIO:
+    """A file from its beginning, uncompressed."""
+    file = io.BufferedReader(_Counted(path, tell), CHUNK)
+    return _gunzip(file) if compressed else file
+
+
+def _gunzip(file: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, _OwningGzip(fileobj=file, mode="rb"))
+
+
+class _OwningGzip(gzip.GzipFile):
+    """Closes the file below it, too."""
+
+    def close(self) -> None:
+        below = self.fileobj
+        super().close()
+        below_too = getattr(below, "close", None)
+        if below_too is not None:
+            below_too()
+
+
+class _Counted(io.FileIO):
+    """A file that tells how much was read."""
+
+    def __init__(self, path: Path, tell: OnRead) -> None:
+        super().__init__(path, "rb")
+        self._tell = tell
+
+    def readinto(self, buffer: Buffer) -> int | None:
+        count = super().readinto(buffer)
+        self._tell(count or 0)
+        return count
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """What may go wrong with a compressed file or an archive, in one kind of error."""
+    try:
+        yield
+    except EOFError:
+        raise InputError("ends within its compressed data", source=name) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"is broken: {error}", source=name) from None
+    except tarfile.TarError as error:
+        raise InputError(f"is no readable archive: {error}", source=name) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", source=name) from None
+
+
+class _Checked(io.RawIOBase):
+    """A stream whose failures are ``InputError`` s with the source's name, and which is cut after ``left`` bytes."""
+
+    def __init__(self, name: str, inner: BinaryIO, left: int | None, done: Callable[[], None]) -> None:
+        super().__init__()
+        self._name = name
+        self._inner = inner
+        self._left = left
+        self._done = done
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer).cast("B")
+        want = len(view) if self._left is None else min(len(view), self._left)
+        with _reading(self._name):
+            data = self._inner.read(want) if want else b""
+        if self._left is not None:
+            if want and not data:
+                raise InputError("ends within this file of the archive", source=self._name)
+            self._left -= len(data)
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._done()
+        super().close()
+
+
+def _checked(name: str, start: Callable[[], BinaryIO]) -> BinaryIO:
+    with _reading(name):
+        inner = start()
+    return io.BufferedReader(_Checked(name, inner, None, inner.close), CHUNK)
+
+
+@dataclass
+class _Archive:
+    """Reads members in place. One stream is kept where the last member ended, because a compressed archive can only be
+    read forward: members that are opened in their order, one after the other, cost one pass over the archive."""
+
+    start: Callable[[], BinaryIO]
+    kept: list[BinaryIO] = field(default_factory=list)
+
+    def open(self, name: str, offset: int, size: int) -> BinaryIO:
+        with _reading(name):
+            stream = self.kept.pop() if self.kept else self.start()
+            if stream.tell() > offset:
+                stream.close()
+                stream = self.start()
+            stream.seek(offset)
+        return io.BufferedReader(_Checked(name, stream, size, partial(self._keep, stream)), CHUNK)
+
+    def __del__(self) -> None:
+        while self.kept:
+            self.kept.pop().close()
+
+    def _keep(self, stream: BinaryIO) -> None:
+        while self.kept:
+            self.kept.pop().close()
+        self.kept.append(stream)
+
+
+def _members(name: str, content: Callable[[OnRead], BinaryIO], size: int, tell: OnRead) -> list[Source]:
+    found: list[tuple[str, int, int]] = []
+    with content(_nobody) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            # Links and devices are nobody's trace; a sparse file's data are not in one piece.
+            if not member.isreg() or member.issparse() or member.name.rpartition("/")[2].startswith("._"):
+                continue
+            if len(found) == MAX_MEMBERS:
+                raise InputError(f"has more than {MAX_MEMBERS} files", source=name)
+            found.append((f"{name}/{member.name}", member.offset_data, member.size))
+    if not found:
+        raise InputError("is an archive without files", source=name)
+    shared = _Archive(lambda: content(tell))
+    whole = max(1, sum(length for _, _, length in found))
+    return [_member(shared, *row, on_disk=size * row[2] // whole) for row in found]
+
+
+def _member(archive: _Archive, name: str, offset: int, length: int, *, on_disk: int) -> Source:
+    def open_member() -> BinaryIO:
+        stream = archive.open(name, offset, length)
+        compressed = cast(io.BufferedReader, stream).peek(2).startswith(_GZIP)
+        return _checked(name, lambda: _gunzip(stream)) if compressed else stream
+
+    return Source(name, open_member, on_disk)
