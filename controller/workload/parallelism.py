@@ -1,0 +1,143 @@
+"""Which ranks form which groups, as Megatron-Core forms them.
+
+Source: ``RankGenerator`` and ``initialize_model_parallel`` of Megatron-Core, ``megatron/core/parallel_state.py``
+(2025). A rank's number is written in mixed radix over the dimensions of ``order``, the first changing fastest, and a
+group of some dimensions holds the ranks that differ in these alone.
+
+There are two such decompositions of the same N ranks, and expert parallelism is only in the second:
+
+* everything but experts: N = tp x cp x dp x pp. Gradients are summed over the cp and dp ranks together, because
+  context parallelism copies the weights, too;
+* experts: N = etp x ep x edp x pp, where etp (tensor parallelism inside an expert) is tp unless given, and edp, over
+  which experts' gradients are summed, is what remains. So etp x ep has to divide tp x cp x dp; ep lies "within dp"
+  only where cp is 1 and etp is tp. ``order`` holds for both: cp counts as 1 here and ep as 1 there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import IntArray
+
+DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
+"""Megatron's default order."""
+
+MAX_RANKS = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """A strategy; ``checked`` makes one that holds together, the constructor does not look.
+
+    Attributes:
+        tp, cp, dp, pp: sizes of tensor, context, data and pipeline parallelism.
+        ep, etp: expert parallelism, and tensor parallelism inside an expert.
+        vpp: stages that each pipeline rank holds (interleaved schedule); 1: a plain pipeline.
+        order: all five dimensions, the fastest first.
+        sequence_parallel: activations between tensor-parallel blocks are cut along the sequence.
+    """
+
+    tp: int = 1
+    cp: int = 1
+    dp: int = 1
+    pp: int = 1
+    ep: int = 1
+    etp: int = 1
+    vpp: int = 1
+    order: tuple[str, ...] = DIMENSIONS
+    sequence_parallel: bool = True
+
+    @property
+    def ranks(self) -> int:
+        return self.tp * self.cp * self.dp * self.pp
+
+    @property
+    def edp(self) -> int:
+        """Copies of each expert."""
+        return self.ranks // (self.etp * self.ep * self.pp)
+
+    def groups(self, *dimensions: str) -> IntArray:
+        """[groups, members] ranks that differ in these dimensions alone, outside experts."""
+        sizes = {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
+        return _groups([(name, sizes[name]) for name in self.order], dimensions)
+
+    def expert_groups(self, *dimensions: str) -> IntArray:
+        """[groups, members] the same for experts: ``tp`` is etp here, and ``dp`` is edp."""
+        sizes = {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.edp, "pp": self.pp}
+        return _groups([(name, sizes[name]) for name in self.order], dimensions)
+
+    def stage(self) -> IntArray:
+        """[N] the pipeline rank of each rank."""
+        stage = np.empty(self.ranks, dtype=np.int32)
+        stage[self.groups("pp")] = np.arange(self.pp, dtype=np.int32)
+        return stage
+
+
+def checked(parallelism: Parallelism, n_ranks: int, n_experts: int, layers: int) -> Parallelism:
+    """The same, if it fits the job.
+
+    Raises:
+        InputError: what does not come out even, with the numbers.
+    """
+    p = parallelism
+    if p.ranks != n_ranks:
+        raise _error(
+            "", f"tp {p.tp} x cp {p.cp} x dp {p.dp} x pp {p.pp} = {p.ranks} ranks, and the job has {n_ranks} hosts"
+        )
+    if p.ep > 1 and n_experts < 2:
+        raise _error("ep", "the model has no experts", p.ep)
+    if p.ep > 1 and n_experts % p.ep:
+        raise _error("ep", f"the model's {n_experts} experts cannot be divided evenly by it", p.ep)
+    rest = p.tp * p.cp * p.dp
+    if n_experts and rest % (p.etp * p.ep):
+        raise _error("ep", f"etp {p.etp} x ep {p.ep} = {p.etp * p.ep} does not divide tp x cp x dp = {rest}", p.ep)
+    if p.pp * p.vpp > layers:
+        raise _error("pp", f"pp {p.pp} x vpp {p.vpp} = {p.pp * p.vpp} stages, and the model has {layers} layers", p.pp)
+    if p.vpp > 1 and p.pp == 1:
+        raise _error("vpp", "there is no pipeline to interleave with pp 1", p.vpp)
+    if n_experts and p.tp > 1 and not p.sequence_parallel:
+        # Megatron-Core refuses the same: each tensor-parallel rank would dispatch the same tokens.
+        raise _error("sequence_parallel", "experts with tensor parallelism need it", False)
+    if n_experts and p.pp > 1 and not np.array_equal(p.groups("pp"), p.expert_groups("pp")):
+        raise _error(
+            "order",
+            f"pipelines of the experts (etp {p.etp} x ep {p.ep} x edp {p.edp}) are not those of the rest "
+            f"(tp {p.tp} x cp {p.cp} x dp {p.dp}): put pp last",
+            "-".join(p.order),
+        )
+    return p
+
+
+def parse_order(text: str) -> tuple[str, ...]:
+    """``tp-cp-ep-dp-pp``: what is left out comes last, as in Megatron.
+
+    Raises:
+        InputError: a word that is no dimension, or one that comes twice.
+    """
+    words = tuple(text.split("-"))
+    for word in words:
+        if word not in DIMENSIONS:
+            raise _error("order", f"{word!r} is none of {', '.join(DIMENSIONS)}", text)
+    if len(set(words)) < len(words):
+        raise _error("order", "a dimension comes twice", text)
+    return words + tuple(name for name in DIMENSIONS if name not in words)
+
+
+def _groups(sizes: list[tuple[str, int]], dimensions: tuple[str, ...]) -> IntArray:
+    # NumPy's first axis changes slowest: the last dimension of the order comes first.
+    slow_first = sizes[::-1]
+    shape = [size for _, size in slow_first]
+    kept = [axis for axis, (name, _) in enumerate(slow_first) if name not in dimensions]
+    inside = [axis for axis, (name, _) in enumerate(slow_first) if name in dimensions]
+    ranks = np.arange(prod(shape), dtype=np.int32).reshape(shape)
+    return np.ascontiguousarray(
+        ranks.transpose(kept + inside).reshape(-1, prod(shape[axis] for axis in inside)), dtype=np.int32
+    )
+
+
+def _error(field: str, reason: str, value: object = None) -> InputError:
+    return InputError(reason, field=f"parallelism.{field}" if field else "parallelism", value=value)

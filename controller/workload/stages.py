@@ -1,0 +1,70 @@
+"""Which layers, and how many parameters, each stage of a pipeline holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.workload.models import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one pipeline rank holds (all its virtual stages together), before tensor and expert parallelism cut it.
+
+    Attributes:
+        layers: how many layers.
+        expert_layers: how many of them have routed experts.
+        parameters: without routed experts; embedding and output layer included where the stage has them.
+        expert_parameters: in routed experts.
+    """
+
+    layers: int
+    expert_layers: int
+    parameters: int
+    expert_parameters: int
+
+
+def stages_of(model: Model, pp: int, vpp: int = 1) -> tuple[Stage, ...]:
+    """[pp] stages, in order.
+
+    The layers go in order to pp x vpp virtual stages, of which pipeline rank s has numbers s, s + pp, s + 2 pp ..
+    (D. Narayanan et al., SC 2021, arXiv 2104.04473, section 2.2). What does not divide evenly: the last virtual stage,
+    then the first, then the ones before the last have one layer less, because the last and the first hold the output
+    layer and the embedding (as Llama 3 is cut: arXiv 2407.21783, section 3.3.2). The embedding is on the first stage,
+    the output layer on the last; tied ones are two copies where these are two stages. Parameters that are not in
+    experts or embeddings count as spread evenly over the layers.
+    """
+    sizes = _layers_of(model.layers, pp * vpp)
+    first = 0
+    layers, expert_layers = [0] * pp, [0] * pp
+    for number, size in enumerate(sizes):
+        layers[number % pp] += size
+        expert_layers[number % pp] += max(0, first + size - max(first, model.dense_layers)) if model.experts else 0
+        first += size
+    all_expert_layers = max(1, model.layers - model.dense_layers)
+    stages = []
+    for s in range(pp):
+        embeddings = int(s == 0) + int(s == pp - 1)
+        if model.tied:
+            embeddings = min(embeddings, 1)
+        stages.append(
+            Stage(
+                layers=layers[s],
+                expert_layers=expert_layers[s],
+                parameters=-(-model.layer_parameters * layers[s] // model.layers)
+                + embeddings * model.embedding_parameters,
+                expert_parameters=-(-model.expert_parameters * expert_layers[s] // all_expert_layers),
+            )
+        )
+    return tuple(stages)
+
+
+def _layers_of(layers: int, stages: int) -> list[int]:
+    """[stages] layers of each virtual stage."""
+    full = -(-layers // stages)
+    sizes = [full] * stages
+    # Last, first, then backwards from the one before the last.
+    shorter = [stages - 1, 0, *range(stages - 2, 0, -1)]
+    for stage in shorter[: full * stages - layers]:
+        sizes[stage] -= 1
+    return sizes

@@ -1,0 +1,230 @@
+"""The part of a job document that describes it by model and parallelism, and the collectives that follow from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from controller.model.errors import InputError
+from controller.model.fabric_file import from_validation_error
+from controller.model.job import CollectiveCall
+from controller.workload.iteration import Batch, Dtype, Dtypes, iteration
+from controller.workload.models import Model, parameters_in_experts, preset
+from controller.workload.parallelism import MAX_RANKS, Parallelism, checked, parse_order
+
+_CONFIG = ConfigDict(strict=True, extra="forbid")
+
+_NEEDED = "a job with a 'model' needs this"
+
+Size = Annotated[int, Field(ge=1, le=MAX_RANKS)]
+Count = Annotated[int, Field(ge=0, le=1_000_000)]
+Width = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class ModelForm(BaseModel):
+    """A model of one's own; with ``preset``, that model with the other fields changed."""
+
+    model_config = _CONFIG
+
+    preset: str | None = None
+    layers: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    hidden: Width | None = None
+    sequence: Width | None = None
+    parameters: Annotated[int, Field(ge=1, le=10**16)] | None = None
+    vocabulary: Annotated[int, Field(ge=0, le=100_000_000)] | None = None
+    tied: bool | None = None
+    ffn: Width | None = None
+    kv_width: Width | None = None
+    experts: Count | None = None
+    experts_per_token: Count | None = None
+    expert_parameters: Annotated[int, Field(ge=0, le=10**16)] | None = None
+    dense_layers: Count | None = None
+    shared_experts: bool | None = None
+
+
+class ParallelismForm(BaseModel):
+    """``parallelism``; ``dp`` may be left out where the job has hosts: it is then what remains of them."""
+
+    model_config = _CONFIG
+
+    tp: Size = 1
+    cp: Size = 1
+    dp: Size | None = None
+    pp: Size = 1
+    ep: Size = 1
+    etp: Size | None = None
+    vpp: Size = 1
+    order: str = "tp-cp-ep-dp-pp"
+    sequence_parallel: bool = True
+
+
+class DtypesForm(BaseModel):
+    """What numbers are sent as."""
+
+    model_config = _CONFIG
+
+    gradients: Dtype = "fp32"
+    parameters: Dtype = "bf16"
+    activations: Dtype = "bf16"
+    dispatch: Dtype | None = None
+
+
+class StrategyForm(BaseModel):
+    """The fields of a job document by which it says its model and strategy; ``JobForm`` has them, too."""
+
+    model_config = _CONFIG
+
+    model: str | ModelForm | None = None
+    parallelism: ParallelismForm | None = None
+    micro_batches: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    micro_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    distributed_optimizer: bool = False
+    dtypes: DtypesForm = DtypesForm()
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A job by model and parallelism, checked."""
+
+    model: Model
+    parallelism: Parallelism
+    batch: Batch
+
+
+def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
+    """What the form says; ``None`` where it says nothing of a model.
+
+    Args:
+        n_hosts: hosts of the job, 0 where it has none yet: the strategy then says how many ranks there are.
+
+    Raises:
+        InputError: a field that is missing, or numbers that do not fit each other or the hosts.
+    """
+    if form.model is None:
+        for name in sorted(form.model_fields_set & set(StrategyForm.model_fields) - {"model"}):
+            if getattr(form, name) is not None:
+                raise InputError("only a job with a 'model' has this", field=name)
+        return None
+    if form.parallelism is None:
+        raise InputError(_NEEDED, field="parallelism")
+    if form.micro_batches is None:
+        raise InputError(_NEEDED, field="micro_batches")
+    model = _model(form.model)
+    batch = Batch(
+        micro_batches=form.micro_batches,
+        micro_batch_size=form.micro_batch_size,
+        distributed_optimizer=form.distributed_optimizer,
+        dtypes=Dtypes(
+            gradients=form.dtypes.gradients,
+            parameters=form.dtypes.parameters,
+            activations=form.dtypes.activations,
+            dispatch=form.dtypes.dispatch or form.dtypes.activations,
+        ),
+    )
+    return Strategy(model, _parallelism(form.parallelism, model, n_hosts), batch)
+
+
+def collectives_of(form: StrategyForm, n_hosts: int) -> tuple[CollectiveCall, ...]:
+    """The collectives of one iteration of the job that the form describes; none where it says nothing of a model.
+
+    Raises:
+        InputError: as ``strategy_of``.
+    """
+    strategy = strategy_of(form, n_hosts)
+    return () if strategy is None else iteration(strategy.model, strategy.parallelism, strategy.batch)
+
+
+def read_strategy(document: Any, n_hosts: int) -> Strategy | None:
+    """The strategy in a whole job document, which may have other fields; ``None`` where it has none.
+
+    Raises:
+        InputError: as ``strategy_of``.
+    """
+    fields = {name: document[name] for name in StrategyForm.model_fields if name in document}
+    try:
+        form = StrategyForm.model_validate(fields)
+    except ValidationError as error:
+        raise from_validation_error(error) from None
+    return strategy_of(form, n_hosts)
+
+
+def _model(form: str | ModelForm) -> Model:
+    if isinstance(form, str):
+        return preset(form)
+    given = {name: value for name, value in form.model_dump(exclude={"preset"}).items() if value is not None}
+    if form.preset is not None:
+        model = dataclasses.replace(preset(form.preset, "model.preset"), **given)
+    else:
+        for name in ("layers", "hidden", "sequence", "parameters"):
+            if name not in given:
+                raise InputError("a model without 'preset' needs this", field=f"model.{name}")
+        # Unless told otherwise there are as many heads of keys and values as of queries.
+        model = Model("own", **({"kv_width": 2 * given["hidden"]} | given))
+    if model.experts:
+        model = _with_experts(model, counted="expert_parameters" in given)
+    else:
+        for name in ("experts_per_token", "expert_parameters", "dense_layers", "shared_experts"):
+            if getattr(model, name):
+                raise InputError("the model has no experts", field=f"model.{name}", value=getattr(model, name))
+    if model.layer_parameters < 0:
+        inside = model.parameters - model.layer_parameters
+        raise InputError(
+            f"embeddings and experts alone have {inside}", field="model.parameters", value=model.parameters
+        )
+    return model
+
+
+def _with_experts(model: Model, *, counted: bool) -> Model:
+    """The model with the number of parameters in its experts, which ``counted`` says is given."""
+    if model.experts == 1:
+        raise InputError("a single expert is a dense model: leave it out", field="model.experts", value=1)
+    if not 1 <= model.experts_per_token <= model.experts:
+        raise InputError(
+            f"a token visits 1 to {model.experts} experts",
+            field="model.experts_per_token",
+            value=model.experts_per_token,
+        )
+    with_experts = model.layers - model.dense_layers
+    if with_experts < 1:
+        raise InputError(
+            f"some of the {model.layers} layers must have experts", field="model.dense_layers", value=model.dense_layers
+        )
+    if not counted and model.ffn:
+        held = parameters_in_experts(with_experts, model.experts, model.hidden, model.ffn)
+        model = dataclasses.replace(model, expert_parameters=held)
+    if not model.expert_parameters:
+        raise InputError(
+            "a model with experts needs this, or 'ffn', an expert's width", field="model.expert_parameters"
+        )
+    return model
+
+
+def _parallelism(form: ParallelismForm, model: Model, n_hosts: int) -> Parallelism:
+    dp = form.dp
+    shard = form.tp * form.cp * form.pp
+    if dp is None:
+        if not n_hosts:
+            raise InputError("a job without hosts needs this", field="parallelism.dp")
+        if n_hosts % shard:
+            raise InputError(
+                f"tp {form.tp} x cp {form.cp} x pp {form.pp} = {shard} does not divide the job's {n_hosts} hosts",
+                field="parallelism",
+            )
+        dp = n_hosts // shard
+    if shard * dp > MAX_RANKS:
+        raise InputError(f"{shard * dp} ranks are more than {MAX_RANKS}", field="parallelism")
+    asked = Parallelism(
+        tp=form.tp,
+        cp=form.cp,
+        dp=dp,
+        pp=form.pp,
+        ep=form.ep,
+        etp=form.etp if form.etp is not None else form.tp,
+        vpp=form.vpp,
+        order=parse_order(form.order),
+        sequence_parallel=form.sequence_parallel,
+    )
+    return checked(asked, n_hosts or asked.ranks, model.experts, model.layers)
