@@ -10,7 +10,7 @@ from controller.model.fabric import FloatArray, IntArray
 from controller.routing.base import TOLERANCE
 from controller.routing.climb import Goal, climb, levels_of
 from controller.routing.demand import Demand
-from controller.routing.kernels import chains, place
+from controller.routing.kernels import chains, kempe, place
 from controller.routing.pieces import Pieces
 from controller.routing.previous import Previous
 
@@ -77,6 +77,8 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
     fabric, path = demand.fabric, old.copy()
     best = np.nan_to_num(goal.relaxed)[demand.traffic.collective[demand.part_flow]]
     load = demand.units_of(demand.load[demand.part_flow] * best)
+    if kempe.one_slot(load, fabric.live_up, fabric.live_down, fabric.link_gbps):
+        kempe.insert(demand.unit_src, demand.unit_dst, fabric.live_up, fabric.live_down, path)
     chains.insert(demand.unit_src, demand.unit_dst, load, fabric.live_up, fabric.live_down, fabric.link_gbps, path)
     moved = int(((wanted >= 0) & (path != wanted)).sum())
     return path, levels_of(demand, path), moved / max(1, int((wanted >= 0).sum()))

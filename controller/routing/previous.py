@@ -9,6 +9,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic, unit_key
+from controller.routing.kernels.lookup import first_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +78,11 @@ class Previous:
 
     def single_paths(self, traffic: Traffic) -> IntArray:
         """[F] the path class each flow had, the one with the largest share if it was split; -1 for a new flow."""
-        known = np.full(traffic.n_flows, -1, dtype=np.int32)
         if not len(self.key):
-            return known
+            return np.full(traffic.n_flows, -1, dtype=np.int32)
         key, path = self.key, self.path
         if self.is_split():
             order = np.lexsort((-self.share, key))
             key, path = key[order], path[order]
-        wanted = unit_key(traffic.src, traffic.dst, traffic.udp_src)
-        at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-        found = key[at] == wanted
-        known[found] = path[at[found]]
-        return known
+        row = first_rows(key, unit_key(traffic.src, traffic.dst, traffic.udp_src))
+        return np.where(row >= 0, path[row], np.int32(-1))

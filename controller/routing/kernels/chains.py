@@ -111,7 +111,7 @@ def insert(src, dst, load, live_up, live_down, gbps, path):
         path: [U] changes in place. A unit for which there is neither room nor a chain takes its emptiest path.
     """
     n_units, n_links, n_paths = len(path), len(gbps), live_up.shape[1]
-    limit = gbps * (1.0 + EPSILON)
+    limit, per_gbps = gbps * (1.0 + EPSILON), 1.0 / gbps
     link_load = np.zeros(n_links)
     head = np.full(n_links, -1, np.int64)
     following = np.full((2, n_units), -1, np.int64)
@@ -130,32 +130,32 @@ def insert(src, dst, load, live_up, live_down, gbps, path):
     shift = np.zeros(n_links)
     mark, seen = np.full(n_links, -1, np.int64), np.full(n_units, -1, np.int64)
     moved, shortest = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
+    sources, targets = np.empty(n_paths, np.int64), np.empty(n_paths, np.int64)
     turn = 0
     for u in waiting[np.argsort(-load[waiting], kind="mergesort")]:
         emptiest, emptiest_fill = -1, np.inf
+        n_sources, n_targets = 0, 0
         for k in range(n_paths):
             up, down = live_up[src[u], k], live_down[dst[u], k]
+            down_load = link_load[down] + load[u] if down >= 0 else np.inf
+            if down >= 0 and down_load <= limit[down]:
+                targets[n_targets] = k
+                n_targets += 1
             if up >= 0 and down >= 0:
-                fill = max((link_load[up] + load[u]) / gbps[up], (link_load[down] + load[u]) / gbps[down])
+                up_load = link_load[up] + load[u]
+                fill = max(up_load * per_gbps[up], down_load * per_gbps[down])
                 if fill < emptiest_fill:
                     emptiest, emptiest_fill = k, fill
+                if up_load <= limit[up]:
+                    sources[n_sources] = k
+                    n_sources += 1
         length, tried = -1, 0
         chosen, other = emptiest, -1
         if emptiest_fill > 1.0 + EPSILON:
-            for alpha in range(n_paths):
-                up = live_up[src[u], alpha]
-                if up < 0 or live_down[dst[u], alpha] < 0 or link_load[up] + load[u] > limit[up]:
-                    continue
-                for beta in range(n_paths):
-                    down = live_down[dst[u], beta]
-                    if (
-                        beta == alpha
-                        or down < 0
-                        or link_load[down] + load[u] > limit[down]
-                        or tried >= CHAINS
-                        or 0 <= length <= SHORT
-                    ):
-                        continue
+            for alpha in sources[:n_sources]:
+                for beta in targets[:n_targets]:
+                    if tried == CHAINS or 0 <= length <= SHORT:
+                        break
                     tried += 1
                     turn += 1
                     steps = _chain(

@@ -113,6 +113,36 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
 
 
 @nb.njit(nogil=True, cache=True)
+def _watched(link_ptr, link_coll, link_load, capacity, weight, held, active):
+    """The links that can decide a level: of those that a single collective loads, its tightest one is enough.
+
+    Without phases or held levels such a link is full at a level that nobody else changes.
+    """
+    n_links = len(link_ptr) - 1
+    watched = np.empty(n_links, np.int64)
+    tightest = np.full(len(weight), -1, np.int64)
+    full_at = np.full(len(weight), np.inf)
+    n = 0
+    for e in range(n_links):
+        begin, end = link_ptr[e], link_ptr[e + 1]
+        if end == begin:
+            continue
+        k = link_coll[begin]
+        if end > begin + 1 or held[k] >= 0.0:
+            watched[n] = e
+            n += 1
+        elif active[k]:
+            full = capacity[e] / (weight[k] * link_load[begin])
+            if full < full_at[k]:
+                tightest[k], full_at[k] = e, full
+    for link in tightest:
+        if link >= 0:
+            watched[n] = link
+            n += 1
+    return watched[:n]
+
+
+@nb.njit(nogil=True, cache=True)
 def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight, held, active, group, group_job):
     """[K] level of each active collective; -1 where it is not active or loads nothing.
 
@@ -126,7 +156,7 @@ def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight,
     slope = np.zeros(len(group_job))
     full = np.full(len(link_ptr) - 1, np.inf)
     stale = np.ones(len(link_ptr) - 1, np.bool_)
-    links = np.arange(len(link_ptr) - 1)
+    links = _watched(link_ptr, link_coll, link_load, capacity, weight, held, active)
     reached = 0.0
     while True:
         n, lowest = 0, np.inf
