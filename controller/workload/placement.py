@@ -1,0 +1,216 @@
+"""Where the ranks of a job run: on the hosts of a fabric, a server's ranks together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, IntArray
+from controller.model.job import Job
+from controller.model.traffic import Int64Array
+from controller.workload.collectives import flows_of
+from controller.workload.expand import expand
+from controller.workload.packing import Affinity, pack, refine
+
+Method = Literal["packed", "scattered", "random"]
+METHODS: tuple[Method, ...] = ("packed", "scattered", "random")
+
+
+class Crossing(NamedTuple):
+    """Bytes of a job that leave their server, and those of them that leave their leaf."""
+
+    network: int
+    cross_leaf: int
+
+
+class _Slots(NamedTuple):
+    """Places for S blocks of consecutive ranks.
+
+    Attributes:
+        hosts: [S] hosts of each slot, by rail: all on one server.
+        pool: [S] slots with the same leaves, rail by rail, are one pool: 0, 1, ..
+        capacity: [P] slots of each pool.
+        size: hosts in a slot.
+    """
+
+    hosts: list[list[int]]
+    pool: IntArray
+    capacity: IntArray
+    size: int
+
+
+def participants(job: Job) -> tuple[str, ...]:
+    """Hosts of the ranks, then further hosts that flows and the matrix name: all that a placement moves."""
+    names = dict.fromkeys(job.hosts)
+    for src, dst in zip(job.flows.src, job.flows.dst, strict=True):
+        names[src] = names[dst] = None
+    if job.matrix is not None:
+        names.update(dict.fromkeys(job.matrix.hosts))
+    return tuple(names)
+
+
+def place(
+    fabric: Fabric, job: Job, method: Method, seed: int = 0, free: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """A host for each of the job's ``participants``, in their order; no host twice.
+
+    Consecutive ranks share a server as far as its free hosts go, by rail: rank i of a server is on its i-th rail, as
+    frameworks number them. Servers are taken
+
+    * ``packed``: leaf by leaf, with what talks most under one leaf, as MegaScale schedules "data intensive nodes"
+      under one top-of-rack switch (Z. Jiang et al., NSDI 2024, section 3.6). A server whose rails go to different
+      leaves is near another one that goes to the same. Never more bytes between leaves than ``scattered`` has;
+    * ``scattered``: one from each leaf in turn;
+    * ``random``: drawn with ``seed``.
+
+    Args:
+        free: names of the hosts that may be used; ``None``: all. Hosts that are down are never used.
+
+    Raises:
+        InputError: the fabric has too few hosts, or a name in ``free`` is none of its hosts.
+    """
+    n = len(participants(job))
+    slots = _slots(fabric, _usable(fabric, free), n)
+    blocks = -(-n // slots.size)
+    if method == "scattered":
+        return _hosts(fabric, slots, _in_turn(slots)[:blocks], n)
+    if method == "random":
+        return _hosts(fabric, slots, np.random.default_rng(seed).permutation(len(slots.hosts))[:blocks].tolist(), n)
+    best: tuple[int, tuple[str, ...]] | None = None
+    for chosen in _packed(slots, _affinity(job, slots.size)):
+        hosts = _hosts(fabric, slots, chosen, n)
+        crossing = crossing_of(fabric, moved(job, hosts)).cross_leaf
+        if best is None or crossing < best[0]:
+            best = crossing, hosts
+    return () if best is None else best[1]
+
+
+def moved(job: Job, hosts: tuple[str, ...]) -> Job:
+    """The job on the hosts that ``place`` gave."""
+    return rename_hosts(job, dict(zip(participants(job), hosts, strict=True)))
+
+
+def rename_hosts(job: Job, mapping: Mapping[str, str]) -> Job:
+    """The job with other host names; names that the mapping does not have stay."""
+
+    def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(mapping.get(name, name) for name in names)
+
+    matrix = job.matrix
+    return dataclasses.replace(
+        job,
+        hosts=renamed(job.hosts),
+        flows=dataclasses.replace(job.flows, src=renamed(job.flows.src), dst=renamed(job.flows.dst)),
+        matrix=None if matrix is None else dataclasses.replace(matrix, hosts=renamed(matrix.hosts)),
+    )
+
+
+def crossing_of(fabric: Fabric, job: Job) -> Crossing:
+    """How much of the job is on the network and between leaves.
+
+    Raises:
+        InputError: the job is on hosts that the fabric does not have.
+    """
+    # Ports are of no interest here, and looking for free ones takes time.
+    traffic = expand(fabric, dataclasses.replace(job, ports_known=False))
+    leaf = fabric.host_leaf
+    apart = leaf[traffic.src] != leaf[traffic.dst]
+    return Crossing(int(traffic.bytes.sum()), int(traffic.bytes[apart].sum()))
+
+
+def _usable(fabric: Fabric, free: Collection[str] | None) -> list[int]:
+    """Hosts that may be used, by index."""
+    if free is None:
+        return [i for i, host in enumerate(fabric.hosts) if host.up]
+    for name in free:
+        if name not in fabric.host_index:
+            raise InputError("the fabric has no host of this name", field="free", value=name)
+    wanted = set(free)
+    return [i for i, host in enumerate(fabric.hosts) if host.up and host.name in wanted]
+
+
+def _slots(fabric: Fabric, usable: list[int], n: int) -> _Slots:
+    """The widest slots of which there are enough for ``n`` ranks."""
+    if n > len(usable):
+        raise InputError(f"the job has {n} ranks, and there are {len(usable)} free hosts", field="hosts")
+    servers: dict[str, list[int]] = {}
+    for i in usable:
+        servers.setdefault(fabric.hosts[i].server, []).append(i)
+    for members in servers.values():
+        members.sort(key=lambda i: (fabric.hosts[i].rail, i))
+    widths = np.array([len(members) for members in servers.values()] or [1])
+    size = next(size for size in range(min(int(widths.max()), max(n, 1)), 0, -1) if (widths // size).sum() * size >= n)
+    hosts = [
+        members[start : start + size]
+        for members in servers.values()
+        for start in range(0, len(members) - size + 1, size)
+    ]
+    number: dict[tuple[int, ...], int] = {}
+    pool = [number.setdefault(tuple(fabric.host_leaf[members].tolist()), len(number)) for members in hosts]
+    return _Slots(hosts, np.array(pool, dtype=np.int32), np.bincount(pool).astype(np.int32), size)
+
+
+def _in_turn(slots: _Slots) -> list[int]:
+    """All slots: the first of each pool, then the second of each, and so on."""
+    place_in_pool = np.zeros(len(slots.pool), dtype=np.int64)
+    for p in range(len(slots.capacity)):
+        members = np.flatnonzero(slots.pool == p)
+        place_in_pool[members] = np.arange(len(members))
+    order: list[int] = np.lexsort((slots.pool, place_in_pool)).tolist()
+    return order
+
+
+def _hosts(fabric: Fabric, slots: _Slots, chosen: list[int], n: int) -> tuple[str, ...]:
+    return tuple(fabric.hosts[host].name for slot in chosen for host in slots.hosts[slot])[:n]
+
+
+def _packed(slots: _Slots, affinity: Affinity) -> Iterator[list[int]]:
+    """[blocks] slot of each block: some good ways, of which the caller measures the best."""
+    blocks = affinity.n
+    # Pools are filled whole, the largest first, in the order of ranks.
+    in_order = np.repeat(np.argsort(-slots.capacity, kind="stable"), -np.sort(-slots.capacity))[:blocks]
+    in_turn = slots.pool[_in_turn(slots)[:blocks]]
+    for pools in (pack(affinity, slots.capacity), in_order, in_turn):
+        yield _seats(slots, refine(affinity, pools.astype(np.int32), slots.capacity))
+    yield _in_turn(slots)[:blocks]
+
+
+def _seats(slots: _Slots, pools: IntArray) -> list[int]:
+    """[blocks] a slot of its own for each block, in its pool."""
+    chosen = np.empty(len(pools), dtype=np.int64)
+    for p in np.unique(pools):
+        members = np.flatnonzero(pools == p)
+        chosen[members] = np.flatnonzero(slots.pool == p)[: len(members)]
+    seats: list[int] = chosen.tolist()
+    return seats
+
+
+def _affinity(job: Job, size: int) -> Affinity:
+    """What blocks of ``size`` consecutive ranks send each other."""
+    number = {name: i for i, name in enumerate(participants(job))}
+    rank_of = np.array([number[name] for name in job.hosts], dtype=np.int64)
+    src: list[Int64Array] = []
+    dst: list[Int64Array] = []
+    sent: list[Int64Array] = []
+    for call in job.collectives:
+        flows = flows_of(call)
+        ranks = rank_of[np.array(call.ranks, dtype=np.int64)]
+        src.append(ranks[flows.src])
+        dst.append(ranks[flows.dst])
+        sent.append(flows.bytes)
+    src.append(np.array([number[name] for name in job.flows.src], dtype=np.int64))
+    dst.append(np.array([number[name] for name in job.flows.dst], dtype=np.int64))
+    sent.append(job.flows.bytes)
+    if job.matrix is not None:
+        members = np.array([number[name] for name in job.matrix.hosts], dtype=np.int64)
+        row, column = np.nonzero(job.matrix.bytes)
+        src.append(members[row])
+        dst.append(members[column])
+        sent.append(job.matrix.bytes[row, column])
+    return Affinity.of(
+        -(-len(number) // size), np.concatenate(src) // size, np.concatenate(dst) // size, np.concatenate(sent)
+    )
