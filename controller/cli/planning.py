@@ -24,14 +24,48 @@ JobOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of policies that draw.")]
 
+
+def _policy_names() -> list[str]:
+    from controller.routing import POLICIES
+
+    return list(POLICIES)
+
+
+def _option_names() -> list[str]:
+    from controller.routing.options_text import NAMES
+
+    return [f"{name}=" for name in NAMES]
+
+
+PolicyOption = Annotated[
+    str, typer.Option("--policy", help="The routing policy.", autocompletion=lambda: _policy_names())
+]
+OptionsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="NAME=VALUE",
+        help="An option of the policy, such as max_splits=16; may be given several times (docs/policies.md).",
+        autocompletion=lambda: _option_names(),
+    ),
+]
+
 _BUSIEST = 8  # links in the table of a plan; all of them are in its JSON
 
 
 def plan(
     fabric: FabricOption,
     job: JobOption,
-    policy: Annotated[str, typer.Option("--policy", help="The routing policy.")] = "fair",
+    policy: PolicyOption = "fair",
     seed: SeedOption = 0,
+    option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            "--previous", metavar="FILE", help="A plan in force (JSON, as this command prints it) to stay near."
+        ),
+    ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Plan the paths of some jobs' flows, and say how good the plan is.
@@ -40,19 +74,25 @@ def plan(
     """
     import orjson
 
+    from controller.planning.earlier_plan import load_previous
     from controller.planning.make_plan import make_plan
     from controller.planning.plan_document import plan_document
     from controller.routing import warm_up
+    from controller.routing.options_text import parse_options
 
+    options = parse_options(option)
     place, traffic = _load(fabric, job)
     _check_policies([policy])
+    before = load_previous(previous, place) if previous else None
     warm_up()  # the time that is told is the policy's own, not that of loading compiled code
-    made = make_plan(place, traffic, policy=policy, seed=seed, clock=time.perf_counter)
+    made = make_plan(
+        place, traffic, policy=policy, seed=seed, previous=before, options=options, clock=time.perf_counter
+    )
     document = plan_document(place, traffic, made)
     if format is Format.JSON:
         print_json(orjson.dumps(document))
     else:
-        _print_plan(place, traffic, document)
+        _print_plan(place, traffic, made, document)
     _fail_if_unroutable(traffic, made)
 
 
@@ -60,9 +100,15 @@ def compare(
     fabric: FabricOption,
     job: JobOption,
     policies: Annotated[
-        str, typer.Option("--policies", help="Policies with commas between, or 'all'.")
+        str,
+        typer.Option(
+            "--policies",
+            help="Policies with commas between, or 'all'.",
+            autocompletion=lambda: ["all", *_policy_names()],
+        ),
     ] = "ecmp,greedy,fair",
     seed: SeedOption = 0,
+    option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Plan by several policies, a row each.
@@ -74,12 +120,14 @@ def compare(
 
     from controller.planning.compare import compare as compare_policies
     from controller.routing import POLICIES, warm_up
+    from controller.routing.options_text import parse_options
 
+    options = parse_options(option)
     place, traffic = _load(fabric, job)
     names = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
     _check_policies(names)
     warm_up()
-    standings = compare_policies(place, traffic, names, seed=seed, clock=time.perf_counter)
+    standings = compare_policies(place, traffic, names, seed=seed, options=options, clock=time.perf_counter)
     rows = [
         {
             "policy": standing.plan.policy,
@@ -130,11 +178,12 @@ def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
         raise Failure(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
 
 
-def _print_plan(fabric: Fabric, traffic: Traffic, document: dict[str, Any]) -> None:
+def _print_plan(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
     import numpy as np
 
     print_table(
-        f"{document['policy']}: {traffic.n_flows} flows placed in {seconds(document['seconds'])}",
+        f"{made.policy}: {traffic.n_flows} flows in {made.assignment.n_rows} pieces placed in {seconds(made.seconds)}, "
+        f"{made.status}",
         ("min speed>", "min level>", "bound, split>", "bound, single>", "gap>", "unroutable>"),
         [
             (

@@ -1,0 +1,74 @@
+"""An earlier plan's document, as what a new plan is to stay near."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import from_validation_error
+from controller.model.traffic import ANY_PORT, unit_key
+from controller.routing import Previous
+
+
+class _Path(BaseModel):
+    share: Annotated[float, Field(ge=0, le=1)]
+    links: list[str]
+
+
+class _Flow(BaseModel):
+    src: str
+    dst: str
+    udp_src: Annotated[int, Field(ge=0, le=65535)] | None = None
+    paths: list[_Path]
+
+
+class _Plan(BaseModel):
+    flows: list[_Flow]
+
+
+_FORM = TypeAdapter(_Plan)
+
+
+def load_previous(path: str | Path, fabric: Fabric) -> Previous:
+    """The paths of a plan as ``fairspine plan --format json`` prints it, in the numbers of this fabric.
+
+    Flows between hosts, and over links, that the fabric does not know are forgotten.
+
+    Raises:
+        InputError: the file cannot be read or holds no plan.
+    """
+    try:
+        plan = _FORM.validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(error.strerror or str(error), source=str(path)) from None
+    except ValidationError as error:
+        raise from_validation_error(error).with_source(str(path)) from None
+    # A path class is known by the uplink that it leaves its leaf by.
+    leaf, classes = np.nonzero(fabric.up_link >= 0)
+    class_of = {
+        fabric.link_ids[link]: k
+        for link, k in zip(fabric.up_link[leaf, classes].tolist(), classes.tolist(), strict=True)
+    }
+    host = fabric.host_index
+    rows = [
+        (host[flow.src], host[flow.dst], flow.udp_src or ANY_PORT, class_of[piece.links[1]], piece.share)
+        for flow in plan.flows
+        if flow.src in host and flow.dst in host
+        for piece in flow.paths
+        if len(piece.links) == 4 and piece.links[1] in class_of
+    ]
+    src, dst, port, path_class, share = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+    key = unit_key(src.astype(np.int64), dst.astype(np.int64), port.astype(np.int64))
+    order = np.argsort(key, kind="stable")
+    return Previous(
+        fabric.host_names,
+        fabric.path_names,
+        key[order],
+        path_class[order].astype(np.int32),
+        share[order],
+    )

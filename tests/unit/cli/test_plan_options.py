@@ -1,0 +1,92 @@
+"""Options of policies, and planning near a plan in force, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.routing.options_text import NAMES
+from tests.unit.cli.test_commands import EXAMPLES, FABRIC, run  # noqa: F401 (fixture)
+
+JOB = [*FABRIC, "--job", str(EXAMPLES / "gpt3-a.json")]
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> list[str]:
+    """Four flows over three spines: one path each gives half of the speed, splitting three quarters."""
+    fabric, job = tmp_path / "fabric.yaml", tmp_path / "job.json"
+    fabric.write_text("clos: {spines: 3, leaves: 2, hosts_per_leaf: 4, host_gbps: 100, uplink_gbps: 100}")
+    flows = [{"src": f"h{n}", "dst": f"h{n + 4}", "bytes": 10**9} for n in range(1, 5)]
+    job.write_text(json.dumps({"name": "j", "flows": flows}))
+    return ["--fabric", str(fabric), "--job", str(job)]
+
+
+def test_splitting_is_an_option_and_lifts_the_lowest_speed(run: Any, narrow: list[str]) -> None:  # noqa: F811
+    whole = json.loads(run("plan", *narrow, "--format", "json").out)
+    split = json.loads(run("plan", *narrow, "-o", "max_splits=6", "--format", "json").out)
+    assert whole["min_speed"] == pytest.approx(0.5 / 0.75)
+    assert split["min_speed"] == pytest.approx(1.0)
+    assert sum(len(flow["paths"]) for flow in split["flows"]) <= 4 + 6
+
+
+def test_comparing_takes_options_as_well(run: Any, narrow: list[str]) -> None:  # noqa: F811
+    document = json.loads(run("compare", *narrow, "--policies", "fair", "-o", "max_splits=6", "--format", "json").out)
+    assert document["policies"][0]["pieces"] > document["flows"]
+
+
+def test_near_a_plan_in_force_nothing_moves_that_need_not(run: Any, tmp_path: Path) -> None:  # noqa: F811
+    afresh = run("plan", *JOB, "--format", "json").out
+    # The same plan with two spines exchanged: as good, and not what planning afresh gives.
+    in_force = afresh.replace("spine1", "spine0").replace("spine2", "spine1").replace("spine0", "spine2")
+    before = tmp_path / "before.json"
+    before.write_text(in_force)
+    near = run("plan", *JOB, "--previous", str(before), "--format", "json").out
+    paths = [[flow["paths"] for flow in json.loads(plan)["flows"]] for plan in (in_force, near, afresh)]
+    assert paths[1] == paths[0] != paths[2]
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("max_splits", "option: 'max_splits': must be like max_splits=16"),
+        ("max_split=1", "did you mean max_splits?"),
+        ("xyzzy=1", ", ".join(NAMES)),
+        ("rounds=many", "option rounds: 'many': Input should be a valid integer"),
+        ("rounds=-1", "option rounds: '-1': must be at least 0"),
+        ("seconds=nan", "option seconds: 'nan': must be at least 0"),
+        ("hash=md5", "'crc32' or 'toeplitz'"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_one_line(run: Any, setting: str, complaint: str) -> None:  # noqa: F811
+    code, out, err = run("plan", *JOB, "-o", setting)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert complaint in err
+
+
+def test_an_option_given_twice_is_refused(run: Any) -> None:  # noqa: F811
+    code, _, err = run("plan", *JOB, "-o", "rounds=1", "-o", "rounds=2")
+    assert (code, "given twice" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"flows": [{}]}', '{"flows": [{"src": "h1", "dst": 3, "paths": []}]}']
+)
+def test_a_file_that_holds_no_plan_is_named(run: Any, tmp_path: Path, text: str) -> None:  # noqa: F811
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    code, _, err = run("plan", *JOB, "--previous", str(path))
+    assert (code, err.count("\n"), str(path) in err) == (2, 1, True)
+    code, _, err = run("plan", *JOB, "--previous", str(tmp_path / "none.json"))
+    assert (code, "No such file" in err) == (2, True)
+
+
+def test_flows_of_an_earlier_plan_that_this_fabric_does_not_know_are_forgotten(run: Any, tmp_path: Path) -> None:  # noqa: F811
+    before = tmp_path / "before.json"
+    plan = json.loads(run("plan", *JOB, "--format", "json").out)
+    plan["flows"][0]["src"] = "nobody"
+    plan["flows"][1]["paths"][0]["links"][1] = "leaf1->spine99"
+    before.write_text(json.dumps(plan))
+    assert run("plan", *JOB, "--previous", str(before)).code == 0
