@@ -29,8 +29,8 @@ def print_json(document: bytes) -> None:
     sys.stdout.write(document.decode() + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table; columns whose name ends in ``>`` are numbers, set to the right."""
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> None:
+    """A table; columns whose name ends in ``>`` are numbers, set to the right. ``err``: on standard error."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -43,7 +43,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         # Text: names from a file or from the network are no markup, and bring no control characters.
         table.add_row(*(Text(one_line(cell)) for cell in row))
     # A file or a pipe has no width; what reads it wants whole rows.
-    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    stream = sys.stderr if err else sys.stdout
+    console = Console(width=None if stream.isatty() else _WIDE, highlight=False, stderr=err)
     console.print(Text(one_line(title), style="bold"))
     console.print(table)
 

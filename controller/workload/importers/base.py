@@ -32,14 +32,17 @@ class ImportRequest:
     Attributes:
         name: of the job; ``None``: the importer takes one from the input or the format.
         fabric: where the user gave one.
-        inventory: (server name as the input spells it, NIC name or index as text) -> host of the fabric.
+        inventory: (server name as the input spells it, NIC name or index as text, ``*`` for all of them) -> host of
+            the fabric; ``inventory.load_inventory`` reads one.
         bytes: of a collective whose size the input does not tell, where the user gave one.
+        iterations: of the training loop that a log covers; bytes are told for one.
     """
 
     name: str | None = None
     fabric: Fabric | None = None
     inventory: Mapping[tuple[str, str], str] = field(default_factory=dict)
     bytes: int | None = None
+    iterations: int = 1
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,133 @@
+"""A request body that holds another tool's files instead of a job: ``{"import": {"format": ..., "files": [...]}}``.
+
+Only formats whose files are text fit into JSON; ``fairspine import`` reads all of them and writes a job to push.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import from_validation_error
+from controller.model.job import Job
+from controller.workload.importers.base import ImportRequest
+from controller.workload.importers.inventory import parse_inventory
+from controller.workload.importers.placing import Method, on_fabric
+from controller.workload.importers.registry import FORMATS, importer
+from controller.workload.importers.streams import text_source
+from controller.workload.job_file import MAX_BYTES, Weight, parse_job
+
+KEY = "import"
+
+_CONFIG = ConfigDict(strict=True, extra="forbid")
+
+
+class FileForm(BaseModel):
+    """One file; its name is for messages, and for formats that tell files apart by their suffix."""
+
+    model_config = _CONFIG
+
+    name: Annotated[str, Field(min_length=1, max_length=255)]
+    text: str
+
+
+class ImportForm(BaseModel):
+    """What ``fairspine import`` takes from files and options."""
+
+    model_config = _CONFIG
+
+    format: str
+    files: Annotated[list[FileForm], Field(min_length=1)]
+    placement: list[str] | Method | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    inventory: dict[str, Any] = {}
+    bytes: Annotated[int, Field(ge=0, le=MAX_BYTES)] | None = None
+    iterations: Annotated[int, Field(ge=1)] = 1
+
+
+class BodyForm(BaseModel):
+    """A body with ``import``: nothing else that describes flows stands beside it."""
+
+    model_config = _CONFIG
+
+    import_: Annotated[ImportForm, Field(alias="import")]
+    name: str | None = None
+    weight: Weight = 1.0
+    ports: Literal["unknown"] | None = None
+
+
+def job_from_body(body: bytes, name: str, fabric: Fabric) -> Job:
+    """A job from a request body, under the name that the request's path gives it.
+
+    Raises:
+        InputError: with an empty field: the body is not JSON; else the field (or the file and line) that is wrong.
+    """
+    try:
+        document = orjson.loads(body)
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}") from None
+    if isinstance(document, dict) and KEY in document:
+        return job_from_import(document, fabric, name)
+    return parse_job(document, name=name)
+
+
+def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
+    """The job of a body with ``import``, on the fabric's hosts.
+
+    Args:
+        document: the whole body.
+
+    Raises:
+        InputError: the form is wrong, a file cannot be used (with its name and line), or the job does not fit.
+    """
+    try:
+        whole = BodyForm.model_validate(document)
+    except ValidationError as error:
+        raise _tidied(from_validation_error(error)) from None
+    form = whole.import_
+    if form.format in FORMATS and not FORMATS[form.format].text:
+        raise InputError(
+            "these files are not text: run 'fairspine import' and push the job that it writes",
+            field=f"{KEY}.format",
+            value=form.format,
+        )
+    # Whatever the files describe has to pass for a job document: its name, its sizes, its hosts.
+    frame = {"name": name if whole.name is None else whole.name, "weight": whole.weight}
+    checked = parse_job(frame if whole.ports is None else frame | {"ports": whole.ports}, name=name)
+    try:
+        read = importer(form.format)
+        imported = read(
+            [text_source(file.name, file.text) for file in form.files],
+            ImportRequest(
+                name=name,
+                fabric=fabric,
+                inventory=parse_inventory(form.inventory, fabric),
+                bytes=form.bytes,
+                iterations=form.iterations,
+            ),
+        )
+        job = on_fabric(imported, fabric, form.placement, form.seed)
+    except InputError as error:
+        raise _within(error) from None
+    return dataclasses.replace(
+        job, name=checked.name, weight=checked.weight, ports_known=job.ports_known and checked.ports_known
+    )
+
+
+def _within(error: InputError) -> InputError:
+    """The same error with its field below ``import``, where it is a field of the form and not a line of a file."""
+    if error.source:
+        return error
+    field = f"{KEY}.{error.field}" if error.field else KEY
+    return InputError(error.reason, field=field, value=error.value)
+
+
+def _tidied(error: InputError) -> InputError:
+    """pydantic's location within a union names the union's members, too; nobody wrote those."""
+    field = error.field.replace(".list[str]", "").split(".literal[")[0]
+    return InputError(error.reason, field=field, value=error.value)

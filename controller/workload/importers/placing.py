@@ -1,0 +1,57 @@
+"""From what an importer read to a job on a fabric's hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.job import Job
+from controller.workload.importers.base import Imported, provisional_hosts
+from controller.workload.placement import Method as Computed
+from controller.workload.placement import moved, place, rename_hosts
+
+Method = Literal["in-order"] | Computed
+
+METHODS: tuple[Method, ...] = ("in-order", "packed", "scattered", "random")
+
+
+def on_fabric(imported: Imported, fabric: Fabric, placement: Method | Sequence[str] | None, seed: int = 0) -> Job:
+    """The job on hosts of the fabric.
+
+    Args:
+        placement: hosts by rank, or how to choose them; ``None``: as the input says or, where it does not, rank i on
+            the fabric's i-th host.
+
+    Raises:
+        InputError: there are too few hosts, or the input itself says where its ranks run and a placement is given.
+    """
+    if imported.placed:
+        if placement is not None:
+            raise InputError("the input itself says on which hosts its ranks run", field="placement", value=placement)
+        return imported.job
+    ranks = provisional_hosts(imported.ranks)
+    match placement:
+        case "packed" | "scattered" | "random":
+            return moved(imported.job, place(fabric, imported.job, placement, seed))
+        case None | "in-order":
+            hosts: Sequence[str] = fabric.host_names
+        case str():
+            raise InputError(f"is a list of hosts or one of {', '.join(METHODS)}", field="placement", value=placement)
+        case _:
+            hosts = placement
+            _check(fabric, hosts)
+    if len(hosts) < len(ranks):
+        raise InputError(f"{len(ranks)} ranks need as many hosts, there are {len(hosts)}", field="placement")
+    return rename_hosts(imported.job, dict(zip(ranks, hosts, strict=False)))
+
+
+def _check(fabric: Fabric, hosts: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for i, host in enumerate(hosts):
+        if host not in fabric.host_index:
+            raise InputError("the fabric has no host of this name", field=f"placement[{i}]", value=host)
+        if host in seen:
+            raise InputError("this host is listed twice", field=f"placement[{i}]", value=host)
+        seen.add(host)
