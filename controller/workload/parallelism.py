@@ -15,6 +15,7 @@ There are two such decompositions of the same N ranks, and expert parallelism is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -102,21 +103,33 @@ def checked(parallelism: Parallelism, n_ranks: int, n_experts: int, layers: int)
     if n_experts and p.tp > 1 and not p.sequence_parallel:
         # Megatron-Core refuses the same: each tensor-parallel rank would dispatch the same tokens.
         raise _error("sequence_parallel", "experts with tensor parallelism need it", False)
-    if n_experts and p.pp > 1 and not np.array_equal(p.groups("pp"), p.expert_groups("pp")):
+    if n_experts and not _same_pipelines(p):
         raise _error(
             "order",
-            f"pipelines of the experts (etp {p.etp} x ep {p.ep} x edp {p.edp}) are not those of the rest "
-            f"(tp {p.tp} x cp {p.cp} x dp {p.dp}): put pp last",
+            f"the experts' part (etp {p.etp} x ep {p.ep} x edp {p.edp}) and the rest (tp {p.tp} x cp {p.cp} x "
+            f"dp {p.dp}) need the same pipelines: put pp last",
             "-".join(p.order),
         )
     return p
 
 
-def parse_order(text: str) -> tuple[str, ...]:
-    """``tp-cp-ep-dp-pp``: what is left out comes last, as in Megatron.
+def _same_pipelines(p: Parallelism) -> bool:
+    """Megatron's two conditions: pp last or as many copies of experts as of the rest; the same pp groups."""
+    sizes = {"tp": p.tp * p.etp, "cp": p.cp, "ep": p.ep, "dp": p.dp * p.edp, "pp": p.pp}
+    last = next((name for name in reversed(p.order) if sizes[name] > 1), "pp")
+    if last != "pp" and p.pp > 1 and p.edp != p.dp:
+        return False
+    return np.array_equal(p.groups("pp"), p.expert_groups("pp"))
+
+
+def parse_order(text: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """``tp-cp-ep-dp-pp`` as a tuple of all dimensions.
+
+    Args:
+        sizes: of each dimension; one of size 1 may be left out, as in Megatron.
 
     Raises:
-        InputError: a word that is no dimension, or one that comes twice.
+        InputError: a word that is no dimension, one that comes twice, one that is missing.
     """
     words = tuple(text.split("-"))
     for word in words:
@@ -124,7 +137,11 @@ def parse_order(text: str) -> tuple[str, ...]:
             raise _error("order", f"{word!r} is none of {', '.join(DIMENSIONS)}", text)
     if len(set(words)) < len(words):
         raise _error("order", "a dimension comes twice", text)
-    return words + tuple(name for name in DIMENSIONS if name not in words)
+    left_out = tuple(name for name in DIMENSIONS if name not in words)
+    for name in left_out:
+        if sizes[name] > 1:
+            raise _error("order", f"{name}, which is {sizes[name]}, is missing", text)
+    return words + left_out
 
 
 def _groups(sizes: list[tuple[str, int]], dimensions: tuple[str, ...]) -> IntArray:

@@ -205,6 +205,8 @@ def _with_experts(model: Model, *, counted: bool) -> Model:
 def _parallelism(form: ParallelismForm, model: Model, n_hosts: int) -> Parallelism:
     dp = form.dp
     shard = form.tp * form.cp * form.pp
+    if not model.experts and form.etp is not None:
+        raise InputError("the model has no experts", field="parallelism.etp", value=form.etp)
     if dp is None:
         if not n_hosts:
             raise InputError("a job without hosts needs this", field="parallelism.dp")
@@ -224,7 +226,7 @@ def _parallelism(form: ParallelismForm, model: Model, n_hosts: int) -> Paralleli
         ep=form.ep,
         etp=form.etp if form.etp is not None else form.tp,
         vpp=form.vpp,
-        order=parse_order(form.order),
+        order=parse_order(form.order, {"tp": form.tp, "cp": form.cp, "ep": form.ep, "dp": dp, "pp": form.pp}),
         sequence_parallel=form.sequence_parallel,
     )
     return checked(asked, n_hosts or asked.ranks, model.experts, model.layers)

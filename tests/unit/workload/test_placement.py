@@ -91,7 +91,9 @@ def test_groups_that_fit_under_a_leaf_do_not_cross_however_their_ranks_are_numbe
     data: st.DataObject, groups: int, size: int
 ) -> None:
     ranks = data.draw(st.permutations(range(groups * size)))
-    calls = [CollectiveCall(f"c{g}", "all_reduce", tuple(ranks[g * size : g * size + size]), 1000) for g in range(groups)]
+    calls = [
+        CollectiveCall(f"c{g}", "all_reduce", tuple(ranks[g * size : g * size + size]), 1000) for g in range(groups)
+    ]
     job = job_of(groups * size, *calls)
     assert crossing_of(FABRICS[0], moved(job, place(FABRICS[0], job, "packed"))).cross_leaf == 0
 
