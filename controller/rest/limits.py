@@ -18,7 +18,10 @@ class Limits:
         head_seconds: from the end of one response to the end of the next request's head.
         body_seconds: for sending a body, and for taking a response, once it has begun.
         linger_seconds: how long what a refused client still sends is read and dropped, so that it sees the answer.
-        connections: connections at once; more wait in the listen queue.
+        connections: connections at once; a new one takes the place of the one that has waited longest for a request.
+        total_bytes: of request bodies and responses in memory for all clients together.
+        requests: requests that the controller works on at once.
+        streams: readers of events at once.
     """
 
     body_bytes: int = 16 * MIB
@@ -27,6 +30,9 @@ class Limits:
     body_seconds: float = 120.0
     linger_seconds: float = 2.0
     connections: int = 4096
+    total_bytes: int = 256 * MIB
+    requests: int = 64
+    streams: int = 256
 
 
 def room_for(connections: int) -> int:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Protocol
 
 JSON = "application/json"
 
 
-def no_body() -> bytes:
+EVENT_STREAM = "text/event-stream"
+
+
+def no_body(_at_most: int | None) -> bytes:
     """Body of a request that has none."""
     return b""
 
@@ -24,8 +29,11 @@ class Request:
         query: the query as sent, percent-encoded, without the question mark.
         variables: percent-decoded parts of the path, by their name in the resource's template.
         headers: by lower-case name; lines of one name joined by commas.
-        read_body: reads the body; called at most once, and only where a body is of use, so that what is refused
-            anyway is not read. Raises ``ProblemError`` for a body that is too large, broken or too slow.
+        read_body: reads the body, which may have so many bytes (``None``: as many as the server lets through); called
+            at most once, and only where a body is of use, so that what is refused anyway is not read. Raises
+            ``ProblemError`` for a body that is too large, broken or too slow.
+        at_work: entered while the controller works on the request; entering raises ``ProblemError`` where it works on
+            too many already.
     """
 
     method: str
@@ -33,17 +41,31 @@ class Request:
     query: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    read_body: Callable[[], bytes] = no_body
+    read_body: Callable[[int | None], bytes] = no_body
+    at_work: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+class Stream(Protocol):
+    """A body without a known length: pieces that are sent as they come."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __next__(self) -> bytes: ...
+    def close(self) -> None:
+        """Must be called at the end, read to its end or not; harmless when called twice."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """One response. ``media_type`` is empty where there is no body to describe."""
+    """One response. ``media_type`` is empty where there is no body to describe.
+
+    ``stream``: in place of a body whose length is known.
+    """
 
     status: int
     body: bytes = b""
     media_type: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    stream: Stream | None = None
 
     @property
     def status_line(self) -> str:
@@ -56,7 +78,7 @@ class Response:
         if self.media_type:
             listed.append(("Content-Type", self.media_type))
         # A 204 must not carry a length (RFC 9110, section 8.6).
-        if self.status != HTTPStatus.NO_CONTENT:
+        if self.status != HTTPStatus.NO_CONTENT and self.stream is None:
             listed.append(("Content-Length", str(len(self.body))))
         return listed
 

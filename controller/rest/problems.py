@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from controller.model.errors import InputError, NotFoundError, UnavailableError, shorten
+from controller.rest.backend import ConflictError, PreconditionFailedError, StorageError, etag
 from controller.rest.messages import Response
 
 PROBLEM_JSON = "application/problem+json"
@@ -18,12 +19,14 @@ ABOUT_BLANK = "about:blank"
 BAD_INPUT = "urn:problem-type:fairspine:bad-input"
 NOT_FOUND = "urn:problem-type:fairspine:not-found"
 UNAVAILABLE = "urn:problem-type:fairspine:unavailable"
+STORAGE = "urn:problem-type:fairspine:storage"
 INTERNAL = "urn:problem-type:fairspine:internal-error"
 
 _TITLES = {
     BAD_INPUT: "The input cannot be used",
     NOT_FOUND: "There is no such thing",
     UNAVAILABLE: "This cannot be answered now",
+    STORAGE: "The change could not be kept, so it was not made",
     INTERNAL: "The controller made a mistake",
 }
 
@@ -82,7 +85,11 @@ def bad_input(reason: str, *, field: str, value: object = None, status: int = HT
     return ProblemError(status, reason, kind=BAD_INPUT, members=members)
 
 
-def from_error(error: InputError | NotFoundError | UnavailableError, *, has_body: bool) -> ProblemError:
+Expected = InputError | NotFoundError | UnavailableError | PreconditionFailedError | ConflictError
+"""What the backend may raise."""
+
+
+def from_error(error: Expected, *, has_body: bool) -> ProblemError:
     """The problem for an error of the core.
 
     An ``InputError`` about a field of the body is 422, the content could be read and cannot be used (RFC 9110,
@@ -94,12 +101,19 @@ def from_error(error: InputError | NotFoundError | UnavailableError, *, has_body
     if isinstance(error, NotFoundError):
         members = {"field": error.kind, "value": _shown(error.name)}
         return ProblemError(HTTPStatus.NOT_FOUND, str(error), kind=NOT_FOUND, members=members)
-    return ProblemError(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        error.reason,
-        kind=UNAVAILABLE,
-        headers=(("Retry-After", str(error.retry_after_seconds)),),
-    )
+    if isinstance(error, PreconditionFailedError):
+        headers = () if error.revision is None else (("ETag", etag(error.revision)),)
+        return ProblemError(HTTPStatus.PRECONDITION_FAILED, error.reason, headers=headers)
+    if isinstance(error, ConflictError):
+        return ProblemError(HTTPStatus.CONFLICT, error.reason)
+    kind = STORAGE if isinstance(error, StorageError) else UNAVAILABLE
+    return unavailable(error.reason, kind=kind, retry_after_seconds=error.retry_after_seconds)
+
+
+def unavailable(reason: str, *, kind: str = UNAVAILABLE, retry_after_seconds: int = 1) -> ProblemError:
+    """503, and when to try again."""
+    headers = (("Retry-After", str(retry_after_seconds)),)
+    return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, reason, kind=kind, headers=headers)
 
 
 def internal(error_id: str) -> ProblemError:

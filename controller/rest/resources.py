@@ -1,179 +1,105 @@
 """The resources of the HTTP interface: which there are, what can be done with each, and how it is answered.
 
-Pure: a request value comes in, a response value goes out, and the controller is an argument. ``RESOURCES`` is the one
-table of all of it; the server routes by it, and a description of the interface can be made from it.
+``RESOURCES`` is the one table of all of it; the server routes by it, and ``/openapi.json`` is made from it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Callable
 from http import HTTPStatus
-from urllib.parse import parse_qsl
 
 import orjson
 from pydantic import BaseModel
 
-from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest import schemas
-from controller.rest.backend import Backend, Document
-from controller.rest.messages import JSON, Request, Response
-from controller.rest.problems import ProblemError, bad_input, from_error
+from controller.rest.backend import Backend, Document, JobAnswer, Role, etag
+from controller.rest.events import EventStream
+from controller.rest.forms import read_form
+from controller.rest.messages import EVENT_STREAM, JSON, Response
+from controller.rest.openapi import openapi_document
+from controller.rest.operation import Body, Call, Operation, Parameter, Resource, Text, Whole
+from controller.workload.job_file import JobForm
 
-JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+EVENT_ID = r"[A-Za-z0-9._-]{1,64}"
 
-_JSON_TYPE = re.compile(r"application/(?:json|[a-z0-9!#$&^_.-]+\+json)", re.IGNORECASE)
-_MOST_PARAMETERS = 16
+NAME = Parameter("name", "the job's name", Text(schemas.JOB_NAME), "gpt3-a", place="path")
+LINK = Parameter("id", "of a cable (leaf1-spine2), a spine or a leaf", Text(), "leaf1-spine2", place="path")
+EPOCH = Parameter("epoch", "the plan's number", Whole(0, schemas.LARGEST_EPOCH), 7, place="path")
+HOST = Parameter("host", "name of the sending host", Text(), "h1", required=True)
+BEFORE = Parameter("before", "only plans with a smaller number", Whole(0, schemas.LARGEST_EPOCH), 100)
+LIMIT = Parameter("limit", "plans in one answer", Whole(1, schemas.MOST_PLANS, default=50), 20)
+AFTER = Parameter("after", "id of the last event seen: resume behind it", Text(EVENT_ID), "6a0f-41")
+LAST_EVENT_ID = Parameter(
+    "Last-Event-ID", "as ?after=, which it overrides: what browsers send", Text(EVENT_ID), "6a0f-41", place="header"
+)
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """A query parameter that must be given, once."""
-
-    name: str
-    description: str
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One method of one resource.
-
-    Attributes:
-        handle: called with the backend, the request and the checked query parameters.
-        summary: one line for people.
-        answers: the model of the document for each successful status; ``None``: no document.
-        parameters: the query parameters; there are no others.
-        takes_json: whether it reads a JSON body.
-    """
-
-    handle: Callable[[Backend, Request, Mapping[str, str]], Response]
-    summary: str
-    answers: Mapping[int, type[BaseModel] | None]
-    parameters: tuple[Parameter, ...] = ()
-    takes_json: bool = False
+EXAMPLE_JOB = {
+    "hosts": ["h1", "h5", "h9", "h13"],
+    "collectives": [
+        {"name": "dp0", "op": "all_reduce", "algorithm": "ring", "ranks": [0, 1, 2, 3], "bytes": 1_000_000_000}
+    ],
+}
 
 
-@dataclass(frozen=True)
-class Resource:
-    """A path and what can be done there.
-
-    Attributes:
-        path: template with variables in braces, each standing for one segment.
-        variables: what the decoded value of each variable has to look like.
-        operations: by method; HEAD and OPTIONS come by themselves.
-    """
-
-    name: str
-    path: str
-    operations: Mapping[str, Operation]
-    variables: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
-
-    @property
-    def allow(self) -> tuple[tuple[str, str], ...]:
-        """The Allow header."""
-        methods = [*self.operations, *(["HEAD"] if "GET" in self.operations else []), "OPTIONS"]
-        return (("Allow", ", ".join(sorted(methods))),)
-
-
-def answer(backend: Backend, resource: Resource | None, request: Request) -> Response:
-    """The response to a request for a resource (``None``: the path names none).
-
-    Whatever is wrong with the request, and whatever the backend may raise by its contract, becomes a problem
-    document. Other exceptions pass.
-    """
-    try:
-        if resource is None:
-            if (request.method, request.path) == ("OPTIONS", "*"):
-                return Response(HTTPStatus.NO_CONTENT)
-            raise ProblemError(HTTPStatus.NOT_FOUND, "this path names no resource")
-        return _answer(backend, resource, request)
-    except ProblemError as problem:
-        return problem.response(request.path)
-
-
-def _answer(backend: Backend, resource: Resource, request: Request) -> Response:
-    if request.method == "OPTIONS":
-        return Response(HTTPStatus.NO_CONTENT, headers=resource.allow)
-    # The server sends the head alone where the method is HEAD.
-    operation = resource.operations.get("GET" if request.method == "HEAD" else request.method)
-    if operation is None:
-        raise ProblemError(
-            HTTPStatus.METHOD_NOT_ALLOWED, "this resource does not have that method", headers=resource.allow
-        )
-    for name, pattern in resource.variables.items():
-        value = request.variables[name]
-        if not pattern.fullmatch(value):
-            raise bad_input(f"must match {pattern.pattern}", field=name, value=value)
-    parameters = _parameters(operation, request.query)
-    if operation.takes_json:
-        _check_content(request.headers)
-    try:
-        return operation.handle(backend, request, parameters)
-    except (InputError, NotFoundError, UnavailableError) as error:
-        raise from_error(error, has_body=operation.takes_json) from error
-
-
-def _parameters(operation: Operation, query: str) -> dict[str, str]:
-    """The query parameters: every one the operation has, exactly once, and no other."""
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
-    except ValueError:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "too many query parameters") from None
-    given: dict[str, str] = {}
-    known = [parameter.name for parameter in operation.parameters]
-    for name, value in pairs:
-        if name not in known:
-            there_are = f"there are {', '.join(known)}" if known else "there are none"
-            raise bad_input(f"unknown query parameter; {there_are}", field=name, value=value)
-        if name in given:
-            raise bad_input("query parameter is given twice", field=name, value=value)
-        given[name] = value
-    for name in known:
-        if name not in given:
-            raise bad_input("query parameter is missing", field=name)
-    return given
-
-
-def _check_content(headers: Mapping[str, str]) -> None:
-    """A body without a declared type is taken for JSON: what else would a caller send here."""
-    media_type, *parameters = (part.strip() for part in headers.get("content-type", "").split(";"))
-    if media_type and not _JSON_TYPE.fullmatch(media_type):
-        raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "the body must be JSON: send Content-Type: application/json, or none",
-            headers=(("Accept", JSON),),
-        )
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset" and value.strip(' "').lower() not in ("utf-8", "utf8"):
-            raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "JSON is UTF-8 (RFC 8259, section 8.1)")
-    if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "the body must not be compressed",
-            headers=(("Accept-Encoding", "identity"),),
-        )
-
-
-def _document(document: Document, status: int = HTTPStatus.OK) -> Response:
+def _document(document: Document, status: int = HTTPStatus.OK, *headers: tuple[str, str]) -> Response:
     body = document if isinstance(document, bytes) else orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    return Response(status, body, JSON)
+    return Response(status, body, JSON, headers)
 
 
-def _put_job(backend: Backend, request: Request, _parameters: Mapping[str, str]) -> Response:
-    outcome = backend.put_job(request.variables["name"], request.read_body())
-    return _document(outcome.document, HTTPStatus.CREATED if outcome.created else HTTPStatus.OK)
+def _job(job: JobAnswer, status: int = HTTPStatus.OK, *headers: tuple[str, str]) -> Response:
+    return _document(job.document, status, ("ETag", etag(job.revision)), *headers)
 
 
-def _delete_job(backend: Backend, request: Request, _parameters: Mapping[str, str]) -> Response:
-    backend.delete_job(request.variables["name"])
+def _put_job(backend: Backend, call: Call) -> Response:
+    outcome = backend.put_job(call.variables["name"], call.body, call.condition, call.who)
+    if outcome.created:
+        return _job(outcome.job, HTTPStatus.CREATED, ("Location", call.path))
+    return _job(outcome.job)
+
+
+def _delete_job(backend: Backend, call: Call) -> Response:
+    backend.delete_job(call.variables["name"], call.condition, call.who)
     return Response(HTTPStatus.NO_CONTENT)
 
 
-def _read(call: Callable[[Backend], Document], summary: str, model: type[BaseModel]) -> Operation:
+def _drain(backend: Backend, call: Call) -> Response:
+    form = read_form(call.body, schemas.DrainForm)
+    return _document(backend.drain(call.variables["id"], form.drained, call.who))
+
+
+def _set_mode(backend: Backend, call: Call) -> Response:
+    form = read_form(call.body, schemas.ModeForm)
+    return _document(backend.set_mode(form.mode, call.who))
+
+
+def _plans(backend: Backend, call: Call) -> Response:
+    return _document(backend.plans(call.parameters.get("before"), call.parameters.get("limit", 50)))
+
+
+def _events(backend: Backend, call: Call) -> Response:
+    if call.method == "HEAD":
+        return Response(HTTPStatus.OK, media_type=EVENT_STREAM)
+    after = call.parameters.get("Last-Event-ID", call.parameters.get("after"))
+    return Response(HTTPStatus.OK, media_type=EVENT_STREAM, stream=EventStream(backend.subscribe(after)))
+
+
+def _health(backend: Backend, call: Call) -> Response:
+    health = backend.health()
+    if call.caller is not None:
+        return _document(health)
+    known = orjson.loads(health) if isinstance(health, bytes) else health
+    return _document({"status": known["status"]})
+
+
+@functools.cache
+def _openapi(secured: bool) -> bytes:
+    return orjson.dumps(openapi_document(RESOURCES, secured=secured))
+
+
+def _read(id: str, call: Callable[[Backend], Document], summary: str, model: type[BaseModel]) -> Operation:
     """A GET that needs nothing of the request."""
-    return Operation(lambda backend, _request, _parameters: _document(call(backend)), summary, {200: model})
+    return Operation(id, lambda backend, _call: _document(call(backend)), summary, {200: model})
 
 
 RESOURCES: tuple[Resource, ...] = (
@@ -182,49 +108,202 @@ RESOURCES: tuple[Resource, ...] = (
         "/v1/jobs/{name}",
         {
             "GET": Operation(
-                lambda backend, request, _parameters: _document(backend.job(request.variables["name"])),
+                "getJob",
+                lambda backend, call: _job(backend.job(call.variables["name"])),
                 "A job with its part of the plan",
                 {200: schemas.JobDocument},
+                problems=frozenset({404}),
+                tagged=True,
+                description="The ETag tells versions of what was pushed apart, not the plans that were made of it.",
             ),
             "PUT": Operation(
+                "putJob",
                 _put_job,
                 "Take a job, or replace it, and answer with its part of the plan",
                 {200: schemas.JobDocument, 201: schemas.JobDocument},
-                takes_json=True,
+                role=Role.WRITE,
+                body=Body(JobForm, EXAMPLE_JOB, most_bytes=None),
+                conditional=True,
+                tagged=True,
             ),
-            "DELETE": Operation(_delete_job, "Forget a job and take its rules off the switches", {204: None}),
+            "DELETE": Operation(
+                "deleteJob",
+                _delete_job,
+                "Forget a job and take its rules off the switches",
+                {204: None},
+                role=Role.WRITE,
+                problems=frozenset({404}),
+                conditional=True,
+            ),
         },
-        variables={"name": JOB_NAME},
+        variables=(NAME,),
     ),
-    Resource("jobs", "/v1/jobs", {"GET": _read(lambda b: b.jobs(), "All jobs", schemas.JobList)}),
+    Resource("jobs", "/v1/jobs", {"GET": _read("listJobs", lambda b: b.jobs(), "All jobs", schemas.JobList)}),
+    Resource(
+        "fabric",
+        "/v1/fabric",
+        {"GET": _read("getFabric", lambda b: b.fabric(), "The fabric and the cabling check", schemas.FabricDocument)},
+    ),
+    Resource(
+        "drain",
+        "/v1/fabric/links/{id}",
+        {
+            "GET": Operation(
+                "getDrain",
+                lambda backend, call: _document(backend.drainable(call.variables["id"])),
+                "Whether a cable, a spine or a leaf is drained",
+                {200: schemas.DrainDocument},
+                problems=frozenset({404}),
+            ),
+            "PUT": Operation(
+                "putDrain",
+                _drain,
+                "Drain a cable, a spine or a leaf, or take it back into use",
+                {200: schemas.DrainDocument},
+                role=Role.WRITE,
+                body=Body(schemas.DrainForm, {"drained": True}),
+                problems=frozenset({404}),
+                description="What is drained stays in use where nothing else joins two leaves; the answer says so.",
+            ),
+        },
+        variables=(LINK,),
+    ),
+    Resource(
+        "links",
+        "/v1/links",
+        {"GET": _read("listLinks", lambda b: b.links(), "Every directed link and its load", schemas.LinkList)},
+    ),
     Resource(
         "plan",
         "/v1/plan",
-        {"GET": _read(lambda b: b.plan(), "The newest plan, and which one is active", schemas.PlanDocument)},
+        {"GET": _read("getPlan", lambda b: b.plan(), "The newest plan, and which is active", schemas.PlanDocument)},
+    ),
+    # Before the plan of an epoch: the first template that fits is taken, and an epoch could be anything up to a slash.
+    Resource(
+        "rollback",
+        "/v1/plans/{epoch}:rollback",
+        {
+            "POST": Operation(
+                "rollBack",
+                lambda backend, call: _document(backend.rollback(call.variables["epoch"], call.who)),
+                "Make a new plan with the paths of an old one",
+                {200: schemas.PlanSummary},
+                role=Role.WRITE,
+                problems=frozenset({404, 409}),
+                description="Flows of today take the old plan's paths where those are live; jobs do not come or go.",
+            )
+        },
+        variables=(EPOCH,),
+    ),
+    Resource(
+        "record",
+        "/v1/plans/{epoch}",
+        {
+            "GET": Operation(
+                "getPlanRecord",
+                lambda backend, call: _document(backend.plan_record(call.variables["epoch"])),
+                "A plan that was made before, with its paths",
+                {200: schemas.PlanRecord},
+                problems=frozenset({404}),
+            )
+        },
+        variables=(EPOCH,),
+    ),
+    Resource(
+        "preview",
+        "/v1/plans:preview",
+        {
+            "POST": Operation(
+                "preview",
+                lambda backend, call: _document(backend.preview(call.body)),
+                "What a change would do, without making it",
+                {200: schemas.PreviewDocument},
+                body=Body(schemas.PreviewForm, {"drain": ["spine1"]}, most_bytes=None),
+                problems=frozenset({404}),
+            )
+        },
+    ),
+    Resource(
+        "history",
+        "/v1/plans",
+        {
+            "GET": Operation(
+                "listPlans",
+                _plans,
+                "The plans that were made, newest first",
+                {200: schemas.PlanHistory},
+                parameters=(BEFORE, LIMIT),
+            )
+        },
     ),
     Resource(
         "routes",
         "/v1/routes",
         {
             "GET": Operation(
-                lambda backend, _request, parameters: _document(backend.routes(parameters["host"])),
+                "getRoutes",
+                lambda backend, call: _document(backend.routes(call.parameters["host"])),
                 "Path, labels, UDP source port and rate of each flow that a host sends",
                 {200: schemas.Routes},
-                parameters=(Parameter("host", "name of the sending host"),),
+                parameters=(HOST,),
+                problems=frozenset({404}),
             )
         },
     ),
     Resource(
-        "links", "/v1/links", {"GET": _read(lambda b: b.links(), "Every directed link and its load", schemas.LinkList)}
+        "mode",
+        "/v1/mode",
+        {
+            "GET": _read("getMode", lambda b: b.mode(), "How plans are enforced", schemas.ModeDocument),
+            "PUT": Operation(
+                "putMode",
+                _set_mode,
+                "Enforce plans, hash everything, or leave the switches as they are",
+                {200: schemas.ModeDocument},
+                role=Role.WRITE,
+                body=Body(schemas.ModeForm, {"mode": "planned"}),
+            ),
+        },
     ),
     Resource(
-        "fabric",
-        "/v1/fabric",
-        {"GET": _read(lambda b: b.fabric(), "The fabric and the cabling check", schemas.FabricDocument)},
+        "events",
+        "/v1/events",
+        {
+            "GET": Operation(
+                "getEvents",
+                _events,
+                "What happens, as it happens (server-sent events)",
+                {200: schemas.EventDocument},
+                parameters=(AFTER, LAST_EVENT_ID),
+                media_type=EVENT_STREAM,
+                description="Each event's data is an EventDocument. The stream ends only when either side closes it.",
+            )
+        },
     ),
     Resource(
         "health",
         "/healthz",
-        {"GET": _read(lambda b: b.health(), "Whether the controller does its work", schemas.Health)},
+        {
+            "GET": Operation(
+                "getHealth",
+                _health,
+                "Whether the controller does its work",
+                {200: schemas.HealthAnswer},
+                open=True,
+                description="Without a token, where tokens are required, the status alone.",
+            )
+        },
+    ),
+    Resource(
+        "openapi",
+        "/openapi.json",
+        {
+            "GET": Operation(
+                "getOpenApi",
+                lambda _backend, call: _document(_openapi(call.secured)),
+                "This description",
+                {200: schemas.OpenApi},
+            )
+        },
     ),
 )

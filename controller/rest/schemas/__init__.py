@@ -40,6 +40,7 @@ from controller.rest.schemas.system import (
     Liveness,
     ModeDocument,
     ModeForm,
+    OpenApi,
     SwitchCount,
 )
 
@@ -70,6 +71,7 @@ __all__ = [
     "Liveness",
     "ModeDocument",
     "ModeForm",
+    "OpenApi",
     "Plan",
     "PlanCollective",
     "PlanDocument",

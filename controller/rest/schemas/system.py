@@ -72,3 +72,7 @@ class Liveness(Document):
 
 class HealthAnswer(RootModel[Health | Liveness]):
     """In full for whoever may read."""
+
+
+class OpenApi(RootModel[dict[str, Any]]):
+    """An OpenAPI 3.1 document."""

@@ -1,29 +1,68 @@
-"""A backend that keeps jobs in memory and knows a fabric of two hosts."""
+"""A backend that keeps jobs, drains, mode and events in memory and knows a fabric of two hosts."""
 
 from __future__ import annotations
 
+import hashlib
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
 from controller.model.errors import InputError, NotFoundError, UnavailableError
-from controller.rest.backend import Document, PutOutcome
+from controller.rest import schemas
+from controller.rest.backend import (
+    Caller,
+    Condition,
+    ConflictError,
+    Document,
+    Event,
+    EventKind,
+    JobAnswer,
+    Mode,
+    PutOutcome,
+    StorageError,
+)
+from controller.rest.forms import read_form
 
 SINCE = "2026-01-02T03:04:05Z"
+
+
+class FakeSubscription:
+    """Polls; the events are few and the readers are tests."""
+
+    def __init__(self, events: list[Event], at: int) -> None:
+        self._events, self._at = events, at
+        self.closed = False
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        deadline = time.monotonic() + seconds
+        while self._at >= len(self._events) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        found = self._events[self._at :]
+        self._at += len(found)
+        return found
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class FakeBackend:
     """Answers with documents of the right shape. Some names make it fail in the ways a backend can:
 
-    ``unavailable`` (not known yet), ``broken`` (an exception that nobody expects), ``large`` (a document of several
-    MB) and ``slow`` (it takes a moment).
+    ``unavailable`` (not known yet), ``unkept`` (the disk is full), ``broken`` (an exception that nobody expects),
+    ``large`` (a document of several MB) and ``slow`` (it takes a moment).
     """
 
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
+        self.by: dict[str, str] = {}
+        self.drained: set[str] = set()
+        self.enforced: Mode = "planned"
+        self.events: list[Event] = []
+        self.subscriptions: list[FakeSubscription] = []
 
-    def put_job(self, name: str, body: bytes) -> PutOutcome:
+    def put_job(self, name: str, body: bytes, condition: Condition, caller: Caller) -> PutOutcome:
         try:
             description = orjson.loads(body)
         except ValueError:
@@ -32,32 +71,39 @@ class FakeBackend:
             raise InputError("must be an object", value=description)
         if description.get("weight", 1) == -1:
             raise InputError("must be above 0", field="weight", value=-1)
+        condition.check(self._revision(name))
+        if name == "unkept":
+            raise StorageError("the disk is full")
         created = name not in self.bodies
         self.bodies[name] = body
-        return PutOutcome(created, orjson.dumps(self._job(name)))
+        self.by[name] = caller.name
+        self._happened("job", {"job": name})
+        return PutOutcome(created, self._answer(name))
 
-    def delete_job(self, name: str) -> None:
+    def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
+        condition.check(self._revision(name))
         if self.bodies.pop(name, None) is None:
             raise NotFoundError("job", name)
+        self._happened("job", {"job": name, "by": caller.name})
 
-    def job(self, name: str) -> Document:
+    def job(self, name: str) -> JobAnswer:
         if name == "unavailable":
             raise UnavailableError("the fabric is not known yet", retry_after_seconds=7)
         if name == "broken":
             raise ZeroDivisionError("a secret of the inside")
         if name == "large":
-            return orjson.dumps({"padding": "x" * 8_000_000})
+            return JobAnswer("1", orjson.dumps({"padding": "x" * 8_000_000}))
         if name == "slow":
             time.sleep(0.3)
         elif name not in self.bodies:
             raise NotFoundError("job", name)
-        return self._job(name)
+        return self._answer(name)
 
     def jobs(self) -> Document:
         return {
             "jobs": [
                 {
-                    "name": name,
+                    **self._origin(name),
                     "weight": 1.0,
                     "collectives": 1,
                     "flows": 1,
@@ -71,6 +117,7 @@ class FakeBackend:
 
     def plan(self) -> Document:
         return {
+            "mode": self.enforced,
             "computed": {"epoch": 2, "since": SINCE},
             "active": None,
             "plan": {
@@ -101,10 +148,10 @@ class FakeBackend:
             "udp_src": 49152,
         }
         flow = {"id": "a/dp0/0", "dst": "h2", "dst_ip": "10.0.1.2", "bytes": 8, "pieces": [piece]}
-        return {"host": host, "ip": "10.0.1.1", "epoch": 2, "flows": [flow]}
+        return {"host": host, "ip": "10.0.1.1", "mode": self.enforced, "epoch": 2, "flows": [flow]}
 
     def links(self) -> Document:
-        return {"links": [{"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True}]}
+        return {"links": [{"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}]}
 
     def fabric(self) -> Document:
         host = {
@@ -124,6 +171,7 @@ class FakeBackend:
             "b": "spine1",
             "gbps": 100.0,
             "up": True,
+            "drained": False,
             "a_port": 1,
             "b_port": 1,
         }
@@ -140,19 +188,143 @@ class FakeBackend:
             },
         }
 
+    def drainable(self, name: str) -> Document:
+        if name not in ("leaf1", "spine1", "leaf1-spine1"):
+            raise NotFoundError("link", name)
+        return {
+            "id": name,
+            "kind": "cable" if "-" in name else "leaf" if name == "leaf1" else "spine",
+            "drained": name in self.drained,
+            "epoch": 2,
+            "cables": ["leaf1-spine1"],
+            "still_used": ["leaf1-spine1"],
+        }
+
+    def drain(self, name: str, drained: bool, caller: Caller) -> Document:
+        self.drainable(name)
+        (self.drained.add if drained else self.drained.discard)(name)
+        self._happened("link", {"id": name, "drained": drained, "by": caller.name})
+        return self.drainable(name)
+
+    def plans(self, before: int | None, limit: int) -> Document:
+        epochs = [epoch for epoch in (2, 1) if before is None or epoch < before]
+        shown = epochs[:limit]
+        return {"plans": list(map(self._summary, shown)), "next_before": shown[-1] if shown != epochs else None}
+
+    def plan_record(self, epoch: int) -> Document:
+        if epoch not in (1, 2):
+            raise NotFoundError("plan", str(epoch))
+        path = {"src": "h1", "dst": "h2", "udp_src": None, "path": "spine1", "share": 1.0}
+        return {**self._summary(epoch), "paths": [path]}
+
+    def rollback(self, epoch: int, caller: Caller) -> Document:
+        if self.enforced == "frozen":
+            raise ConflictError("the mode is frozen: set it to planned first")
+        self.plan_record(epoch)
+        return {**self._summary(3), "cause": f"back to {epoch}", "by": caller.name, "rollback_of": epoch}
+
+    def preview(self, body: bytes) -> Document:
+        form = read_form(body, schemas.PreviewForm)
+        for name in form.delete:
+            if name not in self.bodies:
+                raise NotFoundError("job", name)
+        value = {
+            "policy": form.policy or "fair",
+            "seed": form.seed or 0,
+            "mode": form.mode or self.enforced,
+            "min_speed": 1.0,
+            "min_level": 1.0,
+            "bound_split": 1.0,
+            "bound_single": 1.0,
+            "gap": 0.0,
+            "levels": [],
+            "flows": 0,
+            "unroutable": 0,
+        }
+        return {
+            "epoch": 2,
+            "before": value,
+            "after": value,
+            "moved_count": 0,
+            "moved": [],
+            "jobs": [{"job": "a", "before": None, "after": 1.0}],
+            "still_used": [],
+        }
+
+    def mode(self) -> Document:
+        return {"mode": self.enforced, "since": SINCE, "by": None, "epoch": 2}
+
+    def set_mode(self, mode: Mode, caller: Caller) -> Document:
+        self.enforced = mode
+        self._happened("mode", {"mode": mode, "by": caller.name})
+        return self.mode()
+
+    def subscribe(self, after: str | None) -> FakeSubscription:
+        at = len(self.events)
+        if after is not None:
+            ids = [event.id for event in self.events]
+            at = ids.index(after) + 1 if after in ids else 0
+        self.subscriptions.append(FakeSubscription(self.events, at))
+        return self.subscriptions[-1]
+
     def health(self) -> Document:
         return {
             "status": "ok",
             "reasons": [],
             "version": "0.1.0",
+            "mode": self.enforced,
             "switches": {"connected": 2, "expected": 2},
             "jobs": len(self.bodies),
             "flows": len(self.bodies),
         }
 
-    def _job(self, name: str) -> dict[str, Any]:
+    def _happened(self, kind: EventKind, data: dict[str, Any]) -> None:
+        self.events.append(Event(f"run-{len(self.events)}", 1.5, kind, data))
+
+    def _revision(self, name: str) -> str | None:
+        body = self.bodies.get(name)
+        return None if body is None else hashlib.sha256(body).hexdigest()[:16]
+
+    def _origin(self, name: str) -> dict[str, Any]:
         return {
             "name": name,
+            "revision": self._revision(name) or "0",
+            "changed": SINCE,
+            "by": self.by.get(name, "nobody"),
+        }
+
+    def _answer(self, name: str) -> JobAnswer:
+        return JobAnswer(self._revision(name) or "0", self._job(name))
+
+    def _summary(self, epoch: int) -> dict[str, Any]:
+        return {
+            "epoch": epoch,
+            "at": SINCE,
+            "cause": "job a",
+            "by": "ops",
+            "policy": "fair",
+            "seed": 0,
+            "mode": "planned",
+            "fabric_version": "0011223344556677",
+            "traffic_version": "8899aabbccddeeff",
+            "links_down": [],
+            "drained": [],
+            "jobs": ["a"],
+            "min_speed": 1.0,
+            "min_level": 1.0,
+            "bound_split": 1.0,
+            "bound_single": 1.0,
+            "gap": 0.0,
+            "seconds": 0.01,
+            "flows": 1,
+            "moved": 0,
+            "unroutable": 0,
+            "rollback_of": None,
+        }
+
+    def _job(self, name: str) -> dict[str, Any]:
+        return {
+            **self._origin(name),
             "weight": 1.0,
             "bytes": 8,
             "min_speed": 1.0,

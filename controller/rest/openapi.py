@@ -1,0 +1,159 @@
+"""The OpenAPI 3.1 description of the HTTP interface, made from the table of resources and the documents' models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from controller.rest import schemas
+from controller.rest.backend import Role
+from controller.rest.conditions import IF_MATCH, IF_NONE_MATCH
+from controller.rest.messages import EVENT_STREAM, JSON
+from controller.rest.operation import Body, Operation, Parameter, Resource
+from controller.rest.problems import PROBLEM_JSON
+
+_ALWAYS = (400, 414, 431, 500)
+_WITH_BODY = (408, 411, 413, 415, 422)
+_REFERENCE = "#/components/schemas/{model}"
+
+_RETRY_AFTER = {"description": "seconds until it may work", "required": True, "schema": {"type": "integer"}}
+_CHALLENGE = {"description": "RFC 6750", "required": True, "schema": {"type": "string"}}
+_ETAG = {"description": "the job's revision, quoted", "required": True, "schema": {"type": "string"}}
+_LOCATION = {"description": "the job's path", "required": True, "schema": {"type": "string"}}
+
+_SAID = {
+    400: "The request is malformed, or a parameter is wrong",
+    404: "There is no such thing",
+    409: "The controller's mode excludes it",
+    412: "If-Match or If-None-Match does not hold",
+    413: "The body is too large",
+    422: "The body was understood and cannot be used: field and value say what",
+    503: "Not known yet, too much at once, or it cannot be kept (type storage): try again",
+}
+
+
+def openapi_document(resources: Iterable[Resource], *, secured: bool) -> dict[str, Any]:
+    """The description as plain data.
+
+    Args:
+        secured: whether callers need a token.
+    """
+    table = tuple(resources)
+    paths = {resource.path: _path(resource, secured) for resource in table}
+    schemes = {
+        "token": {"type": "http", "scheme": "bearer", "description": "fairspine token add NAME --role read|write"}
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "fairspine",
+            "version": version("fairspine"),
+            "summary": "Max-min fair routing for machine-learning training fabrics",
+            "description": (
+                "Units: bytes, Gbit/s, seconds. Errors are problem details (RFC 9457). HEAD is answered wherever GET "
+                "is, OPTIONS everywhere."
+            ),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"schemas": _schemas(table)} | ({"securitySchemes": schemes} if secured else {}),
+        "security": [{"token": []}] if secured else [],
+    }
+
+
+def _schemas(resources: Iterable[Resource]) -> dict[str, Any]:
+    models: dict[type[BaseModel], None] = {schemas.Problem: None}
+    for resource in resources:
+        for operation in resource.operations.values():
+            models |= {model: None for model in operation.answers.values() if model is not None}
+            if operation.body is not None:
+                models[operation.body.form] = None
+    _, found = models_json_schema([(model, "validation") for model in models], ref_template=_REFERENCE)
+    definitions: dict[str, Any] = found["$defs"]
+    return dict(sorted(definitions.items()))
+
+
+def _path(resource: Resource, secured: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        method.lower(): _operation(operation, secured) for method, operation in resource.operations.items()
+    }
+    if resource.variables:
+        described["parameters"] = [_parameter(variable) for variable in resource.variables]
+    return described
+
+
+def _operation(operation: Operation, secured: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
+    if operation.description:
+        described["description"] = operation.description
+    parameters = [*operation.parameters, *((IF_MATCH, IF_NONE_MATCH) if operation.conditional else ())]
+    if parameters:
+        described["parameters"] = [_parameter(parameter) for parameter in parameters]
+    if operation.body is not None:
+        described["requestBody"] = _body(operation.body)
+    answers = {str(status): _answer(operation, status, model) for status, model in operation.answers.items()}
+    problems = {str(status): _problem(status) for status in sorted(_problems(operation, secured))}
+    described["responses"] = answers | problems
+    if secured and operation.open:
+        described["security"] = [{"token": []}, {}]
+    return described
+
+
+def _problems(operation: Operation, secured: bool) -> set[int]:
+    statuses = {*_ALWAYS, *operation.problems}
+    if not operation.open:
+        statuses |= {503} | ({401} if secured else set())
+        statuses |= {403} if secured and operation.role is Role.WRITE else set()
+    if operation.body is not None:
+        statuses |= set(_WITH_BODY)
+    if operation.conditional:
+        statuses.add(412)
+    return statuses
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "required": parameter.required or parameter.place == "path",
+        "description": parameter.description,
+        "schema": parameter.kind.schema(),
+        "example": parameter.example,
+    }
+
+
+def _body(body: Body) -> dict[str, Any]:
+    return {"required": True, "content": {JSON: {"schema": _reference(body.form), "example": dict(body.example)}}}
+
+
+def _answer(operation: Operation, status: int, model: type[BaseModel] | None) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if model is not None:
+        schema = {"type": "string"} if operation.media_type == EVENT_STREAM else _reference(model)
+        described["content"] = {operation.media_type: {"schema": schema}}
+    headers = {"ETag": _ETAG} if operation.tagged else {}
+    if status == HTTPStatus.CREATED:
+        headers = {**headers, "Location": _LOCATION}
+    return described | ({"headers": headers} if headers else {})
+
+
+def _problem(status: int) -> dict[str, Any]:
+    headers: Mapping[str, Any] = {}
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers = {"Retry-After": _RETRY_AFTER}
+    elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        headers = {"WWW-Authenticate": _CHALLENGE}
+    return {
+        "description": _SAID.get(status, HTTPStatus(status).phrase),
+        "content": {PROBLEM_JSON: {"schema": _reference(schemas.Problem)}},
+    } | ({"headers": headers} if headers else {})
+
+
+def _reference(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": _REFERENCE.format(model=model.__name__)}

@@ -1,0 +1,85 @@
+"""TLS for the HTTP interface: 1.2 and up, with a certificate that may be renewed while the controller runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from typing import Any
+
+from eventlet.green import ssl as green_ssl
+
+from controller.model.errors import InputError
+
+LOG = logging.getLogger(__name__)
+
+
+class Tls:
+    """A certificate (with its chain) and its key, from two PEM files that are read again when they change."""
+
+    def __init__(self, cert: str, key: str) -> None:
+        """
+        Raises:
+            InputError: the files cannot be used.
+        """
+        self._cert, self._key = cert, key
+        self._seen = self._look()
+        self._context = self._load()
+
+    def wrap(self, sock: Any) -> Any:
+        """The socket of a new connection, before its handshake."""
+        self._refresh()
+        return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+
+    def _refresh(self) -> None:
+        now = self._look()
+        if now == self._seen:
+            return
+        self._seen = now
+        try:
+            self._context = self._load()
+        except InputError as error:
+            LOG.error("the TLS certificate stays as it was: %s", error)
+        else:
+            LOG.info("a new TLS certificate from %s", self._cert)
+
+    def _load(self) -> Any:
+        context = green_ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        for path, field in ((self._cert, "https_cert"), (self._key, "https_key")):
+            try:
+                with open(path, "rb"):
+                    pass
+            except OSError as error:
+                raise InputError(error.strerror or str(error), field=field, value=path) from None
+        try:
+            context.load_cert_chain(self._cert, self._key, password=_no_password)
+        except _EncryptedError:
+            raise InputError("is encrypted; the controller needs it without a password", field="https_key") from None
+        except (ssl.SSLError, OSError) as error:
+            reason = getattr(error, "reason", None) or str(error)
+            raise InputError(
+                f"is no certificate with its key: {reason}", field="https_cert", value=self._cert
+            ) from None
+        return context
+
+    def _look(self) -> tuple[object, ...]:
+        seen: list[object] = []
+        for path in (self._cert, self._key):
+            try:
+                found = os.stat(path)
+            except OSError:
+                seen.append(None)
+            else:
+                seen += [found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size]
+        return tuple(seen)
+
+
+class _EncryptedError(Exception):
+    pass
+
+
+def _no_password() -> str:
+    """Asked for by OpenSSL, which would ask at the terminal otherwise."""
+    raise _EncryptedError
