@@ -15,12 +15,30 @@ def clos(
     host_gbps: float = 100.0,
     uplink_gbps: float = 100.0,
     parallel: int = 1,
+    nics_per_server: int = 1,
+    rail_optimized: bool = False,
 ) -> Fabric:
     """The symmetric fabric of the short form, with its conventional names, ids, addresses and ports.
 
     A leaf's ports: hosts first (1..hosts_per_leaf), then its uplinks spine by spine; a spine's ports: leaf by leaf.
     ``topologies/clos.py`` wires Mininet the same way, and a test holds the two together.
+
+    Args:
+        nics_per_server: a host is a server of its own where this is 1; else so many are one server node1.., rail 0..
+        rail_optimized: the NICs of a server are not neighbours on one leaf but have the same place on as many leaves
+            in a row, rail r on the r-th (NVIDIA DGX SuperPOD reference architecture, compute fabric).
     """
+
+    def server(leaf: int, number: int) -> tuple[str, int]:
+        """Server and rail of host ``number`` on ``leaf``, both from 1."""
+        if nics_per_server == 1:
+            return f"h{(leaf - 1) * hosts_per_leaf + number}", 0
+        if rail_optimized:
+            group, rail = divmod(leaf - 1, nics_per_server)
+            return f"node{group * hosts_per_leaf + number}", rail
+        node, rail = divmod((leaf - 1) * hosts_per_leaf + number - 1, nics_per_server)
+        return f"node{node + 1}", rail
+
     leaf_switches = tuple(Switch(f"leaf{i}", i) for i in range(1, leaves + 1))
     spine_switches = tuple(Switch(f"spine{j}", 65536 + j) for j in range(1, spines + 1))
     hosts = tuple(
@@ -30,7 +48,8 @@ def clos(
             gbps=float(host_gbps),
             ip=conventional_ip(i, n),
             mac=conventional_mac(i, n),
-            server=f"h{(i - 1) * hosts_per_leaf + n}",
+            server=server(i, n)[0],
+            rail=server(i, n)[1],
             port=n,
         )
         for i in range(1, leaves + 1)

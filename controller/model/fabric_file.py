@@ -37,6 +37,8 @@ class ClosForm(_Strict):
     host_gbps: Gbps = 100.0
     uplink_gbps: Gbps = 100.0
     parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    nics_per_server: Annotated[int, Field(ge=1, le=64)] = 1
+    rail_optimized: bool = False
 
 
 class SwitchRow(_Strict):
@@ -159,6 +161,14 @@ def _short(form: FabricForm) -> Fabric:
             field="clos.hosts_per_leaf",
             value=short.hosts_per_leaf,
         )
+    # Where a server is cut in two, nobody can tell which of its NICs talk over NVLink.
+    name, many = ("leaves", short.leaves) if short.rail_optimized else ("hosts_per_leaf", short.hosts_per_leaf)
+    if many % short.nics_per_server:
+        raise InputError(
+            f"clos.{name} is {many}, which cannot be divided evenly by it",
+            field="clos.nics_per_server",
+            value=short.nics_per_server,
+        )
     return clos(
         short.spines,
         short.leaves,
@@ -166,6 +176,8 @@ def _short(form: FabricForm) -> Fabric:
         host_gbps=short.host_gbps,
         uplink_gbps=short.uplink_gbps,
         parallel=short.parallel,
+        nics_per_server=short.nics_per_server,
+        rail_optimized=short.rail_optimized,
     )
 
 

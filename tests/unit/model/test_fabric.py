@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -78,6 +80,35 @@ def test_the_short_form_follows_its_conventions() -> None:
     assert len({host.mac for host in fabric.hosts}) == 600
 
 
+@pytest.mark.parametrize("rail_optimized", [False, True])
+def test_servers_of_several_nics_have_one_host_on_each_rail(rail_optimized) -> None:
+    plain = parse_fabric({"clos": {"spines": 2, "leaves": 4, "hosts_per_leaf": 6}})
+    fabric = parse_fabric(
+        {
+            "clos": {"spines": 2, "leaves": 4, "hosts_per_leaf": 6}
+            | {"nics_per_server": 2, "rail_optimized": rail_optimized}
+        }
+    )
+    servers: dict[str, list] = {}
+    for host in fabric.hosts:
+        servers.setdefault(host.server, []).append(host)
+    assert sorted(servers) == sorted(f"node{i}" for i in range(1, 13))
+    assert all([host.rail for host in members] == [0, 1] for members in servers.values())
+    assert len({(host.leaf, host.server) for host in fabric.hosts}) == (24 if rail_optimized else 12)
+    # Nothing but the servers differs: the same wiring, names and addresses.
+    same = [dataclasses.replace(host, server=host.name, rail=0) for host in fabric.hosts]
+    assert tuple(same) == plain.hosts
+    assert fabric.cables == plain.cables
+
+
+def test_rails_of_a_server_are_on_leaves_in_a_row_at_the_same_place() -> None:
+    fabric = clos(1, 4, 3, nics_per_server=2, rail_optimized=True)
+    on = {(host.leaf, host.port): (host.server, host.rail) for host in fabric.hosts}
+    assert [on["leaf1", n] for n in (1, 2, 3)] == [("node1", 0), ("node2", 0), ("node3", 0)]
+    assert [on["leaf2", n] for n in (1, 2, 3)] == [("node1", 1), ("node2", 1), ("node3", 1)]
+    assert [on["leaf4", n] for n in (1, 2, 3)] == [("node4", 1), ("node5", 1), ("node6", 1)]
+
+
 def test_failed_names_switches_and_links() -> None:
     fabric = parse_fabric({"clos": SHORT, "failed": ["spine2", "leaf1-spine1"]})
     assert [cable.up for cable in fabric.cables] == [False, False, True, False]
@@ -112,6 +143,14 @@ BAD = {
     "negative": ({"clos": SHORT | {"leaves": -2}}, "F: clos.leaves: -2: "),
     "no number": ({"clos": SHORT | {"host_gbps": float("nan")}}, "F: clos.host_gbps: nan: "),
     "crowded leaf": ({"clos": SHORT | {"hosts_per_leaf": 251}}, "F: clos.hosts_per_leaf: 251: a leaf's /24 prefix"),
+    "server on two leaves": (
+        {"clos": SHORT | {"hosts_per_leaf": 6, "nics_per_server": 4}},
+        "F: clos.nics_per_server: 4: clos.hosts_per_leaf is 6, which cannot be divided evenly by it",
+    ),
+    "rails without leaves": (
+        {"clos": SHORT | {"hosts_per_leaf": 6, "nics_per_server": 3, "rail_optimized": True}},
+        "F: clos.nics_per_server: 3: clos.leaves is 2, which",
+    ),
     "failed nobody": ({"clos": SHORT, "failed": ["leaf9"]}, "F: failed[0]: 'leaf9': no switch and no link"),
     "two hosts with one IP": (
         explicit(hosts=[HOST_1 | {"ip": "10.1.1.1"}, {"name": "h2", "leaf": "leaf2", "ip": "10.1.1.1"}]),
