@@ -73,12 +73,12 @@ class Response:
         return f"{self.status} {HTTPStatus(self.status).phrase}"
 
     def header_list(self) -> list[tuple[str, str]]:
-        """All headers, with the type and the length of the body."""
+        """All headers, with the type and the length of the body (a stream of events has none)."""
         listed = [*self.headers, ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
         if self.media_type:
             listed.append(("Content-Type", self.media_type))
         # A 204 must not carry a length (RFC 9110, section 8.6).
-        if self.status != HTTPStatus.NO_CONTENT and self.stream is None:
+        if self.status != HTTPStatus.NO_CONTENT and self.media_type != EVENT_STREAM:
             listed.append(("Content-Length", str(len(self.body))))
         return listed
 

@@ -6,16 +6,20 @@ import json
 import re
 from collections.abc import Mapping
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.rest import schemas
-from controller.rest.messages import Request, Response
-from controller.rest.resources import RESOURCES, Resource, answer
+from controller.rest.answer import answer
+from controller.rest.messages import EVENT_STREAM, Request, Response
+from controller.rest.operation import Operation, Resource
+from controller.rest.resources import RESOURCES
 from tests.unit.rest.fake import FakeBackend
 
 BY_NAME: Mapping[str, Resource] = {resource.name: resource for resource in RESOURCES}
+VARIABLES = {"name": "a", "id": "spine1", "epoch": "1"}
 
 
 def ask(
@@ -27,8 +31,10 @@ def ask(
     query: str = "",
     headers: Mapping[str, str] | None = None,
     body: bytes = b"{}",
+    **variables: str,
 ) -> Response:
-    request = Request(method, "/somewhere", query, {"name": name}, headers or {}, lambda: body)
+    path_variables = VARIABLES | {"name": name} | variables
+    request = Request(method, "/somewhere", query, path_variables, headers or {}, lambda _most: body)
     return answer(backend or FakeBackend(), BY_NAME[resource], request)
 
 
@@ -38,19 +44,26 @@ def problem(response: Response) -> schemas.Problem:
     return found
 
 
+def example_query(operation: Operation) -> str:
+    return "&".join(f"{wanted.name}={wanted.example}" for wanted in operation.parameters if wanted.place == "query")
+
+
 OPERATIONS = [(resource.name, method) for resource in RESOURCES for method in resource.operations]
 
 
 @pytest.mark.parametrize(("name", "method"), OPERATIONS)
-def test_every_operation_answers_with_a_status_and_document_that_it_declares(name: str, method: str) -> None:
+def test_every_operation_answers_its_example_with_a_status_and_document_that_it_declares(
+    name: str, method: str
+) -> None:
     backend = FakeBackend()
-    backend.put_job("a", b"{}")
+    ask("job", "PUT", backend=backend)
     operation = BY_NAME[name].operations[method]
-    query = "&".join(f"{parameter.name}=h1" for parameter in operation.parameters)
-    response = ask(name, method, backend=backend, query=query)
+    body = b"" if operation.body is None else orjson.dumps(operation.body.example)
+    response = ask(name, method, backend=backend, query=example_query(operation), body=body)
     assert response.status in operation.answers
     model = operation.answers[response.status]
-    if model is None:
+    assert ("ETag" in dict(response.headers)) == operation.tagged
+    if model is None or operation.media_type == EVENT_STREAM:
         assert response.body == b""
     else:
         model.model_validate_json(response.body)
@@ -62,19 +75,27 @@ def test_every_operation_refuses_a_query_parameter_that_it_does_not_have(name: s
     assert (response.status, problem(response).field) == (400, "hots")
 
 
+def test_operations_have_names_of_their_own() -> None:
+    ids = [operation.id for resource in RESOURCES for operation in resource.operations.values()]
+    assert len(set(ids)) == len(ids)
+
+
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_method_that_a_resource_lacks_is_405_and_told_which_there_are(name: str) -> None:
     response = ask(name, "PATCH")
     assert (response.status, problem(response).title) == (405, "Method Not Allowed")
     allow = dict(response.headers)["Allow"].split(", ")
-    assert set(allow) == {*BY_NAME[name].operations, "HEAD", "OPTIONS"}
+    operations = set(BY_NAME[name].operations)
+    assert set(allow) == operations | {"OPTIONS"} | ({"HEAD"} if "GET" in operations else set())
     assert ask(name, "OPTIONS") == Response(204, headers=(("Allow", ", ".join(allow)),))
     assert ask(name, "get").status == 405
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-def test_head_is_answered_as_get_is(name: str) -> None:
-    assert ask(name, "HEAD", query="host=h1") == ask(name, "GET", query="host=h1")
+@pytest.mark.parametrize("name", [resource.name for resource in RESOURCES if "GET" in resource.operations])
+def test_head_is_answered_as_get_is_but_never_as_a_stream(name: str) -> None:
+    query = example_query(BY_NAME[name].operations["GET"])
+    head, get = ask(name, "HEAD", query=query), ask(name, "GET", query=query)
+    assert (head.status, head.header_list(), head.stream) == (get.status, get.header_list(), None)
 
 
 def test_a_job_is_created_once_then_replaced_and_deleted_once() -> None:
@@ -87,15 +108,15 @@ def test_a_job_is_created_once_then_replaced_and_deleted_once() -> None:
     assert ask("job", "GET", backend=backend).status == 404
 
 
-def must_not_be_read() -> bytes:
+def must_not_be_read(_most: int | None = None) -> bytes:
     raise AssertionError("the body of a refused request was read")
 
 
-@given(st.text() | st.text("ab.-_/ ", max_size=70))
+@given(st.text() | st.text("ab.-_/ ", max_size=70) | st.text(".", max_size=3))
 def test_exactly_the_job_names_of_the_rule_are_taken_before_any_body_is_read(name: str) -> None:
-    allowed = re.fullmatch(r"[A-Za-z0-9._-]{1,63}", name) is not None
+    allowed = re.fullmatch(r"[A-Za-z0-9._-]{1,63}", name) is not None and name not in (".", "..")
     for method in ("GET", "PUT", "DELETE"):
-        body = (lambda: b"{}") if allowed else must_not_be_read
+        body = (lambda _most: b"{}") if allowed else must_not_be_read
         response = answer(FakeBackend(), BY_NAME["job"], Request(method, "/p", "", {"name": name}, {}, body))
         assert (response.status == 400) == (not allowed)
         if not allowed:
@@ -118,6 +139,84 @@ def test_bad_input_names_field_and_value_and_changes_nothing(
     found = problem(response)
     assert (response.status, found.field, found.value) == (status, field, value)
     assert backend.bodies == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status", "field"),
+    [
+        ("mode", b'{"mode": "ecmp"}', 200, None),
+        ("mode", b'{"mode": "Ecmp"}', 422, "mode"),
+        ("mode", b"{}", 422, "mode"),
+        ("mode", b'{"mode": "ecmp", "now": true}', 422, "now"),
+        ("mode", b'["ecmp"]', 400, None),
+        ("drain", b'{"drained": true}', 200, None),
+        ("drain", b'{"drained": 1}', 422, "drained"),
+        ("drain", b'{"drained": "true"}', 422, "drained"),
+        ("drain", b"", 400, None),
+    ],
+)
+def test_forms_are_taken_whole_or_refused_by_the_member_that_is_wrong(
+    name: str, body: bytes, status: int, field: str | None
+) -> None:
+    response = ask(name, "PUT", body=body)
+    assert response.status == status
+    if status != 200:
+        assert problem(response).field == field
+
+
+def test_small_forms_are_not_read_beyond_what_they_can_hold() -> None:
+    asked: list[int | None] = []
+
+    def read(at_most: int | None) -> bytes:
+        asked.append(at_most)
+        return b"{}"
+
+    for name, variables in (("mode", {}), ("drain", {"id": "spine1"}), ("job", {"name": "a"})):
+        answer(FakeBackend(), BY_NAME[name], Request("PUT", "/p", "", variables, {}, read))
+    assert asked == [65536, 65536, None]
+
+
+def test_a_thing_that_cannot_be_drained_is_404_and_a_plan_that_was_never_made_too() -> None:
+    assert problem(ask("drain", "PUT", id="spine9", body=b'{"drained": true}')).value == "spine9"
+    assert problem(ask("record", epoch="77")).field == "plan"
+    assert ask("rollback", "POST", epoch="77").status == 404
+
+
+@pytest.mark.parametrize("epoch", ["-1", "01", "1.0", "1e3", " 1", "9007199254740992", "９", "7:other"])
+def test_an_epoch_is_a_number_in_plain_digits(epoch: str) -> None:
+    assert problem(ask("record", epoch=epoch)).field == "epoch"
+
+
+def test_the_history_comes_in_pages_that_join() -> None:
+    backend, seen, before = FakeBackend(), [], ""
+    while True:
+        page = schemas.PlanHistory.model_validate_json(ask("history", backend=backend, query=f"limit=1{before}").body)
+        seen += [plan.epoch for plan in page.plans]
+        if page.next_before is None:
+            break
+        before = f"&before={page.next_before}"
+    assert seen == [2, 1]
+    for query in ("limit=0", "limit=501", "limit=", "before=x"):
+        assert ask("history", query=query).status == 400
+
+
+def test_a_state_that_excludes_the_request_is_409() -> None:
+    backend = FakeBackend()
+    assert ask("mode", "PUT", backend=backend, body=b'{"mode": "frozen"}').status == 200
+    assert problem(ask("rollback", "POST", backend=backend)).status == 409
+
+
+def test_a_change_that_cannot_be_kept_is_503_of_a_type_of_its_own() -> None:
+    response = ask("job", "PUT", name="unkept")
+    assert (response.status, dict(response.headers)["Retry-After"]) == (503, "1")
+    assert problem(response).type == "urn:problem-type:fairspine:storage"
+
+
+def test_a_new_job_says_where_it_is() -> None:
+    backend = FakeBackend()
+    request = Request("PUT", "/v1/jobs/a%2Db", "", {"name": "a-b"}, {}, lambda _most: b"{}")
+    assert dict(answer(backend, BY_NAME["job"], request).headers)["Location"] == "/v1/jobs/a%2Db"
+    assert "Location" not in dict(answer(backend, BY_NAME["job"], request).headers)
 
 
 @pytest.mark.parametrize(
