@@ -15,6 +15,9 @@ from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
 from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matrix, Op
 from controller.model.traffic import Int64Array
+from controller.workload.importers.base import provisional_hosts
+from controller.workload.iteration import iteration
+from controller.workload.strategy_form import Strategy, StrategyForm, strategy_of
 
 MAX_BYTES = 2**53
 """More than any buffer holds, and as far as JSON's numbers are exact."""
@@ -69,10 +72,8 @@ class MatrixForm(BaseModel):
     collective: Name = DEFAULT_COLLECTIVE
 
 
-class JobForm(BaseModel):
-    """The whole document; each of the three forms may stand beside the others."""
-
-    model_config = _CONFIG
+class JobForm(StrategyForm, BaseModel):
+    """The whole document; model and parallelism, and each of the three forms, may stand beside the others."""
 
     name: Name | None = None
     weight: Weight = 1.0
@@ -119,7 +120,7 @@ def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Jo
     """
     try:
         if not isinstance(document, dict):
-            raise InputError("a job is a mapping with 'collectives', 'flows' or 'matrix'", value=document)
+            raise InputError("a job is a mapping with 'model', 'collectives', 'flows' or 'matrix'", value=document)
         try:
             form = _FORM.validate_python(document)
         except ValidationError as error:
@@ -156,11 +157,14 @@ def job_document(job: Job) -> dict[str, Any]:
 
 def _job(form: JobForm, name: str | None) -> Job:
     _unique(form.hosts, "hosts", "this host is listed twice; a rank has a host (a NIC) of its own")
+    strategy = strategy_of(form, len(form.hosts))
+    if strategy is not None and not form.hosts:
+        form = form.model_copy(update={"hosts": list(provisional_hosts(strategy.parallelism.ranks))})
     return Job(
         name=_name(form.name, name),
         weight=form.weight,
         hosts=tuple(form.hosts),
-        collectives=_collectives(form),
+        collectives=_collectives(form) + _described(form, strategy),
         flows=_flows(form),
         matrix=None if form.matrix is None else _matrix(form.matrix),
         ports_known=form.ports is None,
@@ -203,6 +207,24 @@ def _collectives(form: JobForm) -> tuple[CollectiveCall, ...]:
             )
         )
     return tuple(calls)
+
+
+def _described(form: JobForm, strategy: Strategy | None) -> tuple[CollectiveCall, ...]:
+    """The collectives that follow from model and parallelism."""
+    if strategy is None:
+        return ()
+    calls = iteration(strategy.model, strategy.parallelism, strategy.batch)
+    given = {row.name: i for i, row in enumerate(form.collectives)}
+    for call in calls:
+        if call.bytes > MAX_BYTES:
+            raise InputError(f"{call.name} would have {call.bytes} bytes, more than {MAX_BYTES}", field="model")
+        if call.name in given:
+            raise InputError(
+                "the model's own traffic has a collective of this name",
+                field=f"collectives[{given[call.name]}].name",
+                value=call.name,
+            )
+    return calls
 
 
 def _flows(form: JobForm) -> FlowList:

@@ -1,4 +1,4 @@
-"""The part of a job document that describes it by model and parallelism, and the collectives that follow from it."""
+"""The part of a job document that describes it by model and parallelism."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error
-from controller.model.job import CollectiveCall
-from controller.workload.iteration import Batch, Dtype, Dtypes, iteration
+from controller.workload.iteration import Batch, Dtype, Dtypes
 from controller.workload.models import Model, parameters_in_experts, preset
 from controller.workload.parallelism import MAX_RANKS, Parallelism, checked, parse_order
 
@@ -24,6 +23,14 @@ Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Width = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
+def _whole(value: Any) -> Any:
+    """Parameters are often written as 175e9, which is a float."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Parameters = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=10**16)]
+
+
 class ModelForm(BaseModel):
     """A model of one's own; with ``preset``, that model with the other fields changed."""
 
@@ -33,16 +40,25 @@ class ModelForm(BaseModel):
     layers: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     hidden: Width | None = None
     sequence: Width | None = None
-    parameters: Annotated[int, Field(ge=1, le=10**16)] | None = None
+    parameters: Parameters | None = None
     vocabulary: Annotated[int, Field(ge=0, le=100_000_000)] | None = None
     tied: bool | None = None
     ffn: Width | None = None
     kv_width: Width | None = None
     experts: Count | None = None
     experts_per_token: Count | None = None
-    expert_parameters: Annotated[int, Field(ge=0, le=10**16)] | None = None
+    expert_parameters: Parameters | None = None
     dense_layers: Count | None = None
     shared_experts: bool | None = None
+
+
+def _shape(value: Any) -> Any:
+    """A name is short for that preset; a union of both would put its own words into every error's field."""
+    if isinstance(value, str):
+        return {"preset": value}
+    if value is None or isinstance(value, dict | ModelForm):
+        return value
+    raise ValueError("a model is the name of one or a mapping with its shape")
 
 
 class ParallelismForm(BaseModel):
@@ -77,7 +93,7 @@ class StrategyForm(BaseModel):
 
     model_config = _CONFIG
 
-    model: str | ModelForm | None = None
+    model: Annotated[ModelForm | None, BeforeValidator(_shape)] = None
     parallelism: ParallelismForm | None = None
     micro_batches: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     micro_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1
@@ -127,16 +143,6 @@ def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
     return Strategy(model, _parallelism(form.parallelism, model, n_hosts), batch)
 
 
-def collectives_of(form: StrategyForm, n_hosts: int) -> tuple[CollectiveCall, ...]:
-    """The collectives of one iteration of the job that the form describes; none where it says nothing of a model.
-
-    Raises:
-        InputError: as ``strategy_of``.
-    """
-    strategy = strategy_of(form, n_hosts)
-    return () if strategy is None else iteration(strategy.model, strategy.parallelism, strategy.batch)
-
-
 def read_strategy(document: Any, n_hosts: int) -> Strategy | None:
     """The strategy in a whole job document, which may have other fields; ``None`` where it has none.
 
@@ -151,12 +157,10 @@ def read_strategy(document: Any, n_hosts: int) -> Strategy | None:
     return strategy_of(form, n_hosts)
 
 
-def _model(form: str | ModelForm) -> Model:
-    if isinstance(form, str):
-        return preset(form)
+def _model(form: ModelForm) -> Model:
     given = {name: value for name, value in form.model_dump(exclude={"preset"}).items() if value is not None}
     if form.preset is not None:
-        model = dataclasses.replace(preset(form.preset, "model.preset"), **given)
+        model = dataclasses.replace(preset(form.preset, "model.preset" if given else "model"), **given)
     else:
         for name in ("layers", "hidden", "sequence", "parameters"):
             if name not in given:
