@@ -4,6 +4,8 @@ Feasibility search with link weights, as in breakout local search for constraint
 an overloaded link, try to move each of its units to every other path or to swap it with a unit there, do what lowers
 the weighted overload most; where nothing does, the links that are overloaded now grow heavier, and units that have
 just moved rest for a while. When nothing is overloaded the target is reached: remember the plan, raise the target.
+Where that goes on for long without success, all prices are forgotten and a part of the units is thrown elsewhere: weights
+alone can lead round in a circle.
 """
 
 from __future__ import annotations
@@ -16,6 +18,12 @@ EPSILON = 1e-9
 
 MOST_UNITS = 24
 """Of the units on the chosen link, and of those on a link to swap with, at most so many are looked at in a step."""
+
+PATIENCE = 20
+"""Steps a unit without reaching a target before units are thrown elsewhere; small instances alone get that far."""
+
+THROWN = 4
+"""One unit in so many is thrown."""
 
 
 @nb.njit(nogil=True, cache=True)
@@ -178,7 +186,7 @@ def search(
             count[e] += 1
     hot = np.empty(n_links, np.int64)
     place = np.full(n_links, -1, np.int64)
-    used, turn = 0, 0
+    used, turn, since = 0, 0, 0
     state = np.uint64(seed) * np.uint64(2) + np.uint64(1)
     fresh = True
     n_hot = 0
@@ -209,7 +217,18 @@ def search(
             if best_level >= limit * (1.0 - EPSILON):
                 break
             target = min(limit, best_level * (1.0 + step))
-            fresh = True
+            fresh, since = True, turn
+            continue
+        if turn - since > PATIENCE * n_units:
+            for w in range(n_units):
+                state = _next(state)
+                k = np.int64((state >> np.uint64(11)) % np.uint64(THROWN * n_paths))
+                if k < n_paths and live_up[src[w], k] >= 0 and live_down[dst[w], k] >= 0:
+                    _relink(w, 0, live_up[src[w], path[w]], live_up[src[w], k], head, count, following, leading)
+                    _relink(w, 1, live_down[dst[w], path[w]], live_down[dst[w], k], head, count, following, leading)
+                    path[w] = k
+            price[:] = 1.0 / gbps
+            fresh, since = True, turn
             continue
         turn += 1
         state = _next(state)
