@@ -1,0 +1,239 @@
+"""``fairspine job``: what a job file describes, and where its ranks run, without a network."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.output import Format, FormatOption, print_json, print_table, size
+from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from controller.model.fabric import Fabric
+    from controller.model.job import Job
+    from controller.workload.describe import Description, Load
+    from controller.workload.placement import Crossing
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Describe a job file, or place its ranks on hosts.")
+
+JobOption = Annotated[Path, typer.Option("--job", metavar="FILE", help="The job (JSON or YAML).", show_default=False)]
+
+_FIRST = 6  # ranks of a group in a table; all of them are in the JSON
+
+
+class Method(StrEnum):
+    """What ``--method`` may be."""
+
+    PACKED = "packed"
+    SCATTERED = "scattered"
+    RANDOM = "random"
+
+
+@app.command(
+    "describe",
+    epilog="Example: fairspine job describe --job examples/gpt3-175b-tp8-pp8-dp4.yaml "
+    "--fabric examples/clos-8x16x32-rails.yaml",
+)
+def describe(
+    job: JobOption,
+    fabric: Annotated[
+        Path | None,
+        typer.Option("--fabric", metavar="FILE", help="The fabric that the job's hosts are on.", show_default=False),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Print a job's groups, its collectives with their bytes an iteration, and what crosses leaves.
+
+    A job that has no hosts yet is described without a fabric; 'fairspine job place' gives it some.
+    """
+    import orjson
+
+    from controller.model.fabric_file import load_fabric
+    from controller.workload.describe import describe as describe_job
+    from controller.workload.strategy_form import read_strategy
+
+    document, given = _read(job)
+    strategy = read_strategy(document, len(given.hosts))
+    try:
+        description = describe_job(given, strategy, None if fabric is None else load_fabric(fabric))
+    except InputError as error:
+        raise error.with_source(str(job)) from None
+    if format is Format.JSON:
+        print_json(orjson.dumps(description))
+    else:
+        _print(description)
+
+
+@app.command(
+    "place",
+    epilog="Example: fairspine job place --job examples/gpt3-175b-tp8-pp8-dp4.yaml "
+    "--fabric examples/clos-8x16x32-rails.yaml --method packed --out placed.json",
+)
+def place(
+    job: JobOption,
+    fabric: Annotated[Path, typer.Option("--fabric", metavar="FILE", help="The fabric.", show_default=False)],
+    method: Annotated[
+        Method,
+        typer.Option("--method", help="What talks most under one leaf, a leaf after the other in turn, or drawn."),
+    ] = Method.PACKED,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement.")] = 0,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option("--beside", metavar="FILE", help="A job whose hosts are taken; may be given several times."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where the job goes, YAML or JSON by suffix; else standard output."),
+    ] = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Give each rank of a job a host, and say how much crosses leaves before and after.
+
+    Consecutive ranks share a server, rank i of a server on its rail i. What is said goes to standard error where the
+    job goes to standard output.
+    """
+    import orjson
+
+    from controller.cli.files import write_document
+    from controller.model.fabric_file import load_fabric
+    from controller.workload.placement import crossing_of, moved
+    from controller.workload.placement import place as place_job
+
+    document, given = _read(job)
+    known = load_fabric(fabric)
+    free = _free(known, beside or [])
+    try:
+        placed = moved(given, place_job(known, given, method.value, seed, free))
+        before, after = _crossing_before(known, given), crossing_of(known, placed)
+    except InputError as error:
+        raise error.with_source(str(job)) from None
+    row = {
+        "job": given.name,
+        "method": method.value,
+        "ranks": len(given.hosts),
+        "before": None if before is None else before._asdict(),
+        "after": after._asdict(),
+    }
+    if format is Format.JSON:
+        typer.echo(orjson.dumps(row).decode(), err=out is None)
+    else:
+        _print_crossing(f"{given.name}, {method.value}", before, after, err=out is None)
+    write_document(out, _on_hosts(document, placed))
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Job]:
+    """The document as it stands in its file, and the job that it describes."""
+    from controller.model.fabric_file import read_document
+    from controller.workload.job_file import parse_job
+
+    document = read_document(path)
+    return document, parse_job(document, source=str(path))
+
+
+def _free(fabric: Fabric, beside: list[Path]) -> set[str] | None:
+    """Hosts that no other job is on."""
+    from controller.workload.placement import participants
+
+    if not beside:
+        return None
+    free = set(fabric.host_names)
+    for path in beside:
+        _, other = _read(path)
+        free -= set(participants(other))
+    return free
+
+
+def _crossing_before(fabric: Fabric, job: Job) -> Crossing | None:
+    """``None`` where the job is not on this fabric yet."""
+    from controller.workload.placement import crossing_of, participants
+
+    return crossing_of(fabric, job) if set(participants(job)) <= set(fabric.host_index) else None
+
+
+def _on_hosts(document: dict[str, Any], placed: Job) -> dict[str, Any]:
+    """The document as it was with other hosts; where flows or a matrix name hosts, too, the job in full."""
+    from controller.workload.job_file import job_document
+
+    if len(placed.flows.src) or placed.matrix is not None:
+        return job_document(placed)
+    return document | {"hosts": list(placed.hosts)}
+
+
+def _print(description: Description) -> None:
+    placed = description.leaves is not None
+    where = f", under {description.leaves} leaves" if placed else ""
+    what = f": {description.strategy}" if description.strategy else ""
+    print_table(
+        f"{description.job}{what}; {description.ranks} ranks{where}",
+        ("groups", "number>", "ranks>", "on one server>", "under one leaf>", "the first"),
+        (
+            (
+                row.dimension,
+                str(row.groups),
+                str(row.size),
+                _count(row.on_one_server),
+                _count(row.under_one_leaf),
+                ", ".join(map(str, row.first[:_FIRST])) + (" .." if len(row.first) > _FIRST else ""),
+            )
+            for row in description.groups
+        ),
+    )
+    print_table(
+        "collectives of one iteration",
+        ("name", "operation", "phase>", "number>", "ranks>", "largest>", "together>", *_LOAD),
+        (
+            (
+                kind.name,
+                kind.op,
+                str(kind.phase),
+                str(kind.collectives),
+                str(kind.ranks or "-"),
+                size(kind.largest),
+                size(kind.bytes),
+                *_load(kind.load),
+            )
+            for kind in description.kinds
+        ),
+    )
+    print_table(
+        "phases, which never run at once",
+        ("phase>", "name", "collectives>", *_LOAD),
+        [
+            *(
+                (str(phase.phase), phase.name or "-", str(phase.collectives), *_load(phase.load))
+                for phase in description.phases
+            ),
+            ("", "all", str(sum(phase.collectives for phase in description.phases)), *_load(description.total)),
+        ],
+    )
+
+
+_LOAD = ("flows>", "on the network>", "between leaves>", "of it>")
+
+
+def _load(load: Load) -> tuple[str, str, str, str]:
+    return (
+        str(load.flows),
+        "-" if load.network_bytes is None else size(load.network_bytes),
+        "-" if load.cross_leaf_bytes is None else size(load.cross_leaf_bytes),
+        "-" if load.cross_leaf_share is None else f"{load.cross_leaf_share:.1%}",
+    )
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _print_crossing(title: str, before: Crossing | None, after: Crossing, *, err: bool) -> None:
+    print_table(
+        title,
+        ("", "on the network>", "between leaves>"),
+        (
+            (name, *(("-", "-") if row is None else (size(row.network), size(row.cross_leaf))))
+            for name, row in (("before", before), ("after", after))
+        ),
+        err=err,
+    )
