@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.assignment import Assignment
-from controller.model.fabric import FloatArray, IntArray
+from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.traffic import ANY_PORT, Int64Array
 from controller.routing.demand import Demand
 from controller.routing.kernels import place, splitting
@@ -54,18 +54,23 @@ class Pieces:
         return Pieces(self.part, path.astype(np.int64), self.load).merged()
 
     def searched(self, demand: Demand, level: float, rounds: int, seed: int) -> tuple[Pieces, bool]:
-        """The same pieces on other paths, and whether every collective can have ``level`` then.
+        """The same pieces (in order of parts) on other paths, and whether every collective can have ``level`` then.
 
         If not, they are where the search was last.
         """
         fabric, flow = demand.fabric, demand.part_flow[self.part]
+        unit, bound = _units(demand)
+        # Flows that no switch can tell apart move together: their rows are one unit of the search.
+        apart = np.ones(len(flow), dtype=np.bool_)
+        apart[1:] = ~bound[self.part[1:]] | (unit[self.part[1:]] != unit[self.part[:-1]])
+        first = np.flatnonzero(apart)
         path, reached, _ = search(
-            demand.leaf_src[flow], demand.leaf_dst[flow], np.arange(len(flow) + 1, dtype=np.int32),
+            demand.leaf_src[flow[first]], demand.leaf_dst[flow[first]], np.append(first, len(flow)).astype(np.int32),
             demand.part_group[self.part], np.zeros(len(flow)), self.load, demand.group_job, fabric.live_up,
-            fabric.live_down, fabric.link_gbps, self.path.astype(np.int32), level, level, 0.0, rounds,
+            fabric.live_down, fabric.link_gbps, self.path[first].astype(np.int32), level, level, 0.0, rounds,
             seed & 0xFFFFFFFF,
         )  # fmt: skip
-        return Pieces(self.part, path.astype(np.int64), self.load), reached > 0.0
+        return Pieces(self.part, path[np.cumsum(apart) - 1].astype(np.int64), self.load), reached > 0.0
 
     def _fill(self, demand: Demand) -> tuple[IntArray, IntArray, FloatArray]:
         """Uplink and downlink [R] of each piece, and how full each link [E] is at level 1 (1: just full)."""
@@ -103,9 +108,7 @@ class Pieces:
         A unit goes where most of it went.
         """
         flow = demand.part_flow
-        parts = np.diff(demand.part_ptr)
-        unit = np.repeat(np.arange(demand.n_units), parts)
-        bound = (parts[unit] > 1) | (demand.traffic.udp_src[flow] == ANY_PORT)
+        unit, bound = _units(demand)
         if not bound.any():
             return self
         tied = bound[self.part]
@@ -143,3 +146,10 @@ class Pieces:
         share = np.concatenate([self.load / total[self.part], np.ones(len(settled))])
         order = np.argsort(flow, kind="stable")
         return Assignment(flow[order], path[order], np.minimum(share[order], 1.0))
+
+
+def _units(demand: Demand) -> tuple[Int64Array, BoolArray]:
+    """[P] the unit of each part, and whether it must stay whole: it is not alone there, or nobody knows its port."""
+    parts = np.diff(demand.part_ptr)
+    unit = np.repeat(np.arange(demand.n_units), parts)
+    return unit, (parts[unit] > 1) | (demand.traffic.udp_src[demand.part_flow] == ANY_PORT)

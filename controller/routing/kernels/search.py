@@ -4,8 +4,8 @@ Feasibility search with link weights, as in breakout local search for constraint
 an overloaded link, try to move each of its units to every other path or to swap it with a unit there, do what lowers
 the weighted overload most; where nothing does, the links that are overloaded now grow heavier, and units that have
 just moved rest for a while. When nothing is overloaded the target is reached: remember the plan, raise the target.
-Where that goes on for long without success, all prices are forgotten and a part of the units is thrown elsewhere: weights
-alone can lead round in a circle.
+Where that goes on for long without success, all prices are forgotten and a part of the units is thrown elsewhere:
+weights alone can lead round in a circle.
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.routing import Options, assign
 from controller.routing.bounds import bound
+from controller.routing.demand import Demand
 from controller.routing.kernels import splitting
 from controller.routing.objective import evaluate
+from controller.routing.pieces import Pieces
 from controller.routing.validate import validate_assignment
 from tests.unit.routing.instances import instances, random_fabric, random_traffic, traffic_of
 
@@ -84,6 +86,22 @@ def test_flows_whose_port_nobody_knows_stay_whole() -> None:
     assert not assign("split", fabric, traffic).assignment.is_split()
     assert not assign("ethereal", fabric, traffic).assignment.is_split()
     assert not assign("fair", fabric, traffic, options=Options(max_splits=6)).assignment.is_split()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_search_for_better_places_keeps_together_what_no_switch_can_tell_apart(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = clos(3, 2, 4)
+    # Pairs of flows between the same hosts, some with one unknown port for both.
+    flows = [(int(a), int(b), int(rng.integers(1, 9)) * 10**8, 0) for a, b in rng.integers([0, 4], [4, 8], (6, 2))]
+    ports = [ANY_PORT if rng.random() < 0.6 else 50000 + n for n in range(len(flows))]
+    demand = Demand.of(fabric, traffic_of(flows, [Collective("a", "c")], ports))
+    unit = np.repeat(np.arange(demand.n_units), np.diff(demand.part_ptr))
+    path = rng.integers(0, 3, demand.n_units)
+    everything = Pieces(np.arange(len(unit)), path[unit], demand.load[demand.part_flow])
+    moved, _ = everything.searched(demand, 2.0, 3000, seed)
+    assert all(len(np.unique(moved.path[unit[moved.part] == u])) == 1 for u in range(demand.n_units))
 
 
 @settings(max_examples=100, deadline=None)
