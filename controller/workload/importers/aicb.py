@@ -1,0 +1,291 @@
+"""Importer ``aicb``: workload texts that AICB writes and SimAI reads.
+
+The grammar is that of ``Workload::initialize_workload`` in SimAI's astra-sim/workload/Workload.cc: a head that names
+the strategy, a number of rows, and as many rows of twelve columns, one a layer of one pipeline stage, repeated for
+each micro-batch (AICB's workload_generator/SimAI_training_workload_generator.py):
+
+    name  -1  forward: ns op bytes  input gradient: ns op bytes  weight gradient: ns op bytes  ns of the update
+
+An operation's suffix is its group: none is the tensor-parallel group in the forward and input-gradient columns and
+the data-parallel one in the weight-gradient column, ``_EP`` the expert-parallel group, ``_DP_EP`` the copies of an
+expert. Bytes are those of the whole buffer for every operation.
+
+Groups are SimAI's (system/MockNcclGroup.cc, within one pipeline stage): tp ranks next to each other, then dp, in which
+ep is the fastest; stages one after the other, as Megatron has it. Operations of one kind on one group are one
+collective with the bytes of all layers and micro-batches; each pass, group and operation is a phase of its own,
+because a rank does them one at a time.
+
+A stage sends the next one ``ga`` x ``pp_comm`` bytes forward, and gets as much back. SimAI's report also multiplies by
+``vpp``; AICB writes the number of a stage's layers there, which is no count of messages, so it is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from controller.model.errors import InputError, shorten
+from controller.model.fabric import IntArray
+from controller.model.job import CollectiveCall, Job, Op
+from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
+from controller.workload.importers.fields import MAX_RANKS, Place, job_name
+from controller.workload.importers.streams import at_line, lines
+from controller.workload.job_file import MAX_BYTES
+from controller.workload.parallelism import Parallelism
+
+Group = Literal["tp", "dp", "ep", "dp_ep"]
+
+COLUMNS = 12
+
+_OPS: dict[str, Op] = {
+    "ALLREDUCE": "all_reduce",
+    "ALLGATHER": "all_gather",
+    "REDUCESCATTER": "reduce_scatter",
+    "ALLTOALL": "all_to_all",
+}
+_PASSES = (("fwd", "tp", 3), ("bwd", "tp", 6), ("grad", "dp", 9))
+"""Name, group of operations without suffix, and column of the operation."""
+
+_EVERYONE = ("MICRO", "DATA")
+"""Strategies whose weight-gradient column is of all ranks and which have no other groups."""
+
+_GROUPED = ("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER")
+
+_SIZES = {
+    "model_parallel_npu_group": "tp",
+    "ep": "ep",
+    "expert_parallel_npu_group": "ep",
+    "pp": "pp",
+    "vpp": "vpp",
+    "ga": "ga",
+    "all_gpus": "all_gpus",
+}
+_LISTS = ("checkpoints", "checkpoint_initiates")
+
+
+@dataclass(frozen=True)
+class _Head:
+    place: Place
+    sizes: dict[str, int]
+    pp_comm: int
+    unknown: tuple[str, ...]
+
+    @property
+    def tp(self) -> int:
+        return self.sizes.get("tp", 1)
+
+    @property
+    def pp(self) -> int:
+        return self.sizes.get("pp", 1)
+
+    @property
+    def ep(self) -> int:
+        return self.sizes.get("ep", 1)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Bytes by (pass, group, operation), and rows whose operation is left out: how many, and the first one's line."""
+
+    bytes: dict[tuple[str, Group, Op], int]
+    broadcasts: dict[Group, int]
+
+
+def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
+    """One workload text.
+
+    Raises:
+        InputError: a line that is wrong, a number of rows that is not the promised one, sizes of groups that do not
+            fit the number of ranks, or nothing that tells that number.
+    """
+    if len(sources) != 1:
+        raise InputError(
+            f"{len(sources)} files are {len(sources)} workloads, and an import is one job: import each by itself",
+            source=sources[1].name if sources else "",
+        )
+    source = sources[0]
+    head, sums = _read(source)
+    ranks = _ranks(head, request)
+    groups = _groups(head, ranks)
+    calls = tuple(_calls(head, sums, groups))
+    used = {call.ranks for call in calls}
+    job = Job(request.name or job_name(source, "aicb"), hosts=provisional_hosts(ranks), collectives=calls)
+    return Imported(job, False, ranks, len(used), len(calls), tuple(_notes(head, sums, groups)))
+
+
+def _read(source: Source) -> tuple[_Head, _Sums]:
+    rows = _filled(source)
+    first = next(rows, None)
+    if first is None:
+        raise InputError("is empty", source=source.name)
+    head = _head(*first)
+    second = next(rows, None)
+    if second is None:
+        raise head.place.error("nothing stands behind the head")
+    place, words = second
+    if len(words) != 1:
+        raise place.error("is no number of rows", shorten(" ".join(words)))
+    promised = place.whole(words[0], "the number of rows", 0, 2**31 - 1)
+    sums = _Sums({}, {})
+    found = 0
+    for row_place, row in rows:
+        found += 1
+        _add(sums, row_place, row)
+    if found != promised:
+        raise place.error(f"{promised} rows are promised, and there are {found}", words[0])
+    return head, sums
+
+
+def _filled(source: Source) -> Iterator[tuple[Place, list[str]]]:
+    """Lines that are not empty, in words."""
+    for number, text in lines(source):
+        words = text.split()
+        if words:
+            yield Place(source, number), words
+
+
+def _head(place: Place, words: list[str]) -> _Head:
+    policy = words[0]
+    if policy not in (*_EVERYONE, *_GROUPED):
+        raise _no_head(place, words)
+    sizes: dict[str, int] = {}
+    pp_comm = 0
+    unknown: list[str] = []
+    rest = iter(words[1:])
+    for word in rest:
+        key = word.removesuffix(":").lower()
+        if key not in _SIZES and key not in _LISTS and key != "pp_comm":
+            unknown.append(word)
+            continue
+        value = next(rest, None)
+        if value is None:
+            raise place.error(f"{key} has no value")
+        if key in _LISTS:
+            for _ in range(place.whole(value, key, 0, MAX_RANKS)):
+                place.whole(next(rest, ""), f"a layer in {key}")
+        elif key == "pp_comm":
+            pp_comm = place.rounded_up(value, key, MAX_BYTES)
+        elif _SIZES[key] in sizes:
+            raise place.error(f"{key} is given twice")
+        else:
+            sizes[_SIZES[key]] = place.whole(value, key, 1, MAX_RANKS)
+    if policy in _GROUPED and "tp" not in sizes:
+        raise place.error("the head has no model_parallel_NPU_group")
+    return _Head(place, sizes, pp_comm, tuple(unknown))
+
+
+def _no_head(place: Place, words: list[str]) -> InputError:
+    if words[0].startswith(("comm_type", "[rank")):
+        return place.error(
+            "is a workload for real GPUs (AICB's workload/physical, a CSV); wanted is the text for SimAI, as in AICB's "
+            "workload/simAI"
+        )
+    known = ", ".join((*_GROUPED, *_EVERYONE))
+    return place.error(f"a workload begins with its strategy, of which {known} are read", shorten(words[0]))
+
+
+def _add(sums: _Sums, place: Place, row: list[str]) -> None:
+    if len(row) != COLUMNS:
+        raise place.error(f"a row has {COLUMNS} columns, this one has {len(row)}", shorten(" ".join(row)))
+    for column in (2, 5, 8, 11):
+        place.decimal(row[column], f"column {column + 1}, a time,", float(2**63))
+    for name, default, column in _PASSES:
+        word = row[column]
+        size = place.rounded_up(row[column + 1], f"column {column + 2}, bytes,", MAX_BYTES)
+        if word == "NONE" or not size:
+            continue
+        kind, _, suffix = word.partition("_")
+        group = _group(suffix, default)
+        if kind == "BROADCAST" and group is not None:
+            sums.broadcasts.setdefault(group, place.line)
+            continue
+        if kind not in _OPS or group is None:
+            raise place.error(f"column {column + 1} has no operation that is known", word)
+        key = (name, group, _OPS[kind])
+        sums.bytes[key] = sums.bytes.get(key, 0) + size
+        if sums.bytes[key] > MAX_BYTES:
+            raise place.error(f"the bytes of all {word} up to here are more than {MAX_BYTES}", row[column + 1])
+
+
+def _group(suffix: str, default: str) -> Group | None:
+    match suffix or default:
+        case "tp":
+            return "tp"
+        case "dp":
+            return "dp"
+        case "EP":
+            return "ep"
+        case "DP_EP":
+            return "dp_ep"
+    return None
+
+
+def _ranks(head: _Head, request: ImportRequest) -> int:
+    if "all_gpus" in head.sizes:
+        return head.sizes["all_gpus"]
+    if request.fabric is None:
+        raise head.place.error(
+            "the head does not tell the number of ranks (all_gpus): give a fabric, whose hosts count"
+        )
+    return request.fabric.n_hosts
+
+
+def _groups(head: _Head, ranks: int) -> dict[Group | Literal["pp"], IntArray]:
+    """[groups, members] ranks of the groups of each kind."""
+    where = "hosts of the fabric" if "all_gpus" not in head.sizes else "all_gpus"
+    dp, rest = divmod(ranks, head.tp * head.pp)
+    if rest or not dp:
+        raise head.place.error(
+            f"tp {head.tp} x pp {head.pp} = {head.tp * head.pp} does not divide the number of ranks ({where})", ranks
+        )
+    if dp % head.ep:
+        raise head.place.error(f"ep does not divide dp = {ranks} / (tp {head.tp} x pp {head.pp}) = {dp}", head.ep)
+    shape = Parallelism(tp=head.tp, dp=dp, pp=head.pp, ep=head.ep, etp=head.tp)
+    return {
+        "tp": shape.groups("tp"),
+        "dp": shape.groups("dp"),
+        "ep": shape.expert_groups("ep"),
+        "dp_ep": shape.expert_groups("dp"),
+        "pp": shape.groups("pp"),
+    }
+
+
+def _calls(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArray]) -> Iterator[CollectiveCall]:
+    order = [name for name, _, _ in _PASSES]
+    phase = 0
+    for pass_, group, op in sorted(sums.bytes, key=lambda key: (order.index(key[0]), key[1:])):
+        size = sums.bytes[pass_, group, op]
+        if groups[group].shape[1] < 2:
+            continue
+        for k, ranks in enumerate(groups[group].tolist()):
+            yield CollectiveCall(f"{pass_}.{group}{k}.{op}", op, tuple(ranks), size, phase=phase)
+        phase += 1
+    message = head.pp_comm * head.sizes.get("ga", 1)
+    if head.pp < 2 or not message:
+        return
+    if message > MAX_BYTES:
+        raise head.place.error(f"ga x pp_comm is more than {MAX_BYTES} bytes", message)
+    for k, stages in enumerate(groups["pp"].tolist()):
+        for s, (before, after) in enumerate(pairwise(stages)):
+            yield CollectiveCall(f"pp{k}.f{s}", "send_recv", (before, after), message, phase=phase)
+            yield CollectiveCall(f"pp{k}.b{s + 1}", "send_recv", (after, before), message, phase=phase)
+
+
+def _notes(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArray]) -> Iterator[str]:
+    source = head.place.source
+    where = at_line(source, head.place.line)
+    for group, line in sums.broadcasts.items():
+        yield f"{at_line(source, line)}: broadcasts in {group} groups are left out, as SimAI does"
+    for group in sorted({group for _, group, _ in sums.bytes}):
+        if groups[group].shape[1] < 2:
+            yield f"{where}: {group} groups are one rank, so their operations send nothing"
+    if head.pp > 1 and not head.pp_comm:
+        yield f"{where}: pp is {head.pp} and pp_comm tells no bytes: stages send each other nothing"
+    elif head.pp > 1 and "ga" not in head.sizes:
+        yield f"{where}: the head does not tell ga (micro-batches); stages send each other one"
+    if "all_gpus" not in head.sizes:
+        yield f"{where}: the head does not tell the number of ranks; they are the fabric's hosts"
+    if head.unknown:
+        yield f"{where}: {len(head.unknown)} words of the head are not known, the first is {shorten(head.unknown[0])}"

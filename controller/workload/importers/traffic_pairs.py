@@ -1,0 +1,282 @@
+"""Importer ``traffic-pairs``: the traffic files of dcn-simulators, one job a file.
+
+A job of that simulator computes, then runs all of its rings at once; a ring makes 2 (n - 1) steps, in each of which
+every member sends the next the given bytes. That is a ring all-reduce of n times those bytes
+(``collectives.ring_all_reduce``). A line is one edge of a ring:
+
+    source  destination  source leaf  destination leaf  start (ns)  bytes a step  computing (ns)  ring
+
+Nodes are numbered leaves first, then spines, then hosts leaf by leaf; ``topology.properties`` of the same project says
+so for its fabric, and is read where it is given beside the traffic. Ranks are the file's hosts in order of their
+numbers; rings keep the order in which they send.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import MAX_HOSTS_PER_LEAF
+from controller.model.job import CollectiveCall, Job
+from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
+from controller.workload.importers.fields import MAX_RANKS, Place, job_name
+from controller.workload.importers.streams import lines
+from controller.workload.job_file import MAX_BYTES
+
+COLUMNS = 8
+
+MAX_CABLES = 1 << 22
+
+_SUFFIX = ".properties"
+
+_PROPERTY = re.compile(r"\s*([A-Za-z0-9_]{1,64})\s*=\s*(.*\S)\s*")
+_RANGE = re.compile(r"incl_range\(([0-9]{1,9}),([0-9]{1,9})\)")
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A leaf-spine fabric in the simulator's numbers: leaves 0 .. L-1, then spines, then hosts leaf by leaf."""
+
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+    gbps: float
+
+    @property
+    def first_host(self) -> int:
+        return self.leaves + self.spines
+
+    def document(self) -> dict[str, object]:
+        return {
+            "clos": {
+                "spines": self.spines,
+                "leaves": self.leaves,
+                "hosts_per_leaf": self.hosts_per_leaf,
+                "host_gbps": self.gbps,
+                "uplink_gbps": self.gbps,
+            }
+        }
+
+
+@dataclass
+class _Ring:
+    """A ring as far as it was read: who sends to whom."""
+
+    place: Place
+    bytes: int
+    next: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Traffic:
+    rings: dict[int, _Ring] = field(default_factory=dict)
+    leaf: dict[int, tuple[int, Place]] = field(default_factory=dict)
+    computing_ns: int = 0
+
+
+def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
+    """One traffic file, and the topology it is for where it is given.
+
+    Raises:
+        InputError: a line that is wrong, a ring that does not close, a host on another leaf than the topology has it,
+            or several traffic files.
+    """
+    shapes = [source for source in sources if source.name.endswith(_SUFFIX)]
+    files = [source for source in sources if not source.name.endswith(_SUFFIX)]
+    if len(shapes) > 1:
+        raise InputError(f"is a second topology beside {shapes[0].name}", source=shapes[1].name)
+    if len(files) != 1:
+        raise InputError(
+            f"{len(files)} traffic files are {len(files)} jobs, each with rings of its own: import each by itself"
+            if files
+            else "there is no traffic file",
+            source=files[1].name if files else "",
+        )
+    shape = _read_shape(shapes[0]) if shapes else None
+    traffic = _read(files[0])
+    nodes = sorted(traffic.leaf)
+    notes = [
+        f"{files[0].name}: left out are start times, and {traffic.computing_ns / 1e9:.6g} s of computing an epoch"
+    ]
+    if shape is not None:
+        _check_shape(shape, traffic)
+    hosts, reason = _hosts(request.fabric, shape, traffic, nodes)
+    if reason:
+        notes.append(f"{files[0].name}: {reason}; ranks are on no host yet")
+    rank = {node: i for i, node in enumerate(nodes)}
+    calls = tuple(
+        CollectiveCall(f"ring{number}", "all_reduce", tuple(rank[node] for node in order), size)
+        for number, order, size in _closed(traffic)
+    )
+    job = Job(
+        name=request.name or job_name(files[0], "traffic-pairs"),
+        hosts=hosts or provisional_hosts(len(nodes)),
+        collectives=calls,
+    )
+    return Imported(
+        job=job,
+        placed=bool(hosts),
+        ranks=len(nodes),
+        groups=len(calls),
+        collectives=len(calls),
+        notes=tuple(notes),
+        fabric=None if shape is None else shape.document(),
+    )
+
+
+def _read(source: Source) -> _Traffic:
+    traffic = _Traffic()
+    for number, text in lines(source):
+        words = text.partition("#")[0].split()
+        if words:
+            _add(traffic, Place(source, number), words)
+    if not traffic.rings:
+        raise InputError("has no line of traffic", source=source.name)
+    return traffic
+
+
+def _add(traffic: _Traffic, place: Place, words: list[str]) -> None:
+    if len(words) != COLUMNS:
+        raise place.error(f"a line has {COLUMNS} columns, this one has {len(words)}", " ".join(words))
+    src, dst, src_leaf, dst_leaf = (
+        place.whole(word, f"column {i}, a node,", 0, 2 * MAX_RANKS) for i, word in enumerate(words[:4], start=1)
+    )
+    place.whole(words[4], "column 5, the start,")
+    size = place.whole(words[5], "column 6, the bytes,", 0, MAX_BYTES)
+    traffic.computing_ns = max(traffic.computing_ns, place.whole(words[6], "column 7, the computing time,"))
+    number = place.whole(words[7], "column 8, the ring,", 0, 2**31 - 1)
+    if src == dst:
+        raise place.error("a host sends nothing to itself", src)
+    for node, leaf in ((src, src_leaf), (dst, dst_leaf)):
+        said, where = traffic.leaf.setdefault(node, (leaf, place))
+        if said != leaf:
+            raise place.error(f"host {node} is on leaf {said} in line {where.line}", leaf)
+    if len(traffic.leaf) > MAX_RANKS:
+        raise place.error(f"there are more than {MAX_RANKS} hosts")
+    ring = traffic.rings.setdefault(number, _Ring(place, size))
+    if ring.bytes != size:
+        raise place.error(f"ring {number} sends {ring.bytes} bytes a step in line {ring.place.line}", size)
+    if src in ring.next:
+        raise place.error(f"host {src} sends twice in ring {number}")
+    ring.next[src] = dst
+
+
+def _closed(traffic: _Traffic) -> Iterator[tuple[int, list[int], int]]:
+    """Number, hosts in order and bytes of the whole buffer, of each ring.
+
+    Raises:
+        InputError: a ring that is none.
+    """
+    for number, ring in traffic.rings.items():
+        first = next(iter(ring.next))
+        order = [first]
+        while (node := ring.next.get(order[-1], first)) != first and len(order) < len(ring.next):
+            order.append(node)
+        if len(order) != len(ring.next) or ring.next.get(order[-1]) != first:
+            raise ring.place.error(f"the lines of ring {number} do not make one closed ring")
+        size = len(order) * ring.bytes
+        if size > MAX_BYTES:
+            raise ring.place.error(f"ring {number} reduces more than {MAX_BYTES} bytes", size)
+        yield number, order, size
+
+
+def _hosts(
+    fabric: Fabric | None, shape: _Shape | None, traffic: _Traffic, nodes: list[int]
+) -> tuple[tuple[str, ...], str]:
+    """Hosts of the nodes, or none and why not."""
+    if fabric is None and shape is None:
+        return (), ""
+    if fabric is None and shape is not None:
+        return tuple(f"h{node - shape.first_host + 1}" for node in nodes), ""
+    assert fabric is not None
+    first = fabric.n_leaves + fabric.n_spines
+    by_leaf = sorted(range(fabric.n_hosts), key=lambda host: int(fabric.host_leaf[host]))
+    hosts = []
+    for node in nodes:
+        leaf = traffic.leaf[node][0]
+        if not 0 <= node - first < fabric.n_hosts:
+            return (), f"the fabric's hosts would be {first} .. {first + fabric.n_hosts - 1}, and there is a {node}"
+        host = by_leaf[node - first]
+        if int(fabric.host_leaf[host]) != leaf:
+            return (), f"host {node} is on leaf {leaf}, and on {fabric.hosts[host].leaf} in the fabric"
+        hosts.append(fabric.host_names[host])
+    return tuple(hosts), ""
+
+
+def _check_shape(shape: _Shape, traffic: _Traffic) -> None:
+    for node, (leaf, place) in traffic.leaf.items():
+        seat = node - shape.first_host
+        if not 0 <= seat < shape.leaves * shape.hosts_per_leaf:
+            raise place.error("the topology has no host of this number", node)
+        if seat // shape.hosts_per_leaf != leaf:
+            raise place.error(f"host {node} is on leaf {seat // shape.hosts_per_leaf} in the topology", leaf)
+
+
+def _read_shape(source: Source) -> _Shape:
+    """``topology.properties``: leaves, spines and hosts as ranges of nodes, every leaf with every spine and with an
+    equal share of the hosts, in order."""
+    values: dict[str, tuple[Place, str]] = {}
+    for number, text in lines(source):
+        if not text.strip() or text.lstrip().startswith("#"):
+            continue
+        place = Place(source, number)
+        found = _PROPERTY.fullmatch(text)
+        if found is None:
+            raise place.error("is no property", text[:80])
+        values[found[1]] = (place, found[2])
+    leaves, spines, hosts = (_nodes(source, values, name) for name in ("switches_which_are_tors", "cores", "servers"))
+    if (leaves.start, spines.start, hosts.start) != (0, leaves.stop, spines.stop):
+        raise InputError("has its nodes in another order than leaves, spines, hosts", source=source.name)
+    per_leaf, rest = divmod(len(hosts), len(leaves))
+    if rest:
+        raise InputError(f"{len(hosts)} hosts are no multiple of {len(leaves)} leaves", source=source.name)
+    if per_leaf > MAX_HOSTS_PER_LEAF:
+        raise InputError(f"has {per_leaf} hosts a leaf, more than {MAX_HOSTS_PER_LEAF}", source=source.name)
+    if len(leaves) * len(spines) > MAX_CABLES:
+        raise InputError(f"has more than {MAX_CABLES} cables", source=source.name)
+    place, edges = _value(source, values, "undirected_edges")
+    for i, edge in enumerate(_edges(leaves, spines, hosts, per_leaf)):
+        given, _, edges = edges.partition(",")
+        if given.removeprefix("incl_range(").removesuffix(")").strip() != edge:
+            raise place.error(
+                f"edge {i + 1} is not {edge}: not every leaf has all spines and its share of hosts", given
+            )
+    if edges:
+        raise place.error("there are more edges than leaves, spines and hosts make", edges[:80])
+    place, speed = _value(source, values, "link_data_rate_bit_per_ns")
+    gbps = place.decimal(speed, "the data rate", 1_000_000)
+    if not gbps:
+        raise place.error("the data rate is 0", speed)
+    return _Shape(len(leaves), len(spines), per_leaf, gbps)
+
+
+def _edges(leaves: range, spines: range, hosts: range, per_leaf: int) -> Iterator[str]:
+    """``undirected_edges`` of a leaf-spine fabric: all leaves to all spines, then each leaf's hosts."""
+    yield f"{_span(leaves)}-{_span(spines)}"
+    for leaf in leaves:
+        first = hosts.start + leaf * per_leaf
+        yield f"{_span(range(first, first + per_leaf))}-{leaf}"
+
+
+def _span(nodes: range) -> str:
+    return f"{nodes.start}:{nodes.stop - 1}"
+
+
+def _nodes(source: Source, values: dict[str, tuple[Place, str]], name: str) -> range:
+    place, text = _value(source, values, name)
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise place.error(f"{name} is no incl_range(first,last)", text[:80])
+    first, last = int(found[1]), int(found[2])
+    if not first <= last < 2 * MAX_RANKS:
+        raise place.error(f"{name} is no range of nodes below {2 * MAX_RANKS}", text)
+    return range(first, last + 1)
+
+
+def _value(source: Source, values: dict[str, tuple[Place, str]], name: str) -> tuple[Place, str]:
+    if name not in values:
+        raise InputError("is missing", source=source.name, field=name)
+    return values[name]
