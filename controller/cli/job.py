@@ -34,8 +34,7 @@ class Method(StrEnum):
 
 @app.command(
     "describe",
-    epilog="Example: fairspine job describe --job examples/gpt3-175b-tp8-pp8-dp4.yaml "
-    "--fabric examples/clos-8x16x32-rails.yaml",
+    epilog="Example: fairspine job describe --job examples/gpt3-175b-tp8-pp8-dp4.yaml",
 )
 def describe(
     job: JobOption,
