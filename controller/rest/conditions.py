@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from controller.rest.backend import UNCONDITIONAL, Condition
 from controller.rest.operation import Parameter, Text
 
-_TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
+_TAG = r'(?:W/)?"[!#-~]*"'
 ENTITY_TAGS = rf"(?:\*|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*)"
 
 IF_MATCH = Parameter(
     "If-Match",
     "Only if the job has one of these ETags (of any, for *); otherwise 412.",
     Text(ENTITY_TAGS),
-    "*",
+    '"5d41402abc4b2a76"',
     place="header",
 )
 IF_NONE_MATCH = Parameter(
