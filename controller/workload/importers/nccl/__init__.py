@@ -1,0 +1,145 @@
+"""NCCL's own logs (``NCCL_DEBUG=INFO``) to a job: the rings, trees, NICs and sizes that a training job really used.
+
+Files are logs of single ranks or of many, mixed as they like, and records of NCCL Inspector (``inspector``). Of the
+subsystems (``NCCL_DEBUG_SUBSYS``), INIT names communicators, ranks and trees, GRAPH the rings, NET (also in INIT) the
+NICs, COLL the sizes, TUNING the algorithm of each size, ENV what was set. What a log does not hold is made up for by a
+formula, and a note says so; what it holds wins.
+
+* *Ranks*: those of the largest communicator; GPUs outside it follow.
+* *Rings* from ``Ring cc : prev -> rank -> next`` of each rank, where they lack from ``Channel cc/CC : ...`` of rank 0
+  (cut at 128 characters), else from the first connection of each channel; *trees* from
+  ``Trees [c] a/b/c->rank->parent`` and ``Tree c : parent -> rank -> a/b/c``.
+* *NICs* from ``Channel cc/k : a[..] -> b[..] [send] via NET/<name>/<device>(<proxy>)/...``. By server and device they
+  are hosts of the fabric: as the inventory says (server -> NIC's name or number -> host), or else as ``server`` and
+  ``rail`` of the fabric's hosts do. With neither, the job is on made-up hosts, by rank where each rank has a NIC of its
+  own, else by NIC.
+* *Bytes*: all operations of a kind on one communicator that the log holds are one collective, with their sizes added up
+  and divided by the iterations that the log covers. Send and receive on one communicator are one collective. All are in
+  phase 0. Between ranks of one server there is no flow.
+
+Written after the format strings of NCCL 2.4 to 2.28 (src/init.cc, enqueue.cc, graph/connect.cc, transport/net.cc,
+transport/net_ib.cc, and the plug-in inspector) and logs that people published in its issues. They differ in:
+``Ring`` instead of ``Channel`` before connections until 2.7; ``a[busId]`` until 2.17 and ``a[device]`` since; START
+lines and ``commId`` from 2.16 on; ``ncclCommSplit`` lines from 2.18 on, without an identity of their own from 2.23 on;
+connections made at the first use from 2.22 on, by another thread; algorithms by number until 2.26 and by name since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.job import FlowList, Job
+from controller.workload.importers.base import Imported, ImportRequest, Source
+from controller.workload.importers.nccl.communicators import Communicator, join, number_ranks
+from controller.workload.importers.nccl.ends import End, Ends
+from controller.workload.importers.nccl.flows import Flow, flows_of
+from controller.workload.importers.nccl.inspector import Inspector
+from controller.workload.importers.nccl.log import Log, Member
+from controller.workload.importers.nccl.topology import topology
+from controller.workload.importers.nccl.work import work_of
+from controller.workload.importers.notes import Notes
+from controller.workload.importers.streams import at_line, lines
+
+_LINE = 1 << 16
+
+
+def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
+    """A job from logs.
+
+    Raises:
+        InputError: no communicator or no size is told, lines contradict each other, or a NIC is nowhere.
+    """
+    log, inspector = Log(Notes()), Inspector()
+    for source in sources:
+        _read(source, log, inspector)
+    if not log.n_lines and not inspector:
+        raise InputError("no line of NCCL's is in it: NCCL_DEBUG=INFO writes them", source=sources[0].name)
+    log.finish()
+    communicators = join(log)
+    inspector.join(communicators, log.notes)
+    if not communicators:
+        raise InputError(
+            "no 'Init COMPLETE' line names a communicator: NCCL_DEBUG_SUBSYS needs INIT", source=sources[0].name
+        )
+    people = number_ranks(communicators, log.notes)
+    ends = Ends(log, communicators, people)
+    flows: dict[Flow, Fraction] = {}
+    n_collectives = 0
+    for one, work in zip(communicators, work_of(log, communicators, request.bytes, request.iterations), strict=True):
+        if work.collectives or work.pairs:
+            its, count = flows_of(one, work, topology(one, log.notes), ends, log.notes)
+            flows |= its
+            n_collectives += count
+    return _imported(request, log, communicators, people, ends, flows, n_collectives)
+
+
+def _read(source: Source, log: Log, inspector: Inspector) -> None:
+    found = False
+    for number, line in lines(source, limit=_LINE, cut=True):
+        where = at_line(source, number)
+        found |= log.add(where, line) or inspector.add(where, line)
+    if not found:
+        log.notes.add("files without NCCL's lines", f"{source.name}: no line of NCCL's is in it")
+
+
+def _imported(
+    request: ImportRequest,
+    log: Log,
+    communicators: list[Communicator],
+    people: list[Member | None],
+    ends: Ends,
+    flows: dict[Flow, Fraction],
+    n_collectives: int,
+) -> Imported:
+    placed = ends.is_placed(request)
+    used = list(dict.fromkeys(end for flow in flows for end in (flow.sender, flow.receiver)))
+    hosts: tuple[str, ...]
+    names: dict[End, str]
+    if placed:
+        names, hosts = _on_fabric(ends, used, request, people)
+        known = {flow: size for flow, size in flows.items() if flow.sender in names and flow.receiver in names}
+        if len(known) < len(flows):
+            lost = len(flows) - len(known)
+            log.notes.add("", f"{lost} of {len(flows)} flows are left out: nobody knows where an end of theirs is")
+        flows = {flow: size for flow, size in known.items() if names[flow.sender] != names[flow.receiver]}
+    else:
+        names, hosts = ends.made_up(used)
+    order = sorted(flows, key=lambda flow: (flow.collective, flow.channel))
+    job = Job(
+        name=request.name or "nccl",
+        hosts=hosts,
+        flows=FlowList(
+            src=tuple(names[flow.sender] for flow in order),
+            dst=tuple(names[flow.receiver] for flow in order),
+            bytes=np.array([-(-flows[flow].numerator // flows[flow].denominator) for flow in order], dtype=np.int64),
+            collective=tuple(flow.collective for flow in order),
+            udp_src=np.zeros(len(order), dtype=np.int32),
+        ),
+    )
+    return Imported(
+        job=job,
+        placed=placed,
+        ranks=len(people),
+        groups=sum(1 for one in communicators if one.n_ranks > 1),
+        collectives=n_collectives,
+        notes=log.notes.sentences(),
+    )
+
+
+def _on_fabric(
+    ends: Ends, used: list[End], request: ImportRequest, people: list[Member | None]
+) -> tuple[dict[End, str], tuple[str, ...]]:
+    """A host for each end that is known, and each rank's host where no two share one."""
+    names = {end: host for end in used if (host := ends.host(end, request)) is not None}
+    homes = []
+    for rank, person in enumerate(people):
+        nic = ends.home[rank]
+        own = None if person is None else End(person.host, nic, rank if nic is None else -1)
+        if own is None or own not in names:
+            return names, ()
+        homes.append(names[own])
+    return names, tuple(homes) if len(set(homes)) == len(homes) else ()

@@ -1,0 +1,174 @@
+"""Where flows begin and end: NICs of servers, as hosts of the fabric or as made-up ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from controller.model.errors import InputError
+from controller.workload.importers.base import ImportRequest
+from controller.workload.importers.inventory import ANY_NIC
+from controller.workload.importers.nccl.communicators import Communicator
+from controller.workload.importers.nccl.log import Link, Log, Member, Nic
+
+
+class End(NamedTuple):
+    """A NIC of a server, or (``server`` empty) what a rank has instead of one as long as nobody tells."""
+
+    server: str
+    nic: Nic | None
+    rank: int
+
+    @property
+    def is_known(self) -> bool:
+        return self.nic is not None or self.rank >= 0
+
+
+class Ends:
+    """The NICs of a job."""
+
+    def __init__(self, log: Log, communicators: list[Communicator], people: list[Member | None]) -> None:
+        self._log = log
+        self._people = people
+        counts = [Counter[Nic]() for _ in people]
+        for one in communicators:
+            for rank, member in one.members.items():
+                counts[one.ranks[rank]].update(member.own)
+        self.home = [count.most_common(1)[0][0] if count else None for count in counts]
+        self._local: list[tuple[int, int]] = []
+        seen: Counter[str] = Counter()
+        for person in people:
+            host = person.host if person else ""
+            self._local.append((seen[host], 0))
+            seen[host] += 1
+        self._local = [
+            (number, seen[person.host if person else ""])
+            for (number, _), person in zip(self._local, people, strict=True)
+        ]
+
+    def edge(self, one: Communicator, kind: int, channel: int, src: int, dst: int) -> tuple[End, End] | None:
+        """NICs by which ``src`` sends to ``dst``; ``None``: they share a server, and it is no flow."""
+        sender, receiver = one.members.get(src), one.members.get(dst)
+        if sender is not None and receiver is not None and sender.host == receiver.host:
+            return None
+        sent = None if sender is None else sender.sends.get(Link(kind, channel, dst))
+        received = None if receiver is None else receiver.receives.get(Link(kind, channel, src))
+        return self._end(one.ranks[src], sent), self._end(one.ranks[dst], received)
+
+    def channels(self, one: Communicator, src: int, dst: int) -> list[int]:
+        """Channels on which a rank sends to another one outside collectives; one, if nobody tells."""
+        sender, receiver = one.members.get(src), one.members.get(dst)
+        told = {link.channel for link in (sender.sends if sender else ()) if link.kind and link.peer == dst}
+        told |= {link.channel for link in (receiver.receives if receiver else ()) if link.kind and link.peer == src}
+        return sorted(told) or [0]
+
+    def _end(self, rank: int, nic: Nic | None) -> End:
+        person = self._people[rank] if rank >= 0 else None
+        if person is None:
+            return End("", None, rank)
+        nic = nic or self.home[rank]
+        # One NIC is one end, whoever uses it.
+        return End(person.host, None, rank) if nic is None else End(person.host, nic, -1)
+
+    # -- made-up hosts ---------------------------------------------------------------------------------------------
+
+    def made_up(self, ends: list[End]) -> tuple[dict[End, str], tuple[str, ...]]:
+        """A name for each end, and all names in the order in which a placement gives them hosts.
+
+        Where each rank has a NIC of its own, it is named by its rank, and every rank has a name; else NICs are named
+        by server and device.
+        """
+        owners: dict[End, list[int]] = {}
+        for rank, person in enumerate(self._people):
+            home = self.home[rank]
+            if person is not None and home is not None:
+                owners.setdefault(End(person.host, home, -1), []).append(rank)
+        is_own = all(end.nic is None or len(owners.get(end, [])) == 1 for end in ends)
+        if is_own:
+            names = {end: f"rank{end.rank if end.nic is None else owners[end][0]}" for end in ends}
+            return names, tuple(f"rank{rank}" for rank in range(len(self._people)))
+        names = {end: f"rank{end.rank}" if end.nic is None else self._label(end.server, end.nic) for end in ends}
+        place = {person.host: rank for rank, person in reversed(list(enumerate(self._people))) if person}
+
+        def order(end: End) -> tuple[int, int, str]:
+            return (
+                (place[end.server], end.nic.device, end.nic.net)
+                if end.nic
+                else (place.get(end.server, end.rank), -1, "")
+            )
+
+        return names, tuple(dict.fromkeys(names[end] for end in sorted(ends, key=order)))
+
+    def _label(self, server: str, nic: Nic) -> str:
+        return f"{server}.{self.nic_name(server, nic) or nic.device}"
+
+    # -- hosts of the fabric ---------------------------------------------------------------------------------------
+
+    def nic_name(self, server: str, nic: Nic) -> str:
+        """``mlx5_0``; empty where no line tells."""
+        log = self._log.devices
+        names = log.get((server, nic.net))
+        if names is None:
+            # A plug-in may call itself one thing where it lists devices and another where it connects.
+            others = [row for (where, _), row in log.items() if where == server]
+            names = others[0] if len(others) == 1 else {}
+        return names.get(nic.device, "")
+
+    def is_placed(self, request: ImportRequest) -> bool:
+        """Whether the inventory or the fabric's servers say where the job runs.
+
+        Raises:
+            InputError: the fabric has some of its servers, but not all.
+        """
+        if request.inventory:
+            return True
+        if request.fabric is None:
+            return False
+        there = {host.server for host in request.fabric.hosts}
+        servers = {person.host: person for person in self._people if person}
+        lacking = [person for server, person in servers.items() if server not in there]
+        if servers and not lacking:
+            return True
+        if len(lacking) < len(servers):
+            raise InputError(
+                "the fabric has some of the log's servers, but not this one; an inventory could say what it is",
+                source=lacking[0].where,
+                value=lacking[0].host,
+            )
+        return False
+
+    def host(self, end: End, request: ImportRequest) -> str | None:
+        """The host of the fabric; ``None``: nobody knows where this rank is.
+
+        Raises:
+            InputError: neither the inventory nor the fabric has this NIC.
+        """
+        if not end.server:
+            return None
+        number, name = self._number(end)
+        wanted = (name, str(number), ANY_NIC)
+        for nic in wanted:
+            if nic and (end.server, nic) in request.inventory:
+                return request.inventory[end.server, nic]
+        rails = (
+            {host.rail: host.name for host in request.fabric.hosts if host.server == end.server}
+            if request.fabric
+            else {}
+        )
+        if number in rails:
+            return rails[number]
+        if len(rails) == 1 or (rails and end.nic is None):
+            # Ranks that share NICs share them evenly.
+            local, together = self._local[end.rank] if end.nic is None else (0, 1)
+            return rails[sorted(rails)[local * len(rails) // together]]
+        raise InputError(
+            "neither the inventory nor the fabric has this NIC",
+            field="inventory",
+            value=f"{end.server} {name or number}",
+        )
+
+    def _number(self, end: End) -> tuple[int, str]:
+        """Of a rank without a NIC of its own: i for the i-th on its server, which uses rail i."""
+        if end.nic is None:
+            return self._local[end.rank][0], ""
+        return end.nic.device, self.nic_name(end.server, end.nic)

@@ -1,0 +1,148 @@
+"""From rings, trees and bytes to flows.
+
+A connection of a channel is one flow (one queue pair, as far as routing is concerned): it is given for each channel,
+and it carries what the operations of one kind send over it in one iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+from controller.model.errors import InputError
+from controller.workload.importers.nccl.communicators import Communicator
+from controller.workload.importers.nccl.ends import End, Ends
+from controller.workload.importers.nccl.lines import NOBODY
+from controller.workload.importers.nccl.topology import Topology
+from controller.workload.importers.nccl.work import Kind, Work
+from controller.workload.importers.notes import Notes
+
+MAX_EDGES = 4_000_000
+"""Of one kind of operation: rings, trees and pairs of a job that is larger are a mistake of the input's."""
+
+_P2P = 1
+
+
+class Flow(NamedTuple):
+    """A connection of a channel; its ranks are those of its communicator."""
+
+    collective: str
+    channel: int
+    src: int
+    dst: int
+    sender: End
+    receiver: End
+
+
+def flows_of(
+    one: Communicator, work: Work, topology: Topology, ends: Ends, notes: Notes
+) -> tuple[dict[Flow, Fraction], int]:
+    """Bytes of each flow on the network, and how many collectives there are, those without flows included."""
+    flows: dict[Flow, Fraction] = {}
+    names = set()
+    for kind, size in work.collectives.items():
+        name = f"{one.name}-{kind.op}" + ("-tree" if kind.algorithm == "tree" else "")
+        names.add(name)
+        for channel, src, dst, part in _edges(one, kind, size, topology, notes):
+            _add(flows, name, channel, src, dst, ends.edge(one, 0, channel, src, dst), part)
+    if work.pairs:
+        name = f"{one.name}-send_recv"
+        names.add(name)
+        for (src, dst), size in work.pairs.items():
+            channels = ends.channels(one, src, dst)
+            for channel in channels:
+                _add(flows, name, channel, src, dst, ends.edge(one, _P2P, channel, src, dst), size / len(channels))
+    for flow in [flow for flow in flows if not (flow.sender.is_known and flow.receiver.is_known)]:
+        del flows[flow]
+        unknown = flow.dst if flow.sender.is_known else flow.src
+        notes.add(
+            "flows with an unknown end",
+            f"{flow.collective}: nobody tells which of the job's ranks rank {unknown} is; its flows are left out",
+        )
+    return flows, len(names)
+
+
+def _add(
+    flows: dict[Flow, Fraction],
+    name: str,
+    channel: int,
+    src: int,
+    dst: int,
+    ends: tuple[End, End] | None,
+    size: Fraction,
+) -> None:
+    # Ranks that share a NIC do not send themselves anything over it.
+    if ends is not None and (ends[0] != ends[1] or not ends[0].is_known):
+        flow = Flow(name, channel, src, dst, *ends)
+        flows[flow] = flows.get(flow, Fraction(0)) + size
+
+
+def _edges(
+    one: Communicator, kind: Kind, size: Fraction, topology: Topology, notes: Notes
+) -> Iterator[tuple[int, int, int, Fraction]]:
+    """Channel, sender, receiver, bytes; the formulas are those of ``workload.collectives``, on the log's edges."""
+    n = one.n_ranks
+    if kind.op in ("all_to_all", "gather", "scatter"):
+        yield from _direct(one, kind, size)
+        return
+    by_tree = kind.algorithm == "tree"
+    if by_tree and not topology.trees:
+        notes.add("trees not told", f"{one.name}: no tree is told in full; its all-reduces are counted as rings")
+        by_tree = False
+    ways = topology.trees if by_tree else topology.rings
+    if not ways:
+        notes.add(
+            "rings not told",
+            f"{one.name}: no ring is told in full (NCCL_DEBUG_SUBSYS=INIT,GRAPH of all ranks would); "
+            "counted as one ring in the order of ranks",
+        )
+        ways = {0: tuple(range(n))}
+    used = _used(kind, ways)
+    if len(used) * n * (2 if by_tree else 1) > MAX_EDGES:
+        raise InputError(f"communicator {one.name} has more than {MAX_EDGES} connections")
+    share = size / len(used)
+    for channel, way in used.items():
+        if by_tree:
+            for child, above in enumerate(way):
+                if above != NOBODY:
+                    yield channel, child, above, share
+                    yield channel, above, child, share
+        else:
+            yield from _around(kind, channel, way, share)
+
+
+def _used(kind: Kind, ways: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+    """The channels that the operation takes, as far as their ways are known."""
+    if kind.channels is None:
+        return ways
+    low, high = kind.channels
+    return {channel: way for channel, way in ways.items() if low <= channel <= high} or ways
+
+
+def _around(
+    kind: Kind, channel: int, ring: tuple[int, ...], share: Fraction
+) -> Iterator[tuple[int, int, int, Fraction]]:
+    n = len(ring)
+    factor = {
+        "all_reduce": Fraction(2 * (n - 1), n),
+        "all_gather": Fraction(n - 1, n),
+        "reduce_scatter": Fraction(n - 1, n),
+    }
+    for i, src in enumerate(ring):
+        dst = ring[(i + 1) % n]
+        # A broadcast goes once around and ends before its root, a reduction begins behind its root and ends there.
+        if (kind.op == "broadcast" and dst == kind.root) or (kind.op == "reduce" and src == kind.root):
+            continue
+        yield channel, src, dst, share * factor.get(kind.op, Fraction(1))
+
+
+def _direct(one: Communicator, kind: Kind, size: Fraction) -> Iterator[tuple[int, int, int, Fraction]]:
+    n = one.n_ranks
+    if kind.op == "all_to_all" and n * (n - 1) > MAX_EDGES:
+        raise InputError(f"communicator {one.name} has more than {MAX_EDGES} connections")
+    others = range(n) if kind.op == "all_to_all" else [kind.root]
+    for this in range(n):
+        for other in others:
+            if this != other:
+                yield (0, this, other, size / n) if kind.op != "scatter" else (0, other, this, size / n)

@@ -1,0 +1,185 @@
+"""NCCL Inspector's records: a JSON object a line, of one operation of one rank.
+
+``header`` {id, rank, n_ranks}, ``metadata`` {hostname, pid}, and ``coll_perf`` {coll, coll_sn, coll_msg_size_bytes,
+from format 4.2 on coll_algo} or ``p2p_perf`` {p2p, p2p_peer, p2p_sn, p2p_msg_size_bytes} (plugins/profiler/inspector in
+NCCL from 2.28 on, formats 4.0 to 4.2). A size is one rank's elements times their size, as in the log. The Inspector may
+miss operations: their serial numbers tell how many there were, and the mean size stands for those missed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from controller.model.errors import InputError
+from controller.workload.importers.nccl.communicators import Communicator
+from controller.workload.importers.nccl.log import MAX_RANKS, MAX_SIZES, Member, Use
+from controller.workload.importers.notes import Notes
+
+_LARGEST = 2**53
+
+
+@dataclass
+class Kind:
+    """Operations of one kind: how many were seen, and the span of their serial numbers."""
+
+    seen: Use = field(default_factory=Use)
+    first: int = 0
+    last: int = 0
+    algorithms: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def times(self) -> int:
+        return max(self.seen.times, self.last - self.first + 1)
+
+    @property
+    def bytes(self) -> int:
+        return -(-self.seen.bytes * self.times // self.seen.times)
+
+
+@dataclass
+class Witness:
+    """What the Inspector of one rank saw of one communicator, by (operation, peer)."""
+
+    where: str
+    host: str
+    pid: int
+    id: int
+    rank: int
+    n_ranks: int
+    kinds: dict[tuple[str, int], Kind] = field(default_factory=dict)
+
+
+class Inspector:
+    """Collects records and hands them to communicators."""
+
+    def __init__(self) -> None:
+        self._witnesses: dict[tuple[int, int], Witness] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._witnesses)
+
+    def add(self, where: str, line: str) -> bool:
+        """Take a line in; whether it was a record of the Inspector's.
+
+        Raises:
+            InputError: it is one, and cannot be understood.
+        """
+        if not line.startswith('{"header"') and not line.lstrip().startswith('{"header"'):
+            return False
+        try:
+            record = orjson.loads(line)
+        except ValueError:
+            raise InputError("this record is cut short or no JSON", source=where) from None
+        try:
+            self._take(where, record)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError("this is no record of NCCL Inspector's", source=where, value=line[:60]) from None
+        return True
+
+    def _take(self, where: str, record: dict[str, Any]) -> None:
+        header, metadata = record["header"], record["metadata"]
+        key = (int(header["id"], 16), _whole(header["rank"]))
+        n_ranks = _whole(header["n_ranks"])
+        if not key[1] < n_ranks <= MAX_RANKS:
+            raise ValueError(header)
+        witness = self._witnesses.get(key)
+        if witness is None:
+            host = str(metadata["hostname"])
+            witness = Witness(where, host.partition(".")[0], _whole(metadata["pid"]), *key, n_ranks)
+            self._witnesses[key] = witness
+        if "coll_perf" in record:
+            row, name, peer = record["coll_perf"], "coll", -1
+        elif "p2p_perf" in record:
+            row, name = record["p2p_perf"], "p2p"
+            peer = _whole(row["p2p_peer"])
+        else:
+            return
+        kind = witness.kinds.get((str(row[name]), peer))
+        number = _whole(row[f"{name}_sn"])
+        if kind is None:
+            if len(witness.kinds) >= MAX_SIZES:
+                raise ValueError(row)
+            kind = witness.kinds[str(row[name]), peer] = Kind(first=number, last=number)
+        kind.seen.times += 1
+        kind.seen.bytes += _whole(row[f"{name}_msg_size_bytes"])
+        kind.first, kind.last = min(kind.first, number), max(kind.last, number)
+        algorithm = str(row.get("coll_algo", "")).lower()
+        if len(kind.algorithms) < 16 or algorithm in kind.algorithms:
+            kind.algorithms[algorithm] = kind.algorithms.get(algorithm, 0) + 1
+
+    def join(self, communicators: list[Communicator], notes: Notes) -> None:
+        """Give each communicator what was seen of it; those that no log names are made."""
+        by_id = {one.id: one for one in communicators if one.id}
+        best: dict[int, Witness] = {}
+        for witness in self._witnesses.values():
+            one = by_id.get(witness.id) or _by_process(communicators, witness)
+            if one is None:
+                one = by_id[witness.id] = Communicator(f"c{len(communicators)}", witness.n_ranks, witness.id)
+                communicators.append(one)
+            elif one.n_ranks != witness.n_ranks:
+                raise InputError(
+                    f"communicator {one.name} has {one.n_ranks} ranks, see {one.first.where}",
+                    source=witness.where,
+                    value=witness.n_ranks,
+                )
+            by_id.setdefault(witness.id, one)
+            if witness.rank not in one.members:
+                member = Member(witness.where, witness.host, witness.pid, 0, None, witness.rank, witness.n_ranks)
+                member.complete = True
+                one.members[witness.rank] = member
+            self._pairs(one, witness, notes)
+            # All ranks of a collective see the same: who saw most stands for all.
+            first = best.get(id(one))
+            if first is None or _seen(witness) > _seen(first):
+                best[id(one)] = witness
+        for one in communicators:
+            if id(one) in best:
+                self._collectives(one, best[id(one)], notes)
+
+    def _collectives(self, one: Communicator, witness: Witness, notes: Notes) -> None:
+        for (name, peer), kind in witness.kinds.items():
+            if peer < 0:
+                algorithm = max(kind.algorithms, key=lambda key: kind.algorithms[key])
+                use = Use(kind.times, kind.bytes)
+                one.uses[name, 0, -1] = ("" if algorithm == "unknown" else algorithm), use
+                _note_missed(one, name, kind, notes)
+
+    def _pairs(self, one: Communicator, witness: Witness, notes: Notes) -> None:
+        for (name, peer), kind in witness.kinds.items():
+            if name == "Send" and 0 <= peer < one.n_ranks:
+                one.pairs[witness.rank, peer] = Use(kind.times, kind.bytes)
+                _note_missed(one, f"Send to {peer}", kind, notes)
+
+
+def _by_process(communicators: list[Communicator], witness: Witness) -> Communicator | None:
+    """The communicator without an identity in the log in which this process has this place, if it is the only one."""
+    found = [
+        one
+        for one in communicators
+        if not one.id
+        and one.n_ranks == witness.n_ranks
+        and witness.rank in one.members
+        and one.members[witness.rank].process == (witness.host, witness.pid)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _note_missed(one: Communicator, name: str, kind: Kind, notes: Notes) -> None:
+    if kind.times > kind.seen.times:
+        notes.add(
+            "operations of which the Inspector missed some",
+            f"{one.name}: the Inspector saw {kind.seen.times} of {kind.times} {name}; their mean stands for the others",
+        )
+
+
+def _seen(witness: Witness) -> int:
+    return sum(kind.seen.times for (_, peer), kind in witness.kinds.items() if peer < 0)
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
+        raise ValueError(value)
+    return value

@@ -1,0 +1,148 @@
+"""Rings and trees of a communicator, from what its ranks said; only such as can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.workload.importers.nccl.communicators import Communicator
+from controller.workload.importers.nccl.lines import NOBODY
+from controller.workload.importers.notes import Notes
+
+
+@dataclass(frozen=True)
+class Topology:
+    """By channel.
+
+    Attributes:
+        rings: ranks in ring order.
+        trees: parent of each rank, ``NOBODY`` for the root.
+    """
+
+    rings: dict[int, tuple[int, ...]]
+    trees: dict[int, tuple[int, ...]]
+
+
+def topology(one: Communicator, notes: Notes) -> Topology:
+    """Rings and trees; those that are incomplete or impossible are left out and noted."""
+    rings: dict[int, tuple[int, ...]] = {}
+    trees: dict[int, tuple[int, ...]] = {}
+    channels = {channel for member in one.members.values() for channel in (*member.rings, *member.orders)}
+    for channel in sorted(channels):
+        ring = _ring(one, channel, notes)
+        if ring is not None:
+            rings[channel] = ring
+    if not channels:
+        rings = _from_connections(one)
+    for channel in sorted({channel for member in one.members.values() for channel in member.trees}):
+        tree = _tree(one, channel, notes)
+        if tree is not None:
+            trees[channel] = tree
+    return Topology(rings, trees)
+
+
+def _ring(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | None:
+    following: dict[int, int] = {}
+    teller: dict[int, str] = {}
+    for rank, member in one.members.items():
+        if channel not in member.rings:
+            continue
+        prev, after = member.rings[channel]
+        for src, dst in ((rank, after), (prev, rank)):
+            if following.setdefault(src, dst) != dst:
+                notes.add(
+                    "rings that contradict themselves",
+                    f"{one.name} ring {channel}: after {src} comes {following[src]} ({teller[src]}) and {dst} "
+                    f"({member.where}); left out",
+                )
+                return None
+            teller.setdefault(src, member.where)
+    if len(following) < one.n_ranks:
+        # Rank 0 tells the whole ring, where it is short enough.
+        for member in one.members.values():
+            order = member.orders.get(channel, ())
+            if sorted(order) == list(range(one.n_ranks)):
+                return order
+        if following:
+            absent = next(rank for rank in range(one.n_ranks) if rank not in following)
+            notes.add(
+                "rings with a gap", f"{one.name} ring {channel}: nobody tells what comes after rank {absent}; left out"
+            )
+        return None
+    ring = _cycle(following, one.n_ranks)
+    if ring is None:
+        notes.add(
+            "rings that are no permutation",
+            f"{one.name} ring {channel} is no permutation of its {one.n_ranks} ranks, see {one.first.where}; left out",
+        )
+    return ring
+
+
+def _cycle(following: dict[int, int], n: int) -> tuple[int, ...] | None:
+    """The ring from rank 0 on, if it is one and has all."""
+    ring = [0]
+    while (after := following.get(ring[-1], NOBODY)) != 0:
+        if not 0 <= after < n or len(ring) == n:
+            return None
+        ring.append(after)
+    return tuple(ring) if len(ring) == n else None
+
+
+def _from_connections(one: Communicator) -> dict[int, tuple[int, ...]]:
+    """Rings from the first connections on each channel: rings are connected before trees."""
+    if one.missing:
+        return {}
+    rings = {}
+    for channel in sorted({channel for member in one.members.values() for channel in member.first_sends}):
+        following = {
+            rank: member.first_sends[channel] for rank, member in one.members.items() if channel in member.first_sends
+        }
+        ring = _cycle(following, one.n_ranks)
+        if ring is not None:
+            rings[channel] = ring
+    return rings
+
+
+def _tree(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | None:
+    parent: dict[int, int] = {}
+    for rank, member in one.members.items():
+        if channel not in member.trees:
+            continue
+        up, down = member.trees[channel]
+        for child, above in ((rank, up), *((child, rank) for child in down if child != NOBODY)):
+            if parent.setdefault(child, above) != above:
+                notes.add(
+                    "trees that contradict themselves",
+                    f"{one.name} tree {channel}: {parent[child]} and {above} are above {child} "
+                    f"({member.where}); left out",
+                )
+                return None
+    absent = [rank for rank in range(one.n_ranks) if rank not in parent]
+    if len(absent) > 1:
+        notes.add(
+            "trees with a gap", f"{one.name} tree {channel}: nobody tells what is above rank {absent[0]}; left out"
+        )
+        return None
+    # Whoever is above a rank tells that, too: a single one of whom nobody tells is the root, or this is no tree.
+    parent |= dict.fromkeys(absent, NOBODY)
+    if not _is_tree(parent, one.n_ranks):
+        notes.add(
+            "trees that are none",
+            f"{one.name} tree {channel} is no tree of its {one.n_ranks} ranks, see {one.first.where}; left out",
+        )
+        return None
+    return tuple(parent[rank] for rank in range(one.n_ranks))
+
+
+def _is_tree(parent: dict[int, int], n: int) -> bool:
+    """Whether all ranks hang below one root."""
+    if len(parent) != n or any(above != NOBODY and not 0 <= above < n for above in parent.values()):
+        return False
+    below: dict[int, list[int]] = {}
+    for child, above in parent.items():
+        below.setdefault(above, []).append(child)
+    reached = below.get(NOBODY, [])
+    if len(reached) != 1:
+        return False
+    for rank in reached:  # grows as it is walked
+        reached.extend(below.get(rank, ()))
+    return len(reached) == n

@@ -1,0 +1,201 @@
+"""How many bytes each communicator moves by which algorithm, in one iteration.
+
+Sizes come from ``opCount`` lines (or from NCCL Inspector where a communicator has none): all operations of a kind that
+the log holds, added up and divided by the iterations that it covers. They are S as nccl-tests define it: for AllGather
+and ReduceScatter a line counts one rank's elements, and S is that times the ranks (nccl.h: ``sendcount`` and
+``recvcount``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from controller.model.errors import InputError
+from controller.workload.importers.nccl.communicators import Communicator
+from controller.workload.importers.nccl.log import Log, Member, Use
+from controller.workload.importers.notes import Notes
+
+# Operation as NCCL spells it: ours, and whether a line counts one rank's part of the whole.
+_OPERATIONS = {
+    "AllReduce": ("all_reduce", False),
+    "AllGather": ("all_gather", True),
+    "ReduceScatter": ("reduce_scatter", True),
+    "Broadcast": ("broadcast", False),
+    "Reduce": ("reduce", False),
+    "AlltoAll": ("all_to_all", True),
+    "AllToAll": ("all_to_all", True),
+    "Gather": ("gather", True),
+    "Scatter": ("scatter", True),
+}
+_PAIRS = ("Send", "Recv")
+
+_MAX_BYTES = 2**53
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Operations that take the same ways.
+
+    Attributes:
+        op: ``all_reduce``, ``all_gather``, ``reduce_scatter``, ``broadcast``, ``reduce``, ``all_to_all``, ``gather`` or
+            ``scatter``.
+        algorithm: ``ring`` or ``tree``.
+        channels: the first and the last, ``None`` for all.
+    """
+
+    op: str
+    algorithm: str
+    root: int
+    channels: tuple[int, int] | None
+
+
+@dataclass
+class Work:
+    """Of one communicator in one iteration: bytes S by kind of operation, and bytes by pair of sender and receiver."""
+
+    collectives: dict[Kind, Fraction] = field(default_factory=dict)
+    pairs: dict[tuple[int, int], Fraction] = field(default_factory=dict)
+
+
+def work_of(log: Log, communicators: list[Communicator], given: int | None, iterations: int) -> list[Work]:
+    """What each communicator does.
+
+    Args:
+        given: bytes of one all-reduce on each communicator of several servers, if nobody tells any size.
+
+    Raises:
+        InputError: nobody tells any size and none is given, or a size is more than any buffer holds.
+    """
+    default = _default_algorithm(log)
+    guessed = False
+    works = []
+    for one in communicators:
+        work = Work()
+        if one.n_ranks > 1:
+            guessed |= _collectives(log, one, work, default)
+            _pairs(one, work, log.notes)
+        works.append(work)
+    if not any(work.collectives or work.pairs for work in works):
+        return [_given(one, given, default) for one in communicators]
+    if given is not None:
+        log.notes.add("", "the input tells sizes, so the bytes that were given count for nothing")
+    if guessed:
+        log.notes.add(
+            "",
+            f"which algorithm an all-reduce took is not told (NCCL_DEBUG_SUBSYS=TUNING would); counted as {default}",
+        )
+    for one, work in zip(communicators, works, strict=True):
+        largest = max((*work.collectives.values(), *work.pairs.values()), default=Fraction(0))
+        if largest > _MAX_BYTES:
+            raise InputError("there are more bytes than any buffer holds", source=one.first.where, value=int(largest))
+    return [
+        Work(
+            {kind: size / iterations for kind, size in work.collectives.items()},
+            {pair: size / iterations for pair, size in work.pairs.items()},
+        )
+        for work in works
+    ]
+
+
+def _given(one: Communicator, given: int | None, algorithm: str) -> Work:
+    if given is None:
+        raise InputError(
+            "nothing tells how many bytes are sent: NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET,COLL logs it, or give --bytes",
+            field="bytes",
+        )
+    hosts = {member.host for member in one.members.values()}
+    if one.n_ranks < 2 or (len(hosts) < 2 and not one.missing):
+        return Work()
+    return Work({Kind("all_reduce", algorithm, 0, None): Fraction(given)})
+
+
+def _default_algorithm(log: Log) -> str:
+    return "tree" if log.only == {"tree"} else "ring"
+
+
+def _collectives(log: Log, one: Communicator, work: Work, default: str) -> bool:
+    """Whether an algorithm had to be guessed."""
+    teller = _teller(one, log.notes)
+    if teller is None:
+        rows = [(key, algorithm, use) for key, (algorithm, use) in one.uses.items()]
+    else:
+        rows = [(key, "", use) for key, use in teller.uses.items() if key[0] not in _PAIRS]
+    guessed = False
+    for (name, root, size), algorithm, use in rows:
+        if name not in _OPERATIONS:
+            log.notes.add("kinds of operations left out", f"{one.name}: {use.times} {name} are left out")
+            continue
+        op, is_part = _OPERATIONS[name]
+        factor = one.n_ranks if is_part else 1
+        chosen, channels = algorithm, None
+        if size >= 0 and not chosen:
+            chosen, channels = _choice(log, one, name, size * factor)
+        if op != "all_reduce":
+            chosen = chosen or "ring"
+        elif not chosen:
+            guessed, chosen = True, default
+        kind = Kind(op, _followed(one, name, chosen, log.notes), root, channels)
+        work.collectives[kind] = work.collectives.get(kind, Fraction(0)) + use.bytes * factor
+    return guessed
+
+
+def _teller(one: Communicator, notes: Notes) -> Member | None:
+    """All ranks take part in each collective: the rank with the longest log stands for all."""
+    counts = {
+        rank: sum(use.times for key, use in member.uses.items() if key[0] not in _PAIRS)
+        for rank, member in one.members.items()
+    }
+    if not any(counts.values()):
+        return None
+    best = max(counts, key=lambda rank: (counts[rank], -rank))
+    for rank, count in counts.items():
+        if 0 < count < counts[best]:
+            notes.add(
+                "ranks with fewer operations",
+                f"{one.name}: rank {rank} logged {count} operations and rank {best} {counts[best]}, which counts",
+            )
+    return one.members[best]
+
+
+def _choice(log: Log, one: Communicator, name: str, size: int) -> tuple[str, tuple[int, int] | None]:
+    """What NCCL chose for an operation of this size, as far as a rank of the communicator told (rank 0 does)."""
+    for member in one.members.values():
+        choices = log.choices.get(member.process, {})
+        for key in ((name, size), ("", size)):
+            if key in choices:
+                return choices[key]
+    return "", None
+
+
+def _followed(one: Communicator, name: str, algorithm: str, notes: Notes) -> str:
+    """The algorithm whose edges stand for this one's."""
+    if algorithm in ("ring", "tree"):
+        return algorithm if name == "AllReduce" else "ring"
+    as_what = "tree" if algorithm == "nvlstree" and name == "AllReduce" else "ring"
+    notes.add(
+        "algorithms without edges in the log",
+        f"{one.name}: {name} by {algorithm} is counted as {as_what}",
+    )
+    return as_what
+
+
+def _pairs(one: Communicator, work: Work, notes: Notes) -> None:
+    """Who sends tells; where a sender has no log, who receives does."""
+    sent: dict[tuple[int, int], Use] = {}
+    for rank, member in one.members.items():
+        for (name, peer, _), use in member.uses.items():
+            if name not in _PAIRS or peer == rank:
+                continue
+            if not 0 <= peer < one.n_ranks:
+                notes.add(
+                    "peers that do not exist",
+                    f"{one.name}: rank {rank} of {one.n_ranks} has a peer {peer}, see {member.where}; left out",
+                )
+            elif name == "Send":
+                sent[rank, peer] = use
+            elif peer not in one.members:
+                sent[peer, rank] = use
+    for pair, use in (sent or one.pairs).items():
+        if pair[0] != pair[1]:
+            work.pairs[pair] = Fraction(use.bytes)
