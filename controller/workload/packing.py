@@ -79,6 +79,30 @@ def pack(affinity: Affinity, capacity: IntArray) -> IntArray:
     return pool
 
 
+def grow(affinity: Affinity, capacity: IntArray) -> IntArray:
+    """[n] pool of each block; the pools have room for all.
+
+    One pool after the other, the largest first, takes the block that is drawn to it most until it is full (greedy
+    graph growing: G. Karypis and V. Kumar, SIAM Journal on Scientific Computing 20(1), 1998, section 3.2). It begins
+    with a block that the rest needs least, so that what is left stays in one piece: a ring is cut into arcs.
+    """
+    pool = np.full(affinity.n, -1, dtype=np.int32)
+    to_rest = affinity.to_pools(np.zeros(affinity.n, dtype=np.int32), 1)[:, 0]
+    for chosen in np.argsort(-capacity, kind="stable").tolist():
+        drawn = np.zeros(affinity.n)
+        for _ in range(int(capacity[chosen])):
+            waiting = np.flatnonzero(pool < 0)
+            if not len(waiting):
+                return pool
+            # Who is drawn to nobody here makes a new start, as the first does.
+            block = int(waiting[np.lexsort((to_rest[waiting], -drawn[waiting]))[0]])
+            pool[block] = chosen
+            row = affinity.row(block)
+            drawn += row
+            to_rest -= row
+    return pool
+
+
 def refine(affinity: Affinity, pool: IntArray, capacity: IntArray) -> IntArray:
     """[n] a placement in which less is said between pools, by moves to free places and exchanges of two blocks.
 

@@ -14,7 +14,7 @@ from controller.model.job import Job
 from controller.model.traffic import Int64Array
 from controller.workload.collectives import flows_of
 from controller.workload.expand import expand
-from controller.workload.packing import Affinity, pack, refine
+from controller.workload.packing import Affinity, grow, pack, refine
 
 Method = Literal["packed", "scattered", "random"]
 METHODS: tuple[Method, ...] = ("packed", "scattered", "random")
@@ -174,7 +174,7 @@ def _packed(slots: _Slots, affinity: Affinity) -> Iterator[list[int]]:
     # Pools are filled whole, the largest first, in the order of ranks.
     in_order = np.repeat(np.argsort(-slots.capacity, kind="stable"), -np.sort(-slots.capacity))[:blocks]
     in_turn = slots.pool[_in_turn(slots)[:blocks]]
-    for pools in (pack(affinity, slots.capacity), in_order, in_turn):
+    for pools in (pack(affinity, slots.capacity), grow(affinity, slots.capacity), in_order, in_turn):
         yield _seats(slots, refine(affinity, pools.astype(np.int32), slots.capacity))
     yield _in_turn(slots)[:blocks]
 

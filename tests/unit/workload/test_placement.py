@@ -98,6 +98,15 @@ def test_groups_that_fit_under_a_leaf_do_not_cross_however_their_ranks_are_numbe
     assert crossing_of(FABRICS[0], moved(job, place(FABRICS[0], job, "packed"))).cross_leaf == 0
 
 
+@given(ranks=st.integers(2, 16).flatmap(lambda n: st.permutations(range(n))))
+def test_a_ring_leaves_each_leaf_once_however_its_ranks_are_numbered(ranks: list[int]) -> None:
+    job = job_of(len(ranks), CollectiveCall("c", "all_gather", tuple(ranks), 16 * len(ranks)))
+    edge = 16 * (len(ranks) - 1)
+    leaves = -(-len(ranks) // 4)
+    crossing = crossing_of(FABRICS[0], moved(job, place(FABRICS[0], job, "packed")))
+    assert crossing == (edge * len(ranks), edge * leaves if leaves > 1 else 0)
+
+
 def test_the_heavier_groups_get_the_leaf_to_themselves() -> None:
     # Rows of a 4 x 4 grid talk much, columns little.
     rows = [CollectiveCall(f"r{i}", "all_reduce", tuple(range(i, 16, 4)), 10**6) for i in range(4)]
