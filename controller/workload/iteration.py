@@ -135,7 +135,7 @@ class _Iteration:
 
         In each layer with experts, and in each direction of the pass, a rank dispatches its tokens x experts per token
         x hidden to the ranks of its expert-parallel group, and as much is combined from there (D. Lepikhin et al.,
-        GShard, arXiv 2006.16668, section 3.2). Taken as spread evenly over the experts, one copy of a token for each
+        GShard, arXiv 2006.16668, section 3). Taken as spread evenly over the experts, one copy of a token for each
         of its experts. Where an expert itself is cut (etp > 1), its ranks gather what was dispatched to them and
         scatter what they return (``MoEAlltoAllTokenDispatcher`` of Megatron-Core).
         """
@@ -191,8 +191,8 @@ class _Iteration:
     def embedding(self) -> Iterator[CollectiveCall]:
         """The first and the last stage sum the gradients of the one matrix of which each has a copy.
 
-        Narayanan et al., arXiv 2104.04473, section 2.2 has the stages; ``_allreduce_word_embedding_grads`` in
-        Megatron-Core does this after the gradients are summed over the data-parallel ranks.
+        ``_allreduce_word_embedding_grads`` of Megatron-Core (``distributed/finalize_model_grads.py``), which runs once
+        the gradients are summed over the data-parallel ranks.
         """
         p = self.parallelism
         if not self.model.tied or p.pp == 1:

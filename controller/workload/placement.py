@@ -61,9 +61,9 @@ def place(
     Consecutive ranks share a server as far as its free hosts go, by rail: rank i of a server is on its i-th rail, as
     frameworks number them. Servers are taken
 
-    * ``packed``: leaf by leaf, with what talks most under one leaf, as MegaScale schedules "data intensive nodes"
-      under one top-of-rack switch (Z. Jiang et al., NSDI 2024, section 3.6). A server whose rails go to different
-      leaves is near another one that goes to the same. Never more bytes between leaves than ``scattered`` has;
+    * ``packed``: leaf by leaf, with what talks most under one leaf, as MegaScale does (Z. Jiang et al., NSDI 2024,
+      section 3.6). A server whose rails go to different leaves is near another one that goes to the same. Never more
+      bytes between leaves than ``scattered`` has;
     * ``scattered``: one from each leaf in turn;
     * ``random``: drawn with ``seed``.
 
