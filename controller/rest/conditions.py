@@ -9,7 +9,9 @@ from controller.rest.backend import UNCONDITIONAL, Condition
 from controller.rest.operation import Parameter, Text
 
 _TAG = r'(?:W/)?"[!#-~]*"'
-ENTITY_TAGS = rf"(?:\*|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*)"
+_BARE = r"[A-Za-z0-9._-]{1,64}"
+ENTITY_TAGS = rf"(?:\*|{_BARE}|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*)"
+"""Besides what the RFC has, a revision without quotes: it can only mean one thing, and shells eat quotes."""
 
 IF_MATCH = Parameter(
     "If-Match",
@@ -49,4 +51,6 @@ def _tags(header: Parameter, headers: Mapping[str, str]) -> list[str] | None:
     if text is None:
         return None
     text = str(header.kind.read(header.name, text.strip(" \t")))
-    return [] if text == "*" else re.findall(_TAG, text)
+    if text == "*":
+        return []
+    return [text] if re.fullmatch(_BARE, text) else re.findall(_TAG, text)

@@ -47,12 +47,18 @@ def test_weak_tags_are_equal_only_where_weak_comparison_will_do() -> None:
     assert not holds({"if-none-match": 'W/"a"'}, "a")
 
 
-@pytest.mark.parametrize("text", ["", "a", '"a', '"a" "b"', '*, "a"', '"a",', "W/a", 'w/"a"', '"a\x80"'])
+@pytest.mark.parametrize("text", ["", "a b", '"a', '"a" "b"', '*, "a"', '"a",', "W/a", 'w/"a"', '"a\x80"'])
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
 def test_a_malformed_list_is_400_and_names_the_header(header: str, text: str) -> None:
     with pytest.raises(ProblemError) as caught:
         condition({header.lower(): text})
     assert (caught.value.status, caught.value.members["field"]) == (400, header)
+
+
+@given(REVISIONS, REVISIONS)
+def test_a_revision_may_lack_its_quotes(given_one: str, revision: str) -> None:
+    assert holds({"if-match": given_one}, revision) == (given_one == revision)
+    assert holds({"if-none-match": given_one}, revision) == (given_one != revision)
 
 
 def test_no_header_is_no_condition() -> None:
