@@ -11,7 +11,7 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Objective, Plan
 from controller.model.traffic import Traffic
-from controller.routing import Options, Previous, assign
+from controller.routing import Options, Previous, Result, assign
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
@@ -43,7 +43,28 @@ def make_plan(
     started = clock()
     result = assign(policy, fabric, traffic, seed=seed, previous=previous, options=options)
     seconds = clock() - started
-    demand = Demand.of(fabric, traffic)
+    return appraise(fabric, traffic, result, policy=policy, seconds=seconds, intended=intended)
+
+
+def appraise(
+    fabric: Fabric,
+    traffic: Traffic,
+    result: Result,
+    *,
+    policy: str,
+    seconds: float,
+    intended: Fabric | None = None,
+    demand: Demand | None = None,
+) -> Plan:
+    """What an assignment is worth, wherever it comes from: with its objective and the bounds, a plan.
+
+    Args:
+        demand: ``Demand.of(fabric, traffic)``, if it is there already.
+
+    Raises:
+        ValueError: the intended fabric has other hosts.
+    """
+    demand = demand or Demand.of(fabric, traffic)
     objective = evaluate(fabric, traffic, result.assignment, demand=demand)
     if intended is not None:
         objective = _against(intended, fabric, traffic, objective)

@@ -101,7 +101,7 @@ def advance(
         clock=clock,
     )
     rules = compile_per_flow(
-        found.fabric, traffic, plan, ecmp_action=settings.ecmp_action, learn=_learns(intended, found)
+        found.fabric, traffic, plan.assignment, ecmp_action=settings.ecmp_action, learn=_learns(intended, found)
     )
     rules = RuleSet({**compile_listening(unknown).switches, **rules.switches})
     previous = Previous.of(found.fabric, traffic, plan.assignment)

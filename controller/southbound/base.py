@@ -5,6 +5,9 @@ spine has a live cable to that leaf. A spine knows one prefix rule a leaf. ARP t
 address, so neighbours resolve without flooding and without the controller. What comes down from a spine is never sent
 up again: no loop can form, whatever the cabling.
 
+A cable that is drained is no uplink of its leaf any more. Its spine goes on forwarding what still comes: leaves change
+over one by one, and no packet that is on its way may find its rule gone.
+
 Rules per switch: a leaf 2 per host, 2 per prefix of each other leaf, 1 per uplink; a spine 2 per prefix. With
 parallel cables a spine notes the number of the cable in (metadata) and picks the cable out by it in a second table:
 2 rules per prefix and cable number.
@@ -51,15 +54,18 @@ ARP_BYTES = 128
 """How much of an ARP packet the controller gets: all of it, with room for VLAN tags."""
 
 
-def compile_base(fabric: Fabric, *, ecmp_action: str = "bundle", learn: bool = False) -> RuleSet:
+def compile_base(
+    fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
+) -> RuleSet:
     """The base rules of every switch of the fabric, by datapath id.
 
     Args:
         fabric: with the port numbers that are known; a cable or host without them gets no rule.
+        usable: the same without the cables that are drained; ``None``: none is.
         ecmp_action: ``bundle`` or ``select``.
         learn: send ARP for unknown targets to the controller (discovery alone, or hosts whose port is not known).
     """
-    builders = base_builders(fabric, ecmp_action=ecmp_action, learn=learn)
+    builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
     return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
 
 
@@ -70,10 +76,13 @@ def compile_listening(dpids: Iterable[int]) -> RuleSet:
     return RuleSet(dict.fromkeys(dpids, held))
 
 
-def base_builders(fabric: Fabric, *, ecmp_action: str = "bundle", learn: bool = False) -> dict[int, Builder]:
+def base_builders(
+    fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
+) -> dict[int, Builder]:
     """Like ``compile_base``, but open for the rules of a plan to be added."""
     builders = {}
-    hops = NextHops(fabric)
+    usable = usable or fabric
+    hops = NextHops(usable)
     hosts: list[list[Host]] = [[] for _ in fabric.leaves]
     for host, index in zip(fabric.hosts, fabric.host_leaf.tolist(), strict=True):
         hosts[index].append(host)
@@ -86,7 +95,7 @@ def base_builders(fabric: Fabric, *, ecmp_action: str = "bundle", learn: bool = 
     for s, spine in enumerate(fabric.spines):
         builder = builders[spine.dpid] = Builder()
         if wide[s] > 1:
-            _parallel_spine(fabric, s, builder)
+            _parallel_spine(fabric, usable, s, builder)
         else:
             _spine(fabric, s, builder)
     for builder in builders.values():
@@ -182,8 +191,11 @@ def _spine(fabric: Fabric, s: int, builder: Builder) -> None:
                     builder.add(Rule(0, PREFIX, fields, (Output(port),)))
 
 
-def _parallel_spine(fabric: Fabric, s: int, builder: Builder) -> None:
-    """Table 0 notes the number of the cable in; table 1 sends out by the (number mod n)-th cable, or a live one."""
+def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, builder: Builder) -> None:
+    """Table 0 notes the number of the cable in; table 1 sends out by the (number mod n)-th cable, or a live one.
+
+    Drained cables come last.
+    """
     widest = 0
     for b in range(fabric.n_leaves):
         for number, c in enumerate(fabric.cables_between(b, s)):
@@ -192,11 +204,13 @@ def _parallel_spine(fabric: Fabric, s: int, builder: Builder) -> None:
                 widest = max(widest, number + 1)
                 builder.add(Rule(0, PREFIX, match(in_port=port), goto=1, metadata=number))
     for b in range(fabric.n_leaves):
-        out = [fabric.cables[c] for c in fabric.cables_between(b, s)]
-        for number in range(widest if out else 0):
+        between = fabric.cables_between(b, s)
+        for number in range(widest if between else 0):
             # The static choice first, then the others in turn: a dead cable out is passed over by the switch itself.
-            order = [out[(number + i) % len(out)] for i in range(len(out))]
-            ports = [cable.spine_port for cable in order if cable.up and cable.spine_port is not None]
+            order = [between[(number + i) % len(between)] for i in range(len(between))]
+            order.sort(key=lambda c: not usable.cables[c].up)
+            out = [fabric.cables[c] for c in order]
+            ports = [cable.spine_port for cable in out if cable.up and cable.spine_port is not None]
             if not ports:
                 continue
             actions: tuple[Action, ...] = (Output(ports[0]),)

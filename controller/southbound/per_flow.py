@@ -9,8 +9,8 @@ others. So the leaf itself moves what would leave by a dead cable, before the co
 
 from __future__ import annotations
 
+from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
-from controller.model.plan import Plan
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.base import ETH_IPV4, FLOW, NextHops, base_builders
 from controller.southbound.rules import Bucket, Builder, Match, Output, Rule, RuleSet, ToGroup, match
@@ -21,20 +21,28 @@ ROCE_PORT = 4791
 
 
 def compile_per_flow(
-    fabric: Fabric, traffic: Traffic, plan: Plan, *, ecmp_action: str = "bundle", learn: bool = False
+    fabric: Fabric,
+    traffic: Traffic,
+    assignment: Assignment,
+    *,
+    usable: Fabric | None = None,
+    ecmp_action: str = "bundle",
+    learn: bool = False,
 ) -> RuleSet:
     """Base rules plus one rule a placement unit at its ingress leaf.
 
     Flows within a leaf, unroutable flows, and flows whose leaf ports are not known get none: base forwarding has them.
 
+    Args:
+        usable: the fabric without the cables that are drained; ``None``: none is.
+
     Raises:
         ValueError: a flow is split; its pieces need source ports of their own first.
     """
-    builders = base_builders(fabric, ecmp_action=ecmp_action, learn=learn)
-    if plan.assignment.is_split():
+    builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
+    if assignment.is_split():
         raise ValueError("per-flow rules cannot split a flow: its pieces need source ports of their own")
-    assignment = plan.assignment
-    hops = NextHops(fabric)
+    hops = NextHops(usable or fabric)
     compilers = [_Leaf(fabric, a, hops, builders[leaf.dpid]) for a, leaf in enumerate(fabric.leaves)]
     source_leaf = fabric.host_leaf[traffic.src[assignment.flow]].tolist()
     target_leaf = fabric.host_leaf[traffic.dst[assignment.flow]].tolist()

@@ -64,7 +64,7 @@ def packet(fabric: Fabric, src: int, dst: int, port: int) -> dict[str, int | str
 @given(case=plans(), ecmp_action=st.sampled_from(["bundle", "select"]))
 def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -> None:
     fabric, traffic, plan = case
-    rules, network = compile_per_flow(fabric, traffic, plan, ecmp_action=ecmp_action), Network(fabric)
+    rules, network = compile_per_flow(fabric, traffic, plan.assignment, ecmp_action=ecmp_action), Network(fabric)
     for f, path in enumerate(plan.assignment.path.tolist()):
         src, dst = int(traffic.src[f]), int(traffic.dst[f])
         walk = network.walk(rules, packet(fabric, src, dst, int(traffic.udp_src[f])), source=fabric.hosts[src].name)
@@ -85,7 +85,7 @@ def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -
 @given(case=plans(), data=st.data())
 def test_packets_of_no_plan_go_as_if_there_were_none(case, data) -> None:
     fabric, traffic, plan = case
-    with_plan, without = compile_per_flow(fabric, traffic, plan), compile_base(fabric)
+    with_plan, without = compile_per_flow(fabric, traffic, plan.assignment), compile_base(fabric)
     network = Network(fabric)
     src, dst = data.draw(st.permutations(range(fabric.n_hosts)))[:2]
     other = packet(fabric, src, dst, 50002) | data.draw(st.sampled_from([{"udp_dst": 53}, {"ip_proto": 6}]))
@@ -96,7 +96,7 @@ def test_packets_of_no_plan_go_as_if_there_were_none(case, data) -> None:
 @given(case=plans())
 def test_only_ingress_leaves_hold_rules_for_flows(case) -> None:
     fabric, traffic, plan = case
-    rules, base = compile_per_flow(fabric, traffic, plan), compile_base(fabric)
+    rules, base = compile_per_flow(fabric, traffic, plan.assignment), compile_base(fabric)
     for spine in fabric.spines:
         assert rules[spine.dpid] == base[spine.dpid]
     placed = np.bincount(fabric.host_leaf[traffic.src[plan.assignment.path >= 0]], minlength=fabric.n_leaves).tolist()
@@ -107,7 +107,7 @@ def test_only_ingress_leaves_hold_rules_for_flows(case) -> None:
 @given(case=plans())
 def test_removing_the_plan_leaves_the_base_rules_only(case) -> None:
     fabric, traffic, plan = case
-    rules, base = compile_per_flow(fabric, traffic, plan), compile_base(fabric)
+    rules, base = compile_per_flow(fabric, traffic, plan.assignment), compile_base(fabric)
     for leaf in fabric.leaves:
         changes = difference(rules[leaf.dpid], base[leaf.dpid])
         assert not changes.put_rules
@@ -118,7 +118,7 @@ def test_removing_the_plan_leaves_the_base_rules_only(case) -> None:
 def test_a_flow_whose_uplink_dies_goes_on_over_the_others_at_once() -> None:
     fabric = clos(3, 2, 1)
     traffic, plan = planned(fabric, [(0, 1, 50000)], [1])
-    rules = compile_per_flow(fabric, traffic, plan)
+    rules = compile_per_flow(fabric, traffic, plan.assignment)
     port = fabric.cables[1].leaf_port
     for down, ports in (([], {port}), ([("leaf1", port)], {2, 4})):
         network = Network(fabric, down=down)
@@ -131,7 +131,7 @@ def test_flows_with_the_same_uplink_share_their_fail_over_group() -> None:
     fabric = clos(4, 3, 4)
     flows = [(src, dst, 50000) for src in range(4) for dst in range(4, 12)]
     traffic, plan = planned(fabric, flows, [i % 4 for i in range(len(flows))])
-    assert len(compile_per_flow(fabric, traffic, plan)[1].groups) == 4 * 2
+    assert len(compile_per_flow(fabric, traffic, plan.assignment)[1].groups) == 4 * 2
 
 
 def test_split_flows_are_refused_because_a_switch_cannot_tell_the_pieces_apart() -> None:
@@ -140,4 +140,4 @@ def test_split_flows_are_refused_because_a_switch_cannot_tell_the_pieces_apart()
     two = Assignment(np.array([0, 0], np.int32), np.array([0, 1], np.int32), np.array([0.5, 0.5]))
     plan = Plan(plan.fabric_version, "", "", two, plan.objective, Bound(), None, plan.unroutable, 0.0)
     with pytest.raises(ValueError, match="split"):
-        compile_per_flow(fabric, traffic, plan)
+        compile_per_flow(fabric, traffic, plan.assignment)

@@ -1,0 +1,147 @@
+"""Administrative draining: which cables are set aside, and which are needed in spite of it.
+
+What is drained carries nothing as long as something else joins two leaves; where nothing else does, it stays in use.
+So draining is never an outage, whatever is drained or fails at the same time, and draining everything drains nothing.
+
+Two leaves are joined in two senses: by a live path class (what planned flows take) and by some spine with a live cable
+to each (what base forwarding takes; with parallel cables that can be so where no class is live). Both are kept. Of the
+ways that join two leaves, those with the fewest drained cables stay in use, all of them alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.errors import NotFoundError
+from controller.model.fabric import BoolArray, Fabric, IntArray
+
+
+@dataclass(frozen=True)
+class Drain:
+    """What draining comes to on one fabric, by names of cables, ascending by cable.
+
+    Attributes:
+        unused: cables that nothing is sent over any more.
+        still_used: drained cables that are up and stay in use.
+    """
+
+    unused: tuple[str, ...] = ()
+    still_used: tuple[str, ...] = ()
+
+
+def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
+    """The cables that an id stands for: itself, or all of a spine or leaf.
+
+    Raises:
+        NotFoundError: there is no cable, spine or leaf of this name.
+    """
+    if name in fabric.spine_index:
+        return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.spine == name)
+    if name in fabric.leaf_index:
+        return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.leaf == name)
+    if name in fabric.cable_names:
+        return (name,)
+    raise NotFoundError("link", name)
+
+
+def known(fabric: Fabric, names: Iterable[str]) -> frozenset[str]:
+    """Those of some ids that the fabric has; a kept drain may be of something that a new fabric file leaves out."""
+    there = set(fabric.cable_names) | set(fabric.spine_index) | set(fabric.leaf_index)
+    return frozenset(name for name in names if name in there)
+
+
+def drain(fabric: Fabric, drained: Iterable[str]) -> Drain:
+    """Set aside what is drained, but for what is needed. Ids that the fabric does not have count for nothing."""
+    names = known(fabric, drained)
+    if not names:
+        return Drain()
+    wanted = np.array(
+        [
+            not names.isdisjoint((name, cable.leaf, cable.spine))
+            for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)
+        ],
+        dtype=np.bool_,
+    )
+    up = fabric.link_up[fabric.first_cable_link :: 2]
+    aside = wanted & up
+    _admit_classes(fabric, up, aside)
+    _admit_spines(fabric, up, aside)
+    used = wanted & up & ~aside
+    return Drain(_names(fabric, aside), _names(fabric, used))
+
+
+def without_drained(fabric: Fabric, found: Drain) -> Fabric:
+    """The fabric that is left for traffic."""
+    return fabric.without_links(found.unused) if found.unused else fabric
+
+
+def _names(fabric: Fabric, chosen: BoolArray) -> tuple[str, ...]:
+    return tuple(fabric.cable_names[c] for c in np.flatnonzero(chosen).tolist())
+
+
+def _admit_classes(fabric: Fabric, up: BoolArray, aside: BoolArray) -> None:
+    """Take back (in place) the cables without which two leaves would lose their last live path class."""
+    out, back = _cable_of(fabric, fabric.up_link), _cable_of(fabric, fabric.down_link)
+    _admit(out, back, _live(out, up), _live(back, up), aside)
+
+
+def _admit_spines(fabric: Fabric, up: BoolArray, aside: BoolArray) -> None:
+    """Take back (in place) the cables without which two leaves would have no spine in common any more.
+
+    A leaf and a spine are joined by any of their cables: a drained one counts only where all live ones are drained.
+    """
+    cables = np.flatnonzero(up)
+    cables = cables[np.argsort(aside[cables], kind="stable")]
+    spine = np.full((fabric.n_leaves, fabric.n_spines), -1, dtype=np.int32)
+    # Backwards, so that the first of each pair is what stays: one that is not drained, where there is one.
+    spine[fabric.cable_leaf[cables[::-1]], fabric.cable_spine[cables[::-1]]] = cables[::-1]
+    live = spine >= 0
+    before = aside.copy()
+    _admit(spine, spine, live, live, aside)
+    taken_back = before & ~aside
+    if taken_back.any():
+        # Parallel cables of a pair are alike: what is taken back is all of them.
+        pair = fabric.cable_leaf.astype(np.int64) * fabric.n_spines + fabric.cable_spine
+        aside[np.isin(pair, pair[taken_back])] = False
+
+
+def _admit(out: IntArray, back: IntArray, live_out: BoolArray, live_back: BoolArray, aside: BoolArray) -> None:
+    """Take back what joins pairs of leaves that were joined and no longer are.
+
+    Args:
+        out, back: [L, N] the cable by which a leaf leaves, and is reached, by each of N ways.
+        live_out, live_back: [L, N] whether that way is there at all.
+        aside: [C] cables that are set aside; changes in place.
+    """
+    drained_out, drained_back = live_out & aside[out], live_back & aside[back]
+    joined = _any_way(live_out, live_back)
+    left = _any_way(live_out & ~drained_out, live_back & ~drained_back)
+    lost = joined & ~left
+    np.fill_diagonal(lost, False)
+    for a in np.flatnonzero(lost.any(axis=1)).tolist():
+        others = np.flatnonzero(lost[a])
+        cost = drained_out[a].astype(np.int8) + drained_back[others]
+        cost[~(live_out[a] & live_back[others])] = 3
+        row, way = np.nonzero(cost == cost.min(axis=1, keepdims=True))
+        aside[out[a, way]] = False
+        aside[back[others[row], way]] = False
+
+
+def _any_way(out: BoolArray, back: BoolArray) -> BoolArray:
+    """[L, L] whether some way leads from one leaf to the other."""
+    ways: BoolArray = (out.astype(np.float32) @ back.T.astype(np.float32)) > 0
+    return ways
+
+
+def _cable_of(fabric: Fabric, link: IntArray) -> IntArray:
+    """Cable indices of links, -1 where there is no link."""
+    cable: IntArray = np.where(link < 0, -1, (link - fabric.first_cable_link) // 2).astype(np.int32)
+    return cable
+
+
+def _live(cable: IntArray, up: BoolArray) -> BoolArray:
+    live: BoolArray = (cable >= 0) & up[cable]
+    return live
