@@ -56,8 +56,11 @@ def describe(
 
     document, given = _read(job)
     strategy = read_strategy(document, len(given.hosts))
+    known = None if fabric is None else load_fabric(fabric)
     try:
-        description = describe_job(given, strategy, None if fabric is None else load_fabric(fabric))
+        if known is not None and "hosts" not in document and strategy is not None:
+            raise InputError("the job has none yet: 'fairspine job place' gives it some", field="hosts")
+        description = describe_job(given, strategy, known)
     except InputError as error:
         raise error.with_source(str(job)) from None
     if format is Format.JSON:

@@ -102,7 +102,7 @@ def test_flows_and_matrices_are_placed_by_name(run: Run, tmp_path: Path) -> None
 def test_a_job_that_is_nowhere_yet_cannot_be_described_on_a_fabric(run: Run) -> None:
     code, _, err = run("job", "describe", "--job", GPT3, "--fabric", RAILS)
     assert code == 2
-    assert err == f"fairspine: {GPT3}: hosts[0]: 'rank0': the fabric has no host of this name\n"
+    assert err == f"fairspine: {GPT3}: hosts: the job has none yet: 'fairspine job place' gives it some\n"
 
 
 def test_a_file_that_cannot_be_written_is_told(run: Run, tmp_path: Path) -> None:

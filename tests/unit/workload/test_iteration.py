@@ -99,6 +99,15 @@ def test_sequence_parallel_blocks_gather_three_times_and_scatter_twice() -> None
     assert calls["tp0.gather"].phase != calls["tp0.scatter"].phase
 
 
+def test_gpt_13b_sends_what_aicb_logs_of_it() -> None:
+    # aliyun/aicb, workload/physical/model_workload/G13B-M1-C01_GPT13B_megatron_tp8_pp1_mbs1.csv: 160 all-reduces of
+    # 20,971,520 bytes in the layers of one micro-batch, a reduce-scatter of 6,422,958,080 and an all-gather of half.
+    model = Model("gpt-13b", layers=40, hidden=5120, sequence=2048, parameters=6_422_958_080 // 4 * 8)
+    calls = of(model, Batch(1, distributed_optimizer=True), tp=8, dp=16, sequence_parallel=False)
+    assert calls["tp0.reduce"].bytes == 160 * 20_971_520
+    assert (calls["dp0.scatter"].bytes, calls["dp0.gather"].bytes) == (6_422_958_080, 3_211_479_040)
+
+
 def test_keys_and_values_go_round_twice_and_their_gradients_once() -> None:
     calls = of(SMALL, Batch(3), cp=4)
     whole = 3 * 4 * 16 * 4 * 2  # micro-batches, layers, tokens, keys and values, bf16
