@@ -28,7 +28,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Parameters = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=10**16)]
+Parameters = Annotated[int, Field(ge=0, le=10**16), BeforeValidator(_whole)]
 
 
 class ModelForm(BaseModel):
@@ -93,7 +93,7 @@ class StrategyForm(BaseModel):
 
     model_config = _CONFIG
 
-    model: Annotated[ModelForm | None, BeforeValidator(_shape)] = None
+    model: Annotated[ModelForm | None, BeforeValidator(_shape, json_schema_input_type=str | ModelForm | None)] = None
     parallelism: ParallelismForm | None = None
     micro_batches: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     micro_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1
