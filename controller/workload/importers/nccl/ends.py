@@ -125,7 +125,7 @@ class Ends:
         if request.fabric is None:
             return False
         there = {host.server for host in request.fabric.hosts}
-        servers = {person.host: person for person in self._people if person}
+        servers = {person.host: person for person in reversed(self._people) if person}
         lacking = [person for server, person in servers.items() if server not in there]
         if servers and not lacking:
             return True

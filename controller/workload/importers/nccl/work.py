@@ -76,11 +76,11 @@ def work_of(log: Log, communicators: list[Communicator], given: int | None, iter
             guessed |= _collectives(log, one, work, default)
             _pairs(one, work, log.notes)
         works.append(work)
-    if not any(work.collectives or work.pairs for work in works):
+    if not any(one.uses or one.pairs or any(m.uses for m in one.members.values()) for one in communicators):
         return [_given(one, given, default) for one in communicators]
     if given is not None:
         log.notes.add("", "the input tells sizes, so the bytes that were given count for nothing")
-    if guessed:
+    if guessed and not log.only:
         log.notes.add(
             "",
             f"which algorithm an all-reduce took is not told (NCCL_DEBUG_SUBSYS=TUNING would); counted as {default}",
