@@ -9,7 +9,7 @@ from controller.service.runtime import Runtime
 from controller.service.step import Admitted
 from controller.service.worker import Worker
 from controller.workload.expand import JobTraffic, expand
-from controller.workload.job_file import parse_job_json
+from controller.workload.import_form import job_from_body
 
 SMALL = 256 * 1024
 """Bytes of a document up to which a thread will do."""
@@ -46,4 +46,4 @@ class Admission:
 
 def admit(name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> JobTraffic:
     """Parse and expand. Runs in a thread or in the worker process."""
-    return expand(fabric, parse_job_json(body, name), others, max_flows=max_flows)
+    return expand(fabric, job_from_body(body, name, fabric), others, max_flows=max_flows)

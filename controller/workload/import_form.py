@@ -16,7 +16,7 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
 from controller.model.job import Job
 from controller.workload.importers.base import ImportRequest
-from controller.workload.importers.inventory import parse_inventory
+from controller.workload.importers.inventory import Inventory, parse_inventory
 from controller.workload.importers.placing import Method, on_fabric
 from controller.workload.importers.registry import FORMATS, importer
 from controller.workload.importers.streams import text_source
@@ -106,25 +106,38 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
             ImportRequest(
                 name=name,
                 fabric=fabric,
-                inventory=parse_inventory(form.inventory, fabric),
+                inventory=_inventory(form.inventory, fabric),
                 bytes=form.bytes,
                 iterations=form.iterations,
             ),
         )
         job = on_fabric(imported, fabric, form.placement, form.seed)
     except InputError as error:
-        raise _within(error) from None
+        raise _within(error, form.files) from None
     return dataclasses.replace(
         job, name=checked.name, weight=checked.weight, ports_known=job.ports_known and checked.ports_known
     )
 
 
-def _within(error: InputError) -> InputError:
-    """The same error with its field below ``import``, where it is a field of the form and not a line of a file."""
-    if error.source:
-        return error
-    field = f"{KEY}.{error.field}" if error.field else KEY
-    return InputError(error.reason, field=field, value=error.value)
+def _inventory(document: dict[str, Any], fabric: Fabric) -> Inventory:
+    try:
+        return parse_inventory(document, fabric)
+    except InputError as error:
+        raise InputError(error.reason, field=f"inventory.{error.field}", value=error.value) from None
+
+
+def _within(error: InputError, files: list[FileForm]) -> InputError:
+    """The same error with its field in the body; where in a file it is, becomes part of the reason."""
+    if not error.source:
+        return InputError(error.reason, field=f"{KEY}.{error.field}" if error.field else KEY, value=error.value)
+    which = max(
+        (i for i, file in enumerate(files) if error.source.startswith(file.name)),
+        key=lambda i: len(files[i].name),
+        default=None,
+    )
+    field = f"{KEY}.files" if which is None else f"{KEY}.files[{which}].text"
+    where = ": ".join(part for part in (error.source, error.field) if part)
+    return InputError(f"{where}: {error.reason}", field=field, value=error.value)
 
 
 def _tidied(error: InputError) -> InputError:
