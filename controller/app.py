@@ -52,7 +52,7 @@ class FairspineApp(app_manager.RyuApp):
             clock=self.runtime.clock,
             probes_per_second=start.settings.probes_per_second,
         )
-        self.http = HttpServer(start.http_host, start.http_port, self.service)
+        self.http = HttpServer(start.http_host, start.http_port, self.service, access=start.access, tls=start.tls)
 
     def start(self) -> None:
         """Ryu calls this once all applications are there."""

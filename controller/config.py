@@ -12,6 +12,8 @@ from typing import Any
 
 from controller.model.errors import InputError
 
+MOST_HEADROOM = 0.9
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -47,6 +49,30 @@ class Settings:
         100.0, "capacity of a leaf-spine cable when there is no fabric file", at_least=1e-6, at_most=1e6
     )
     max_flows: int = _option(1_000_000, "most flows that all jobs together may have", at_least=1, at_most=10_000_000)
+    max_jobs: int = _option(10_000, "most jobs at a time", at_least=1, at_most=1_000_000)
+    max_changes_waiting: int = _option(
+        100,
+        "most requests that change something and wait for their turn; more are sent away",
+        at_least=1,
+        at_most=10_000,
+    )
+    headroom: float = _option(
+        0.0,
+        "part of every link that plans leave to traffic in no plan (storage, checkpoints)",
+        at_least=0.0,
+        at_most=MOST_HEADROOM,
+    )
+    store: str = _option(
+        "",
+        "where jobs, drains, mode and plans are kept: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory "
+        "(nothing is kept); by default fairspine.db in $STATE_DIRECTORY, else in ~/.local/state/fairspine",
+    )
+    plans_kept: int = _option(1000, "plans in the history", at_least=1, at_most=1_000_000)
+    tokens: str = _option(
+        "", "file of who may use the HTTP interface (fairspine token add); needed where it listens beyond loopback"
+    )
+    https_cert: str = _option("", "certificate of the HTTP interface, with its chain, in PEM: with it, HTTPS alone")
+    https_key: str = _option("", "key of that certificate, in PEM, without a password")
     probes_per_second: int = _option(
         100, "most ARP probes sent for hosts whose port is not known", at_least=1, at_most=10_000
     )

@@ -65,6 +65,7 @@ def _checked(args: list[str]) -> Startup:
 
     from controller.config import Settings, settings_from
     from controller.model.fabric_file import load_fabric
+    from controller.rest.door import open_door
     from controller.routing import ENFORCEABLE
     from controller.startup import Startup
 
@@ -75,7 +76,8 @@ def _checked(args: list[str]) -> Startup:
     fabric = load_fabric(settings.fabric) if settings.fabric else None
     _check_port(conf.ofp_listen_host, conf.ofp_tcp_listen_port, "ofp_tcp_listen_port", "OpenFlow")
     _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
-    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port)
+    access, tls = open_door(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
+    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, access, tls)
 
 
 def _registered() -> Any:

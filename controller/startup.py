@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from controller.config import Settings
 from controller.model.fabric import Fabric
+from controller.rest.access import Access
+
+if TYPE_CHECKING:
+    from controller.rest.tls import Tls
 
 
 @dataclass(frozen=True)
 class Startup:
-    """The checked options, the intended fabric (``None``: discovery alone), and where HTTP listens."""
+    """The checked options, the intended fabric (``None``: discovery alone), where HTTP listens, and who may use it."""
 
     settings: Settings
     fabric: Fabric | None
     http_host: str
     http_port: int
+    access: Access
+    tls: Tls | None
 
 
 _announced: list[Startup] = []

@@ -13,17 +13,17 @@ import typer
 from controller.cli.client import Client, described, not_understood
 from controller.cli.failure import Failure
 from controller.cli.output import Format, FormatOption, number, print_collectives, print_json, print_table, size
+from controller.cli.remote import (
+    CaFileOption,
+    InnerCaFileOption,
+    InnerTokenOption,
+    InnerUrlOption,
+    Remote,
+    TokenOption,
+    UrlOption,
+)
 
-DEFAULT_URL = "http://127.0.0.1:8080"
-
-UrlOption = Annotated[
-    str, typer.Option("--url", envvar="FAIRSPINE_URL", metavar="URL", help="Where the controller listens.")
-]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.", show_default=False)]
-
-OuterUrlOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Where the controller listens.", show_default=False)
-]
 
 app = typer.Typer(rich_markup_mode=None, help="Show or delete the jobs of a running controller; without more: list.")
 
@@ -37,7 +37,9 @@ _COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
 
 def push(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The job's file (JSON or YAML).", show_default=False)],
-    url: UrlOption = DEFAULT_URL,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return when the switches enforce the job's plan.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait at most.")] = 30.0,
     format: FormatOption = Format.TABLE,
@@ -50,39 +52,51 @@ def push(
 
     document = read_document(job)
     name = parse_job(document, source=str(job)).name
-    client = Client(url)
+    client = Remote(url, token, ca_file).client()
     try:
-        status, answer = client.request("PUT", "jobs", name, body=orjson.dumps(document))
+        taken = client.request("PUT", "jobs", name, body=orjson.dumps(document))
     except Failure as failure:
         if failure.exit_code != 2:
             raise
         raise Failure(f"{job}: {failure}", exit_code=2) from None
-    answer = _job(answer)
+    answer = _job(taken.document)
     if wait:
         _wait(client, name, timeout)
         answer["active"] = True
     if format is Format.JSON:
         print_json(orjson.dumps(answer))
     else:
-        typer.echo(f"{name} {'created' if status == 201 else 'replaced'}, plan {answer['epoch']}")
+        typer.echo(f"{name} {'created' if taken.status == 201 else 'replaced'}, plan {answer['epoch']}")
         _print_job(answer)
 
 
 @app.callback(invoke_without_command=True, epilog="Example: fairspine jobs show gpt3-a")
-def list_jobs(ctx: typer.Context, url: UrlOption = DEFAULT_URL, format: FormatOption = Format.TABLE) -> None:
-    ctx.obj = url
+def list_jobs(
+    ctx: typer.Context,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    ctx.obj = Remote(url, token, ca_file)
     if ctx.invoked_subcommand is None:
-        _print_jobs(url, format)
+        _print_jobs(ctx.obj.client(), format)
 
 
 @app.command("list", epilog="Example: fairspine jobs list --format json")
-def list_too(ctx: typer.Context, url: OuterUrlOption = None, format: FormatOption = Format.TABLE) -> None:
+def list_too(
+    ctx: typer.Context,
+    url: InnerUrlOption = None,
+    token: InnerTokenOption = None,
+    ca_file: InnerCaFileOption = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
     """List the jobs."""
-    _print_jobs(url or ctx.obj, format)
+    _print_jobs(Remote(url, token, ca_file).over(ctx.obj).client(), format)
 
 
-def _print_jobs(url: str, format: Format) -> None:
-    rows = _listed(Client(url))
+def _print_jobs(client: Client, format: Format) -> None:
+    rows = _listed(client)
     if format is Format.JSON:
         print_json(json.dumps({"jobs": rows}).encode())
         return
@@ -106,11 +120,16 @@ def _print_jobs(url: str, format: Format) -> None:
 
 @app.command("show", epilog="Example: fairspine jobs show gpt3-a --format json")
 def show(
-    ctx: typer.Context, name: NameArgument, url: OuterUrlOption = None, format: FormatOption = Format.TABLE
+    ctx: typer.Context,
+    name: NameArgument,
+    url: InnerUrlOption = None,
+    token: InnerTokenOption = None,
+    ca_file: InnerCaFileOption = None,
+    format: FormatOption = Format.TABLE,
 ) -> None:
     """Show a job with its part of the plan."""
-    _, answer = Client(url or ctx.obj).request("GET", "jobs", name)
-    answer = _job(answer)
+    client = Remote(url, token, ca_file).over(ctx.obj).client()
+    answer = _job(client.request("GET", "jobs", name).document)
     if format is Format.JSON:
         print_json(json.dumps(answer).encode())
     else:
@@ -118,9 +137,15 @@ def show(
 
 
 @app.command("delete", epilog="Example: fairspine jobs delete gpt3-a")
-def delete(ctx: typer.Context, name: NameArgument, url: OuterUrlOption = None) -> None:
+def delete(
+    ctx: typer.Context,
+    name: NameArgument,
+    url: InnerUrlOption = None,
+    token: InnerTokenOption = None,
+    ca_file: InnerCaFileOption = None,
+) -> None:
     """Delete a job; its rules go with it."""
-    Client(url or ctx.obj).request("DELETE", "jobs", name)
+    Remote(url, token, ca_file).over(ctx.obj).client().request("DELETE", "jobs", name)
     typer.echo(f"{name} deleted")
 
 
@@ -140,8 +165,7 @@ def _wait(client: Client, name: str, timeout: float) -> None:
 
 def _listed(client: Client) -> list[dict[str, Any]]:
     """The controller's jobs."""
-    _, answer = client.request("GET", "jobs")
-    return _rows(described(answer, "jobs")["jobs"], *_LISTED)
+    return _rows(described(client.request("GET", "jobs").document, "jobs")["jobs"], *_LISTED)
 
 
 def _job(answer: Any) -> dict[str, Any]:

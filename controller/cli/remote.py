@@ -1,0 +1,125 @@
+"""Which controller a command talks to: options, environment, and the user's config file, for all commands alike."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.client import Client
+from controller.model.errors import InputError
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+def _url(envvar: str | None) -> Any:
+    return typer.Option(
+        "--url",
+        envvar=envvar,
+        metavar="URL",
+        help=f"Where the controller listens.  [default: that of the config file, or {DEFAULT_URL}]",
+        show_default=False,
+    )
+
+
+def _token(envvar: str | None) -> Any:
+    return typer.Option(
+        "--token",
+        envvar=envvar,
+        metavar="SECRET",
+        help="A token's secret; better in the environment or in the config file, where other users do not see it.",
+        show_default=False,
+    )
+
+
+def _ca_file(envvar: str | None) -> Any:
+    return typer.Option(
+        "--ca-file", envvar=envvar, metavar="FILE", help="Certificates to trust, in PEM.", show_default=False
+    )
+
+
+UrlOption = Annotated[str | None, _url("FAIRSPINE_URL")]
+TokenOption = Annotated[str | None, _token("FAIRSPINE_TOKEN")]
+CaFileOption = Annotated[Path | None, _ca_file("FAIRSPINE_CA_FILE")]
+
+# Of a subcommand whose parent has the options, too: the environment must not win over what was said to the parent.
+InnerUrlOption = Annotated[str | None, _url(None)]
+InnerTokenOption = Annotated[str | None, _token(None)]
+InnerCaFileOption = Annotated[Path | None, _ca_file(None)]
+
+_KEYS = ("url", "token", "ca_file")
+
+
+@dataclass(frozen=True)
+class Remote:
+    """What was said on the command line or in the environment; ``None``: nothing."""
+
+    url: str | None = None
+    token: str | None = None
+    ca_file: Path | None = None
+
+    def over(self, outer: Remote) -> Remote:
+        """This, and where it says nothing, what was said before the name of the subcommand."""
+        return Remote(self.url or outer.url, self.token or outer.token, self.ca_file or outer.ca_file)
+
+    def client(self) -> Client:
+        """A client of the controller that is meant.
+
+        Raises:
+            InputError: an option, or the config file, cannot be used.
+        """
+        kept = read_config(config_file())
+        url = self.url or kept.url or DEFAULT_URL
+        token = self.token
+        # A secret of one controller is not for another that somebody names on the command line.
+        if token is None and url.rstrip("/") == (kept.url or DEFAULT_URL).rstrip("/"):
+            token = kept.token
+        return Client(url, token=token, ca_file=self.ca_file or kept.ca_file)
+
+
+def config_file() -> Path:
+    """Where the user's config file is (XDG Base Directory Specification)."""
+    return config_folder() / "config.toml"
+
+
+def config_folder() -> Path:
+    """The user's folder for fairspine's files."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".config") / "fairspine"
+
+
+def read_config(path: Path) -> Remote:
+    """What the file says; no file says nothing.
+
+    Raises:
+        InputError: it is no TOML, has unknown keys or values of a wrong type, or others may read its token.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            document = tomllib.load(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return Remote()
+    except OSError as error:
+        raise InputError(error.strerror or str(error), source=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"is not TOML: {error}", source=str(path)) from None
+    for key, value in document.items():
+        if key not in _KEYS:
+            raise InputError(f"this key is not known; there are {', '.join(_KEYS)}", field=key, source=str(path))
+        if not isinstance(value, str) or not value:
+            # The value is not shown: it may be a secret.
+            raise InputError("must be text", field=key, source=str(path))
+    if "token" in document and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InputError("others may read this secret: chmod 600", field="token", source=str(path))
+    ca_file = document.get("ca_file")
+    return Remote(
+        document.get("url"),
+        document.get("token"),
+        None if ca_file is None else path.parent / Path(ca_file).expanduser(),
+    )

@@ -1,0 +1,131 @@
+"""``fairspine token``: who may use a controller's HTTP interface."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller.cli.failure import Failure
+from controller.cli.output import Format, FormatOption, print_json, print_table
+from controller.cli.remote import config_folder
+from controller.model.errors import InputError
+from controller.rest.backend import Role
+from controller.rest.tokens import Token, new_token, read_tokens
+
+HEADER = "# fairspine's tokens: name, role and hash of the secret. 'fairspine token' adds and removes them.\n"
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The token's name.", show_default=False)]
+RoleOption = Annotated[Role, typer.Option("--role", help="What whoever has it may do; write includes read.")]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        envvar="FAIRSPINE_TOKENS_FILE",
+        metavar="FILE",
+        help="The controller's file of tokens (its option 'tokens').  [default: tokens in the user's config folder]",
+        show_default=False,
+    ),
+]
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Add, list and remove the tokens of a controller; it reads the file again by itself.",
+    epilog="Example: fairspine token add slurm --role write --file /etc/fairspine/tokens",
+)
+
+
+@app.command("add", epilog="Example: fairspine token add slurm --role write --file /etc/fairspine/tokens")
+def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
+    """Add a token and print its secret, which is kept nowhere and never shown again."""
+    path = _path(file)
+    token, secret = new_token(name, role)
+    with _changing(path) as tokens:
+        if any(old.name == name for old in tokens):
+            raise InputError("there is a token of that name; remove it first", field="name", value=name)
+        _write(path, (*tokens, token))
+    typer.echo(secret)
+    typer.echo(f"fairspine: {name} may {role} now, with the secret above, which is shown only once ({path})", err=True)
+
+
+@app.command("list", epilog="Example: fairspine token list --file /etc/fairspine/tokens")
+def list_tokens(file: FileOption = None, format: FormatOption = Format.TABLE) -> None:
+    """List the tokens; there is no way to see their secrets."""
+    path = _path(file)
+    tokens = read_tokens(path)
+    if format is Format.JSON:
+        print_json(json.dumps({"tokens": [{"name": token.name, "role": token.role} for token in tokens]}).encode())
+    else:
+        print_table(f"{len(tokens)} tokens in {path}", ("token", "role"), ((t.name, t.role) for t in tokens))
+
+
+@app.command("remove", epilog="Example: fairspine token remove slurm --file /etc/fairspine/tokens")
+def remove(name: NameArgument, file: FileOption = None) -> None:
+    """Remove a token: whoever has its secret is refused from now on."""
+    path = _path(file)
+    with _changing(path) as tokens:
+        left = tuple(token for token in tokens if token.name != name)
+        if len(left) == len(tokens):
+            raise Failure(f"{path}: no token is named {name}")
+        _write(path, left)
+    typer.echo(f"{name} removed")
+
+
+def _path(file: Path | None) -> Path:
+    return file or config_folder() / "tokens"
+
+
+@contextlib.contextmanager
+def _changing(path: Path) -> Iterator[tuple[Token, ...]]:
+    """The tokens that there are, while nobody else changes the file.
+
+    Raises:
+        InputError: the file, or its folder, cannot be used.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), source=str(path.parent)) from None
+    try:
+        # The folder, not the file: that is another one after each change.
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield read_tokens(path) if path.exists() else ()
+    finally:
+        os.close(folder)
+
+
+def _write(path: Path, tokens: tuple[Token, ...]) -> None:
+    """Put a new file in the place of the old one: a controller that reads meanwhile sees one of them whole.
+
+    Raises:
+        InputError: that cannot be done there.
+    """
+    text = HEADER + "".join(f"{token.line()}\n" for token in tokens)
+    path = path.resolve()
+    try:
+        # mkstemp makes it readable for its owner alone.
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w") as file:
+                if path.exists() and os.geteuid() == 0:
+                    # Root adds a token to the file of the controller's user, who must be able to read it still.
+                    owner = path.stat()
+                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise InputError(error.strerror or str(error), source=str(path)) from None

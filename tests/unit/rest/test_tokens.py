@@ -1,0 +1,152 @@
+"""Tokens: what is in the file, who is let in, and what happens when the file changes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.errors import InputError
+from controller.rest.answer import answer
+from controller.rest.backend import Caller, Role
+from controller.rest.messages import Request, Response
+from controller.rest.problems import ProblemError
+from controller.rest.resources import RESOURCES
+from controller.rest.tokens import PREFIX, Token, TokenFile, holder, new_token, parse_tokens, read_tokens
+from tests.unit.rest.fake import FakeBackend
+from tests.unit.rest.test_resources import BY_NAME, VARIABLES, example_query, problem
+
+NAMES = st.text("ab-_.9", min_size=1, max_size=63)
+
+
+def write(path: Path, *tokens: Token) -> None:
+    text = "# a comment\n\n" + "".join(f"{token.line()}\n" for token in tokens)
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(0o600)
+    new.replace(path)
+
+
+@given(st.lists(st.tuples(NAMES, st.sampled_from(Role)), unique_by=lambda pair: pair[0], max_size=5))
+def test_a_secret_leads_to_its_own_token_and_is_not_in_the_file(pairs: list[tuple[str, Role]]) -> None:
+    made = [new_token(name, role) for name, role in pairs]
+    text = "\n".join(token.line() for token, _ in made)
+    tokens = parse_tokens(text)
+    assert [(token.name, token.role) for token in tokens] == pairs
+    for token, secret in made:
+        assert secret.startswith(PREFIX)
+        assert holder(tokens, secret) == token
+        assert secret not in text
+        assert holder(tokens, secret[:-1]) is None
+        assert holder(tokens, token.digest) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a write", "a admin sha256:" + "0" * 64, "a write sha256:" + "0" * 63, "a write md5:" + "0" * 64, "hunter2-secret"]
+    + [f"{name} read sha256:" + "0" * 64 for name in ("anonymous", "a/b", "é", "a" * 64)],
+)
+def test_a_wrong_line_is_told_by_its_number_and_never_shown(line: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_tokens(f"# first\n{line}\n", "tokens")
+    assert str(caught.value).startswith("tokens: line 2: ")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_name_twice_and_a_file_that_others_may_write_are_refused(tmp_path: Path) -> None:
+    token, _ = new_token("a", Role.READ)
+    with pytest.raises(InputError, match="twice"):
+        parse_tokens(f"{token.line()}\n{token.line()}\n")
+    file = tmp_path / "tokens"
+    write(file, token)
+    assert read_tokens(file) == (token,)
+    file.chmod(0o620)
+    with pytest.raises(InputError, match="chmod go-w"):
+        read_tokens(file)
+    with pytest.raises(InputError, match="No such file"):
+        TokenFile(tmp_path / "none")
+
+
+def ask(access: TokenFile, resource: str, method: str, authorization: str | None) -> Response:
+    operation = BY_NAME[resource].operations[method]
+    headers: Mapping[str, str] = {} if authorization is None else {"authorization": authorization}
+    request = Request(method, "/p", example_query(operation), VARIABLES, headers, lambda _most: b'{"mode": "ecmp"}')
+    return answer(FakeBackend(), BY_NAME[resource], request, access)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "tokens"
+
+
+OPERATIONS = [
+    (resource.name, method, operation.role, operation.open)
+    for resource in RESOURCES
+    for method, operation in resource.operations.items()
+]
+
+
+@pytest.mark.parametrize(("resource", "method", "role", "is_open"), OPERATIONS)
+def test_every_operation_wants_a_token_and_changes_want_one_that_may_write(
+    file: Path, resource: str, method: str, role: Role, is_open: bool
+) -> None:
+    (reader, reads), (writer, writes) = new_token("r", Role.READ), new_token("w", Role.WRITE)
+    write(file, reader, writer)
+    access = TokenFile(file)
+    for authorization in (None, "", "Bearer", "Basic dTpw", "Bearer nonsense", f"Bearer {reads}x", f"Bearer {reads} x"):
+        refused = ask(access, resource, method, authorization)
+        if is_open:
+            assert refused.body == b'{"status":"ok"}'
+            continue
+        assert refused.status == 401
+        assert dict(refused.headers)["WWW-Authenticate"].startswith("Bearer realm=")
+        assert reads.encode() not in refused.body
+    for secret, may_write in ((reads, False), (writes, True)):
+        response = ask(access, resource, method, f"bearer  {secret}")
+        if may_write or role is Role.READ:
+            assert response.status not in (401, 403)
+        else:
+            assert response.status == 403
+            assert "insufficient_scope" in dict(response.headers)["WWW-Authenticate"]
+            assert problem(response).detail == "the token r may only read"
+
+
+def test_whose_token_it_was_goes_with_every_change(file: Path) -> None:
+    token, secret = new_token("slurm", Role.WRITE)
+    write(file, token)
+    assert TokenFile(file).caller(f"Bearer {secret}") == Caller("slurm", Role.WRITE)
+
+
+def test_a_changed_file_counts_at_once_and_a_broken_one_leaves_things_as_they_were(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    (first, one), (second, two) = new_token("one", Role.READ), new_token("two", Role.READ)
+
+    def works(secret: str) -> bool:
+        try:
+            access.caller(f"Bearer {secret}")
+        except ProblemError:
+            return False
+        return True
+
+    write(file, first)
+    access = TokenFile(file)
+    assert (works(one), works(two)) == (True, False)
+    write(file, second)
+    assert (works(one), works(two)) == (False, True)
+    os.truncate(file, 10)
+    file.write_text(f"leaked {two}\n")
+    assert all(works(two) for _ in range(5))
+    file.unlink()
+    assert all(works(two) for _ in range(5))
+    write(file, first, second)
+    assert (works(one), works(two)) == (True, True)
+    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR", "ERROR", "INFO"]
+    assert one not in caplog.text
+    assert two not in caplog.text
