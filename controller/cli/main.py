@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from controller.cli import emulate, importing, job, jobs, planning
+from controller.cli import emulate, exporting, importing, job, jobs, planning, token
 from controller.cli.failure import Failure
 from controller.model.errors import InputError, one_line
 
@@ -39,8 +39,10 @@ app.command(
     epilog="Example: fairspine import nccl rank*.log --fabric fabric.yaml --inventory nics.yaml --out job.json",
 )(importing.import_files)
 app.command("push", epilog="Example: fairspine push examples/gpt3-a.json --wait")(jobs.push)
+app.add_typer(exporting.app, name="export")
 app.add_typer(job.app, name="job")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(token.app, name="token")
 
 
 def _print_version(wanted: bool) -> None:

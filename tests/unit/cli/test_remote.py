@@ -1,0 +1,146 @@
+"""Which controller a command talks to, with whose token."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from controller.cli.client import Client, ServerEvent, parse_events
+from controller.cli.failure import Failure
+from controller.cli.remote import DEFAULT_URL, Remote, config_file, read_config
+from controller.model.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    config_file().parent.mkdir()
+    return config_file()
+
+
+def keep(config: Path, text: str) -> None:
+    config.write_text(text)
+    config.chmod(0o600)
+
+
+@contextmanager
+def listener(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """A server for one connection: what it was sent, when it has answered."""
+    got: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client:
+                got.append(client.recv(65536))
+                client.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", got
+        thread.join()
+
+
+OK = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nETag: "r1"\r\n\r\n{}'
+
+
+def test_no_config_file_says_nothing_and_the_controller_of_this_machine_is_meant(config: Path) -> None:
+    assert read_config(config) == Remote()
+    assert Remote().client().url == DEFAULT_URL
+
+
+def test_what_is_said_inside_wins_over_what_is_said_outside(tmp_path: Path) -> None:
+    outer = Remote("http://a", "one", tmp_path)
+    assert Remote(None, "two", None).over(outer) == Remote("http://a", "two", tmp_path)
+
+
+def test_the_token_of_the_config_file_goes_to_its_own_controller_alone(config: Path) -> None:
+    for named, sent in ((None, True), ("http://127.0.0.1:1", False)):
+        with listener(OK) as (url, got):
+            keep(config, f'url = "{url if named is None else named}"\ntoken = "kept"\n')
+            Remote(None if named is None else url).client().request("GET", "plan")
+            assert (b"Authorization: Bearer kept" in got[0]) == sent
+    with listener(OK) as (url, got):
+        Remote(url, "said").client().request("GET", "plan")
+        assert b"Authorization: Bearer said" in got[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("url = ", "is not TOML"),
+        ("urls = 'x'", "urls: this key is not known"),
+        ("token = 7", "token: must be text"),
+        ("url = ''", "url: must be text"),
+    ],
+)
+def test_a_wrong_config_file_is_one_line_that_names_it(config: Path, text: str, says: str) -> None:
+    keep(config, text)
+    with pytest.raises(InputError) as caught:
+        Remote().client()
+    assert str(caught.value).startswith(f"{config}: {says}")
+
+
+def test_a_secret_that_others_may_read_is_refused_and_a_file_without_one_is_not(config: Path) -> None:
+    keep(config, "token = 'hunter2'")
+    config.chmod(0o640)
+    with pytest.raises(InputError) as caught:
+        Remote().client()
+    assert "chmod 600" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    config.write_text("url = 'http://a'")
+    assert Remote().client().url == "http://a"
+
+
+def test_urls_and_tokens_that_are_none_are_refused_without_showing_a_secret() -> None:
+    for url, token in (("http://me:hunter2@a", None), ("http://a", "hunter2\r\nX: y"), ("http://a", "hunter2 ")):
+        with pytest.raises(InputError) as caught:
+            Client(url, token=token)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_conditions_queries_and_verbs_are_sent_as_they_are_meant() -> None:
+    with listener(OK) as (url, got):
+        answer = Client(url + "/prefix").request(
+            "POST", "plans:preview", query={"before": 3}, body=b"{}", if_match='"r0"', if_none_match="*"
+        )
+    head = got[0].decode()
+    assert head.startswith("POST /prefix/v1/plans:preview?before=3 HTTP/1.1\r\n")
+    assert 'If-Match: "r0"\r\n' in head
+    assert "If-None-Match: *\r\n" in head
+    assert (answer.status, answer.document, answer.etag) == (200, {}, '"r1"')
+
+
+def test_events_are_read_one_by_one_and_signs_of_life_left_out() -> None:
+    lines = (
+        b'retry: 2000\n\n: alive\n\nid: r-1\nevent: job\ndata: {"id":"r-1","at":"t","kind":"job","data":{}}\n\n: x\n\n'
+    )
+    event = ServerEvent("r-1", "job", {"id": "r-1", "at": "t", "kind": "job", "data": {}})
+    assert list(parse_events(lines.splitlines(keepends=True))) == [event]
+    with pytest.raises(Failure, match="not understood"):
+        list(parse_events([b"data: {}\n", b"\n"]))
+
+
+def test_a_stream_is_resumed_behind_an_id_and_its_end_is_told() -> None:
+    body = b'data: {"id":"r-2","at":"t","kind":"mode","data":{}}\n\n'
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    with listener(head + body) as (url, got):
+        events = Client(url).events("r-1")
+        assert next(events).id == "r-2"
+        with pytest.raises(Failure, match="ended the stream"):
+            next(events)
+    assert b"Last-Event-ID: r-1\r\n" in got[0]
+
+
+def test_what_is_no_stream_is_told_and_a_wrong_token_says_where_to_put_one() -> None:
+    with listener(OK) as (url, _), pytest.raises(Failure, match="no stream of events"):
+        next(Client(url).events())
+    problem = b'{"title": "Unauthorized", "detail": "the token is not known"}'
+    refusal = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%s" % (len(problem), problem)
+    with listener(refusal) as (url, _), pytest.raises(Failure, match=r"the token is not known .*FAIRSPINE_TOKEN"):
+        Client(url, token="hunter2").request("GET", "plan")
