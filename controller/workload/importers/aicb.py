@@ -8,7 +8,8 @@ each micro-batch (AICB's workload_generator/SimAI_training_workload_generator.py
 
 An operation's suffix is its group: none is the tensor-parallel group in the forward and input-gradient columns and
 the data-parallel one in the weight-gradient column, ``_EP`` the expert-parallel group, ``_DP_EP`` the copies of an
-expert. Bytes are those of the whole buffer for every operation.
+expert. Bytes are those of the whole buffer for every operation. Broadcasts, which SimAI passes over, start at a group's
+first rank.
 
 Groups are SimAI's (system/MockNcclGroup.cc, within one pipeline stage): tp ranks next to each other, then dp, in which
 ep is the fastest; stages one after the other, as Megatron has it. Operations of one kind on one group are one
@@ -44,6 +45,7 @@ _OPS: dict[str, Op] = {
     "ALLGATHER": "all_gather",
     "REDUCESCATTER": "reduce_scatter",
     "ALLTOALL": "all_to_all",
+    "BROADCAST": "broadcast",
 }
 _PASSES = (("fwd", "tp", 3), ("bwd", "tp", 6), ("grad", "dp", 9))
 """Name, group of operations without suffix, and column of the operation."""
@@ -85,12 +87,8 @@ class _Head:
         return self.sizes.get("ep", 1)
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """Bytes by (pass, group, operation), and rows whose operation is left out: how many, and the first one's line."""
-
-    bytes: dict[tuple[str, Group, Op], int]
-    broadcasts: dict[Group, int]
+_Sums = dict[tuple[str, Group, Op], int]
+"""Bytes by (pass, group, operation)."""
 
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
@@ -128,7 +126,7 @@ def _read(source: Source) -> tuple[_Head, _Sums]:
     if len(words) != 1:
         raise place.error("is no number of rows", shorten(" ".join(words)))
     promised = place.whole(words[0], "the number of rows", 0, 2**31 - 1)
-    sums = _Sums({}, {})
+    sums: _Sums = {}
     found = 0
     for row_place, row in rows:
         found += 1
@@ -198,14 +196,11 @@ def _add(sums: _Sums, place: Place, row: list[str]) -> None:
             continue
         kind, _, suffix = word.partition("_")
         group = _group(suffix, default)
-        if kind == "BROADCAST" and group is not None:
-            sums.broadcasts.setdefault(group, place.line)
-            continue
         if kind not in _OPS or group is None:
             raise place.error(f"column {column + 1} has no operation that is known", word)
         key = (name, group, _OPS[kind])
-        sums.bytes[key] = sums.bytes.get(key, 0) + size
-        if sums.bytes[key] > MAX_BYTES:
+        sums[key] = sums.get(key, 0) + size
+        if sums[key] > MAX_BYTES:
             raise place.error(f"the bytes of all {word} up to here are more than {MAX_BYTES}", row[column + 1])
 
 
@@ -255,8 +250,8 @@ def _groups(head: _Head, ranks: int) -> dict[Group | Literal["pp"], IntArray]:
 def _calls(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArray]) -> Iterator[CollectiveCall]:
     order = [name for name, _, _ in _PASSES]
     phase = 0
-    for pass_, group, op in sorted(sums.bytes, key=lambda key: (order.index(key[0]), key[1:])):
-        size = sums.bytes[pass_, group, op]
+    for pass_, group, op in sorted(sums, key=lambda key: (order.index(key[0]), key[1:])):
+        size = sums[pass_, group, op]
         if groups[group].shape[1] < 2:
             continue
         for k, ranks in enumerate(groups[group].tolist()):
@@ -276,9 +271,7 @@ def _calls(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArra
 def _notes(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArray]) -> Iterator[str]:
     source = head.place.source
     where = at_line(source, head.place.line)
-    for group, line in sums.broadcasts.items():
-        yield f"{at_line(source, line)}: broadcasts in {group} groups are left out, as SimAI does"
-    for group in sorted({group for _, group, _ in sums.bytes}):
+    for group in sorted({group for _, group, _ in sums}):
         if groups[group].shape[1] < 2:
             yield f"{where}: {group} groups are one rank, so their operations send nothing"
     if head.pp > 1 and not head.pp_comm:

@@ -154,9 +154,14 @@ def test_several_workloads_are_several_jobs() -> None:
 
 def test_what_sends_nothing_is_told() -> None:
     head = "HYBRID_TRANSFORMER model_parallel_NPU_group: 1 pp: 2 all_gpus: 8 colour: red"
-    notes = read_text(read, _text(LAYER, "norm -1 0 BROADCAST 9 1 NONE 0 1 NONE 0 1", head=head)).notes
-    for part in ("tp groups are one rank", "pp_comm tells no bytes", "words of the head", "broadcasts in tp groups"):
+    notes = read_text(read, _text(LAYER, head=head)).notes
+    for part in ("tp groups are one rank", "pp_comm tells no bytes", "words of the head"):
         assert sum(part in note for note in notes) == 1
+
+
+def test_a_broadcast_comes_from_the_first_rank_of_each_group() -> None:
+    calls = read_text(read, _text("norm -1 0 BROADCAST 9 1 NONE 0 1 NONE 0 1")).job.collectives
+    assert [call.ranks for call in calls if call.op == "broadcast"] == [(i, i + 1) for i in range(0, 16, 2)]
 
 
 @settings(deadline=None, max_examples=300)

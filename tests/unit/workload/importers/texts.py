@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Imported, Importer, ImportRequest, Source
-from controller.workload.job_file import job_document, parse_job
+from controller.workload.job_document import document_of
+from controller.workload.job_file import parse_job
 
 ODD_WORDS = [
     *("", "-1", "0", "1", "3", "99", "4097", "18446744073709551616", "1" * 400, "1e3", "1e308", "1e999", "nan", "inf"),
@@ -60,4 +61,4 @@ def only_our_error(read: Importer, content: bytes, **request: Any) -> None:
         assert error.reason
         assert "\n" not in str(error)
     else:
-        parse_job(job_document(imported.job))
+        parse_job(document_of(imported.job))

@@ -1,0 +1,213 @@
+"""Jobs from htsim's connection matrices, and connection matrices of jobs' flows.
+
+What is written says in comments which connections belong to which collective and phase, and is read back as the same
+flows, collectives and phases; UDP source ports have no place in it. What others wrote is grouped as ``htsim_phases``
+describes. htsim runs what is written one phase after the other: a barrier that all connections of a phase fire starts
+the next.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.job import FlowList, Job
+from controller.workload.expand import JobTraffic
+from controller.workload.importers.base import ImportRequest
+from controller.workload.importers.fields import job_name
+from controller.workload.importers.htsim_connections import COMMENT, Connections
+from controller.workload.importers.htsim_phases import Grouping, group
+from controller.workload.importers.htsim_topology import hosts_per_leaf
+
+MAX_HTSIM_BYTES = 2**31 - 1
+"""Of a connection: htsim keeps and reads it as an ``int``."""
+
+_NAME = r"[A-Za-z0-9._-]{1,63}"
+_JOB = re.compile(rf"job ({_NAME}) weight ([0-9]{{1,7}}(?:\.[0-9]{{1,17}})?(?:e-[0-9]{{1,2}})?)")
+_COLLECTIVE = re.compile(rf"collective ({_NAME}) phase ([0-9]{{1,7}}) connections ([0-9]{{1,9}})-([0-9]{{1,9}})")
+
+
+class Read(NamedTuple):
+    """A job, how many collectives it has, and what is doubtful."""
+
+    job: Job
+    collectives: int
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What the comments of a written matrix say."""
+
+    name: str
+    weight: float
+    grouping: Grouping
+
+
+def job_of(matrix: Connections, hosts: tuple[str, ...], request: ImportRequest) -> Read:
+    """The job of a connection matrix.
+
+    Args:
+        hosts: by node.
+
+    Raises:
+        InputError: a connection that never starts.
+    """
+    notes: list[str] = []
+    said = _said(matrix)
+    if said is None:
+        grouping, rounds = group(matrix)
+        notes += _overlaps(matrix, rounds)
+        if matrix.comments:
+            notes.append(
+                f"{matrix.source.name}: its comments about collectives are of several jobs or do not fit its "
+                "connections; collectives and phases follow from what starts what"
+            )
+    else:
+        grouping = said.grouping
+    size = np.frombuffer(matrix.size, dtype=np.int64).copy() if len(matrix) else np.zeros(0, dtype=np.int64)
+    unsized = size <= 0
+    size[unsized] = request.bytes or 0
+    if unsized.any():
+        first = int(np.flatnonzero(unsized)[0])
+        notes.append(
+            f"{matrix.source.name}:{matrix.line[first]}: {int(unsized.sum())} connections have no size, the first here "
+            f"(htsim sends without end); they count {request.bytes or 0} bytes"
+        )
+    if matrix.failures:
+        notes.append(f"{matrix.source.name}: {matrix.failures} failures are left out; a fabric has them in 'failed'")
+    job = Job(
+        name=request.name or (said.name if said else job_name(matrix.source, "htsim")),
+        weight=said.weight if said else 1.0,
+        hosts=hosts,
+        flows=FlowList(
+            src=tuple(hosts[node] for node in matrix.src),
+            dst=tuple(hosts[node] for node in matrix.dst),
+            bytes=size,
+            collective=tuple(grouping.names[k] for k in grouping.collective),
+            udp_src=np.zeros(len(matrix), dtype=np.int32),
+        ),
+        phases={name: phase for name, phase in zip(grouping.names, grouping.phases, strict=True) if phase},
+    )
+    return Read(job, len(grouping.names), notes)
+
+
+def write_matrix(fabric: Fabric, jobs: Sequence[JobTraffic], scale: float = 1.0) -> Iterator[str]:
+    """The lines of a connection matrix: each job's flows, its phases one after the other, jobs beside each other.
+
+    Args:
+        fabric: that the jobs were expanded on; host i is node i.
+        scale: of bytes, rounded up.
+
+    Raises:
+        InputError: htsim numbers hosts otherwise, a flow is too large for htsim, or there is none.
+    """
+    hosts_per_leaf(fabric)
+    if not any(job.n_flows for job in jobs):
+        raise InputError("no flow crosses the network", field="job")
+    sizes = [_scaled(job, scale) for job in jobs]
+    return _lines(fabric.n_hosts, jobs, sizes)
+
+
+def _scaled(job: JobTraffic, scale: float) -> list[int]:
+    size = job.bytes if scale == 1.0 else np.ceil(job.bytes * scale).astype(np.int64)
+    if job.n_flows and int(size.max()) > MAX_HTSIM_BYTES:
+        flow = int(size.argmax())
+        raise InputError(
+            f"htsim's connections have at most {MAX_HTSIM_BYTES} bytes, {job.flow_id(flow)} has {size[flow]}: scale "
+            f"all by {0.99 * MAX_HTSIM_BYTES / int(job.bytes[flow]):.2g} or less",
+            field="scale",
+            value=scale,
+        )
+    sizes: list[int] = size.tolist()
+    return sizes
+
+
+def _lines(nodes: int, jobs: Sequence[JobTraffic], sizes: list[list[int]]) -> Iterator[str]:
+    steps = [_by_phase(job) for job in jobs]
+    yield f"Nodes {nodes}"
+    yield f"Connections {sum(job.n_flows for job in jobs)}"
+    yield f"Triggers {sum(max(0, len(of_job) - 1) for of_job in steps)}"
+    first = 1
+    for job, of_job in zip(jobs, steps, strict=True):
+        yield f"{COMMENT}job {job.name} weight {job.weight!r}"
+        for step in of_job:
+            for collective, flows in step:
+                row = job.collectives[collective]
+                last = first + len(flows) - 1
+                yield f"{COMMENT}collective {row.name} phase {row.phase} connections {first}-{last}"
+                first = last + 1
+    number, trigger = 0, 0
+    barriers: list[str] = []
+    for job, of_job, size in zip(jobs, steps, sizes, strict=True):
+        start = "start 0"
+        for position, step in enumerate(of_job):
+            end = ""
+            if position + 1 < len(of_job):
+                trigger += 1
+                end = f" send_done_trigger {trigger}"
+                barriers.append(f"trigger id {trigger} barrier count {sum(len(flows) for _, flows in step)}")
+            for _, flows in step:
+                for flow in flows:
+                    number += 1
+                    yield f"{job.src[flow]}->{job.dst[flow]} id {number} {start} size {size[flow]}{end}"
+            start = f"trigger {trigger}"
+    yield from barriers
+
+
+def _by_phase(job: JobTraffic) -> list[list[tuple[int, list[int]]]]:
+    """Flows of the collectives of each phase that has any, in order of phases."""
+    flows: dict[int, list[int]] = {}
+    for flow, collective in enumerate(job.collective.tolist()):
+        flows.setdefault(collective, []).append(flow)
+    steps: dict[int, list[tuple[int, list[int]]]] = {}
+    for collective in sorted(flows):
+        steps.setdefault(job.collectives[collective].phase, []).append((collective, flows[collective]))
+    return [steps[phase] for phase in sorted(steps)]
+
+
+def _said(matrix: Connections) -> _Said | None:
+    """What the comments say, if they are of one job and fit the connections."""
+    if not matrix.comments:
+        return None
+    job = _JOB.fullmatch(matrix.comments[0])
+    rows = [_COLLECTIVE.fullmatch(comment) for comment in matrix.comments[1:]]
+    if job is None or job[1] in (".", ".."):
+        return None
+    weight = float(job[2])
+    if not 1e-6 <= weight <= 1e6:
+        return None
+    names: list[str] = []
+    phases: list[int] = []
+    collective = array("q")
+    for row in rows:
+        if row is None or int(row[3]) != len(collective) + 1 or not len(collective) < int(row[4]) <= len(matrix):
+            return None
+        collective.extend([len(names)] * (int(row[4]) - len(collective)))
+        names.append(row[1])
+        phases.append(int(row[2]))
+    if len(collective) != len(matrix) or len(set(names)) != len(names) or max(phases, default=0) > 1_000_000:
+        return None
+    return _Said(job[1], weight, Grouping(collective, tuple(names), tuple(phases)))
+
+
+def _overlaps(matrix: Connections, rounds: array[int]) -> Iterator[str]:
+    """Connections that nobody waits for may run on while others start; in the job they are over by then."""
+    last = max(rounds, default=0)
+    alone = sum(
+        1
+        for number, one, other in zip(rounds, matrix.send_done, matrix.recv_done, strict=True)
+        if number < last and not one and not other
+    )
+    if alone:
+        yield (
+            f"{matrix.source.name}: {alone} connections start nothing and may run on while later phases begin; "
+            "the job takes phases as one after the other"
+        )

@@ -1,0 +1,257 @@
+"""htsim's topology files (``.topo``) of two tiers, and fabrics as such files.
+
+The grammar is that of ``FatTreeTopology::load`` in htsim's sim/datacenter/fat_tree_topology.cpp (Broadcom/csg-htsim):
+a head of ``Nodes``, ``Tiers`` and ``Podsize``, then for each tier (0 are the leaves, 1 the spines) ``Tier N`` and its
+values, each a word in whatever case and a number. The first word that counts in a tier wins there; here a second one
+is refused. ``Radix_Down`` and ``Radix_Up`` count cables, of which ``Bundle`` (of the spines) go to one spine;
+``Downlink_speed_Gbps`` is the speed of the cables below a tier, in both directions. ``Oversubscribed`` follows from
+the rest and is only compared. Latencies and queues have no place in a fabric and are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from controller.model.errors import InputError, shorten
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import MAX_HOSTS_PER_LEAF, ClosForm, from_validation_error
+from controller.workload.importers.base import Source
+from controller.workload.importers.fields import MAX_RANKS, Place
+from controller.workload.importers.notes import Notes
+from controller.workload.importers.streams import at_line, lines
+
+LATENCY_NS = 1000
+"""Of each cable, where nobody says another: that of htsim's own leaf-spine files."""
+
+MAX_CABLES = 1 << 22
+"""Of one fabric: a few numbers could describe more than memory holds."""
+
+_HEAD = ("Nodes", "Tiers", "Podsize")
+_KEPT = ("Downlink_speed_Gbps", "Radix_Up", "Radix_Down", "Bundle", "Oversubscribed")
+_LEFT_OUT = ("Queue_Up", "Queue_Down", "Switch_Latency_ns", "Downlink_Latency_ns")
+_SPELLING = {name.lower(): name for name in (*_HEAD, *_KEPT, *_LEFT_OUT)}
+_MAX_GBPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A fabric document (the short form), how many hosts it has, and words that were passed over."""
+
+    document: dict[str, Any]
+    nodes: int
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Values:
+    """Values of the head (tier -1) or of a tier, each with its line."""
+
+    place: Place
+    values: dict[str, tuple[Place, int]] = field(default_factory=dict)
+
+    def get(self, key: str, default: int | None = None) -> int:
+        if key in self.values:
+            return self.values[key][1]
+        if default is None:
+            raise InputError(
+                f"{key} is missing", source=self.place.source.name, field=f"line {self.place.line}"
+            )
+        return default
+
+    def error(self, key: str, reason: str) -> InputError:
+        place, value = self.values.get(key, (self.place, None))
+        return place.error(reason, None if value is None else f"{key} {value}")
+
+
+def read_topology(source: Source) -> Topology:
+    """A leaf-spine fabric from its text.
+
+    Raises:
+        InputError: a line that is none of the grammar's, three tiers, or numbers that do not fit each other.
+    """
+    tiers: dict[int, _Values] = {-1: _Values(Place(source, 1))}
+    notes = Notes()
+    current = -1
+    for number, text in lines(source):
+        words = text.partition("#")[0].split()
+        if not words:
+            continue
+        place = Place(source, number)
+        key = _SPELLING.get(words[0].lower(), words[0])
+        if len(words) != 2:
+            raise place.error("a line has a word and a number", text)
+        if key.lower() == "tier":
+            current = place.whole(words[1], "the tier", 0, 2)
+            if current in tiers:
+                raise place.error(f"tier {current} begins in line {tiers[current].place.line} already")
+            tiers[current] = _Values(place)
+            continue
+        if key in (_HEAD if current < 0 else (*_KEPT, *_LEFT_OUT)):
+            _add(tiers[current], place, key, words[1])
+        else:
+            notes.add("such words", f"{at_line(source, number)}: {shorten(words[0])} is not known and left out")
+    return _leaf_spine(tiers, notes.sentences())
+
+
+def write_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> str:
+    """A fabric's topology file.
+
+    Args:
+        latency_ns: of each cable.
+
+    Raises:
+        InputError: the fabric is not symmetric, or htsim's arithmetic has no room for it.
+    """
+    clos = symmetric(fabric)
+    return (
+        f"Nodes {fabric.n_hosts}\n"
+        "Tiers 2\n"
+        f"Podsize {fabric.n_hosts}\n"
+        "\n"
+        "Tier 0\n"
+        f"Downlink_speed_Gbps {clos.host_gbps}\n"
+        f"Radix_Down {clos.hosts_per_leaf}\n"
+        f"Radix_Up {clos.spines * clos.parallel}\n"
+        f"Downlink_Latency_ns {latency_ns}\n"
+        "Switch_Latency_ns 0\n"
+        f"Oversubscribed {clos.oversubscribed}\n"
+        "\n"
+        "Tier 1\n"
+        f"Downlink_speed_Gbps {clos.uplink_gbps}\n"
+        f"Radix_Down {clos.leaves * clos.parallel}\n"
+        f"Bundle {clos.parallel}\n"
+        f"Downlink_Latency_ns {latency_ns}\n"
+        "Switch_Latency_ns 0\n"
+    )
+
+
+@dataclass(frozen=True)
+class Symmetric:
+    """The numbers of a symmetric fabric that htsim can build."""
+
+    spines: int
+    leaves: int
+    hosts_per_leaf: int
+    host_gbps: int
+    uplink_gbps: int
+    parallel: int
+    oversubscribed: int
+
+
+def hosts_per_leaf(fabric: Fabric) -> int:
+    """How many hosts each leaf has; then host i of the fabric is node i of htsim.
+
+    Raises:
+        InputError: not all leaves have as many, or hosts are not listed leaf by leaf.
+    """
+    per_leaf, rest = divmod(fabric.n_hosts, fabric.n_leaves)
+    if not per_leaf or rest or not np.array_equal(fabric.host_leaf, np.arange(fabric.n_hosts) // per_leaf):
+        raise InputError("htsim wants as many hosts on each leaf, listed leaf by leaf", field="hosts")
+    return per_leaf
+
+
+def symmetric(fabric: Fabric) -> Symmetric:
+    """The fabric's numbers as htsim has them.
+
+    Raises:
+        InputError: what is not alike, not up, or not possible in htsim.
+    """
+    if not fabric.link_up.all():
+        down = fabric.link_ids[int(np.flatnonzero(~fabric.link_up)[0])]
+        raise InputError("htsim's topology files know no failed links", field="failed", value=down)
+    per_leaf = hosts_per_leaf(fabric)
+    cables = np.unique(fabric.parallel)
+    if len(cables) != 1 or not cables[0]:
+        raise InputError("htsim wants the same number of cables between each leaf and each spine", field="fabric")
+    parallel = int(cables[0])
+    hosts, uplinks = (
+        _speed(fabric, part) for part in (slice(0, fabric.first_cable_link), slice(fabric.first_cable_link, None))
+    )
+    radix_up = fabric.n_spines * parallel
+    oversubscribed = per_leaf // radix_up
+    # What set_custom_params of fat_tree_topology.cpp asserts: it takes the number of spines from the speeds.
+    spines, odd = divmod(fabric.n_hosts * hosts, uplinks * max(1, oversubscribed) * fabric.n_leaves * parallel)
+    if not oversubscribed or odd or spines * parallel != radix_up:
+        raise InputError(
+            f"htsim cannot build leaves with {per_leaf} x {hosts} Gbit/s down and {radix_up} x {uplinks} Gbit/s up: "
+            "it counts cables, and wants a whole multiple of the uplinks' capacity below",
+            field="fabric",
+        )
+    return Symmetric(fabric.n_spines, fabric.n_leaves, per_leaf, hosts, uplinks, parallel, oversubscribed)
+
+
+def _speed(fabric: Fabric, part: slice) -> int:
+    speeds = np.unique(fabric.link_gbps[part])
+    if len(speeds) != 1 or speeds[0] != int(speeds[0]) or speeds[0] < 1:
+        shown = ", ".join(f"{speed:g}" for speed in speeds[:3].tolist())
+        raise InputError(f"htsim wants one speed in whole Gbit/s for all cables of a tier, not {shown}", field="fabric")
+    return int(speeds[0])
+
+
+def _add(into: _Values, place: Place, key: str, text: str) -> None:
+    if key in into.values:
+        raise place.error(f"{key} stands in line {into.values[key][0].line} already")
+    if key in _LEFT_OUT:
+        place.decimal(text, key, float(2**63))
+        into.values[key] = (place, 0)
+        return
+    most = _MAX_GBPS if key == "Downlink_speed_Gbps" else MAX_RANKS
+    into.values[key] = (place, place.whole(text, key, 1, most))
+
+
+def _leaf_spine(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
+    head = tiers[-1]
+    count = head.get("Tiers")
+    if count == 3:
+        raise head.error("Tiers", "three tiers are not supported yet, only leaf-spine fabrics of two")
+    if count != 2:
+        raise head.error("Tiers", "a leaf-spine fabric has two tiers")
+    if 2 in tiers:
+        raise tiers[2].place.error("there are two tiers, 0 and 1", "Tier 2")
+    for number in (0, 1):
+        if number not in tiers:
+            raise head.error("Tiers", f"nothing is said about tier {number}")
+    leaf, spine = tiers[0], tiers[1]
+    nodes = head.get("Nodes")
+    if head.get("Podsize", nodes) != nodes:
+        raise head.error("Podsize", f"two tiers are one pod of all {nodes} nodes")
+    per_leaf, up, down = leaf.get("Radix_Down"), leaf.get("Radix_Up"), spine.get("Radix_Down")
+    bundle = spine.get("Bundle", 1)
+    if leaf.get("Bundle", 1) != 1:
+        raise leaf.error("Bundle", "a host has one cable")
+    if nodes % per_leaf:
+        raise leaf.error("Radix_Down", f"{nodes} nodes are no multiple of it")
+    if up % bundle:
+        raise leaf.error("Radix_Up", f"it is no multiple of the spines' bundle of {bundle}")
+    leaves = nodes // per_leaf
+    if down != leaves * bundle:
+        raise spine.error("Radix_Down", f"{leaves} leaves with {bundle} cables each to a spine make {leaves * bundle}")
+    host_gbps, uplink_gbps = leaf.get("Downlink_speed_Gbps"), spine.get("Downlink_speed_Gbps")
+    # htsim itself divides the numbers of cables; people divide the capacities.
+    ratios = {max(1, per_leaf // up), max(1, per_leaf * host_gbps // (up * uplink_gbps))}
+    if leaf.get("Oversubscribed", per_leaf // up) not in ratios and "Oversubscribed" in leaf.values:
+        raise leaf.error(
+            "Oversubscribed", f"{per_leaf} x {host_gbps} Gbit/s down and {up} x {uplink_gbps} Gbit/s up say another"
+        )
+    clos: dict[str, Any] = {
+        "spines": up // bundle,
+        "leaves": leaves,
+        "hosts_per_leaf": per_leaf,
+        "host_gbps": host_gbps,
+        "uplink_gbps": uplink_gbps,
+    }
+    if bundle > 1:
+        clos["parallel"] = bundle
+    if per_leaf > MAX_HOSTS_PER_LEAF:
+        raise leaf.error("Radix_Down", f"a leaf has at most {MAX_HOSTS_PER_LEAF} hosts")
+    if leaves * up > MAX_CABLES:
+        raise leaf.error("Radix_Up", f"{leaves} leaves with that many make more than {MAX_CABLES} cables")
+    try:
+        ClosForm.model_validate(clos)
+    except ValidationError as error:
+        raise from_validation_error(error).with_source(head.place.source.name) from None
+    return Topology({"clos": clos}, nodes, notes)
