@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,29 +11,36 @@ import numpy as np
 from controller.model.fabric import IntArray
 from controller.model.traffic import Int64Array
 
-Op = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
-Algorithm = Literal["ring", "direct"]
+Op = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"]
+Algorithm = Literal["ring", "direct", "tree", "halving_doubling", "chain"]
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCall:
     """One operation in which ranks take part.
 
+    Rings and trees are those that follow from the ranks. Others, such as a log of NCCL's tells, are given flow by
+    flow: no formula adds anything to edges that are known.
+
     Attributes:
-        ranks: in ring order where the algorithm is a ring; (sender, receiver) of a ``send_recv``.
+        ranks: in order around the ring or along the chain; the first is the root of a ``broadcast`` or ``reduce``;
+            (sender, receiver) of a ``send_recv``.
         bytes: size S of the operation as NCCL's tests define it: of the buffer that an ``all_reduce`` reduces, of the
             whole that an ``all_gather`` collects or a ``reduce_scatter`` starts from, of what a rank of an
-            ``all_to_all`` has for all ranks together, of a ``send_recv``'s message.
-        algorithm: of an ``all_reduce``; the others have only one.
+            ``all_to_all`` has for all ranks together, of the buffer that a ``broadcast`` or ``reduce`` passes on, of a
+            ``send_recv``'s message.
+        algorithm: one that ``workload.collectives`` has for the operation; ``None``: the usual one.
         phase: collectives of one job in different phases never run at once.
+        channels: in how many parts the buffer is cut, each of which crosses the network by a rail of its own.
     """
 
     name: str
     op: Op
     ranks: tuple[int, ...]
     bytes: int
-    algorithm: Algorithm = "ring"
+    algorithm: Algorithm | None = None
     phase: int = 0
+    channels: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +75,14 @@ class Job:
     """A job; ``workload.job_file`` makes it from a document and validates it, this class does not.
 
     Flows and the matrix that name a collective of ``collectives`` are part of it; other names are collectives of
-    their own, in phase 0.
+    their own.
 
     Attributes:
         weight: the job's share against others where they compete.
         hosts: ``hosts[i]`` is where rank i runs.
         ports_known: whether each flow has a UDP source port that somebody can know.
+        pxn: whether a rank's data may leave its server by another NIC of it, reached over NVLink.
+        phases: of collectives that flows or the matrix name and ``collectives`` does not have; 0 where none is said.
     """
 
     name: str
@@ -82,3 +92,10 @@ class Job:
     flows: FlowList = field(default_factory=FlowList)
     matrix: Matrix | None = None
     ports_known: bool = True
+    pxn: bool = True
+    phases: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def phase_by_name(self) -> dict[str, int]:
+        """Of the collectives for which one is said; the others are in phase 0."""
+        return {**self.phases, **{call.name: call.phase for call in self.collectives}}

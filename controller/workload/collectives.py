@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.model.fabric import IntArray
-from controller.model.job import CollectiveCall
+from controller.model.job import Algorithm, CollectiveCall, Op
 from controller.model.traffic import Int64Array
 
 
@@ -73,19 +73,33 @@ def send_recv(n: int, size: int) -> Flows:
     return Flows(first, first + 1, np.full(len(first), size, dtype=np.int64))
 
 
+ALGORITHMS: dict[Op, tuple[Algorithm, ...]] = {
+    "all_reduce": ("ring", "direct"),
+    "all_gather": ("ring",),
+    "reduce_scatter": ("ring",),
+    "all_to_all": ("direct",),
+    "send_recv": ("direct",),
+}
+"""Of each operation; the first is the usual one."""
+
 _FLOWS: dict[tuple[str, str], Callable[[int, int], Flows]] = {
     ("all_reduce", "ring"): ring_all_reduce,
     ("all_reduce", "direct"): direct_all_reduce,
     ("all_gather", "ring"): ring_all_gather,
     ("reduce_scatter", "ring"): ring_reduce_scatter,
-    ("all_to_all", "ring"): all_to_all,
-    ("send_recv", "ring"): send_recv,
+    ("all_to_all", "direct"): all_to_all,
+    ("send_recv", "direct"): send_recv,
 }
+
+
+def algorithm_of(call: CollectiveCall) -> Algorithm:
+    """The one that it says, or the operation's usual one."""
+    return call.algorithm or ALGORITHMS[call.op][0]
 
 
 def flows_of(call: CollectiveCall) -> Flows:
     """The flows of one collective; ``src`` and ``dst`` are positions in ``call.ranks``."""
-    return _FLOWS[call.op, call.algorithm](len(call.ranks), call.bytes)
+    return _FLOWS[call.op, algorithm_of(call)](len(call.ranks), call.bytes)
 
 
 def count_of(call: CollectiveCall) -> int:
@@ -93,7 +107,7 @@ def count_of(call: CollectiveCall) -> int:
     n = len(call.ranks)
     if call.op == "send_recv":
         return 1
-    everyone = call.op == "all_to_all" or call.algorithm == "direct"
+    everyone = call.op == "all_to_all" or algorithm_of(call) == "direct"
     return n * (n - 1) if everyone else (n if n > 1 else 0)
 
 

@@ -13,7 +13,7 @@ from controller.model.fabric import Fabric, IntArray
 from controller.model.job import Job
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.workload.collectives import count_of, flows_of
-from controller.workload.ports import NoPortLeft, assign_ports, first_choice
+from controller.workload.ports import LAST, NoPortLeft, assign_ports, first_choice
 
 MAX_FLOWS = 10_000_000
 """Flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
@@ -63,15 +63,24 @@ class _Flows:
     udp_src: IntArray
 
 
-def expand(fabric: Fabric, job: Job, others: Sequence[JobTraffic] = (), *, max_flows: int = MAX_FLOWS) -> JobTraffic:
+def expand(
+    fabric: Fabric,
+    job: Job,
+    others: Sequence[JobTraffic] = (),
+    *,
+    max_flows: int = MAX_FLOWS,
+    ports: IntArray | None = None,
+) -> JobTraffic:
     """The flows of a job, each with a UDP source port.
 
     Args:
         others: the jobs that are there already: their ports are taken.
         max_flows: how many flows the job may have.
+        ports: [F] ``udp_src`` of the flows of an earlier expansion, to be had again.
 
     Raises:
-        InputError: the fabric has no such host, a claimed port is taken, or there are too many flows.
+        InputError: the fabric has no such host, a port that is claimed or to be had again is taken, or there are too
+            many flows.
     """
     _check_count(job, max_flows)
     names = _collective_names(job)
@@ -84,9 +93,11 @@ def expand(fabric: Fabric, job: Job, others: Sequence[JobTraffic] = (), *, max_f
     kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
     src, dst, collective, number = flows.src[kept], flows.dst[kept], flows.collective[kept], number[kept]
     udp_src = flows.udp_src[kept]
-    if job.ports_known:
+    if ports is not None:
+        udp_src = _again(ports, src, dst, udp_src, taken, known=job.ports_known)
+    elif job.ports_known:
         udp_src = _with_ports(fabric, job, names, src, dst, collective, number, udp_src, taken)
-    phase = {call.name: call.phase for call in job.collectives}
+    phase = job.phase_by_name
     return JobTraffic(
         name=job.name,
         weight=job.weight,
@@ -228,6 +239,31 @@ def _check_claims(
             field=f"flows[{i}].udp_src",
             value=int(job.flows.udp_src[i]),
         )
+
+
+def _again(
+    ports: IntArray, src: IntArray, dst: IntArray, claims: IntArray, taken: Int64Array, *, known: bool
+) -> IntArray:
+    """``ports``, if they can be these flows'."""
+    if len(ports) != len(src):
+        raise InputError(f"the job has {len(src)} flows, and there are {len(ports)} ports", field="ports")
+    if not known:
+        bad, reason = ports != ANY_PORT, "the job says that its ports are unknown"
+    else:
+        bad, reason = (ports < 1) | (ports > LAST), f"a port is 1 to {LAST}"
+    claimed = claims != ANY_PORT
+    if not bad.any():
+        bad, reason = claimed & (ports != claims), "the flow claims another port"
+    if known and not bad.any():
+        key = unit_key(src, dst, ports)
+        bad, reason = np.isin(key, taken), "another job's flow between the same hosts has this port"
+        if not bad.any():
+            bad[:], reason = True, "another flow of the job between the same hosts has this port"
+            bad[np.unique(key, return_index=True)[1]] = False
+    if bad.any():
+        flow = int(np.flatnonzero(bad)[0])
+        raise InputError(reason, field=f"ports[{flow}]", value=int(ports[flow]))
+    return ports.astype(np.int32)
 
 
 def _owner(others: Sequence[JobTraffic], wanted: int) -> str:

@@ -15,8 +15,10 @@ from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
 from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matrix, Op
 from controller.model.traffic import Int64Array
+from controller.workload.collectives import ALGORITHMS
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.iteration import iteration
+from controller.workload.job_document import document_of as job_document  # noqa: F401
 from controller.workload.strategy_form import Strategy, StrategyForm, strategy_of
 
 MAX_BYTES = 2**53
@@ -34,6 +36,8 @@ UdpPort = Annotated[int, Field(ge=1, le=65535)]
 # Levels are speeds over weights: far from 1 they would drown in rounding.
 Weight = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
+# NCCL has at most 64; a flow for each and peer is what they cost.
+Channels = Annotated[int, Field(ge=1, le=1024)]
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
 
@@ -49,6 +53,7 @@ class CollectiveForm(BaseModel):
     bytes: Bytes
     algorithm: Algorithm | None = None
     phase: Phase = 0
+    channels: Channels | None = None
 
 
 @with_config(_CONFIG)
@@ -79,9 +84,11 @@ class JobForm(StrategyForm, BaseModel):
     weight: Weight = 1.0
     hosts: list[str] = []
     ports: Literal["unknown"] | None = None
+    pxn: bool = True
     collectives: list[CollectiveForm] = []
     flows: list[FlowForm] = []
     matrix: MatrixForm | None = None
+    phases: dict[Name, Phase] = {}
 
 
 _FORM = TypeAdapter(JobForm)
@@ -130,37 +137,12 @@ def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Jo
         raise error.with_source(source) from None
 
 
-def job_document(job: Job) -> dict[str, Any]:
-    """A job as plain data; ``parse_job`` gives an equal job back."""
-    given = job.flows
-    flows = [
-        {"src": src, "dst": dst, "bytes": size, "collective": collective} | ({"udp_src": port} if port else {})
-        for src, dst, size, collective, port in zip(
-            given.src, given.dst, given.bytes.tolist(), given.collective, given.udp_src.tolist(), strict=True
-        )
-    ]
-    calls = [
-        {"name": call.name, "op": call.op, "ranks": list(call.ranks), "bytes": call.bytes, "phase": call.phase}
-        | ({"algorithm": call.algorithm} if call.op == "all_reduce" else {})
-        for call in job.collectives
-    ]
-    document: dict[str, Any] = {"name": job.name, "weight": job.weight, "hosts": list(job.hosts)}
-    document |= {"collectives": calls, "flows": flows}
-    if job.matrix is not None:
-        document["matrix"] = {
-            "hosts": list(job.matrix.hosts),
-            "bytes": job.matrix.bytes.tolist(),
-            "collective": job.matrix.collective,
-        }
-    return document if job.ports_known else document | {"ports": "unknown"}
-
-
 def _job(form: JobForm, name: str | None) -> Job:
     _unique(form.hosts, "hosts", "this host is listed twice; a rank has a host (a NIC) of its own")
     strategy = strategy_of(form, len(form.hosts))
     if strategy is not None and not form.hosts:
         form = form.model_copy(update={"hosts": list(provisional_hosts(strategy.parallelism.ranks))})
-    return Job(
+    job = Job(
         name=_name(form.name, name),
         weight=form.weight,
         hosts=tuple(form.hosts),
@@ -168,7 +150,11 @@ def _job(form: JobForm, name: str | None) -> Job:
         flows=_flows(form),
         matrix=None if form.matrix is None else _matrix(form.matrix),
         ports_known=form.ports is None,
+        pxn=form.pxn,
+        phases=form.phases,
     )
+    _check_phases(job)
+    return job
 
 
 def _name(inside: str | None, outside: str | None) -> str:
@@ -199,13 +185,11 @@ def _collectives(form: JobForm) -> tuple[CollectiveCall, ...]:
             raise InputError(
                 "send_recv has two ranks: who sends, who receives", field=f"{field}.ranks", value=row.ranks
             )
-        if row.op != "all_reduce" and row.algorithm is not None:
-            raise InputError("only all_reduce has a choice", field=f"{field}.algorithm", value=row.algorithm)
-        calls.append(
-            CollectiveCall(
-                row.name, row.op, tuple(row.ranks), int(np.ceil(row.bytes)), row.algorithm or "ring", row.phase
-            )
-        )
+        algorithms = ALGORITHMS[row.op]
+        if row.algorithm is not None and row.algorithm not in algorithms:
+            raise InputError(f"{row.op} has {', '.join(algorithms)}", field=f"{field}.algorithm", value=row.algorithm)
+        size = int(np.ceil(row.bytes))
+        calls.append(CollectiveCall(row.name, row.op, tuple(row.ranks), size, row.algorithm, row.phase, row.channels))
     return tuple(calls)
 
 
@@ -225,6 +209,21 @@ def _described(form: JobForm, strategy: Strategy | None) -> tuple[CollectiveCall
                 value=call.name,
             )
     return calls
+
+
+def _check_phases(job: Job) -> None:
+    """A phase is said once, of a collective that is there."""
+    if not job.phases:
+        return
+    described = {call.name for call in job.collectives}
+    named = set(job.flows.collective)
+    if job.matrix is not None:
+        named.add(job.matrix.collective)
+    for name, phase in job.phases.items():
+        if name in described:
+            raise InputError("this collective says its phase itself", field=f"phases.{name}", value=phase)
+        if name not in named:
+            raise InputError("no flow and no matrix names this collective", field=f"phases.{name}", value=phase)
 
 
 def _flows(form: JobForm) -> FlowList:

@@ -8,6 +8,7 @@ from typing import Any
 
 from controller.model.job import CollectiveCall, Job
 from controller.model.traffic import Traffic
+from controller.workload.collectives import algorithm_of
 from emulation.experiments.request import Scenario
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import FlowKey, Piece
@@ -52,7 +53,7 @@ def _operation(job: Job, call: CollectiveCall, scale: float) -> CollectiveSpec:
         call.name,
         tuple(job.hosts[rank] for rank in call.ranks),
         op=call.op,
-        algorithm=call.algorithm,
+        algorithm=algorithm_of(call),
         bytes=max(1, round(call.bytes * scale / chunk)) * chunk,
     )
 

@@ -107,11 +107,11 @@ def test_an_all_to_all_sends_what_the_algorithm_sends(n: int, words: int) -> Non
         [[buffer[s, r] if s == r else wire.carry(s, r, buffer[s, r]) for s in range(n)] for r in range(n)]
     )
     assert (result == buffer.swapaxes(0, 1)).all()
-    assert counted("all_to_all", "ring", n, n * words * ITEM) == dict(wire.bytes)
+    assert counted("all_to_all", "direct", n, n * words * ITEM) == dict(wire.bytes)
 
 
 def test_a_send_recv_sends_its_bytes_from_the_first_rank_to_the_second() -> None:
-    assert counted("send_recv", "ring", 2, 12345) == {(0, 1): 12345}
+    assert counted("send_recv", "direct", 2, 12345) == {(0, 1): 12345}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_send_recv_sends_its_bytes_from_the_first_rank_to_the_second() -> None
         ("all_reduce", "direct", lambda n: 2),
         ("all_gather", "ring", lambda n: n - 1),
         ("reduce_scatter", "ring", lambda n: n - 1),
-        ("all_to_all", "ring", lambda n: 1),
+        ("all_to_all", "direct", lambda n: 1),
     ],
 )
 @given(n=st.integers(2, 9), size=st.integers(0, 2**53))

@@ -10,7 +10,8 @@ from hypothesis import given
 
 from controller.model.errors import InputError
 from controller.workload.expand import expand
-from controller.workload.job_file import job_document, parse_job
+from controller.workload.job_document import document_of
+from controller.workload.job_file import parse_job
 from tests.unit.workload.documents import FABRIC, PAIRED, jobs
 
 PAIR = {"src": "h1", "dst": "h4", "bytes": 9}
@@ -19,8 +20,8 @@ PAIR = {"src": "h1", "dst": "h4", "bytes": 9}
 @given(document=jobs())
 def test_a_job_written_out_reads_back_as_the_same_flows(document: dict[str, Any]) -> None:
     job = parse_job(document)
-    again = parse_job(job_document(job))
-    assert job_document(again) == job_document(job)
+    again = parse_job(document_of(job))
+    assert document_of(again) == document_of(job)
     one, other = expand(FABRIC, job), expand(FABRIC, again)
     assert (one.collectives, one.weight) == (other.collectives, other.weight)
     for column in ("src", "dst", "bytes", "collective", "number", "udp_src"):
