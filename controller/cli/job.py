@@ -157,10 +157,10 @@ def _crossing_before(fabric: Fabric, job: Job) -> Crossing | None:
 
 def _on_hosts(document: dict[str, Any], placed: Job) -> dict[str, Any]:
     """The document as it was with other hosts; where flows or a matrix name hosts, too, the job in full."""
-    from controller.workload.job_file import job_document
+    from controller.workload.job_document import document_of
 
     if len(placed.flows.src) or placed.matrix is not None:
-        return job_document(placed)
+        return document_of(placed)
     return document | {"hosts": list(placed.hosts)}
 
 

@@ -180,7 +180,7 @@ def _rows(job: Job, fabric: Fabric | None, traffic: JobTraffic | None) -> list[_
         sizes = job.matrix.bytes[job.matrix.bytes > 0].tolist()
         carried.setdefault(job.matrix.collective, []).extend(sizes)
     names = list(calls | carried)
-    phase = {call.name: call.phase for call in job.collectives}
+    phase = job.phase_by_name
     flows = {name: count_of(calls[name]) if name in calls else 0 for name in names}
     for name, sizes in carried.items():
         flows[name] += len(sizes)

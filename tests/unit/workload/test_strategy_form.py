@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.iteration import Batch, Dtypes, iteration
-from controller.workload.job_file import job_document, parse_job
+from controller.workload.job_document import document_of
+from controller.workload.job_file import parse_job
 from controller.workload.models import PRESETS, Model
 from controller.workload.parallelism import Parallelism
 from controller.workload.strategy_form import read_strategy
@@ -96,7 +97,7 @@ def test_collectives_and_flows_stand_beside_the_models_own() -> None:
 
 def test_the_document_in_full_describes_the_same_job() -> None:
     job = parse_job(DOCUMENT)
-    again = parse_job(job_document(job))
+    again = parse_job(document_of(job))
     assert (again.hosts, again.collectives) == (job.hosts, job.collectives)
 
 
