@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 
 PATIENCE_SECONDS = 30.0
@@ -20,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole response."""
+    """A whole response. ``headers`` by name in any case, ``None`` where there is none."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Message
     body: bytes
 
     @property
@@ -87,7 +88,7 @@ class Server:
 
 
 def reply(response: http.client.HTTPResponse) -> Reply:
-    return Reply(response.status, dict(response.getheaders()), response.read())
+    return Reply(response.status, response.headers, response.read())
 
 
 def until_closed(client: socket.socket) -> bytes:
@@ -101,15 +102,15 @@ def until_closed(client: socket.socket) -> bytes:
     return b"".join(received)
 
 
-def command(limits: Mapping[str, float], port: int) -> list[str]:
-    return [sys.executable, "-m", "tests.integration.http_server", json.dumps(limits), str(port)]
+def command(options: Mapping[str, float | str], port: int) -> list[str]:
+    return [sys.executable, "-m", "tests.integration.http_server", json.dumps(options), str(port)]
 
 
 @contextmanager
-def serving(port: int = 0, *, files: int | None = None, **limits: float) -> Iterator[Server]:
+def serving(port: int = 0, *, files: int | None = None, **options: float | str) -> Iterator[Server]:
     """A server process, which must end by itself with nothing in its log that looks like a failure of ours.
 
-    ``files``: how many files it may open, where that is to be tight.
+    ``files``: how many files it may open, where that is to be tight. ``options``: limits, and files by path.
     """
     # A shell sets the limit: pytest's own process keeps its.
     tight = [] if files is None else ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh"]
@@ -117,7 +118,7 @@ def serving(port: int = 0, *, files: int | None = None, **limits: float) -> Iter
         log_file = Path(folder) / "log"
         with log_file.open("w") as log:
             process = subprocess.Popen(
-                [*tight, *command(limits, port)],
+                [*tight, *command(options, port)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -150,6 +151,8 @@ def assert_clean(log: str) -> None:
         "INFO ",
         "DEBUG ",
         "WARNING controller.rest",
+        "ERROR controller.rest.tls",
+        "ERROR controller.rest.tokens",
         "Traceback",
         " ",
         "ERROR controller.rest.wsgi error ",
