@@ -1,0 +1,156 @@
+"""The event loop of the simulator (compiled): movers end, groups run again or end, jobs' epochs end."""
+
+from __future__ import annotations
+
+import numba as nb
+
+from emulation.fluid.heap import drop, put
+from emulation.fluid.sharing import attach, detach, join, rebalance, settle, touch
+from emulation.fluid.state import LOG
+
+AT_ONCE = 1e-12
+"""Events that lie apart by less than this part of the clock are one: rounding must not make two of them."""
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _start(program, movers, state, group):
+    """Start a run of a group; whether it has ended as soon."""
+    state.started[group] = state.now[0]
+    first, last = movers.group_ptr[group], movers.group_ptr[group + 1]
+    state.running[group] = last - first
+    for m in range(first, last):
+        state.left[m] = movers.amount[m]
+        state.begun[m] = state.since[m] = state.now[0]
+        state.rate[m] = 0.0
+        state.limit[m] = -1
+        attach(movers, state, m)
+        join(state.work, state, m)
+    return first == last
+
+
+@nb.njit(nogil=True, cache=True)
+def _begin(program, movers, state, group):
+    """All groups before it have ended; whether it has ended as soon."""
+    state.runs[group] = 0
+    if program.delay[group] > 0.0:
+        put(state.events, len(movers.group) + group, state.now[0] + program.delay[group])
+        return False
+    return _start(program, movers, state, group)
+
+
+@nb.njit(nogil=True, cache=True)
+def _run_ended(program, movers, state, group):
+    """A run of a group is through: the next one, or the groups that wait for it, and so on."""
+    work = state.work
+    work.queue[0] = group
+    n = 1
+    while n > 0:
+        n -= 1
+        g = work.queue[n]
+        i = state.n_ended[0]
+        state.n_ended[0] += 1
+        state.ended_group[i], state.ended_run[i] = g, state.runs[g]
+        state.group_began[i], state.group_ended[i] = state.started[g], state.now[0]
+        state.runs[g] += 1
+        if movers.group_ptr[g] == movers.group_ptr[g + 1]:
+            # Nothing to move: all its runs are over at once.
+            state.runs[g] = program.repeat[g]
+        if state.runs[g] < program.repeat[g]:
+            _start(program, movers, state, g)
+            continue
+        state.waiting[g] = program.waits_for[g]
+        state.groups_left[program.job[g]] -= 1
+        for j in range(program.next_ptr[g], program.next_ptr[g + 1]):
+            then = program.following[j]
+            state.waiting[then] -= 1
+            if state.waiting[then] == 0 and _begin(program, movers, state, then):
+                work.queue[n] = then
+                n += 1
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _ended(program, movers, state, m):
+    """A mover is through."""
+    settle(movers, state, m)
+    state.left[m] = 0.0
+    state.rate[m] = 0.0
+    state.limit[m] = -1
+    detach(movers, state, m)
+    g = movers.group[m]
+    i = state.n_done[0]
+    state.n_done[0] += 1
+    state.done_mover[i], state.done_run[i] = m, state.runs[g]
+    state.mover_began[i], state.mover_ended[i] = state.begun[m], state.now[0]
+    state.running[g] -= 1
+    if state.running[g] == 0:
+        _run_ended(program, movers, state, g)
+
+
+@nb.njit(nogil=True, cache=True)
+def launch(program, movers, state, job):
+    """Begin an epoch of a job now."""
+    first, last = program.first_group[job], program.first_group[job + 1]
+    state.groups_left[job] = last - first
+    for g in range(first, last):
+        if program.waits_for[g] == 0 and _begin(program, movers, state, g):
+            _run_ended(program, movers, state, g)
+    rebalance(movers, state)
+
+
+@nb.njit(nogil=True, cache=True)
+def run(program, movers, state, until):
+    """Let time pass until then, or until the epoch of some job has ended, or a log is full.
+
+    Returns:
+        whether ``until`` was reached.
+    """
+    n_movers = len(movers.group)
+    events = state.events
+    while True:
+        if events.size[0] == 0 or events.time[events.order[0]] > until:
+            state.now[0] = until
+            return True
+        state.now[0] = max(state.now[0], events.time[events.order[0]])
+        last = state.now[0] * (1.0 + AT_ONCE)
+        while events.size[0] > 0 and events.time[events.order[0]] <= last:
+            thing = events.order[0]
+            drop(events, thing)
+            if thing < n_movers:
+                _ended(program, movers, state, thing)
+            elif _start(program, movers, state, thing - n_movers):
+                _run_ended(program, movers, state, thing - n_movers)
+        rebalance(movers, state)
+        for job in range(len(state.groups_left)):
+            if state.groups_left[job] == 0:
+                return False
+        if state.n_ended[0] >= LOG or state.n_done[0] >= LOG:
+            return False
+
+
+@nb.njit(nogil=True, cache=True)
+def set_capacity(movers, state, capacity):
+    """Links have other capacities from now on."""
+    for link in range(len(capacity)):
+        if capacity[link] != state.capacity[link]:
+            state.capacity[link] = capacity[link]
+            touch(state.work, link)
+    rebalance(movers, state)
+
+
+@nb.njit(nogil=True, cache=True)
+def settle_all(movers, state):
+    """Reckon everything up to now."""
+    for m in range(len(movers.group)):
+        if state.limit[m] >= 0:
+            settle(movers, state, m)
+
+
+@nb.njit(nogil=True, cache=True)
+def resume(movers, state, moving):
+    """Put movers on their links that are under way already (``moving`` [M]), with ``left`` as it is, and share anew."""
+    for m in range(len(moving)):
+        if moving[m]:
+            state.since[m] = state.now[0]
+            attach(movers, state, m)
+            join(state.work, state, m)
+    rebalance(movers, state)

@@ -1,0 +1,133 @@
+"""From transfers and an assignment to movers: who gets a rate of his own, and what he loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from controller.model.assignment import UNROUTABLE, Assignment
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.traffic import Int64Array, Traffic
+from controller.routing.demand import Demand
+from emulation.fluid.state import NO_LINK, Movers
+
+GBIT = 8e-9
+"""Gbit in a byte."""
+
+
+class Allocation(StrEnum):
+    """How links are shared.
+
+    ``FLOW``: every piece of a flow for itself, as congestion control does. ``PACED``: a flow at a time, its pieces in
+    proportion to their shares, as ``/v1/routes`` tells hosts. ``COLLECTIVE``: a group at a time, its transfers in
+    proportion to their bytes, as the objective has it.
+    """
+
+    FLOW = "flow"
+    PACED = "paced"
+    COLLECTIVE = "collective"
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """T transfers in order of their groups.
+
+    Attributes:
+        group: [T].
+        flow: [T] of the traffic.
+        bytes: [T] of one run of the group, positive.
+        n_groups: how many groups there are.
+    """
+
+    group: IntArray
+    flow: IntArray
+    bytes: FloatArray
+    n_groups: int
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """R rows in order of transfers: what a transfer sends which way.
+
+    Attributes:
+        transfer: [R].
+        share: [R].
+        link: [R, 4].
+    """
+
+    transfer: Int64Array
+    share: FloatArray
+    link: IntArray
+
+
+def pieces_of(fabric: Fabric, traffic: Traffic, assignment: Assignment, transfers: Transfers) -> Pieces:
+    """The pieces of all transfers. Where no live path joins two hosts, link E without any capacity is in the way."""
+    first = np.searchsorted(assignment.flow, np.arange(traffic.n_flows + 1))
+    count = np.diff(first)[transfers.flow]
+    transfer = np.repeat(np.arange(len(transfers.flow)), count)
+    offset = np.arange(len(transfer)) - np.repeat(np.cumsum(count) - count, count)
+    row = first[transfers.flow[transfer]] + offset
+    sends = assignment.share[row] > 0
+    transfer, row = transfer[sends], row[sends]
+    path, flow = assignment.path[row], transfers.flow[transfer]
+    src, dst = traffic.src[flow], traffic.dst[flow]
+    link = np.full((len(row), 4), NO_LINK, dtype=np.int32)
+    link[:, 0], link[:, 3] = src, fabric.n_hosts + dst
+    through = path >= 0
+    link[through, 1] = fabric.up_link[fabric.host_leaf[src[through]], path[through]]
+    link[through, 2] = fabric.down_link[fabric.host_leaf[dst[through]], path[through]]
+    stranded = path == UNROUTABLE
+    link[stranded, 1], link[stranded, 3] = fabric.n_links, NO_LINK
+    return Pieces(transfer, assignment.share[row].astype(np.float64), link)
+
+
+def movers_of(transfers: Transfers, pieces: Pieces, allocation: Allocation, alone: FloatArray) -> Movers:
+    """Who shares with whom.
+
+    Args:
+        alone: [G] seconds that a run of each group takes by itself, over its weight: with ``COLLECTIVE`` the unit of a
+            rate is the level, so that groups share as collectives do in the objective.
+    """
+    gbit = transfers.bytes * GBIT
+    piece_gbit = gbit[pieces.transfer] * pieces.share
+    n_rows = len(pieces.transfer)
+    if allocation is Allocation.FLOW:
+        group, owner = transfers.group[pieces.transfer], pieces.transfer
+        amount, load, mover = piece_gbit, np.ones(n_rows), np.arange(n_rows)
+    elif allocation is Allocation.PACED:
+        group, owner = transfers.group, np.arange(len(transfers.group))
+        amount, load, mover = gbit, pieces.share, pieces.transfer
+    else:
+        group = owner = np.unique(transfers.group)
+        mover = np.searchsorted(group, transfers.group[pieces.transfer])
+        amount, load = alone[group], piece_gbit / alone[group[mover]]
+    return Movers(
+        group=group.astype(np.int32),
+        owner=owner.astype(np.int32),
+        group_ptr=np.searchsorted(group, np.arange(transfers.n_groups + 1)).astype(np.int64),
+        amount=np.ascontiguousarray(amount, dtype=np.float64),
+        row_ptr=np.searchsorted(mover, np.arange(len(group) + 1)).astype(np.int64),
+        link=np.ascontiguousarray(pieces.link),
+        load=np.ascontiguousarray(load, dtype=np.float64),
+        row_mover=mover.astype(np.int32),
+    )
+
+
+def seconds_alone(fabric: Fabric, traffic: Traffic, transfers: Transfers) -> FloatArray:
+    """[G] ideal seconds of a run of each group, as docs/objective.md has it, over its weight; 1 where it cannot run."""
+    owner = np.zeros(transfers.n_groups, dtype=np.int32)
+    owner[transfers.group] = traffic.collective[transfers.flow]
+    table = tuple(traffic.collectives[k] for k in owner.tolist())
+    runs = Traffic(
+        traffic.src[transfers.flow],
+        traffic.dst[transfers.flow],
+        np.ceil(transfers.bytes).astype(np.int64),
+        transfers.group,
+        np.arange(len(transfers.flow), dtype=np.int32),
+        traffic.udp_src[transfers.flow],
+        table,
+    )
+    ideal = Demand.of(fabric, runs).ideal_seconds
+    return np.where(ideal > 0, ideal, 1.0) / runs.weight

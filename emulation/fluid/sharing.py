@@ -1,0 +1,218 @@
+"""Max-min fair rates, worked out anew only where something has changed (compiled).
+
+An allocation is max-min fair if and only if every mover has a bottleneck: a full link on which nobody is faster
+(Bertsekas and Gallager, Data Networks, 6.5.2). So after a change, the movers whose bottleneck may be gone are filled
+anew beside the others, who keep their rates; whoever then has lost his bottleneck joins them, until nobody does. The
+answer is that of filling the whole network, since there is only one.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from emulation.fluid.heap import drop, put
+
+LINKS = 4
+EPSILON = 1e-11
+"""Rates and loads that differ by less than this part are equal."""
+
+MOVERS, LINKS_IN, TOUCHED = 0, 1, 2
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def touch(work, link):
+    """This link carries somebody more or less than before."""
+    if not work.is_touched[link]:
+        work.is_touched[link] = True
+        work.touched[work.counts[TOUCHED]] = link
+        work.counts[TOUCHED] += 1
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def join(work, state, mover):
+    """This mover's rate is worked out anew."""
+    if not work.is_in[mover]:
+        work.is_in[mover] = True
+        work.old_rate[mover] = state.rate[mover]
+        work.movers[work.counts[MOVERS]] = mover
+        work.counts[MOVERS] += 1
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def attach(movers, state, mover):
+    """Put a mover on its links."""
+    for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
+        for place in range(LINKS):
+            link = movers.link[row, place]
+            if link < 0:
+                continue
+            entry = LINKS * row + place
+            state.before[entry] = -1
+            state.after[entry] = state.head[link]
+            if state.head[link] >= 0:
+                state.before[state.head[link]] = entry
+            state.head[link] = entry
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def detach(movers, state, mover):
+    """Take a mover off its links, which are touched by that."""
+    for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
+        for place in range(LINKS):
+            link = movers.link[row, place]
+            if link < 0:
+                continue
+            entry = LINKS * row + place
+            if state.before[entry] >= 0:
+                state.after[state.before[entry]] = state.after[entry]
+            else:
+                state.head[link] = state.after[entry]
+            if state.after[entry] >= 0:
+                state.before[state.after[entry]] = state.before[entry]
+            touch(state.work, link)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def settle(movers, state, mover):
+    """Reckon up to now what a mover has moved."""
+    moved = state.rate[mover] * (state.now[0] - state.since[mover])
+    state.since[mover] = state.now[0]
+    if moved <= 0.0:
+        return
+    state.left[mover] -= moved
+    for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
+        for place in range(LINKS):
+            link = movers.link[row, place]
+            if link >= 0:
+                state.gbit[link] += moved * movers.load[row]
+
+
+@nb.njit(nogil=True, cache=True)
+def _fill(movers, state):
+    """Rates of the movers that joined, beside those that did not: progressive filling."""
+    work = state.work
+    for i in range(work.counts[LINKS_IN]):
+        work.link_in[work.links[i]] = False
+    work.counts[LINKS_IN] = 0
+    for i in range(work.counts[MOVERS]):
+        m = work.movers[i]
+        state.rate[m] = -1.0
+        for row in range(movers.row_ptr[m], movers.row_ptr[m + 1]):
+            for place in range(LINKS):
+                link = movers.link[row, place]
+                if link >= 0 and not work.link_in[link]:
+                    work.link_in[link] = True
+                    work.links[work.counts[LINKS_IN]] = link
+                    work.counts[LINKS_IN] += 1
+    for i in range(work.counts[LINKS_IN]):
+        link = work.links[i]
+        room, slope, rising = state.capacity[link], 0.0, 0
+        entry = state.head[link]
+        while entry >= 0:
+            row = entry // LINKS
+            rate = state.rate[movers.row_mover[row]]
+            if rate < 0.0:
+                slope += movers.load[row]
+                rising += 1
+            else:
+                room -= rate * movers.load[row]
+            entry = state.after[entry]
+        work.room[link], work.slope[link], work.rising[link] = room, slope, rising
+        put(work.fullness, link, max(0.0, room) / slope)
+    while work.fullness.size[0] > 0:
+        full = work.fullness.order[0]
+        rate = work.fullness.time[full]
+        entry = state.head[full]
+        while entry >= 0:
+            m = movers.row_mover[entry // LINKS]
+            entry = state.after[entry]
+            if state.rate[m] >= 0.0:
+                continue
+            state.rate[m] = rate
+            state.limit[m] = full
+            for row in range(movers.row_ptr[m], movers.row_ptr[m + 1]):
+                for place in range(LINKS):
+                    link = movers.link[row, place]
+                    if link < 0:
+                        continue
+                    work.room[link] -= rate * movers.load[row]
+                    work.slope[link] -= movers.load[row]
+                    work.rising[link] -= 1
+                    if work.rising[link] == 0:
+                        drop(work.fullness, link)
+                    elif link != full:
+                        # Rounding must not let a later link be full at a lower rate.
+                        put(work.fullness, link, max(rate, max(0.0, work.room[link]) / work.slope[link]))
+        drop(work.fullness, full)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _look(movers, state, link):
+    """Whoever has lost his bottleneck on this link joins."""
+    work = state.work
+    load, fastest, slowest_held = 0.0, 0.0, np.inf
+    entry = state.head[link]
+    while entry >= 0:
+        row = entry // LINKS
+        m = movers.row_mover[row]
+        load += state.rate[m] * movers.load[row]
+        fastest = max(fastest, state.rate[m])
+        if work.is_in[m] and state.limit[m] == link:
+            slowest_held = min(slowest_held, state.rate[m])
+        entry = state.after[entry]
+    full = load >= state.capacity[link] * (1.0 - EPSILON)
+    too_much = load > state.capacity[link] * (1.0 + EPSILON)
+    entry = state.head[link]
+    while entry >= 0:
+        m = movers.row_mover[entry // LINKS]
+        entry = state.after[entry]
+        if work.is_in[m]:
+            continue
+        held_here = state.limit[m] == link
+        if (
+            too_much
+            or (held_here and (not full or state.rate[m] < fastest * (1.0 - EPSILON)))
+            or state.rate[m] > slowest_held * (1.0 + EPSILON)
+        ):
+            join(work, state, m)
+
+
+@nb.njit(nogil=True, cache=True)
+def rebalance(movers, state):
+    """New rates for those who joined, for those held down by a touched link, and for whoever that changes."""
+    work = state.work
+    for i in range(work.counts[TOUCHED]):
+        link = work.touched[i]
+        entry = state.head[link]
+        while entry >= 0:
+            m = movers.row_mover[entry // LINKS]
+            if state.limit[m] == link:
+                join(work, state, m)
+            entry = state.after[entry]
+    while True:
+        known = work.counts[MOVERS]
+        _fill(movers, state)
+        for i in range(work.counts[LINKS_IN]):
+            _look(movers, state, work.links[i])
+        for i in range(work.counts[TOUCHED]):
+            if not work.link_in[work.touched[i]]:
+                _look(movers, state, work.touched[i])
+        if work.counts[MOVERS] == known:
+            break
+    for i in range(work.counts[MOVERS]):
+        m = work.movers[i]
+        work.is_in[m] = False
+        rate = state.rate[m]
+        if abs(rate - work.old_rate[m]) > 1e-15 * rate or state.events.place[m] < 0:
+            state.rate[m] = work.old_rate[m]
+            settle(movers, state, m)
+            state.rate[m] = rate
+            if rate > 0.0:
+                put(state.events, m, state.now[0] + max(0.0, state.left[m]) / rate)
+            else:
+                drop(state.events, m)
+    for i in range(work.counts[TOUCHED]):
+        work.is_touched[work.touched[i]] = False
+    work.counts[MOVERS] = 0
+    work.counts[TOUCHED] = 0

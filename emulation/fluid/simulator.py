@@ -1,0 +1,299 @@
+"""The simulation: jobs come, compute, communicate and go; links fail and come back; a policy is asked now and then."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from controller.model.assignment import UNROUTABLE, Assignment
+from controller.model.fabric import Fabric, FloatArray
+from controller.model.traffic import Int64Array, Traffic
+from controller.routing import Previous
+from emulation.fluid import engine
+from emulation.fluid.carry import carry_over
+from emulation.fluid.movers import Allocation, Transfers, movers_of, pieces_of, seconds_alone
+from emulation.fluid.records import Planning, Recorder, Results
+from emulation.fluid.schedule import Schedule, SimulatedJob, joined
+from emulation.fluid.state import Movers, Program, State, initial_state
+
+Trigger = Literal["arrival", "epoch", "failure", "period"]
+
+ARRIVAL, COMPUTED, LINKS, TICK, BIN = range(5)
+
+
+class Planner(Protocol):
+    """Who is asked for paths: a policy with its options and seed."""
+
+    def __call__(self, fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment: ...
+
+
+@dataclass(frozen=True)
+class LinkChange:
+    """At ``at`` seconds, these switches and links (names as in a fabric file) fail or come back."""
+
+    at: float
+    names: tuple[str, ...]
+    up: bool = False
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What is to be simulated.
+
+    Attributes:
+        triggers: at which events the planner is asked; the first arrival is always one.
+        period: seconds between two questions if ``period`` is among the triggers.
+        until: seconds after which nothing more is of interest.
+        bins: of how many seconds the link utilisation is told; 0: not at all.
+    """
+
+    fabric: Fabric
+    jobs: Sequence[SimulatedJob]
+    planner: Planner
+    allocation: Allocation = Allocation.FLOW
+    triggers: frozenset[Trigger] = frozenset({"arrival", "epoch", "failure"})
+    period: float = 0.0
+    changes: Sequence[LinkChange] = ()
+    until: float = float("inf")
+    bins: float = 0.0
+    clock: Callable[[], float] = time.perf_counter
+
+
+def simulate(simulation: Simulation) -> Results:
+    """Run it.
+
+    The flows of all present jobs are planned together, with the plan before as ``previous``; flows under way move to
+    their new paths with what they still have to send.
+
+    Raises:
+        KeyError: a link change names what the fabric does not have.
+    """
+    return _Run(simulation).run()
+
+
+@dataclass(eq=False)
+class _Run:
+    """One simulation under way."""
+
+    what: Simulation
+    fabric: Fabric = field(init=False)
+    traffic: Traffic = field(init=False)
+    program: Program = field(init=False)
+    transfers: Transfers = field(init=False)
+    movers: Movers = field(init=False)
+    state: State = field(init=False)
+    assignment: Assignment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fabric = self.what.fabric
+        self.traffic, schedule, first_group = joined(self.what.jobs)
+        self.program = _program(schedule, first_group)
+        self.transfers = Transfers(schedule.group, schedule.flow, schedule.bytes, schedule.n_groups)
+        self.assignment = Assignment.single(np.full(self.traffic.n_flows, UNROUTABLE, dtype=np.int32))
+        self.movers = self._movers()
+        self.state = initial_state(self.program, self.movers, self._capacity())
+        self.previous: Previous | None = None
+        self.failed: dict[str, None] = {}
+        self.present: list[int] = []
+        self.epoch = [0] * len(self.what.jobs)
+        self.epoch_began = [0.0] * len(self.what.jobs)
+        self.recorder = Recorder(self.fabric, self.traffic, schedule, [job.name for job in self.what.jobs])
+        self.agenda: list[tuple[float, int, int, object]] = []
+        self.number = itertools.count()
+
+    def run(self) -> Results:
+        for j, job in enumerate(self.what.jobs):
+            self._note(job.start, ARRIVAL, j)
+        for change in self.what.changes:
+            self._note(change.at, LINKS, change)
+        if "period" in self.what.triggers and self.what.period > 0:
+            self._note(self.what.period, TICK, None)
+        if self.what.bins > 0:
+            self._note(self.what.bins, BIN, None)
+        left = len(self.what.jobs)
+        while left and self._now < self.what.until:
+            ahead = min(self.agenda[0][0] if self.agenda else np.inf, self.what.until)
+            if np.isinf(ahead) and self.state.events.size[0] == 0:
+                break  # whoever is left waits for a path that never comes
+            reached = engine.run(self.program, self.movers, self.state, ahead)
+            self._fetch()
+            left -= self._epochs_ended()
+            if reached and left:
+                self._happen(ahead)
+        return self.recorder.results(self._now, stalled=left > 0 and self._now < self.what.until)
+
+    @property
+    def _now(self) -> float:
+        return float(self.state.now[0])
+
+    def _note(self, at: float, kind: int, what: object) -> None:
+        heapq.heappush(self.agenda, (at, kind, next(self.number), what))
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def _happen(self, now: float) -> None:
+        """Everything that is on the agenda for this moment; then at most one question to the planner."""
+        asked: list[str] = []
+        launched: list[int] = []
+        while self.agenda and self.agenda[0][0] <= now:
+            _, kind, _, what = heapq.heappop(self.agenda)
+            if kind == ARRIVAL and isinstance(what, int):
+                self.present.append(what)
+                self.recorder.job_came(what, now)
+                asked.append("arrival")
+                self._compute(what)
+            elif kind == COMPUTED and isinstance(what, int):
+                launched.append(what)
+                asked.append("epoch")
+            elif kind == LINKS and isinstance(what, LinkChange):
+                self._change_links(what)
+                asked.append("failure")
+            elif kind == TICK:
+                asked.append("period")
+                self._note(now + self.what.period, TICK, None)
+            elif kind == BIN:
+                engine.settle_all(self.movers, self.state)
+                self.recorder.bin_ended(now, self.state.gbit)
+                self._note(now + self.what.bins, BIN, None)
+        due = [cause for cause in asked if cause in self.what.triggers or self.previous is None]
+        if due and self.present:
+            self._ask(due[0])
+        for j in launched:
+            self.epoch_began[j] = now
+            engine.launch(self.program, self.movers, self.state, j)
+
+    def _compute(self, j: int) -> None:
+        self._note(self._now + self.what.jobs[j].compute_seconds, COMPUTED, j)
+
+    def _epochs_ended(self) -> int:
+        """Jobs whose epoch has ended compute again, or go; how many went."""
+        gone = 0
+        for j in np.flatnonzero(self.state.groups_left == 0).tolist():
+            self.state.groups_left[j] = -1
+            self.recorder.epoch_ended(j, self.epoch[j], self.epoch_began[j], self._now)
+            self.epoch[j] += 1
+            if self.epoch[j] < self.what.jobs[j].epochs:
+                self._compute(j)
+            else:
+                self.present.remove(j)
+                self.recorder.job_went(j, self._now)
+                gone += 1
+        return gone
+
+    def _change_links(self, change: LinkChange) -> None:
+        for name in change.names:
+            self.what.fabric.without_links([name])  # raises for a name that is not there
+            if change.up:
+                self.failed.pop(name, None)
+            else:
+                self.failed[name] = None
+        self.fabric = self.what.fabric.without_links(list(self.failed))
+        engine.set_capacity(self.movers, self.state, self._capacity())
+
+    def _fetch(self) -> None:
+        self.recorder.fetch(self.state, self.movers, self.program.job, self.epoch)
+
+    # -- plans ----------------------------------------------------------------------------------------------------
+
+    def _ask(self, cause: str) -> None:
+        """A plan for the jobs that are here, on the fabric as it is."""
+        here = np.isin(self.traffic.job_index[self.traffic.collective], self._job_numbers())
+        flows = np.flatnonzero(here)
+        traffic = _part(self.traffic, flows)
+        began = self.what.clock()
+        made = self.what.planner(self.fabric, traffic, self.previous)
+        seconds = self.what.clock() - began
+        moved = _moved(self.previous, self.fabric, traffic, made)
+        self.recorder.planned(Planning(self._now, cause, seconds, traffic.n_flows, moved))
+        self.previous = Previous.of(self.fabric, traffic, made)
+        self._adopt(_whole(made, flows, self.traffic.n_flows))
+
+    def _job_numbers(self) -> list[int]:
+        """``Traffic.job_index`` of the jobs that are here."""
+        number = {name: k for k, name in enumerate(self.traffic.jobs)}
+        return [number[self.what.jobs[j].traffic.jobs[0]] for j in self.present if self.what.jobs[j].traffic.jobs]
+
+    def _adopt(self, assignment: Assignment) -> None:
+        """Send what is still to be sent by these paths."""
+        same = assignment.n_rows == self.assignment.n_rows and (
+            (assignment.flow == self.assignment.flow).all()
+            and (assignment.path == self.assignment.path).all()
+            and (assignment.share == self.assignment.share).all()
+        )
+        if same:
+            return
+        self.assignment = assignment
+        engine.settle_all(self.movers, self.state)
+        before, state = self.movers, self.state
+        self.movers = self._movers()
+        self.state = initial_state(self.program, self.movers, self._capacity(), self._now)
+        moving = carry_over(before, state, self.movers, self.state)
+        engine.resume(self.movers, self.state, moving)
+
+    def _movers(self) -> Movers:
+        pieces = pieces_of(self.fabric, self.traffic, self.assignment, self.transfers)
+        alone = np.ones(self.transfers.n_groups)
+        if self.what.allocation is Allocation.COLLECTIVE:
+            alone = seconds_alone(self.what.fabric, self.traffic, self.transfers)
+        return movers_of(self.transfers, pieces, self.what.allocation, alone)
+
+    def _capacity(self) -> FloatArray:
+        """[E+1] Gbit/s: nothing on links that are down, nor on the one that leads nowhere."""
+        return np.append(np.where(self.fabric.link_up, self.fabric.link_gbps, 0.0), 0.0)
+
+
+def _program(schedule: Schedule, first_group: Int64Array) -> Program:
+    n = schedule.n_groups
+    order = np.argsort(schedule.before, kind="stable")
+    job = np.repeat(np.arange(len(first_group) - 1), np.diff(first_group))
+    return Program(
+        job=job.astype(np.int32),
+        repeat=schedule.repeat,
+        delay=schedule.delay,
+        next_ptr=np.searchsorted(schedule.before[order], np.arange(n + 1)).astype(np.int64),
+        following=schedule.after[order].astype(np.int64),
+        waits_for=np.bincount(schedule.after, minlength=n).astype(np.int64),
+        first_group=first_group,
+    )
+
+
+def _part(traffic: Traffic, flows: Int64Array) -> Traffic:
+    """Some of the flows, under the same collectives; those that have none are in nobody's way."""
+    return Traffic(
+        traffic.src[flows],
+        traffic.dst[flows],
+        traffic.bytes[flows],
+        traffic.collective[flows],
+        traffic.number[flows],
+        traffic.udp_src[flows],
+        traffic.collectives,
+    )
+
+
+def _whole(made: Assignment, flows: Int64Array, n_flows: int) -> Assignment:
+    """An assignment of some flows as one of all; the others have no path."""
+    absent = np.setdiff1d(np.arange(n_flows), flows)
+    flow = np.concatenate([flows[made.flow], absent])
+    order = np.argsort(flow, kind="stable")
+    return Assignment(
+        flow[order].astype(np.int32),
+        np.concatenate([made.path, np.full(len(absent), UNROUTABLE)])[order].astype(np.int32),
+        np.concatenate([made.share, np.ones(len(absent))])[order],
+    )
+
+
+def _moved(previous: Previous | None, fabric: Fabric, traffic: Traffic, made: Assignment) -> int:
+    """Flows that had a live path and have another now (of a split flow, the largest piece counts)."""
+    if previous is None:
+        return 0
+    old = previous.on(fabric).single_paths(traffic)
+    new = Previous.of(fabric, traffic, made).single_paths(traffic)
+    a, b = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
+    live = (old >= 0) & fabric.up_alive[a, old] & fabric.down_alive[b, old]
+    return int((live & (new != old)).sum())
