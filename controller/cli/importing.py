@@ -167,9 +167,9 @@ def _placed(imported: Imported, fabric: Fabric | None, placement: Method | Seque
 
 
 def _document(job: Job) -> dict[str, Any]:
-    from controller.workload.job_file import job_document
+    from controller.workload.job_document import document_of
 
-    return job_document(job)
+    return document_of(job)
 
 
 @contextmanager

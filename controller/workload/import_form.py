@@ -59,6 +59,7 @@ class BodyForm(BaseModel):
     name: str | None = None
     weight: Weight = 1.0
     ports: Literal["unknown"] | None = None
+    pxn: bool = True
 
 
 def job_from_body(body: bytes, name: str, fabric: Fabric) -> Job:
@@ -115,7 +116,11 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
     except InputError as error:
         raise _within(error, form.files) from None
     return dataclasses.replace(
-        job, name=checked.name, weight=checked.weight, ports_known=job.ports_known and checked.ports_known
+        job,
+        name=checked.name,
+        weight=checked.weight,
+        ports_known=job.ports_known and checked.ports_known,
+        pxn=job.pxn and whole.pxn,
     )
 
 

@@ -14,8 +14,10 @@ formula, and a note says so; what it holds wins.
   ``rail`` of the fabric's hosts do. With neither, the job is on made-up hosts, by rank where each rank has a NIC of its
   own, else by NIC.
 * *Bytes*: all operations of a kind on one communicator that the log holds are one collective, with their sizes added up
-  and divided by the iterations that the log covers. Send and receive on one communicator are one collective. All are in
-  phase 0. Between ranks of one server there is no flow.
+  and divided by the iterations that the log covers. Send and receive on one communicator are one collective. Between
+  ranks of one server there is no flow.
+* *Phases*: NCCL runs the operations of one communicator one after the other. So where only one has any, each of its
+  collectives has a phase of its own; where several have, all are in phase 0, because nothing tells which overlap.
 
 Written after the format strings of NCCL 2.4 to 2.28 (src/init.cc, enqueue.cc, graph/connect.cc, transport/net.cc,
 transport/net_ib.cc, and the plug-in inspector) and logs that people published in its issues. They differ in:
@@ -68,13 +70,13 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     people = number_ranks(communicators, log.notes)
     ends = Ends(log, communicators, people)
     flows: dict[Flow, Fraction] = {}
-    n_collectives = 0
+    names: list[list[str]] = []
     for one, work in zip(communicators, work_of(log, communicators, request.bytes, request.iterations), strict=True):
         if work.collectives or work.pairs:
-            its, count = flows_of(one, work, topology(one, log.notes), ends, log.notes)
+            its, collectives = flows_of(one, work, topology(one, log.notes), ends, log.notes)
             flows |= its
-            n_collectives += count
-    return _imported(request, log, communicators, people, ends, flows, n_collectives)
+            names.append(collectives)
+    return _imported(request, log, communicators, people, ends, flows, names)
 
 
 def _read(source: Source, log: Log, inspector: Inspector) -> None:
@@ -93,7 +95,7 @@ def _imported(
     people: list[Member | None],
     ends: Ends,
     flows: dict[Flow, Fraction],
-    n_collectives: int,
+    names_of: list[list[str]],
 ) -> Imported:
     placed = ends.is_placed(request)
     used = list(dict.fromkeys(end for flow in flows for end in (flow.sender, flow.receiver)))
@@ -119,15 +121,22 @@ def _imported(
             collective=tuple(flow.collective for flow in order),
             udp_src=np.zeros(len(order), dtype=np.int32),
         ),
+        phases=_phases(names_of, {flow.collective for flow in flows}),
     )
     return Imported(
         job=job,
         placed=placed,
         ranks=len(people),
         groups=sum(1 for one in communicators if one.n_ranks > 1),
-        collectives=n_collectives,
+        collectives=sum(len(names) for names in names_of),
         notes=log.notes.sentences(),
     )
+
+
+def _phases(names_of: list[list[str]], used: set[str]) -> dict[str, int]:
+    """Of collectives with flows, by communicator."""
+    busy = [names for names in ([name for name in names if name in used] for names in names_of) if names]
+    return {name: phase for phase, name in enumerate(busy[0])} if len(busy) == 1 else {}
 
 
 def _on_fabric(

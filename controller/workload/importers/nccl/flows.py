@@ -37,18 +37,18 @@ class Flow(NamedTuple):
 
 def flows_of(
     one: Communicator, work: Work, topology: Topology, ends: Ends, notes: Notes
-) -> tuple[dict[Flow, Fraction], int]:
-    """Bytes of each flow on the network, and how many collectives there are, those without flows included."""
+) -> tuple[dict[Flow, Fraction], list[str]]:
+    """Bytes of each flow on the network, and the names of all collectives, those without flows included."""
     flows: dict[Flow, Fraction] = {}
-    names = set()
+    names: dict[str, None] = {}
     for kind, size in work.collectives.items():
         name = f"{one.name}-{kind.op}" + ("-tree" if kind.algorithm == "tree" else "")
-        names.add(name)
+        names[name] = None
         for channel, src, dst, part in _edges(one, kind, size, topology, notes):
             _add(flows, name, channel, src, dst, ends.edge(one, 0, channel, src, dst), part)
     if work.pairs:
         name = f"{one.name}-send_recv"
-        names.add(name)
+        names[name] = None
         for (src, dst), size in work.pairs.items():
             channels = ends.channels(one, src, dst)
             for channel in channels:
@@ -60,7 +60,7 @@ def flows_of(
             "flows with an unknown end",
             f"{flow.collective}: nobody tells which of the job's ranks rank {unknown} is; its flows are left out",
         )
-    return flows, len(names)
+    return flows, list(names)
 
 
 def _add(

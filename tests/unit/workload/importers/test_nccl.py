@@ -281,7 +281,7 @@ def test_ranks_that_share_a_nic_have_flows_of_their_own_between_made_up_nics() -
 
 
 def test_a_nic_that_nobody_knows_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"inventory: 'node0 mlx5_[01]': neither the inventory nor the fabric has this"):
+    with pytest.raises(InputError, match=r"inventory: 'node0 mlx5_[01]': neither the inventory nor the fabric has"):
         run(logs(SMALL, NEWEST), inventory=parse_inventory({"node1": "h1"}))
 
 
@@ -401,6 +401,15 @@ def test_an_all_to_all_sends_each_its_part() -> None:
     assert ways == Counter((f"rank{a}", f"rank{b}") for a in (0, 1) for b in (2, 3)) + Counter(
         (f"rank{b}", f"rank{a}") for a in (0, 1) for b in (2, 3)
     )
+
+
+def test_operations_of_one_communicator_come_one_after_the_other_and_those_of_several_may_overlap() -> None:
+    calls = (Call("AllReduce", 1024), Call("AllGather", 10), Call("AllReduce", 5))
+    texts = logs(dataclasses.replace(SMALL, calls=calls), NEWEST)
+    assert run(texts).job.phases == {"c0-all_reduce": 0, "c0-all_gather": 1}
+    for rank, other in ((0, 2), (2, 0)):
+        texts[rank] += pair(rank, other, style="id")
+    assert run(texts).job.phases == {}
 
 
 # -- what is missing -----------------------------------------------------------------------------------------------
