@@ -1,0 +1,159 @@
+"""A change as rows: what a transaction does to the tables, and what would undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+
+from controller.store.codec import pack, pack_paths, pack_ports, unpack, unpack_paths, unpack_ports
+from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
+from controller.store.values import Change, KeptJob, KeptMode, PlanRecord
+
+Row = dict[str, Any]
+
+MODE = "mode"
+_NAMES_AT_ONCE = 500
+"""Values in one IN (...); databases bound them."""
+
+_PLAN_LISTS = ("links_down", "drained", "jobs")
+_PLAN_SAME = tuple(field.name for field in fields(PlanRecord) if field.name not in {*_PLAN_LISTS, "by", "paths"})
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What happens to the tables, in this order. Lists that are ``None`` leave their table as it is.
+
+    Attributes:
+        jobs_gone: names; jobs: rows to add after that.
+        drains: all rows of the table.
+        mode: the mode's row, or no row.
+        plans_gone: epochs; plans, paths: rows to add after that.
+    """
+
+    jobs_gone: Sequence[str] = ()
+    jobs: Sequence[Row] = ()
+    drains: Sequence[Row] | None = None
+    mode: Sequence[Row] | None = None
+    plans_gone: Sequence[int] = ()
+    plans: Sequence[Row] = ()
+    paths: Sequence[Row] = ()
+
+
+def edit_for(change: Change) -> Edit:
+    """The rows of a change. Most of the work of a commit, and it needs no database."""
+    return Edit(
+        jobs_gone=[*change.deleted, *(job.name for job in change.put)],
+        jobs=[_job_row(job) for job in change.put],
+        drains=None if change.drained is None else [{"name": name} for name in sorted(change.drained)],
+        mode=None if change.mode is None else [_mode_row(change.mode)],
+        plans_gone=[plan.epoch for plan in change.plans],
+        plans=[_plan_row(plan) for plan in change.plans],
+        paths=[
+            {"epoch": plan.epoch, "paths": pack_paths(plan.paths)} for plan in change.plans if plan.paths is not None
+        ],
+    )
+
+
+def inverse(connection: sa.Connection, edit: Edit) -> Edit:
+    """What puts the tables back as they are now, once ``edit`` is applied; but no plans that it replaces."""
+    jobs: list[Row] = []
+    names = iter(edit.jobs_gone)
+    while some := list(islice(names, _NAMES_AT_ONCE)):
+        jobs += _rows(connection, sa.select(JOBS).where(JOBS.c.name.in_(some)))
+    return Edit(
+        jobs_gone=edit.jobs_gone,
+        jobs=jobs,
+        drains=None if edit.drains is None else _rows(connection, sa.select(DRAINS)),
+        mode=None if edit.mode is None else _rows(connection, sa.select(SETTINGS).where(SETTINGS.c.name == MODE)),
+        plans_gone=edit.plans_gone,
+    )
+
+
+def apply(connection: sa.Connection, edit: Edit) -> None:
+    """Do it, within the connection's transaction."""
+    _delete(connection, JOBS.c.name, edit.jobs_gone)
+    _insert(connection, JOBS, edit.jobs)
+    if edit.drains is not None:
+        connection.execute(sa.delete(DRAINS))
+        _insert(connection, DRAINS, edit.drains)
+    if edit.mode is not None:
+        connection.execute(sa.delete(SETTINGS).where(SETTINGS.c.name == MODE))
+        _insert(connection, SETTINGS, edit.mode)
+    _delete(connection, PLANS.c.epoch, edit.plans_gone)
+    _insert(connection, PLANS, edit.plans)
+    _insert(connection, PLAN_PATHS, edit.paths)
+
+
+def prune_plans(connection: sa.Connection, kept: int) -> None:
+    """Forget all plans but the newest ``kept`` and their paths, within the connection's transaction."""
+    newest = sa.select(PLANS.c.epoch).order_by(PLANS.c.epoch.desc()).limit(kept).subquery()
+    oldest_kept = sa.select(sa.func.min(newest.c.epoch)).scalar_subquery()
+    connection.execute(sa.delete(PLANS).where(PLANS.c.epoch < oldest_kept))
+
+
+def _rows(connection: sa.Connection, query: sa.Select[Any]) -> list[Row]:
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _delete(connection: sa.Connection, key: sa.Column[Any], values: Sequence[Any]) -> None:
+    if values:
+        connection.execute(sa.delete(key.table).where(key == sa.bindparam("gone")), [{"gone": v} for v in values])
+
+
+def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+    if rows:
+        connection.execute(sa.insert(table), rows)
+
+
+def _job_row(job: KeptJob) -> Row:
+    return {
+        "name": job.name,
+        "position": job.position,
+        "document": pack([job.document]),
+        "udp_src": pack_ports(job.udp_src),
+        "revision": job.revision,
+        "changed": job.changed,
+        "changed_by": job.by,
+    }
+
+
+def job_from(row: Any) -> KeptJob:
+    """A job from its row.
+
+    Raises:
+        DamagedError: it was not written by ``edit_for``.
+    """
+    (document,) = unpack(row.document, 1)
+    return KeptJob(
+        row.name, row.position, document, unpack_ports(row.udp_src), row.revision, row.changed, row.changed_by
+    )
+
+
+def _mode_row(mode: KeptMode) -> Row:
+    return {"name": MODE, "value": mode.mode, "changed": mode.changed, "changed_by": mode.by}
+
+
+def mode_from(row: Any) -> KeptMode:
+    """The mode from its row."""
+    return KeptMode(row.value, row.changed, row.changed_by)
+
+
+def _plan_row(plan: PlanRecord) -> Row:
+    row: Row = {name: getattr(plan, name) for name in _PLAN_SAME}
+    row |= {name: list(getattr(plan, name)) for name in _PLAN_LISTS}
+    return row | {"caused_by": plan.by}
+
+
+def plan_from(row: Any, paths: bytes | None = None) -> PlanRecord:
+    """A plan from its row, and from its paths as they are kept.
+
+    Raises:
+        DamagedError: the paths were not written by ``edit_for``.
+    """
+    values: Row = {name: getattr(row, name) for name in _PLAN_SAME}
+    values |= {name: tuple(getattr(row, name)) for name in _PLAN_LISTS}
+    return PlanRecord(**values, by=row.caused_by, paths=None if paths is None else unpack_paths(paths))

@@ -1,0 +1,1 @@
+"""The steps, each the work of one release."""

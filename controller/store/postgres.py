@@ -1,0 +1,129 @@
+"""A store in a PostgreSQL database.
+
+One connection does everything and holds an advisory lock: as long as it lives, no other controller can use the
+database, and when it is lost so is the lock (PostgreSQL, "Explicit Locking", section "Advisory Locks"). The lock belongs
+to the session, so nothing between may share sessions out by transaction (pgbouncer's ``transaction`` mode).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import NullPool
+
+from controller.store.errors import StoreError
+from controller.store.location import shown, without_secrets
+
+LOCK_KEY = int.from_bytes(b"fairspne", "big")
+"""Of the advisory lock: eight letters of our name. Such keys are known to one database only."""
+
+CLAIM_SECONDS = 3.0
+"""How long a server may need to notice that the controller before this one has ended."""
+
+_RETRY_SECONDS = 0.1
+
+_CONNECT = {
+    "connect_timeout": 5,
+    "client_encoding": "utf8",
+    # A server that vanishes without a word is given up within some 15 s.
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""Parameters of libpq ("Database Connection Control Functions"), unless the URL says otherwise."""
+
+_SESSION = {
+    "statement_timeout": "30s",
+    "lock_timeout": "10s",
+    # So that a controller that vanishes without a word does not keep the next one out for the usual two hours.
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+"""Parameters of the server for our session."""
+
+_REASONS = {
+    "53100": "the server's disk is full",
+    "53300": "the server has no connection to spare",
+    "25006": "the server is read-only",
+    "55P03": "another program holds a lock on it",
+    "57014": "the server took too long",
+}
+"""What people should read, by SQLSTATE (PostgreSQL, appendix "Error Codes"), where the server's words are no better."""
+
+
+class PostgresDatabase:
+    """Implements ``controller.store.database.Database``."""
+
+    def __init__(self, url: URL) -> None:
+        self.shown = shown(url)
+        self._url = url
+        self._session = f"fairspine-{uuid4().hex[:12]}"
+        given = url.query.get("options", "")
+        options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
+        # What an administrator gives comes last, and so it wins.
+        given = given if isinstance(given, str) else " ".join(given)
+        arguments = {name: value for name, value in _CONNECT.items() if name not in url.query}
+        arguments |= {"application_name": self._session, "options": f"{options} {given}".strip()}
+        self._engine = sa.create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
+
+    def claim(self) -> None:
+        """The lock comes with the connection."""
+
+    def connect(self) -> sa.Connection:
+        connection = self._engine.connect()
+        try:
+            with connection.begin():
+                self._set_up(connection)
+                self._claim(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: sa.Connection) -> None:
+        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
+        if encoding != "UTF8":
+            raise StoreError(f"{self.shown} has the encoding {encoding}, and it must be UTF8")
+        # A server may be set up to acknowledge what it has not written yet; what it is told beyond that is left alone.
+        connection.exec_driver_sql(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+
+    def _claim(self, connection: sa.Connection) -> None:
+        """Take the lock, from a lost connection of our own if need be."""
+        # A lost connection of ours may live on in the server: for as long as it takes to notice, or to commit.
+        connection.execute(
+            sa.text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = :session AND pid <> pg_backend_pid()"
+            ),
+            {"session": self._session},
+        )
+        deadline = time.monotonic() + CLAIM_SECONDS
+        while not connection.scalar(sa.text("SELECT pg_try_advisory_lock(:key)"), {"key": LOCK_KEY}):
+            if time.monotonic() > deadline:
+                raise StoreError(f"{self.shown} is in use by another controller")
+            _pause(connection)
+
+    def check(self) -> None:
+        """The server answers for what it has acknowledged."""
+
+    def reason(self, error: BaseException) -> str:
+        cause: Any = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        text = _REASONS.get(getattr(cause, "sqlstate", None) or "") or str(cause).partition("\n")[0]
+        return f"{self.shown}: {without_secrets(text, self._url) or type(cause).__name__}"
+
+    def release(self) -> None:
+        """The lock went with the connection."""
+
+
+def _pause(connection: sa.Connection) -> None:
+    # The server sleeps, because eventlet's time.sleep would look for other greenlets of this thread.
+    connection.execute(sa.text("SELECT pg_sleep(:seconds)"), {"seconds": _RETRY_SECONDS})

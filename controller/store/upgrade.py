@@ -1,0 +1,38 @@
+"""Bringing a database to the tables of this program, by Alembic."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from controller.store.errors import StoreError
+from controller.store.schema import METADATA
+
+VERSION_TABLE = "fairspine_version"
+"""Which step the tables are at; also what tells a store of ours from another program's database."""
+
+
+def upgrade(connection: sa.Connection, shown: str) -> None:
+    """Make or change the tables where they are not up to date, within the connection's present transaction.
+
+    Raises:
+        StoreError: the database is another program's, or was used by a newer fairspine.
+    """
+    # The package is named instead of a folder, so that it is found wherever it is installed.
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", "controller.store:migrations")
+    config.set_main_option("path_separator", "os")
+    script = ScriptDirectory.from_config(config)
+    present = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+    if present is None and METADATA.tables.keys() & set(sa.inspect(connection).get_table_names()):
+        raise StoreError(f"{shown} is the database of another program")
+    if present is not None and present not in {step.revision for step in script.walk_revisions()}:
+        raise StoreError(
+            f"{shown} was used by a newer fairspine (its tables are at step {present}, "
+            f"this program knows them up to {script.get_current_head()})"
+        )
+    if present != script.get_current_head():
+        command.upgrade(config, "head")
