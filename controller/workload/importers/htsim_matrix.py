@@ -104,12 +104,14 @@ def write_matrix(fabric: Fabric, jobs: Sequence[JobTraffic], scale: float = 1.0)
 
     Args:
         fabric: that the jobs were expanded on; host i is node i.
-        scale: of bytes, rounded up.
+        scale: of bytes, above 0 and at most 1; rounded up.
 
     Raises:
         InputError: htsim numbers hosts otherwise, a flow is too large for htsim, or there is none.
     """
     hosts_per_leaf(fabric)
+    if not 0 < scale <= 1:
+        raise InputError("is not above 0 and at most 1", field="scale", value=scale)
     if not any(job.n_flows for job in jobs):
         raise InputError("no flow crosses the network", field="job")
     sizes = [_scaled(job, scale) for job in jobs]

@@ -13,7 +13,7 @@ from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.workload.importers.aicb import read
 from controller.workload.importers.base import ImportRequest
-from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, source
+from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, renumbered, source
 
 HEAD = (
     "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 2 vpp: 4 ga: 3 all_gpus: 16 "
@@ -165,6 +165,8 @@ def test_a_broadcast_comes_from_the_first_rank_of_each_group() -> None:
 
 
 @settings(deadline=None, max_examples=300)
-@given(content=mutated(_text(LAYER, EXPERTS, LAYER)) | st.binary(max_size=300))
+@given(
+    content=mutated(_text(LAYER, EXPERTS, LAYER)) | renumbered(_text(LAYER, EXPERTS, LAYER)) | st.binary(max_size=300)
+)
 def test_whatever_a_file_holds_only_our_error_comes_out(content: bytes) -> None:
     only_our_error(read, content, fabric=clos(2, 2, 4))

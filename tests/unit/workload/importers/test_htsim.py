@@ -21,7 +21,7 @@ from controller.workload.importers.placing import on_fabric
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
 from tests.unit.workload.documents import FABRIC, jobs
-from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, source
+from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, renumbered, source
 
 TOPOLOGY = """\
 # a leaf-spine fabric of ours
@@ -316,6 +316,9 @@ def test_a_flow_that_htsim_cannot_hold_is_refused_with_a_factor_that_helps() -> 
     with pytest.raises(InputError, match=r"scale all by 0\.099 or less"):
         _written(FABRIC, traffic)
     assert _flows(read_text(read, _written(FABRIC, traffic, scale=0.099)))[0][2] <= MAX_HTSIM_BYTES
+    for scale in (0.0, 1.5, float("nan")):
+        with pytest.raises(InputError, match="not above 0 and at most 1"):
+            _written(FABRIC, traffic, scale=scale)
     with pytest.raises(InputError, match="no flow crosses the network"):
         _written(FABRIC, expand(FABRIC, parse_job({"name": "a"})))
 
@@ -362,6 +365,8 @@ def test_fabrics_that_htsim_cannot_build_are_refused() -> None:
 
 
 @settings(deadline=None, max_examples=300)
-@given(content=mutated(MATRIX) | mutated(TOPOLOGY) | st.binary(max_size=300))
+@given(
+    content=mutated(MATRIX) | renumbered(MATRIX) | mutated(TOPOLOGY) | renumbered(TOPOLOGY) | st.binary(max_size=300)
+)
 def test_whatever_a_file_holds_only_our_error_comes_out(content: bytes) -> None:
     only_our_error(read, content)

@@ -16,7 +16,7 @@ from controller.model.fabric_file import parse_fabric
 from controller.workload.expand import expand
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.traffic_pairs import read
-from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, source
+from tests.unit.workload.importers.texts import mutated, only_our_error, read_text, renumbered, source
 
 FABRIC = clos(2, 3, 4)
 FIRST = 5  # number of the first host behind 3 leaves and 2 spines
@@ -162,13 +162,13 @@ def test_a_host_that_the_topology_has_on_another_leaf_is_refused() -> None:
 
 
 @settings(deadline=None, max_examples=300)
-@given(content=mutated(RINGS) | st.binary(max_size=300))
+@given(content=mutated(RINGS) | renumbered(RINGS) | st.binary(max_size=300))
 def test_whatever_a_file_holds_only_our_error_comes_out(content: bytes) -> None:
     only_our_error(read, content)
 
 
 @settings(deadline=None, max_examples=200)
-@given(shape=mutated(SHAPE) | st.binary(max_size=300))
+@given(shape=mutated(SHAPE) | renumbered(SHAPE) | st.binary(max_size=300))
 def test_whatever_a_topology_holds_only_our_error_comes_out(shape: bytes) -> None:
     try:
         imported = read([source(RINGS), source(shape, "t.properties")], ImportRequest())

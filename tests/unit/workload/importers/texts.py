@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ ODD_WORDS = [
     *("", "-1", "0", "1", "3", "99", "4097", "18446744073709551616", "1" * 400, "1e3", "1e308", "1e999", "nan", "inf"),
     *("0.5", "1_000", "٣", "\x00", "#", "->", "1->1", ":", "None", "\ufffd", "a" * 300),
 ]
+
+ODD_NUMBERS = ["0", "1", "2", "3", "5", "8", "24", "99", "131072", "131073", "4294967295", "9007199254740992", "1" * 25]
 
 
 def source(text: str | bytes, name: str = "made-up.txt") -> Source:
@@ -50,6 +53,15 @@ def mutated(draw: st.DrawFn, text: str) -> bytes:
                 rows[i], rows[k] = rows[k], rows[i]
     whole = "\n".join(" ".join(row) for row in rows).encode("utf-8", "surrogatepass")
     return whole[: draw(st.integers(0, len(whole)))] if draw(st.integers(0, 3)) == 0 else whole
+
+
+@st.composite
+def renumbered(draw: st.DrawFn, text: str) -> bytes:
+    """The text with up to four of its numbers replaced: most lines stay well-formed."""
+    parts = re.split(r"([0-9]+)", text)
+    for _ in range(draw(st.integers(1, 4))):
+        parts[2 * draw(st.integers(0, len(parts) // 2 - 1)) + 1] = draw(st.sampled_from(ODD_NUMBERS))
+    return "".join(parts).encode()
 
 
 def only_our_error(read: Importer, content: bytes, **request: Any) -> None:
