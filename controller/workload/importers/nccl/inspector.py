@@ -127,9 +127,15 @@ class Inspector:
                 )
             by_id.setdefault(witness.id, one)
             if witness.rank not in one.members:
-                member = Member(witness.where, witness.host, witness.pid, 0, None, witness.rank, witness.n_ranks)
-                member.complete = True
-                one.members[witness.rank] = member
+                one.members[witness.rank] = Member(
+                    witness.where,
+                    witness.host,
+                    witness.pid,
+                    gpu=0,
+                    rank=witness.rank,
+                    n_ranks=witness.n_ranks,
+                    complete=True,
+                )
             self._pairs(one, witness, notes)
             # All ranks of a collective see the same: who saw most stands for all.
             first = best.get(id(one))

@@ -31,6 +31,7 @@ class Init(NamedTuple):
     """A rank of a communicator is being made (``START``), is made (``COMPLETE``), or tells about itself (neither).
 
     Attributes:
+        gpu, bus: CUDA device, and where it is in the server; -1 and empty where the line tells none.
         id: hash that all ranks of the communicator share; 0 where the line tells none.
         parent: pointer of the communicator that it was split from, with ``color`` and the number of the split
             (``None``: not told).
@@ -40,6 +41,8 @@ class Init(NamedTuple):
     rank: int
     n_ranks: int
     state: str
+    gpu: int = -1
+    bus: str = ""
     id: int = 0
     parent: int | None = None
     color: int = 0
@@ -141,10 +144,11 @@ _PREFIX = re.compile(rf"([A-Za-z0-9._-]+):(\d{{1,9}}):(\d{{1,9}}) \[ *({_I})\] +
 _INIT = re.compile(
     r"comm 0x([0-9a-f]{1,16}) rank (\d{1,9}) n[rR]anks (\d{1,9})\b(.*?)(?: ?- ?Init (START|COMPLETE))?\s*$"
 )
+_GPU = re.compile(r" cudaDev (\d{1,4})\b(?:.*? busId ([0-9a-f]{1,16})\b)?")
 _ID = re.compile(r" commId 0x([0-9a-f]{1,16})\b")
 _PARENT = re.compile(rf" parent 0x([0-9a-f]{{1,16}})(?: splitCount ({_I}))? color ({_I}|\d{{10}})")
 _RING = re.compile(rf"Ring (\d{{1,4}}) : ({_I}) -> (\d{{1,9}}) -> ({_I})\s*$")
-_ORDER = re.compile(r"Channel (\d{1,4})/\d{1,4} :((?: +\d{1,9})+)\s*$")
+_ORDER = re.compile(r"Channel (\d{1,4})(?:/\d{1,4})? :((?: +\d{1,9})+)\s*$")
 _TREE = re.compile(rf"Tree (\d{{1,4}}) : ({_I}) -> (\d{{1,9}}) -> ({_I})/({_I})/({_I})\s*$")
 _OF_TREES = re.compile(rf"\[(\d{{1,4}})\] ({_I})/({_I})/({_I})->(\d{{1,9}})->({_I})")
 _CONNECTION = re.compile(
@@ -262,6 +266,8 @@ def _init(message: str) -> Message | None:
     if int(rank) >= int(n_ranks):
         raise ValueError(message)
     row = Init(int(pointer, 16), int(rank), int(n_ranks), state or "")
+    if found := _GPU.search(rest):
+        row = row._replace(gpu=int(found[1]), bus=found[2] or "")
     if found := _ID.search(rest):
         row = row._replace(id=int(found[1], 16))
     if found := _PARENT.search(rest):

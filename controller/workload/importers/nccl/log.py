@@ -54,6 +54,7 @@ class Member:
 
     Attributes:
         where: ``file:line`` of the first line about it.
+        gpu, bus: CUDA device of the process, and which GPU of the server that is (empty: not told).
         rank, n_ranks: -1 as long as no line has told.
         rings: (prev, next) by channel.
         orders: whole rings by channel, as far as a line holds them.
@@ -68,6 +69,7 @@ class Member:
     host: str
     pid: int
     gpu: int
+    bus: str = ""
     pointer: int | None = None
     rank: int = -1
     n_ranks: int = -1
@@ -113,6 +115,7 @@ class Log:
     only: set[str] = field(default_factory=set)
     n_lines: int = 0
     _at: dict[tuple[str, int, int], Member] = field(default_factory=dict)
+    _of_gpu: dict[tuple[str, int, int], list[Member]] = field(default_factory=dict)
     _making: dict[tuple[str, int, int], Member] = field(default_factory=dict)
 
     def add(self, where: str, line: str) -> bool:
@@ -143,7 +146,15 @@ class Log:
         return (member for member in self.members if member.rank >= 0 and member.n_ranks > 0)
 
     def finish(self) -> None:
-        """Say what a log that was cut short leaves open."""
+        """Say what a log that was cut short leaves open, and where there seems to be more than one run in it."""
+        users: dict[tuple[str, str], int] = {}
+        for member in self.members:
+            if member.bus and users.setdefault((member.host, member.bus), member.pid) != member.pid:
+                self.notes.add(
+                    "GPUs of several processes",
+                    f"{member.where}: GPU {member.bus} of {member.host} had process {users[member.host, member.bus]} "
+                    f"and then {member.pid}; if these are several runs, all of them count",
+                )
         for member in self.members:
             if member.n_ranks < 0:
                 self.notes.add(
@@ -214,6 +225,9 @@ class Log:
         if member.rank not in (-1, row.rank):
             raise InputError(f"the lines before are of rank {member.rank}", source=where, value=f"rank {row.rank}")
         member.rank, member.n_ranks = row.rank, row.n_ranks
+        member.bus = row.bus
+        member.gpu = row.gpu if row.gpu >= 0 else member.gpu
+        self._of_gpu.setdefault((member.host, member.pid, member.gpu), []).append(member)
         if row.parent is None:
             return
         member.color = row.color
@@ -288,14 +302,11 @@ class Log:
 
     def _connecting(self, thread: nccl.Thread, row: nccl.Connection, rank: int, peer: int) -> Member | None:
         """Whose connection it is that another thread makes, as from 2.22 on at the first use of a communicator."""
-        able = [
-            member
-            for member in self.members
-            if member.process == thread[:2] and member.gpu == thread.gpu and member.rank == rank
-        ]
+        there = self._of_gpu.get((thread.host, thread.pid, thread.gpu), [])
+        able = [member for member in there if member.rank == rank]
         if len(able) > 1:
             able = [member for member in able if peer in _neighbours(member, row.channel)]
-        return able[-1] if len(able) == 1 else None
+        return able[0] if len(able) == 1 else None
 
     def _operation(self, where: str, thread: nccl.Thread, row: nccl.Operation) -> None:
         member = self._at.get((thread.host, thread.pid, row.pointer))

@@ -26,6 +26,7 @@ from controller.workload.expand import expand
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.inventory import parse_inventory
 from controller.workload.importers.nccl import read
+from controller.workload.importers.nccl.lines import parse
 from controller.workload.importers.placing import on_fabric
 from controller.workload.importers.streams import text_source
 from tests.unit.workload.importers.nccl_logs import (
@@ -317,17 +318,16 @@ def pair(rank: int, other: int, *, style: str, number: int = 0) -> str:
     place = int(rank > other)
     at = f"0x77{number:02d}{rank:02d}"
     color = min(rank, other)
+    gpu = f"cudaDev {rank % 2} busId {rank % 2 + 10}000"
     if style == "split":
-        who = f"ncclCommSplit comm {at} rank {place} nranks 2 cudaDev 0 nvmlDev 0 busId 1a000 parent {pointer(rank)} "
+        who = f"ncclCommSplit comm {at} rank {place} nranks 2 {gpu} parent {pointer(rank)} "
         start = f"{who}splitCount {number + 1} color {color} key {rank} - Init START"
-        end = (
-            f"ncclCommSplit comm {at} rank {place} nranks 2 cudaDev 0 nvmlDev 0 busId 1a000 commId 0x0 - Init COMPLETE"
-        )
+        end = f"ncclCommSplit comm {at} rank {place} nranks 2 {gpu} commId 0x0 - Init COMPLETE"
     elif style == "id":
-        who = f"ncclCommInitRankConfig comm {at} rank {place} nranks 2 cudaDev 0 busId 1a000 commId 0xab{color}{number}"
+        who = f"ncclCommInitRankConfig comm {at} rank {place} nranks 2 {gpu} commId 0xab{color}{number}"
         start, end = f"{who} - Init START", f"{who} - Init COMPLETE"
     else:
-        start, end = "", f"comm {at} rank {place} nranks 2 cudaDev 0 busId 1a000 - Init COMPLETE"
+        start, end = "", f"comm {at} rank {place} nranks 2 {gpu} - Init COMPLETE"
     said = [
         start,
         f"Ring 00 : {1 - place} -> {place} -> {1 - place}",
@@ -521,6 +521,57 @@ def test_a_rank_that_logged_fewer_operations_is_noted() -> None:
     assert "c0: rank 2 logged 2 operations and rank 0 3, which counts" in imported.notes
 
 
+def test_two_runs_in_one_log_are_noted() -> None:
+    texts = logs(SMALL, NEWEST)
+    again = [text.replace(":1", ":7").replace("f1f8", "ffff") for text in texts]
+    notes = run(texts + again).notes
+    assert any("GPU 10000 of node0 had process 1000 and then 7000" in note for note in notes)
+    assert "1 more GPUs of several processes" in notes
+
+
+def test_connections_that_another_thread_makes_later_belong_to_their_rank() -> None:
+    late = []
+    for rank, text in enumerate(logs(SMALL, NEWEST)):
+        rows = text.splitlines(keepends=True)
+        moved = [row.replace(f":{2000 + rank} ", f":{3000 + rank} ") for row in rows if " via " in row]
+        late.append("".join([row for row in rows if " via " not in row] + moved))
+    inventory = parse_inventory({f"node{s}": [f"h{s}.{i}" for i in range(2)] for s in range(2)})
+    assert sent(run(late, inventory=inventory).job) == sent(run(logs(SMALL, NEWEST), inventory=inventory).job)
+    # By NICs that are none of the ranks' own it shows.
+    swapped = [text.replace("NET/IB/0/", "NET/IB/2/") for text in late]
+    with pytest.raises(InputError, match=r"'node[01] 2'"):
+        run(swapped, inventory=inventory)
+
+
+# Shapes from logs that people published in NCCL's issues, with other names and numbers.
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Channel 00 :    0   1   3   2   6   4   5   7",
+        "Ring 00 : 45 -> 46 [send] via NET/Socket/0",
+        "Ring 00 : 15[41000] -> 0[1b000] [receive] via NET/IB/0",
+        "Ring 01 : 0[0] -> 1[1] via P2P/IPC",
+        "Trees [0] 1/-1/-1->0->7|7->0->1/-1/-1 [1] 1/-1/-1->0->7|7->0->1/-1/-1",
+        "Channel 04 : 3[b000] -> 0[6000] via P2P/direct pointer",
+        "Channel 01 : 0[7000] -> 7[41000] via direct shared memory",
+        "Channel 03/0 : 19[201d0] -> 26[201c0] [send] via NET/AWS Libfabric/0/GDRDMA",
+        "Channel 02/1 : 9[1] -> 1[1] [receive] via NET/IBext_v8/1(0)/GDRDMA(PCI)/Shared",
+        "Connected all rings, use ring PXN 0 GDR 1",
+        "comm 0x5639e9f0e8c0 rank 0 nRanks 24 nNodes 3 localRanks 8 localRank 0 MNNVL 0",
+        "comm 0x7f5780001ca0 rank 15 nranks 32 cudaDev 7 nvmlDev 7 - Init COMPLETE",
+        "[Rank 3] ncclCommInitRank comm 0x5a rank 3 nranks 4 cudaDev 3 nvmlDev 3 busId c8 commId 0x1f - Init START",
+        "ncclCommSplit comm 0x5a rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1a000 parent 0x5b splitCount 2 "
+        "color 1684518034 key 0- Init START",
+        "AllReduce: opCount 139d sendbuff (nil) recvbuff 0x78d0 count 7382228 datatype 7 op 0 root 0 comm 0x7f "
+        "[nranks=128] stream 0x78 task 0 globalrank 3",
+        "AllGather: 37756928 Bytes -> Algo 1 proto 2 time 2860.208008",
+        "NET/IB : Using [0]mlx5_0:1/IB [1]={[1] mlx5_2:1/RoCE, [3] mlx5_3:1/RoCE} [RO]; OOB ib8:1.2.3.4<0>",
+    ],
+)
+def test_lines_of_every_version_are_understood(line: str) -> None:
+    assert parse(line) is not None
+
+
 # -- NCCL Inspector ------------------------------------------------------------------------------------------------
 
 
@@ -676,6 +727,7 @@ def test_a_log_larger_than_the_memory_that_is_left_is_read(tmp_path: Path) -> No
 import resource
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.nccl import read
+from controller.workload.importers.nccl.lines import parse
 from controller.workload.importers.streams import open_sources
 in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (in_use + (24 << 20),) * 2)
