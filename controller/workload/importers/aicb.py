@@ -124,7 +124,7 @@ def _read(source: Source) -> tuple[_Head, _Sums]:
         raise head.place.error("nothing stands behind the head")
     place, words = second
     if len(words) != 1:
-        raise place.error("is no number of rows", shorten(" ".join(words)))
+        raise place.error("is no number of rows", " ".join(words))
     promised = place.whole(words[0], "the number of rows", 0, 2**31 - 1)
     sums: _Sums = {}
     found = 0
@@ -181,12 +181,12 @@ def _no_head(place: Place, words: list[str]) -> InputError:
             "workload/simAI"
         )
     known = ", ".join((*_GROUPED, *_EVERYONE))
-    return place.error(f"a workload begins with its strategy, of which {known} are read", shorten(words[0]))
+    return place.error(f"a workload begins with its strategy, of which {known} are read", words[0])
 
 
 def _add(sums: _Sums, place: Place, row: list[str]) -> None:
     if len(row) != COLUMNS:
-        raise place.error(f"a row has {COLUMNS} columns, this one has {len(row)}", shorten(" ".join(row)))
+        raise place.error(f"a row has {COLUMNS} columns, this one has {len(row)}", " ".join(row))
     for column in (2, 5, 8, 11):
         place.decimal(row[column], f"column {column + 1}, a time,", float(2**63))
     for name, default, column in _PASSES:

@@ -26,6 +26,8 @@ class Place:
     line: int
 
     def error(self, reason: str, value: object = None) -> InputError:
+        """Something wrong with the line; of a long text only the beginning goes with it."""
+        value = value[:200] if isinstance(value, str) else value
         return InputError(reason, source=self.source.name, field=f"line {self.line}", value=value)
 
     def whole(self, text: str, what: str, least: int = 0, most: int = 2**63 - 1) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document, parse_fabric
 from controller.workload.expand import JobTraffic, expand
+from controller.workload.import_form import job_from_body
 from controller.workload.importers.base import Imported, ImportRequest
 from controller.workload.importers.htsim import read
 from controller.workload.importers.htsim_matrix import MAX_HTSIM_BYTES, write_matrix
@@ -359,6 +361,14 @@ def test_fabrics_that_htsim_cannot_build_are_refused() -> None:
     ]:
         with pytest.raises(InputError, match=reason):
             write_topology(fabric)
+
+
+def test_a_matrix_in_a_request_body_is_the_same_job() -> None:
+    body = {"import": {"format": "htsim", "files": [{"name": "five.cm", "text": MATRIX}]}}
+    fabric = clos(2, 3, 8)
+    wanted = on_fabric(read_text(read, MATRIX, name="five"), fabric, None)
+    job = job_from_body(json.dumps(body).encode(), "five", fabric)
+    assert document_of(job) == document_of(wanted)
 
 
 # -- whatever comes --------------------------------------------------------------------------------------------------
