@@ -25,7 +25,7 @@ class Budget:
         Raises:
             ProblemError: 503, there is not as much left.
         """
-        if self.used + amount > self._most and not (alone and self.used == 0):
+        if amount and self.used + amount > self._most and not (alone and self.used == 0):
             raise unavailable(f"{self._what}; try again")
         self.used += amount
 

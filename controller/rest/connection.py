@@ -44,10 +44,10 @@ class Shared:
 
     def make_room(self) -> None:
         """Cut off whoever has waited longest without asking for anything."""
-        for greenlet in self.waiting:
+        longest = next(iter(self.waiting), None)
+        if longest is not None:
             # Only if it still waits when its turn comes: it may have begun to ask by then.
-            eventlet.hubs.get_hub().schedule_call_global(0, self._cut_off, greenlet)
-            return
+            eventlet.hubs.get_hub().schedule_call_global(0, self._cut_off, longest)
 
     def _cut_off(self, greenlet: Any) -> None:
         if greenlet in self.waiting:

@@ -19,7 +19,7 @@ class Listener:
     """Connections for eventlet's server."""
 
     def __init__(self, sock: Any, *, accepted: Callable[[], None]) -> None:
-        """``accepted`` is called with each connection, before it is served."""
+        """``accepted`` is called for each connection before it is served, and may block."""
         self._sock, self._accepted = sock, accepted
         self.getsockname = sock.getsockname
         self.family = sock.family

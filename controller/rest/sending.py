@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from http import HTTPStatus
 
 import eventlet
 import webob
@@ -43,8 +42,8 @@ class _Paced:
 
     def __init__(self, response: Response, shared: Shared) -> None:
         self._body, self._shared = response.body, shared
-        # What says that there is no room is small, and must get through.
-        self._held = len(response.body) if response.status < HTTPStatus.BAD_REQUEST else 0
+        # Small ones always get through, above all those that say there is no room.
+        self._held = len(response.body) if len(response.body) > PIECE_BYTES else 0
         shared.total.take(self._held, alone=True)
         self._at = 0
         self._deadline = time.monotonic() + shared.limits.body_seconds

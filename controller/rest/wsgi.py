@@ -180,8 +180,10 @@ class HttpServer:
         LOG.info("%s listens on %s port %d", kind, self._address[0], self.port)
 
     def _accepted(self) -> None:
-        if self._pool.free() <= 1:
+        """Wait until there is a place for one more connection."""
+        while self._pool.free() < 1:
             self._shared.make_room()
+            eventlet.sleep(0.02)
 
     @property
     def port(self) -> int:

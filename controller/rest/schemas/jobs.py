@@ -9,6 +9,8 @@ from pydantic import AwareDatetime, Field
 from controller.rest.schemas.base import Bytes, Document, Revision, Speed
 from controller.rest.schemas.plans import PlanCollective, PlanFlow
 
+LEFT_OUT = Field(None, description="why it is kept and not planned: the fabric does not have its hosts; null: it is")
+
 
 class JobSummary(Document):
     """A job without its flows. ``by``: the token that pushed it as it is now."""
@@ -23,6 +25,7 @@ class JobSummary(Document):
     bytes: Bytes
     min_speed: Speed | None = Field(description="its slowest collective; null where none is on the network")
     active: bool = Field(description="whether the switches enforce its present plan")
+    left_out: str | None = LEFT_OUT
 
 
 class JobList(Document):
@@ -43,6 +46,7 @@ class JobDocument(Document):
     min_speed: Speed | None
     epoch: Annotated[int, Field(ge=0)]
     active: bool
+    left_out: str | None = LEFT_OUT
     unroutable: list[str]
     collectives: list[PlanCollective]
     flows: list[PlanFlow]
