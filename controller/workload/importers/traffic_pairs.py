@@ -108,7 +108,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         notes.append(f"{files[0].name}: {reason}; ranks are on no host yet")
     rank = {node: i for i, node in enumerate(nodes)}
     calls = tuple(
-        CollectiveCall(f"ring{number}", "all_reduce", tuple(rank[node] for node in order), size)
+        CollectiveCall(f"ring{number}", "all_reduce", tuple(rank[node] for node in order), size, "ring")
         for number, order, size in _closed(traffic)
     )
     job = Job(
