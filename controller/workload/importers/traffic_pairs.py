@@ -98,9 +98,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     shape = _read_shape(shapes[0]) if shapes else None
     traffic = _read(files[0])
     nodes = sorted(traffic.leaf)
-    notes = [
-        f"{files[0].name}: left out are start times, and {traffic.computing_ns / 1e9:.6g} s of computing an epoch"
-    ]
+    notes = [f"{files[0].name}: left out are start times, and {traffic.computing_ns / 1e9:.6g} s of computing an epoch"]
     if shape is not None:
         _check_shape(shape, traffic)
     hosts, reason = _hosts(request.fabric, shape, traffic, nodes)
