@@ -99,6 +99,7 @@ def import_files(
         if imported.fabric is None:
             raise InputError("the files describe no fabric", field="fabric-out")
         _write(fabric_out, dict(imported.fabric))
+    place = place or _described(imported)
     job = _placed(imported, place, method, seed)
     document = _document(job)
     summary = _summary(imported, job, place)
@@ -153,12 +154,16 @@ def _placement(given: str | None) -> Method | Sequence[str] | None:
     return hosts
 
 
-def _placed(imported: Imported, fabric: Fabric | None, placement: Method | Sequence[str] | None, seed: int) -> Job:
+def _described(imported: Imported) -> Fabric | None:
+    """The fabric that the files describe, if they do."""
     from controller.model.fabric_file import parse_fabric
+
+    return None if imported.fabric is None else parse_fabric(dict(imported.fabric))
+
+
+def _placed(imported: Imported, fabric: Fabric | None, placement: Method | Sequence[str] | None, seed: int) -> Job:
     from controller.workload.importers.placing import on_fabric
 
-    if fabric is None and imported.fabric is not None:
-        fabric = parse_fabric(dict(imported.fabric))
     if fabric is not None:
         return on_fabric(imported, fabric, placement, seed)
     if placement is not None:
@@ -195,7 +200,7 @@ def _progress(files: Sequence[Path]) -> Iterator[Callable[[int], None] | None]:
 
 
 def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, Any]:
-    """What was read; flows and bytes are those on the network where there is a fabric, else all."""
+    """What was read; flows and bytes are those on the network where the job is on a fabric, else all."""
     from controller.workload.collectives import flows_of
     from controller.workload.expand import expand
 

@@ -21,8 +21,8 @@ def on_fabric(imported: Imported, fabric: Fabric, placement: Method | Sequence[s
     """The job on hosts of the fabric.
 
     Args:
-        placement: hosts by rank, or how to choose them; ``None``: as the input says or, where it does not, rank i on
-            the fabric's i-th host.
+        placement: hosts by rank (in the order of the job's made-up hosts), or how to choose them; ``None``: as the
+            input says or, where it does not, rank i on the fabric's i-th host.
 
     Raises:
         InputError: there are too few hosts, or the input itself says where its ranks run and a placement is given.
@@ -31,7 +31,8 @@ def on_fabric(imported: Imported, fabric: Fabric, placement: Method | Sequence[s
         if placement is not None:
             raise InputError("the input itself says on which hosts its ranks run", field="placement", value=placement)
         return imported.job
-    ranks = provisional_hosts(imported.ranks)
+    # NICs that several ranks share are placed, not the ranks.
+    made_up = imported.job.hosts or provisional_hosts(imported.ranks)
     match placement:
         case "packed" | "scattered" | "random":
             return moved(imported.job, place(fabric, imported.job, placement, seed))
@@ -42,9 +43,10 @@ def on_fabric(imported: Imported, fabric: Fabric, placement: Method | Sequence[s
         case _:
             hosts = placement
             _check(fabric, hosts)
-    if len(hosts) < len(ranks):
-        raise InputError(f"{len(ranks)} ranks need as many hosts, there are {len(hosts)}", field="placement")
-    return rename_hosts(imported.job, dict(zip(ranks, hosts, strict=False)))
+    if len(hosts) < len(made_up):
+        what = "ranks" if len(made_up) == imported.ranks else "NICs"
+        raise InputError(f"{len(made_up)} {what} need as many hosts, there are {len(hosts)}", field="placement")
+    return rename_hosts(imported.job, dict(zip(made_up, hosts, strict=False)))
 
 
 def _check(fabric: Fabric, hosts: Sequence[str]) -> None:

@@ -279,6 +279,11 @@ def test_ranks_that_share_a_nic_have_flows_of_their_own_between_made_up_nics() -
             ("node1.mlx5_0", "node0.mlx5_0", "c0-all_reduce", 6144): 2,
         }
     )
+    fabric = clos(1, 2, 1)
+    for method in ("in-order", "packed", "scattered", "random"):
+        assert set(on_fabric(run(logs(cluster, NEWEST)), fabric, method).flows.src) == {"h1", "h2"}  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"2 NICs need as many hosts, there are 1"):
+        on_fabric(run(logs(cluster, NEWEST)), fabric, ["h1"])
 
 
 def test_a_nic_that_nobody_knows_is_refused_by_name() -> None:
