@@ -71,7 +71,7 @@ def shown(url: URL) -> str:
     """The URL for people: without the password, and without options, which may hold one, too."""
     if url.drivername == "sqlite":
         return url.database or MEMORY
-    return url.set(drivername="postgresql", password=None, query={}).render_as_string()
+    return url.set(drivername="postgresql", query={})._replace(password=None).render_as_string()
 
 
 def without_secrets(text: str, url: URL) -> str:

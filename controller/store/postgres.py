@@ -1,8 +1,8 @@
 """A store in a PostgreSQL database.
 
 One connection does everything and holds an advisory lock: as long as it lives, no other controller can use the
-database, and when it is lost so is the lock (PostgreSQL, "Explicit Locking", section "Advisory Locks"). The lock belongs
-to the session, so nothing between may share sessions out by transaction (pgbouncer's ``transaction`` mode).
+database, and when it is lost so is the lock (PostgreSQL, "Explicit Locking", section "Advisory Locks"). The lock
+belongs to the session, so nothing between may share sessions out by transaction (pgbouncer's ``transaction`` mode).
 """
 
 from __future__ import annotations

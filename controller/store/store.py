@@ -104,7 +104,7 @@ class Store:
         this_change = uuid4().hex
 
         def write(connection: sa.Connection) -> None:
-            # On a server this row is also what a connection waits for that is lost and still at work on its commit.
+            # The row is locked on a server: even of two controllers that a pooler lets in at once, one cannot pass.
             present = connection.scalar(_LAST_CHANGE.with_for_update())
             if present == this_change:
                 return  # An attempt before this one got through, only its acknowledgement did not.

@@ -1,0 +1,102 @@
+"""Changes to try the store with, and a plain model of what it should keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from controller.store.values import Change, Kept, KeptJob, KeptMode, KeptPaths, PlanRecord
+
+NAMES = st.sampled_from(["a", "b", "gpt3-a", "ünïcode job", "x" * 200])
+TIMES = st.floats(0, 1e11, allow_nan=False)
+NUMBERS = st.floats(allow_nan=False)
+COUNTS = st.integers(0, 2**63 - 1)
+# PostgreSQL's texts hold no NUL, and no encoding holds half a surrogate pair; names with such are refused on the way in.
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+PORTS = hnp.arrays(np.int32, st.integers(0, 20), elements=st.integers(0, 65535))
+
+
+@st.composite
+def paths(draw: st.DrawFn) -> KeptPaths:
+    """Any paths, in any order."""
+    rows = draw(st.integers(0, 20))
+    return KeptPaths(
+        draw(LISTS),
+        draw(LISTS),
+        draw(hnp.arrays(np.int64, rows)),
+        draw(hnp.arrays(np.int32, rows)),
+        draw(hnp.arrays(np.float64, rows)),
+    )
+
+
+jobs = st.builds(KeptJob, NAMES, st.integers(0, 9), st.binary(max_size=50), PORTS, TEXTS, TIMES, TEXTS)
+modes = st.builds(KeptMode, st.sampled_from(["planned", "ecmp", "frozen"]), TIMES, TEXTS)
+
+
+def plans(epoch: int) -> st.SearchStrategy[PlanRecord]:
+    """Any record of one epoch."""
+    maybe = st.none() | NUMBERS
+    return st.builds(
+        PlanRecord, st.just(epoch), TIMES, TEXTS, st.none() | TEXTS, TEXTS, COUNTS, TEXTS, TEXTS, TEXTS,
+        LISTS, LISTS, LISTS, NUMBERS, NUMBERS, maybe, maybe, maybe, NUMBERS, COUNTS, COUNTS, COUNTS,
+        st.none() | COUNTS, st.none() | paths(),
+    )  # fmt: skip
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> Change:
+    """Any change; epochs are few, so that some come twice and not in order."""
+    epochs = draw(st.lists(st.integers(1, 12), max_size=3, unique=True))
+    return Change(
+        put=tuple(draw(st.lists(jobs, max_size=3, unique_by=lambda job: job.name))),
+        deleted=tuple(draw(st.lists(NAMES, max_size=2))),
+        drained=draw(st.none() | st.frozensets(NAMES, max_size=3)),
+        mode=draw(st.none() | modes),
+        plans=tuple(draw(plans(epoch)) for epoch in epochs),
+    )
+
+
+@dataclass
+class Model:
+    """What a store should keep, as plain dictionaries."""
+
+    plans_kept: int
+    jobs: dict[str, KeptJob] = field(default_factory=dict)
+    drained: frozenset[str] = frozenset()
+    mode: KeptMode | None = None
+    plans: dict[int, PlanRecord] = field(default_factory=dict)
+
+    def commit(self, change: Change) -> None:
+        for name in change.deleted:
+            self.jobs.pop(name, None)
+        self.jobs |= {job.name: job for job in change.put}
+        self.drained = self.drained if change.drained is None else change.drained
+        self.mode = change.mode or self.mode
+        self.plans |= {plan.epoch: plan for plan in change.plans}
+        newest = sorted(self.plans, reverse=True)[: self.plans_kept]
+        self.plans = {epoch: self.plans[epoch] for epoch in newest}
+
+    def load(self) -> Kept:
+        in_order = sorted(self.jobs.values(), key=lambda job: (job.position, job.name.encode()))
+        newest = self.plans[max(self.plans)] if self.plans else None
+        return Kept(tuple(in_order), self.drained, self.mode, newest)
+
+    def listed(self) -> list[Any]:
+        """``Store.plans``, comparable."""
+        return [plain(replace(self.plans[epoch], paths=None)) for epoch in sorted(self.plans, reverse=True)]
+
+
+def plain(value: Any) -> Any:
+    """Any kept value as something that ``==`` compares, NaN and -0.0 included."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.tobytes()
+    if isinstance(value, tuple):
+        return tuple(plain(item) for item in value)
+    if hasattr(value, "__dataclass_fields__"):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    return value
