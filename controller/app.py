@@ -29,6 +29,7 @@ class FairspineApp(app_manager.RyuApp):
         super().__init__(*args, **kwargs)
         start = startup.current()
         self.runtime = EventletRuntime()
+        self.store = start.store
         self.discovery = Discovery(self.runtime.clock)
         self.installer = Installer(
             self.runtime.offload,
@@ -40,8 +41,10 @@ class FairspineApp(app_manager.RyuApp):
             start.settings,
             start.fabric,
             self.runtime,
+            self.store,
+            start.kept,
             observe=self.discovery.snapshot,
-            install=lambda step: self.installer.target(step.rules, step.epoch, dict(step.names)),
+            install=lambda rules, epoch, names: self.installer.target(rules, epoch, dict(names)),
             switches=self.installer.states,
             admission=self.admission,
         )
@@ -68,6 +71,7 @@ class FairspineApp(app_manager.RyuApp):
         self.installer.close()
         self.admission.close()
         self.runtime.close()
+        self.store.close()
         release_topology()
 
     # -- connections ------------------------------------------------------------------------------------------

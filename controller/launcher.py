@@ -37,14 +37,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     from controller import startup
     from controller.model.errors import InputError
     from controller.routing.warm_up import warm_up
+    from controller.store.errors import StoreError
 
+    # Ryu lets everybody log everything until its own options are read, and these have much to say.
+    for talker in ("numba", "alembic", "sqlalchemy"):
+        logging.getLogger(talker).setLevel(logging.WARNING)
     try:
         start = _checked(args)
-    except InputError as error:
+    except (InputError, StoreError) as error:
         print(f"{PROG}: {error}", file=sys.stderr)
         return 2
-    # Ryu lets everybody log everything until its own options are read, and Numba has much to say.
-    logging.getLogger("numba").setLevel(logging.WARNING)
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
     warm_up()
     startup.announce(start)
@@ -60,7 +62,9 @@ def _checked(args: list[str]) -> Startup:
 
     Raises:
         InputError: the first thing that is.
+        StoreError: the store cannot be used.
     """
+    import os
     from dataclasses import fields
 
     from controller.config import Settings, settings_from
@@ -68,6 +72,8 @@ def _checked(args: list[str]) -> Startup:
     from controller.rest.door import open_door
     from controller.routing import ENFORCEABLE
     from controller.startup import Startup
+    from controller.store.location import default_url
+    from controller.store.store import Store
 
     conf = _registered()
     _parse(conf, args)
@@ -77,7 +83,8 @@ def _checked(args: list[str]) -> Startup:
     _check_port(conf.ofp_listen_host, conf.ofp_tcp_listen_port, "ofp_tcp_listen_port", "OpenFlow")
     _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
     access, tls = open_door(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
-    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, access, tls)
+    store = Store.open(settings.store or default_url(os.environ), plans_kept=settings.plans_kept)
+    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, access, tls, store, store.load())
 
 
 def _registered() -> Any:

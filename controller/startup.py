@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from controller.config import Settings
 from controller.model.fabric import Fabric
 from controller.rest.access import Access
+from controller.store.store import Store
+from controller.store.values import Kept
 
 if TYPE_CHECKING:
     from controller.rest.tls import Tls
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Startup:
-    """The checked options, the intended fabric (``None``: discovery alone), where HTTP listens, and who may use it."""
+    """The checked options, the intended fabric (``None``: discovery alone), where HTTP listens, who may use it, and
+    the store with what it kept."""
 
     settings: Settings
     fabric: Fabric | None
@@ -23,6 +26,8 @@ class Startup:
     http_port: int
     access: Access
     tls: Tls | None
+    store: Store
+    kept: Kept
 
 
 _announced: list[Startup] = []

@@ -6,9 +6,6 @@ import dataclasses
 
 from controller.model.fabric import Fabric
 
-MOST = 0.9
-"""Largest part that can be kept free."""
-
 
 def with_headroom(fabric: Fabric, part: float) -> Fabric:
     """The fabric to plan on: every link, hosts' included, with ``1 - part`` of its capacity.

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from controller.model.assignment import UNROUTABLE
+from controller.model.assignment import LOCAL, UNROUTABLE
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.plan import Plan
 from controller.model.traffic import ANY_PORT, Traffic
@@ -132,12 +132,18 @@ def _encoded_flows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
-def routes_document(fabric: Fabric, traffic: Traffic, plan: Plan, host: str) -> dict[str, Any]:
-    """What the agent on a host needs: every flow that it sends, piece by piece. Everything but the plan's epoch."""
+def routes_document(fabric: Fabric, traffic: Traffic, plan: Plan, host: str, *, hashed: bool = False) -> dict[str, Any]:
+    """What the agent on a host needs: every flow that it sends, piece by piece. Everything but epoch and mode.
+
+    ``hashed``: switches spread all traffic themselves, so that no flow has a path of its own.
+    """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
     gbps = np.nan_to_num(traffic.bytes[flows] * 8e-9 / collective_seconds(plan)[traffic.collective[flows]])
-    rows = zip(flows.tolist(), gbps.tolist(), _pieces(fabric, traffic, plan, flows), strict=True)
+    pieces_of = _pieces(fabric, traffic, plan, flows)
+    if hashed:
+        pieces_of = [[(LOCAL, 1.0, [])] if pieces else [] for pieces in pieces_of]
+    rows = zip(flows.tolist(), gbps.tolist(), pieces_of, strict=True)
     return {
         "host": host,
         "ip": fabric.hosts[sender].ip,

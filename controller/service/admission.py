@@ -1,15 +1,23 @@
-"""From a pushed job document to flows with UDP source ports: the way into the controller."""
+"""From job documents to flows with UDP source ports: the way into the controller, and back in after a restart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from controller.model.fabric import Fabric
+import orjson
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, IntArray
+from controller.rest.forms import read_form
+from controller.rest.schemas import PreviewForm
 from controller.service.runtime import Runtime
-from controller.service.step import Admitted
+from controller.service.wanted import Wanted
 from controller.service.worker import Worker
 from controller.workload.expand import JobTraffic, expand
-from controller.workload.import_form import job_from_body
+from controller.workload.job_file import parse_job_json
 
 SMALL = 256 * 1024
 """Bytes of a document up to which a thread will do."""
@@ -23,8 +31,8 @@ class Admission:
         self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
-    def admit(self, name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> Admitted:
-        """The job with its flows; ``others`` hold the ports that are taken.
+    def admit(self, name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> JobTraffic:
+        """The job's flows; ``others`` hold the ports that are taken.
 
         Args:
             max_flows: more are refused before there is memory for them; those within servers count here.
@@ -32,18 +40,111 @@ class Admission:
         Raises:
             InputError: what is wrong with the document.
         """
-        if len(body) <= SMALL:
-            traffic = self._runtime.offload(admit, name, body, fabric, others, max_flows)
-        else:
-            with self._one_at_a_time:
-                traffic = self._runtime.offload(self._worker.run, admit, name, body, fabric, others, max_flows)
-        return Admitted(name, body, traffic)
+        traffic: JobTraffic = self._run(len(body), admit, name, body, fabric, others, max_flows)
+        return traffic
+
+    def readmit(self, wanted: Wanted, fabric: Fabric, max_flows: int) -> Wanted:
+        """With flows for those jobs that have none, as far as the fabric has their hosts, on the ports that they had.
+
+        Where those cannot be had (the fabric's servers are others now, or somebody took one), the job gets new ones.
+        """
+        if not wanted.left_out:
+            return wanted
+        size = sum(len(job.document) for job in wanted.left_out)
+        jobs = [_Waiting(job.name, job.document, job.ports, job.traffic) for job in wanted.jobs]
+        found: list[JobTraffic | str] = self._run(size, readmit, jobs, fabric, max_flows)
+        placed = tuple(
+            job
+            if job.traffic is not None
+            else dataclasses.replace(job, left_out=traffic)
+            if isinstance(traffic, str)
+            else dataclasses.replace(job, traffic=traffic, ports=traffic.udp_src, left_out="")
+            for job, traffic in zip(wanted.jobs, found, strict=True)
+        )
+        return dataclasses.replace(wanted, jobs=placed)
+
+    def tried(self, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> Tried:
+        """A preview's form, and the flows of the jobs in it.
+
+        Raises:
+            InputError: what is wrong with it, or with one of the jobs (``put[1].hosts[0]``).
+        """
+        found: Tried = self._run(len(body), tried, body, fabric, others, max_flows)
+        return found
+
+    def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
+        if size <= SMALL:
+            return self._runtime.offload(function, *args)
+        with self._one_at_a_time:
+            return self._runtime.offload(self._worker.run, function, *args)
 
     def close(self) -> None:
         """End the worker process."""
         self._worker.close()
 
 
+# What follows runs in a thread or in the worker process.
+
+
 def admit(name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> JobTraffic:
-    """Parse and expand. Runs in a thread or in the worker process."""
-    return expand(fabric, job_from_body(body, name, fabric), others, max_flows=max_flows)
+    """Parse and expand."""
+    return expand(fabric, parse_job_json(body, name), others, max_flows=max_flows)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A kept job, by what expanding it needs; ``traffic``: it is there already."""
+
+    name: str
+    document: bytes
+    ports: IntArray
+    traffic: JobTraffic | None
+
+
+def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int) -> list[JobTraffic | str]:
+    """The flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
+    found: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
+    for keep_ports in (True, False):
+        for i, job in enumerate(jobs):
+            others = [traffic for traffic in found if not isinstance(traffic, str)]
+            if isinstance(found[i], str):
+                room = max_flows - sum(traffic.n_flows for traffic in others)
+                try:
+                    parsed = parse_job_json(job.document, job.name)
+                    ports = job.ports if keep_ports else None
+                    found[i] = expand(fabric, parsed, others, max_flows=room, ports=ports)
+                except InputError as error:
+                    found[i] = str(error)
+    return found
+
+
+@dataclass(frozen=True)
+class Tried:
+    """``jobs``: (name, document, flows) of each job to put."""
+
+    form: PreviewForm
+    jobs: tuple[tuple[str, bytes, JobTraffic], ...]
+
+
+def tried(body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> Tried:
+    """Parse a preview's body, and expand its jobs one after the other."""
+    form = read_form(body, PreviewForm)
+    names = [document.get("name") for document in form.put]
+    gone = {*form.delete, *(name for name in names if isinstance(name, str))}
+    there = [other for other in others if other.name not in gone]
+    jobs = []
+    for i, (name, document) in enumerate(zip(names, form.put, strict=True)):
+        if not isinstance(name, str):
+            raise InputError("a job needs its name here", field=f"put[{i}].name", value=name)
+        if name in names[:i]:
+            raise InputError("this job is there twice", field=f"put[{i}].name", value=name)
+        text = orjson.dumps(document)
+        room = max_flows - sum(other.n_flows for other in there)
+        try:
+            traffic = admit(name, text, fabric, there, room)
+        except InputError as error:
+            field = f"put[{i}].{error.field}" if error.field else f"put[{i}]"
+            raise InputError(error.reason, field=field, value=error.value) from None
+        there.append(traffic)
+        jobs.append((name, text, traffic))
+    return Tried(form, tuple(jobs))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import orjson
@@ -13,45 +13,36 @@ import orjson
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
-from controller.model.plan import Plan
+from controller.planning.drain import cables_of, known
 from controller.planning.plan_document import job_parts, plan_document, routes_document, slowest
+from controller.service.draft import Draft
+from controller.service.reports import SwitchReport
 from controller.service.step import Step
+from controller.service.times import when
+from controller.service.wanted import Admitted
+from controller.store.values import KeptMode
 
-
-class SwitchReport(Protocol):
-    """What the installer knows of a connected switch."""
-
-    @property
-    def dpid(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def error(self) -> str: ...
-
-
-def when(seconds: float) -> str:
-    """A time of day (seconds since 1970) as RFC 3339, UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+Active = tuple[int, float] | None
+"""Epoch of the plan that every connected switch has confirmed, and since when (seconds since 1970)."""
 
 
 def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict[str, Any]:
     """The fabric as it is now, and the cabling check."""
-    known = step.fabric
-    assert known is not None
+    there = step.fabric
+    assert there is not None
     connected = {report.dpid for report in switches}
-    explicit = fabric_document(known)
+    explicit = fabric_document(there)
+    cables = zip(there.cable_names, explicit["links"], _drained_cables(step), strict=True)
     return {
         "source": "file" if intended else "discovery",
-        "version": known.version,
+        "version": there.version,
         "switches": [
             {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected}
-            for role, members in (("leaf", known.leaves), ("spine", known.spines))
+            for role, members in (("leaf", there.leaves), ("spine", there.spines))
             for s in members
         ],
         "hosts": explicit["hosts"],
-        "links": [{"id": name, **row} for name, row in zip(known.cable_names, explicit["links"], strict=True)],
+        "links": [{"id": name, **row, "drained": drained} for name, row, drained in cables],
         "cabling": {
             "matches": step.survey.matches if intended else None,
             "findings": [{"kind": f.kind, "subject": f.subject, "text": f.text} for f in step.survey.findings],
@@ -62,63 +53,108 @@ def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict
 
 def links(step: Step) -> dict[str, Any]:
     """Every directed link with its planned load."""
-    known = step.fabric
-    assert known is not None
-    load = step.plan.objective.link_load if step.plan is not None else np.zeros(known.n_links)
-    rows = zip(known.link_ids, known.link_gbps.tolist(), load.tolist(), known.link_up.tolist(), strict=True)
-    return {"links": [{"id": i, "gbps": gbps, "load_gbps": used, "up": up} for i, gbps, used, up in rows]}
+    there = step.fabric
+    assert there is not None
+    load = step.plan.objective.link_load if step.plan is not None else np.zeros(there.n_links)
+    drained = [False] * there.first_cable_link + [cable for cable in _drained_cables(step) for _ in range(2)]
+    rows = zip(
+        there.link_ids, there.link_gbps.tolist(), load.tolist(), there.link_up.tolist(), drained, strict=True
+    )  # fmt: skip
+    return {
+        "links": [
+            {"id": i, "gbps": gbps, "load_gbps": used, "up": up, "drained": out} for i, gbps, used, up, out in rows
+        ]
+    }
 
 
-def jobs(step: Step, active: tuple[int, float] | None) -> bytes:
+def _drained_cables(step: Step) -> list[bool]:
+    """Of each cable, whether it is drained, by itself or with one of its switches."""
+    there, ids = step.fabric, step.wanted.drained
+    assert there is not None
+    return [
+        not ids.isdisjoint((name, cable.leaf, cable.spine))
+        for name, cable in zip(there.cable_names, there.cables, strict=True)
+    ]
+
+
+def drain(step: Step, name: str) -> dict[str, Any]:
+    """A cable, spine or leaf; without cables where the fabric has none of that name (any more)."""
+    there = step.fabric
+    assert there is not None
+    cables = cables_of(there, name) if known(there, [name]) else ()
+    used = set(step.drain.still_used)
+    return {
+        "id": name,
+        "kind": "spine" if name in there.spine_index else "leaf" if name in there.leaf_index else "cable",
+        "drained": name in step.wanted.drained,
+        "epoch": step.epoch,
+        "cables": list(cables),
+        "still_used": [cable for cable in cables if cable in used],
+    }
+
+
+def jobs(step: Step, active: Active) -> bytes:
     """All jobs by name, without their flows."""
     members: dict[str, list[int]] = {job.name: [] for job in step.jobs}
     for k, row in enumerate(step.traffic.collectives):
         members[row.job].append(k)
-    return orjson.dumps(
+    rows = [
         {
-            "jobs": [
-                {
-                    "name": job.name,
-                    "weight": job.traffic.weight,
-                    "collectives": len(job.traffic.collectives),
-                    "flows": job.traffic.n_flows,
-                    "bytes": int(job.traffic.bytes.sum()),
-                    "min_speed": None if step.plan is None else slowest(step.plan, members[job.name]),
-                    "active": _enforced(step, active),
-                }
-                for job in sorted(step.jobs, key=lambda job: job.name)
-            ]
+            **_about(job, step, active),
+            "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
+            "flows": 0 if job.traffic is None else job.traffic.n_flows,
+            "bytes": 0 if job.traffic is None else int(job.traffic.bytes.sum()),
+            "min_speed": None if step.plan is None else slowest(step.plan, members[job.name]),
         }
-    )
+        for job in sorted(step.jobs, key=lambda job: job.name)
+    ]
+    return orjson.dumps({"jobs": rows})
 
 
-def job(step: Step, name: str, active: tuple[int, float] | None) -> bytes:
+def job(step: Step, name: str, active: Active) -> bytes:
     """A job that the step holds, with its part of the plan.
 
     Raises:
         UnavailableError: the step has no plan.
     """
-    known, plan = _planned(step)
-    (weight,) = (job.traffic.weight for job in step.jobs if job.name == name)
-    return orjson.dumps(
-        {
-            "name": name,
-            "weight": weight,
-            "epoch": step.epoch,
-            "active": _enforced(step, active),
-            **job_parts(known, step.traffic, plan, name),
-        }
-    )
+    there, draft = _planned(step)
+    (wanted,) = (job for job in step.jobs if job.name == name)
+    about = {**_about(wanted, step, active), "epoch": step.epoch}
+    return orjson.dumps({**about, **job_parts(there, draft.traffic, draft.plan, name)})
 
 
-def plan(step: Step, computed_at: float, active: tuple[int, float] | None) -> bytes:
+def _about(job: Admitted, step: Step, active: Active) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "revision": job.revision,
+        "changed": when(job.changed),
+        "by": job.by,
+        "weight": _weight(job.document) if job.traffic is None else job.traffic.weight,
+        "active": job.traffic is not None and _enforced(step, active),
+        "left_out": job.left_out or None,
+    }
+
+
+def _weight(document: bytes) -> float:
+    """The weight in a document that was checked when it was taken."""
+    return float(orjson.loads(document).get("weight", 1.0))
+
+
+def plan(step: Step, computed_at: float, active: Active) -> bytes:
     """The plan, when it was computed, and which one the switches enforce.
 
     Raises:
         UnavailableError: the step has no plan.
     """
-    known, newest = _planned(step)
-    return orjson.dumps({**states(step.epoch, computed_at, active), "plan": plan_document(known, step.traffic, newest)})
+    there, draft = _planned(step)
+    return orjson.dumps(
+        {
+            "mode": step.wanted.mode,
+            "computed": {"epoch": step.epoch, "since": when(computed_at)},
+            "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
+            "plan": plan_document(there, draft.traffic, draft.plan),
+        }
+    )
 
 
 def routes(step: Step, host: str) -> bytes:
@@ -127,18 +163,31 @@ def routes(step: Step, host: str) -> bytes:
     Raises:
         UnavailableError: the step has no plan.
     """
-    known, plan = _planned(step)
-    return orjson.dumps({**routes_document(known, step.traffic, plan, host), "epoch": step.epoch})
+    there, draft = _planned(step)
+    hashed = step.wanted.mode == "ecmp"
+    told = routes_document(there, draft.traffic, draft.plan, host, hashed=hashed)
+    return orjson.dumps({**told, "mode": step.wanted.mode, "epoch": step.epoch})
 
 
-def _planned(step: Step) -> tuple[Fabric, Plan]:
-    if step.fabric is None or step.plan is None:
+def mode(step: Step, record: KeptMode | None) -> dict[str, Any]:
+    """How plans are enforced, since when, and who said so."""
+    return {
+        "mode": step.wanted.mode,
+        "since": None if record is None else when(record.changed),
+        "by": None if record is None else record.by,
+        "epoch": step.epoch,
+    }
+
+
+def _planned(step: Step) -> tuple[Fabric, Draft]:
+    if step.fabric is None or step.draft is None:
         raise UnavailableError("there is no plan yet")
-    return step.fabric, step.plan
+    return step.fabric, step.draft
 
 
-def _enforced(step: Step, active: tuple[int, float] | None) -> bool:
-    return active is not None and active[0] >= step.epoch
+def _enforced(step: Step, active: Active) -> bool:
+    """Whether the switches enforce the newest plan."""
+    return step.wanted.mode != "ecmp" and active is not None and active[0] >= step.epoch
 
 
 def unknown_because(intended: Fabric | None) -> str:
@@ -146,40 +195,43 @@ def unknown_because(intended: Fabric | None) -> str:
     return "no host has been heard on any switch" if intended is None else "the controller has only just started"
 
 
+@dataclass(frozen=True)
+class Troubles:
+    """Why steps cannot be taken, and why the store does not work; empty: no trouble."""
+
+    plan: str = ""
+    store: str = ""
+
+
 def health(
-    step: Step,
-    switches: Sequence[SwitchReport],
-    intended: Fabric | None,
-    active: tuple[int, float] | None,
-    failed: str,
+    step: Step, switches: Sequence[SwitchReport], intended: Fabric | None, active: Active, troubles: Troubles
 ) -> dict[str, Any]:
     """Whether the controller does its work, and why not."""
     reasons = []
-    if failed:
-        reasons.append(f"no new plan could be made: {failed}")
+    if troubles.plan:
+        reasons.append(f"no new plan could be made: {troubles.plan}")
+    if troubles.store:
+        reasons.append(f"changes are refused, because the store does not work: {troubles.store}")
     reasons += [f"{report.name}: {report.error}" for report in switches if report.error]
     reasons += [finding.text for finding in step.survey.findings]
     starting = step.fabric is None or not switches or active is None
     if step.fabric is None:
         reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")
-    elif not switches:
-        reasons.append("no switch is connected")
-    elif active is None or active[0] < step.epoch:
-        reasons.append(f"plan {step.epoch} is not active on every switch yet")
+    else:
+        gone = step.wanted.drained - known(step.fabric, step.wanted.drained)
+        reasons += [f"{name} is drained, and the fabric has no such thing" for name in sorted(gone)]
+        if not switches:
+            reasons.append("no switch is connected")
+        elif active is None or active[0] < step.enforced:
+            reasons.append(f"plan {step.enforced} is not active on every switch yet")
+    reasons += [f"job {job.name} is kept and not planned: {job.left_out}" for job in step.wanted.left_out]
     expected = None if intended is None else intended.n_leaves + intended.n_spines
     return {
         "status": "starting" if starting else "degraded" if reasons else "ok",
         "reasons": reasons,
         "version": version("fairspine"),
+        "mode": step.wanted.mode,
         "switches": {"connected": len(switches), "expected": expected},
         "jobs": len(step.jobs),
         "flows": step.traffic.n_flows,
-    }
-
-
-def states(epoch: int, computed_at: float, active: tuple[int, float] | None) -> Mapping[str, Any]:
-    """Which plan is computed, which is active, and since when."""
-    return {
-        "computed": {"epoch": epoch, "since": when(computed_at)},
-        "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
     }

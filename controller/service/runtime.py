@@ -11,8 +11,8 @@ from typing import Any, Protocol
 class Signal(Protocol):
     """Something that one task waits for and another one gives."""
 
-    def wait(self) -> None:
-        """Block the calling task until ``set``."""
+    def wait(self, seconds: float | None = None) -> object:
+        """Block the calling task until ``set``, at most so long; what it returns says nothing."""
 
     def set(self) -> None:
         """Wake whoever waits; harmless when nobody does."""

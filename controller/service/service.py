@@ -1,28 +1,36 @@
-"""The running controller: collects changes, takes steps, and answers the HTTP interface.
-
-Changes of the network and of the jobs meet in one task, which waits a moment for more (debounce) and then takes one
-step at a time. Everything a reader sees belongs to one published ``Step``; a request that changes something is
-answered when the step that holds its change is published.
-"""
+"""The running controller as the HTTP interface sees it: reads the newest step, and has orders carried out."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from controller.config import Settings
-from controller.model.errors import NotFoundError, UnavailableError
+from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
-from controller.rest.backend import Document, PutOutcome
-from controller.service import documents
+from controller.planning.drain import cables_of
+from controller.rest.backend import (
+    Caller,
+    Condition,
+    ConflictError,
+    Document,
+    JobAnswer,
+    Mode,
+    PutOutcome,
+    Subscription,
+)
+from controller.routing import ENFORCEABLE
+from controller.service import documents, history, preview
 from controller.service.admission import Admission
-from controller.service.runtime import Runtime, Signal
-from controller.service.step import Admitted, Step, advance
-from controller.southbound.cabling import Survey
-
-LOG = logging.getLogger("fairspine.service")
+from controller.service.driver import Driver, Install, Order
+from controller.service.events import EventLog
+from controller.service.keeping import Keeping, kept_job, paths_of
+from controller.service.reports import SwitchReport
+from controller.service.runtime import Runtime
+from controller.service.step import Step
+from controller.service.wanted import Admitted, revision
+from controller.store.values import Change, Kept, KeptMode
 
 
 class Service:
@@ -33,173 +41,203 @@ class Service:
         settings: Settings,
         intended: Fabric | None,
         runtime: Runtime,
+        keeping: Keeping,
+        kept: Kept,
         *,
         observe: Callable[[], Observed],
-        install: Callable[[Step], None],
-        switches: Callable[[], Sequence[documents.SwitchReport]],
+        install: Install,
+        switches: Callable[[], Sequence[SwitchReport]],
         admission: Admission,
     ) -> None:
         """
         Args:
+            keeping: the store; ``kept``: what it holds, where this controller goes on.
             observe: a snapshot of the network.
-            install: called with each new step; must not block.
+            install: called with new rules.
             switches: the installer's state of each connected switch.
         """
-        self._settings, self._intended, self._runtime = settings, intended, runtime
-        self._observe, self._install, self._switches = observe, install, switches
-        self._admission = admission
-        self._dirty = runtime.signal()
-        self._changing = runtime.lock()
-        self._jobs: tuple[Admitted, ...] = ()
-        self._waiting: list[tuple[tuple[Admitted, ...], Signal]] = []
-        self._step = Step()
-        self._computed_at: float | None = None
-        self._active: tuple[int, float] | None = None
-        self._failed = ""
-        self._installed = -1
-        self._reported = Survey(None, ())
-
-    # -- what changes ---------------------------------------------------------------------------------------
+        self._settings, self._intended, self._runtime, self._keeping = settings, intended, runtime, keeping
+        self._switches, self._admission = switches, admission
+        self._events = EventLog(runtime)
+        self._previewing, self._reading = runtime.lock(), runtime.lock()
+        self._driver = Driver(
+            settings, intended, runtime, keeping, kept, self._events,
+            observe=observe, install=install, switches=switches, admission=admission,
+        )  # fmt: skip
 
     @property
     def step(self) -> Step:
         """The newest published step."""
-        return self._step
+        return self._driver.step
 
     def start(self) -> None:
         """Begin to take steps."""
-        self._runtime.spawn(self._run)
-        self._dirty.set()
+        self._driver.start()
 
     def network_changed(self) -> None:
         """The next snapshot may differ."""
-        self._dirty.set()
+        self._driver.network_changed()
 
     def settled(self) -> None:
         """Some switch has reached its target, or has gone."""
-        epoch = self._step.epoch
-        active = bool(self._switches()) and all(state.epoch >= epoch for state in self._switches())
-        if not active:
-            if self._active is not None and self._active[0] == epoch:
-                # A switch has come back (perhaps empty), or none is left: the plan is no longer what they hold.
-                self._active = None
-            return
-        if self._active is None or self._active[0] != epoch:
-            self._active = (epoch, self._runtime.now())
-            LOG.info("plan %d is active on %d switches", epoch, len(self._switches()))
+        self._driver.settled()
 
-    def _run(self) -> None:
-        while True:
-            self._dirty.wait()
-            self._runtime.sleep(self._settings.debounce_ms / 1e3)
-            self._dirty.clear()
-            jobs = self._jobs
-            try:
-                observed = self._observe()
-                step = self._runtime.offload(
-                    advance, self._settings, self._intended, observed, jobs, self._step, self._runtime.clock
-                )
-                # While switches have only begun to connect, most of the fabric seems to be missing. Whatever they hold
-                # from before is better than rules for that, and no packet is lost while the controller is restarted.
-                as_intended = self._intended is not None and step.survey.matches
-                self._publish(step, install=as_intended or not observed.starting)
-                self._failed = ""
-            except Exception as error:
-                # The old plan stays; whoever waits for this one is told. The next change tries again.
-                LOG.exception("no new plan")
-                self._failed = f"{type(error).__name__}: {error}"
-                self._release(jobs)
+    # -- jobs ----------------------------------------------------------------------------------------------------
 
-    def _publish(self, step: Step, *, install: bool) -> None:
-        old, self._step = self._step, step
-        if step.epoch != old.epoch:
-            self._computed_at = self._runtime.now()
-        if install and step.epoch != self._installed:
-            self._installed = step.epoch
-            self._install(step)
-        if install:
-            self._report(step.survey)
-        self.settled()
-        self._release(step.jobs)
-
-    def _report(self, found: Survey) -> None:
-        """Log what is new in the cabling check."""
-        for finding in found.findings:
-            if finding not in self._reported.findings:
-                LOG.warning("cabling: %s", finding.text)
-        if found.matches and not self._reported.matches:
-            LOG.info("cabling: as intended" if self._intended else "cabling: discovered without contradiction")
-        self._reported = found
-
-    def _release(self, tried: tuple[Admitted, ...]) -> None:
-        """Wake the requests whose change has been tried, with or without success."""
-        for jobs, signal in self._waiting:
-            if jobs is tried:
-                signal.set()
-        self._waiting = [(jobs, signal) for jobs, signal in self._waiting if jobs is not tried]
-
-    def _change_jobs(self, jobs: tuple[Admitted, ...]) -> Step:
-        """Make these the jobs, and wait for the step that holds them.
-
-        Raises:
-            UnavailableError: no plan could be made; the jobs are what they were.
-        """
-        before, self._jobs = self._jobs, jobs
-        signal = self._runtime.signal()
-        self._waiting.append((jobs, signal))
-        self._dirty.set()
-        signal.wait()
-        if self._step.jobs is not jobs:
-            self._jobs = before
-            self._dirty.set()
-            raise UnavailableError(f"no plan could be made with it: {self._failed}")
-        return self._step
-
-    def _known_fabric(self) -> Fabric:
-        if self._step.fabric is None:
-            raise UnavailableError(f"the fabric is not known yet: {documents.unknown_because(self._intended)}")
-        return self._step.fabric
-
-    def _known_step(self) -> Step:
-        self._known_fabric()
-        return self._step
-
-    # -- the HTTP interface's calls ---------------------------------------------------------------------------
-
-    def put_job(self, name: str, body: bytes) -> PutOutcome:
-        """Admit a job, or the new version of one; answers with its plan."""
-        with self._changing:
+    def put_job(self, name: str, body: bytes, condition: Condition, caller: Caller) -> PutOutcome:
+        driver = self._driver
+        with driver.alone():
+            old = driver.wanted.job(name)
+            condition.check(None if old is None else old.revision)
             fabric = self._known_fabric()
-            old = next((job for job in self._jobs if job.name == name), None)
-            if old is not None and old.document == body:
-                return PutOutcome(False, self._offload(documents.job, self._step, name, self._active))
-            others = tuple(job for job in self._jobs if job.name != name)
-            room = self._settings.max_flows - sum(job.traffic.n_flows for job in others)
-            admitted = self._admission.admit(name, body, fabric, [job.traffic for job in others], room)
-            # A new version keeps its job's place: ports of the jobs behind it do not change either way.
-            jobs = tuple(admitted if job is old else job for job in self._jobs) if old else (*self._jobs, admitted)
-            step = self._change_jobs(jobs)
-            return PutOutcome(old is None, self._offload(documents.job, step, name, self._active))
+            if old is not None and old.traffic is not None and old.document == body:
+                return PutOutcome(False, self._answer(driver.step, old))
+            if old is None and len(driver.wanted.jobs) >= self._settings.max_jobs:
+                raise InputError(f"there is room for {self._settings.max_jobs} jobs", field="name", value=name)
+            others = driver.wanted.without_job(name)
+            room = self._settings.max_flows - others.n_flows
+            traffic = self._admission.admit(name, body, fabric, others.traffic, room)
+            job = Admitted(
+                name=name,
+                document=body,
+                revision=revision("" if old is None else old.revision, body),
+                # A new version keeps its job's place: ports of the jobs behind it do not change either way.
+                position=driver.wanted.next_position if old is None else old.position,
+                changed=self._runtime.now(),
+                by=caller.name,
+                ports=traffic.udp_src,
+                traffic=traffic,
+            )
+            done = "pushed" if old is None else "replaced"
+            step, _ = driver.change(
+                Order(
+                    lambda wanted: wanted.with_job(job),
+                    Change(put=(kept_job(job),)),
+                    f"job {name} {done}",
+                    caller.name,
+                    ("job", {"job": name, "change": done, "revision": job.revision}),
+                )
+            )
+            return PutOutcome(old is None, self._answer(step, job))
 
-    def delete_job(self, name: str) -> None:
-        """Forget a job; its rules go with the next step."""
-        with self._changing:
-            if all(job.name != name for job in self._jobs):
+    def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
+        with self._driver.alone():
+            old = self._driver.wanted.job(name)
+            condition.check(None if old is None else old.revision)
+            if old is None:
                 raise NotFoundError("job", name)
-            self._change_jobs(tuple(job for job in self._jobs if job.name != name))
+            self._driver.change(
+                Order(
+                    lambda wanted: wanted.without_job(name),
+                    Change(deleted=(name,)),
+                    f"job {name} deleted",
+                    caller.name,
+                    ("job", {"job": name, "change": "deleted"}),
+                )
+            )
 
-    def job(self, name: str) -> Document:
-        step = self._step
-        if all(job.name != name for job in step.jobs):
+    def job(self, name: str) -> JobAnswer:
+        step = self._driver.step
+        job = step.wanted.job(name)
+        if job is None:
             raise NotFoundError("job", name)
-        return self._offload(documents.job, step, name, self._active)
+        return self._answer(step, job)
 
     def jobs(self) -> Document:
-        return documents.jobs(self._step, self._active)
+        return self._offload(documents.jobs, self._driver.step, self._driver.active)
+
+    def _answer(self, step: Step, job: Admitted) -> JobAnswer:
+        return JobAnswer(job.revision, self._offload(documents.job, step, job.name, self._driver.active))
+
+    # -- the fabric ----------------------------------------------------------------------------------------------
+
+    def fabric(self) -> Document:
+        step = self._known_step()
+        return self._offload(documents.fabric, step, self._intended is not None, self._switches())
+
+    def links(self) -> Document:
+        return self._offload(documents.links, self._known_step())
+
+    def drainable(self, name: str) -> Document:
+        step = self._known_step()
+        self._check_drainable(step, name)
+        return documents.drain(step, name)
+
+    def drain(self, name: str, drained: bool, caller: Caller) -> Document:
+        with self._driver.alone():
+            step, wanted = self._known_step(), self._driver.wanted
+            self._check_drainable(step, name)
+            if drained != (name in wanted.drained):
+                step, _ = self._driver.change(
+                    Order(
+                        lambda wanted: wanted.draining(name, drained),
+                        Change(drained=wanted.draining(name, drained).drained),
+                        f"{name} {'drained' if drained else 'undrained'}",
+                        caller.name,
+                        ("link", {"id": name, "drained": drained}),
+                    )
+                )
+            return documents.drain(step, name)
+
+    def _check_drainable(self, step: Step, name: str) -> None:
+        """The fabric has it, or it is drained from when the fabric had it."""
+        if name not in step.wanted.drained:
+            cables_of(self._known_fabric(), name)
+
+    # -- plans ---------------------------------------------------------------------------------------------------
 
     def plan(self) -> Document:
         step = self._known_step()
-        return self._offload(documents.plan, step, self._computed_at, self._active)
+        return self._offload(documents.plan, step, self._driver.computed_at, self._driver.active)
+
+    def plans(self, before: int | None, limit: int) -> Document:
+        # One more than is shown tells whether there are more.
+        return history.page(self._read(self._keeping.plans, before, limit + 1), limit)
+
+    def plan_record(self, epoch: int) -> Document:
+        kept = self._read(self._keeping.plan, epoch)
+        return self._offload(history.record, kept)
+
+    def _read(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Ask the store. One at a time: a store that hangs must not take all threads."""
+        with self._reading:
+            return self._runtime.offload(function, *args)
+
+    def rollback(self, epoch: int, caller: Caller) -> Document:
+        driver = self._driver
+        kept = self._read(self._keeping.plan, epoch)
+        if kept.paths is None:
+            raise ConflictError(f"plan {epoch} is kept without its paths")
+        with driver.alone():
+            self._known_step()
+            if driver.wanted.mode == "frozen":
+                raise ConflictError("the switches are frozen and keep what they hold; set the mode to planned first")
+            _, record = driver.change(
+                Order(
+                    lambda wanted: wanted,
+                    Change(),
+                    f"rollback to plan {epoch}",
+                    caller.name,
+                    take=paths_of(kept.paths),
+                    rollback_of=epoch,
+                )
+            )
+            assert record is not None
+            return history.summary(record)
+
+    def preview(self, body: bytes) -> Document:
+        # One at a time: each takes as long as a plan does, and steps need the threads, too.
+        with self._previewing:
+            step = self._known_step()
+            fabric = self._known_fabric()
+            if step.draft is None:
+                raise UnavailableError("there is no plan yet")
+            tried = self._admission.tried(body, fabric, step.wanted.traffic, self._settings.max_flows)
+            settings = preview.settings_of(self._settings, tried.form, ENFORCEABLE)
+            wanted = preview.wanted_of(step.wanted, fabric, tried, self._settings.max_jobs)
+            return self._offload(
+                preview.compare, self._settings, settings, self._intended, step, wanted, self._runtime.clock
+            )
 
     def routes(self, host: str) -> Document:
         step = self._known_step()
@@ -207,15 +245,46 @@ class Service:
             raise NotFoundError("host", host)
         return self._offload(documents.routes, step, host)
 
-    def links(self) -> Document:
-        return self._offload(documents.links, self._known_step())
+    # -- the controller ------------------------------------------------------------------------------------------
 
-    def fabric(self) -> Document:
-        self._known_fabric()
-        return self._offload(documents.fabric, self._step, self._intended is not None, self._switches())
+    def mode(self) -> Document:
+        return documents.mode(self._driver.step, self._driver.mode)
+
+    def set_mode(self, mode: Mode, caller: Caller) -> Document:
+        driver = self._driver
+        with driver.alone():
+            step = driver.step
+            if mode != driver.wanted.mode:
+                step, _ = driver.change(
+                    Order(
+                        lambda wanted: wanted.in_mode(mode),
+                        Change(mode=KeptMode(mode, self._runtime.now(), caller.name)),
+                        f"mode {mode}",
+                        caller.name,
+                        ("mode", {"mode": mode}),
+                    )
+                )
+            return documents.mode(step, driver.mode)
+
+    def subscribe(self, after: str | None) -> Subscription:
+        return self._events.subscribe(after)
 
     def health(self) -> Document:
-        return documents.health(self._step, self._switches(), self._intended, self._active, self._failed)
+        driver = self._driver
+        troubles = documents.Troubles(driver.failed, driver.keeper.error)
+        return documents.health(driver.step, self._switches(), self._intended, driver.active, troubles)
+
+    # -- all -----------------------------------------------------------------------------------------------------
+
+    def _known_fabric(self) -> Fabric:
+        fabric = self._driver.step.fabric
+        if fabric is None:
+            raise UnavailableError(f"the fabric is not known yet: {documents.unknown_because(self._intended)}")
+        return fabric
+
+    def _known_step(self) -> Step:
+        self._known_fabric()
+        return self._driver.step
 
     def _offload(self, function: Callable[..., Document], *args: Any) -> Document:
         document: Document = self._runtime.offload(function, *args)

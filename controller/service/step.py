@@ -1,4 +1,4 @@
-"""One step of the controller, as a pure function: what is known now -> fabric, plan, rules.
+"""One step of the controller, as a pure function: what is known and wanted now -> fabric, plan, rules.
 
 It may take long (solving, compiling), so it runs off the event loop; it reads no clock but the one it is given, and
 touches nothing but its arguments.
@@ -15,22 +15,14 @@ from controller.model.fabric import Fabric
 from controller.model.observed import Observed
 from controller.model.plan import Plan
 from controller.model.traffic import Traffic
-from controller.planning.make_plan import make_plan
+from controller.planning.drain import Drain
 from controller.routing import Previous
+from controller.service.draft import Draft, Memory, make_draft
+from controller.service.enforcement import enforced_rules, rules_of_memory
+from controller.service.wanted import Admitted, Wanted
 from controller.southbound.base import compile_listening
 from controller.southbound.cabling import Survey, survey
-from controller.southbound.per_flow import compile_per_flow
 from controller.southbound.rules import RuleSet
-from controller.workload.expand import JobTraffic, combine
-
-
-@dataclass(frozen=True, eq=False)
-class Admitted:
-    """A job that was accepted: its document as pushed, and its flows with their UDP source ports."""
-
-    name: str
-    document: bytes
-    traffic: JobTraffic
 
 
 @dataclass(frozen=True)
@@ -38,75 +30,154 @@ class Step:
     """What one step came to.
 
     Attributes:
-        epoch: grows by one whenever the plan or the rules are computed anew; the cookies carry it.
-        plan: ``None`` while the fabric is not known.
-        rules: what every switch should hold.
+        epoch: of the plan; grows by one whenever plan or rules are computed anew; the cookies carry it.
+        draft: the plan for what is wanted; ``None`` while the fabric is not known.
+        memory: the plan that the switches hold; ``None``: none yet. In mode ``frozen`` that is not the newest one.
+        rules: what every switch should hold; ``None``: whatever it does hold.
+        enforced: epoch of these rules.
         names: switch names by datapath id, for people.
         unknown: connected switches whose role nobody knows yet (discovery alone): they only listen.
+        ripe: the network is known well enough for rules. While switches have only begun to connect, most of it seems
+            to be missing, and whatever they hold from before is better than rules for that.
+        recalled: the fabric as it was before a restart, until it is known anew.
     """
 
     epoch: int = 0
     survey: Survey = field(default_factory=lambda: Survey(None, ()))
-    jobs: tuple[Admitted, ...] = ()
-    traffic: Traffic = field(default_factory=Traffic.empty)
-    plan: Plan | None = None
-    previous: Previous | None = None
-    rules: RuleSet = field(default_factory=RuleSet)
+    wanted: Wanted = field(default_factory=Wanted)
+    draft: Draft | None = None
+    memory: Memory | None = None
+    rules: RuleSet | None = None
+    enforced: int = -1
     names: Mapping[int, str] = field(default_factory=dict)
     unknown: frozenset[int] = frozenset()
+    ripe: bool = False
+    recalled: Fabric | None = None
 
     @property
     def fabric(self) -> Fabric | None:
         return self.survey.fabric
+
+    @property
+    def jobs(self) -> tuple[Admitted, ...]:
+        return self.wanted.jobs
+
+    @property
+    def plan(self) -> Plan | None:
+        return None if self.draft is None else self.draft.plan
+
+    @property
+    def traffic(self) -> Traffic:
+        return Traffic.empty() if self.draft is None else self.draft.traffic
+
+    @property
+    def drain(self) -> Drain:
+        return Drain() if self.draft is None else self.draft.drain
 
 
 def advance(
     settings: Settings,
     intended: Fabric | None,
     observed: Observed,
-    jobs: tuple[Admitted, ...],
+    wanted: Wanted,
     before: Step,
     clock: Callable[[], float],
+    *,
+    last_epoch: int = 0,
+    take: Previous | None = None,
 ) -> Step:
-    """The next step. Where neither fabric nor jobs changed, the same plan and rules under the same epoch.
+    """The next step. Where neither the network nor what is wanted changed, the same plan and rules, same epoch.
 
     Args:
         intended: the fabric of the file; ``None``: discovery alone.
-        before: the step before this one; its plan is what the new one stays close to.
+        before: the step before this one; what switches hold by its memory is what the new plan stays close to.
         clock: seconds, for the policy's own time.
+        last_epoch: the largest epoch that was ever given, if that is not the one of ``before``.
+        take: paths that flows are to have wherever they are live (a rollback).
     """
     found = survey(
         intended,
         observed,
-        before=before.fabric,
+        before=before.fabric or before.recalled,
         host_gbps=settings.discovered_host_gbps,
         uplink_gbps=settings.discovered_uplink_gbps,
     )
+    ripe = not observed.starting or (intended is not None and found.matches)
+    next_epoch = max(before.epoch, last_epoch) + 1
     if found.fabric is None:
-        return _listening(found, observed, jobs, before)
-    same_fabric = before.fabric is not None and before.fabric.version == found.fabric.version
-    same_learning = _learns(intended, found) == _learns(intended, before.survey)
+        return _listening(found, observed, wanted, before, ripe, next_epoch)
     unknown = frozenset(observed.switches - found.fabric.switch_by_dpid.keys()) if intended is None else frozenset()
-    same = same_fabric and same_learning and jobs == before.jobs and unknown == before.unknown
-    if same and before.plan is not None:
-        return dataclasses.replace(before, survey=found, jobs=jobs)
-    traffic = combine([job.traffic for job in jobs])
-    plan = make_plan(
-        found.fabric,
-        traffic,
-        policy=settings.policy,
-        seed=settings.seed,
-        previous=before.previous,
-        intended=intended,
-        clock=clock,
+    same_network = (
+        before.fabric is not None
+        and before.fabric.version == found.fabric.version
+        and _learns(intended, found) == _learns(intended, before.survey)
+        and unknown == before.unknown
     )
-    rules = compile_per_flow(
-        found.fabric, traffic, plan.assignment, ecmp_action=settings.ecmp_action, learn=_learns(intended, found)
+    same = same_network and take is None and wanted == before.wanted
+    if same and before.ripe == ripe:
+        return dataclasses.replace(before, survey=found, wanted=wanted)
+    draft = make_draft(
+        settings, intended, found.fabric, wanted, before.memory, clock, before=before.draft, take=take
+    )  # fmt: skip
+    epoch = before.epoch if same or _resumed(before, draft) else next_epoch
+    memory = before.memory
+    if ripe and wanted.mode != "frozen":
+        memory = _remembered(found.fabric, wanted, draft, epoch)
+    step = Step(
+        epoch=epoch,
+        survey=found,
+        wanted=wanted,
+        draft=draft,
+        memory=memory,
+        rules=None,
+        enforced=epoch,
+        names={dpid: switch.name for dpid, switch in found.fabric.switch_by_dpid.items()},
+        unknown=unknown,
+        ripe=ripe,
     )
-    rules = RuleSet({**compile_listening(unknown).switches, **rules.switches})
-    previous = Previous.of(found.fabric, traffic, plan.assignment)
-    names = {dpid: switch.name for dpid, switch in found.fabric.switch_by_dpid.items()}
-    return Step(before.epoch + 1, found, jobs, traffic, plan, previous, rules, names, unknown)
+    learn = _learns(intended, found)
+    if wanted.mode == "frozen":
+        return _frozen(settings, found.fabric, before, step, learn)
+    return dataclasses.replace(step, rules=enforced_rules(settings, found.fabric, wanted.mode, draft, unknown, learn))
+
+
+def _resumed(before: Step, draft: Draft) -> bool:
+    """Whether this is the first step after a restart and came to the plan that was there before it."""
+    kept = before.memory
+    return before.draft is None and kept is not None and kept.epoch == before.epoch and kept.basis == draft.basis
+
+
+def _remembered(fabric: Fabric, wanted: Wanted, draft: Draft, epoch: int) -> Memory:
+    return Memory(
+        epoch=epoch,
+        basis=draft.basis,
+        paths=draft.paths,
+        bound=draft.plan.bound,
+        links_down=links_down(fabric),
+        drained=wanted.drained,
+        enforced=wanted.mode == "planned",
+    )
+
+
+def links_down(fabric: Fabric) -> tuple[str, ...]:
+    """Cables and host links that are down, by the names that ``Fabric.without_links`` takes."""
+    cables = (name for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if not cable.up)
+    return (*cables, *(f"{host.name}-{host.leaf}" for host in fabric.hosts if not host.up))
+
+
+def _frozen(settings: Settings, fabric: Fabric, before: Step, step: Step, learn: bool) -> Step:
+    """The step with the rules that the switches hold; after a restart these are made again from what was kept."""
+    if before.wanted.mode != "frozen":
+        # From now on. What was not fit to be installed yet is not what they hold.
+        held, enforced = before.rules if before.ripe else None, step.epoch
+        memory = None if before.memory is None else dataclasses.replace(before.memory, epoch=step.epoch)
+        step = dataclasses.replace(step, memory=memory)
+    else:
+        held, enforced = before.rules, before.enforced
+    if held is None and step.ripe and step.memory is not None:
+        held = rules_of_memory(settings, fabric, step.memory, step.unknown, learn)
+        enforced = step.memory.epoch
+    return dataclasses.replace(step, rules=held, enforced=enforced)
 
 
 def _learns(intended: Fabric | None, found: Survey) -> bool:
@@ -114,8 +185,14 @@ def _learns(intended: Fabric | None, found: Survey) -> bool:
     return intended is None or bool(found.hosts_unplaced)
 
 
-def _listening(found: Survey, observed: Observed, jobs: tuple[Admitted, ...], before: Step) -> Step:
+def _listening(
+    found: Survey, observed: Observed, wanted: Wanted, before: Step, ripe: bool, next_epoch: int
+) -> Step:  # fmt: skip
     """No host has been heard yet: no switch's role is known, so all of them only listen."""
-    changed = observed.switches != before.unknown
-    rules = compile_listening(observed.switches)
-    return Step(before.epoch + changed, found, jobs, rules=rules, unknown=observed.switches)
+    changed = observed.switches != before.unknown or wanted.mode != before.wanted.mode
+    epoch = next_epoch if changed else before.epoch
+    rules = None if wanted.mode == "frozen" else compile_listening(observed.switches)
+    return Step(
+        epoch=epoch, survey=found, wanted=wanted, memory=before.memory, rules=rules, enforced=epoch,
+        unknown=observed.switches, ripe=ripe, recalled=before.recalled,
+    )  # fmt: skip

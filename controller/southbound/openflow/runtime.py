@@ -21,8 +21,8 @@ class EventletSignal:
     def __init__(self) -> None:
         self._event = Event()
 
-    def wait(self) -> None:
-        self._event.wait()
+    def wait(self, seconds: float | None = None) -> object:
+        return self._event.wait(seconds)
 
     def set(self) -> None:
         if not self._event.ready():

@@ -86,7 +86,7 @@ def test_the_rates_told_to_hosts_add_up_to_the_load_of_every_link(
     load: dict[str, float] = defaultdict(float)
     told = []
     for host in fabric.hosts:
-        text = orjson.dumps({**routes_document(fabric, traffic, plan, host.name), "epoch": 1})
+        text = orjson.dumps({**routes_document(fabric, traffic, plan, host.name), "mode": "planned", "epoch": 1})
         routes = schemas.Routes.model_validate_json(text)
         assert routes.ip == host.ip
         told += [flow.id for flow in routes.flows]

@@ -1,86 +1,25 @@
-"""The service between its doors, on threads in place of greenlets: what is answered, refused, and held back."""
+"""The service between its doors, on threads in place of greenlets: what is answered, refused, kept, and held back."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
-import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from controller.config import Settings
 from controller.model.clos import clos
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
-from controller.service import service as module
-from controller.service.admission import Admission
-from controller.service.service import Service
+from controller.rest.backend import Condition, ConflictError, PreconditionFailedError, StorageError
+from controller.service import driver as module
 from controller.service.step import Step
+from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.test_cabling import seen
 
-JOB = json.dumps({"flows": [{"src": "h1", "dst": "h2", "bytes": 1000}]}).encode()
-OTHER = json.dumps({"flows": [{"src": "h2", "dst": "h1", "bytes": 1000}]}).encode()
-
-
-class Threads:
-    """A runtime of threads; heavy work is done on the spot."""
-
-    def spawn(self, task: Callable[[], None]) -> None:
-        threading.Thread(target=task, daemon=True).start()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(0)
-
-    def signal(self) -> threading.Event:
-        return threading.Event()
-
-    def lock(self) -> AbstractContextManager[Any]:
-        return threading.Lock()
-
-    def offload(self, function: Callable[..., Any], *args: Any) -> Any:
-        return function(*args)
-
-    def start_process(self, command: list[str]) -> Any:
-        raise AssertionError("small jobs need no process")
-
-    def now(self) -> float:
-        return 0.0
-
-    def clock(self) -> float:
-        return 0.0
-
-
-class World:
-    """A service, what it is shown, and what it installed."""
-
-    def __init__(self, intended: Fabric | None, observed: Observed, **settings: Any) -> None:
-        runtime = Threads()
-        self.observed = observed
-        self.installed: list[Step] = []
-        self.switches = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="")]
-        self.service = Service(
-            Settings(debounce_ms=0, **settings),
-            intended,
-            runtime,
-            observe=lambda: self.observed,
-            install=self.installed.append,
-            switches=lambda: self.switches,
-            admission=Admission(runtime),
-        )
-        self.service.start()
-
-    def until(self, ready: Callable[[], bool]) -> None:
-        for _ in range(500):
-            if ready():
-                return
-            time.sleep(0.01)
-        raise AssertionError("it did not come about")
+JOB = [flow("h1", "h2")]
+OTHER = [flow("h2", "h1")]
 
 
 @pytest.fixture
@@ -90,76 +29,131 @@ def fabric() -> Fabric:
 
 @pytest.fixture
 def world(fabric: Fabric) -> World:
-    made = World(fabric, seen(fabric))
-    made.until(lambda: made.service.step.plan is not None)
-    return made
+    return World(fabric, seen(fabric)).planned()
 
 
-def test_a_job_that_is_answered_is_in_the_plan_and_stays_until_it_is_deleted(world: World) -> None:
-    outcome = world.service.put_job("a", JOB)
+def flow_ids(world: World) -> list[str]:
+    return [row["id"] for row in world.read(lambda service: service.plan())["plan"]["flows"]]
+
+
+def test_a_job_that_is_answered_is_in_the_plan_and_kept_and_stays_until_it_is_deleted(world: World) -> None:
+    outcome = world.put("a", JOB)
     assert outcome.created
-    assert json.loads(outcome.document)["flows"][0]["id"] == "a/all/0"
-    assert world.installed[-1].traffic.n_flows == 1
-    assert not world.service.put_job("a", JOB).created
-    assert not world.service.put_job("a", OTHER).created
-    assert world.installed[-1].traffic.src.tolist() == [1]
-    world.service.delete_job("a")
-    assert world.installed[-1].traffic.n_flows == 0
+    assert flow_ids(world) == ["a/all/0"]
+    assert list(world.store.jobs) == ["a"]
+    assert world.store.records[world.service.step.epoch].cause == "job a pushed"
+    assert not world.put("a", JOB).created
+    assert not world.put("a", OTHER).created
+    assert world.service.step.traffic.src.tolist() == [1]
+    world.delete("a")
+    assert flow_ids(world) == []
+    assert world.store.jobs == {}
     with pytest.raises(NotFoundError):
-        world.service.delete_job("a")
+        world.delete("a")
 
 
-def test_the_same_job_again_makes_no_new_plan(world: World) -> None:
-    world.service.put_job("a", JOB)
+def test_the_same_job_again_makes_no_new_plan_and_keeps_its_revision(world: World) -> None:
+    first = world.put("a", JOB).job
     epoch = world.service.step.epoch
-    world.service.put_job("a", JOB)
+    assert world.put("a", JOB).job.revision == first.revision
     assert world.service.step.epoch == epoch
+    assert world.put("a", OTHER).job.revision != first.revision
+
+
+def test_a_change_on_a_condition_that_does_not_hold_changes_nothing(world: World) -> None:
+    with pytest.raises(PreconditionFailedError):
+        world.put("a", JOB, Condition(match=frozenset()))
+    revision = world.put("a", JOB, Condition(none_match=frozenset())).job.revision
+    for condition in (Condition(none_match=frozenset()), Condition(match=frozenset({"other"}))):
+        with pytest.raises(PreconditionFailedError) as caught:
+            world.put("a", OTHER, condition)
+        assert caught.value.revision == revision
+        with pytest.raises(PreconditionFailedError):
+            world.delete("a", condition)
+    assert world.service.job("a").revision == revision
+    world.delete("a", Condition(match=frozenset({revision})))
+
+
+def test_of_many_who_saw_the_same_version_one_replaces_it(world: World) -> None:
+    revision = world.put("a", JOB).job.revision
+    outcomes: list[object] = []
+
+    def replace(size: int) -> None:
+        try:
+            outcomes.append(world.put("a", [flow("h1", "h2", size)], Condition(match=frozenset({revision}))))
+        except PreconditionFailedError as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=replace, args=(size,)) for size in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sum(isinstance(outcome, PreconditionFailedError) for outcome in outcomes) == 7
 
 
 def test_a_job_for_which_no_plan_can_be_made_is_refused_and_the_others_go_on(world: World, monkeypatch: Any) -> None:
-    world.service.put_job("good", JOB)
+    world.put("good", JOB)
     real = module.advance
 
-    def broken(settings: Any, intended: Any, observed: Any, jobs: Any, *rest: Any) -> Step:
-        if any(job.name == "bad" for job in jobs):
+    def broken(settings: Any, intended: Any, observed: Any, wanted: Any, *rest: Any, **more: Any) -> Step:
+        if any(job.name == "bad" for job in wanted.jobs):
             raise RuntimeError("no")
-        return real(settings, intended, observed, jobs, *rest)
+        return real(settings, intended, observed, wanted, *rest, **more)
 
     monkeypatch.setattr(module, "advance", broken)
     with pytest.raises(UnavailableError, match="RuntimeError: no"):
-        world.service.put_job("bad", OTHER)
+        world.put("bad", OTHER)
     with pytest.raises(NotFoundError):
         world.service.job("bad")
-    world.service.put_job("next", OTHER)
-    assert {job.name for job in world.service.step.jobs} == {"good", "next"}
+    world.put("next", OTHER)
+    assert {job.name for job in world.service.step.jobs} == set(world.store.jobs) == {"good", "next"}
 
 
 def test_a_network_that_cannot_be_read_once_costs_one_plan_and_not_the_service(world: World) -> None:
     whole, world.observed = world.observed, None  # type: ignore[assignment]
     world.service.network_changed()
-    world.until(lambda: "no new plan" in str(world.service.health()["reasons"]))  # type: ignore[index, call-overload]
+    world.until(lambda: "no new plan" in str(world.health["reasons"]))
     world.observed = whole
-    assert world.service.put_job("a", JOB).created
-    assert "no new plan" not in str(world.service.health())
+    world.service.network_changed()
+    world.until(lambda: "no new plan" not in str(world.health["reasons"]))
+    assert world.put("a", JOB).created
 
 
-def test_more_flows_than_allowed_are_refused_over_all_jobs(fabric: Fabric) -> None:
-    world = World(fabric, seen(fabric), max_flows=1)
-    world.until(lambda: world.service.step.plan is not None)
-    world.service.put_job("a", JOB)
+def test_more_flows_or_jobs_than_allowed_are_refused_over_all_jobs(fabric: Fabric) -> None:
+    world = World(fabric, seen(fabric), max_flows=1).planned()
+    world.put("a", JOB)
     with pytest.raises(InputError, match="room for 0") as caught:
-        world.service.put_job("b", OTHER)
+        world.put("b", OTHER)
     assert caught.value.field == "flows"
-    assert not world.service.put_job("a", OTHER).created
+    assert not world.put("a", OTHER).created
+    few = World(fabric, seen(fabric), max_jobs=1).planned()
+    few.put("a", JOB)
+    with pytest.raises(InputError, match="room for 1 jobs"):
+        few.put("b", OTHER)
+    assert not few.put("a", OTHER).created
+
+
+def test_more_changes_waiting_than_allowed_are_sent_away(fabric: Fabric) -> None:
+    world = World(fabric, seen(fabric), max_changes_waiting=1).planned()
+    world.store.hangs.clear()
+    first = threading.Thread(target=world.put, args=("a", JOB))
+    first.start()
+    world.until(lambda: world.service._driver._queued == 1)
+    with pytest.raises(UnavailableError, match="waiting"):
+        world.put("b", OTHER)
+    world.store.hangs.set()
+    first.join(20)
+    assert list(world.store.jobs) == ["a"]
 
 
 def test_while_switches_have_only_begun_to_connect_only_the_intended_fabric_is_installed(fabric: Fabric) -> None:
     world = World(fabric, Observed(starting=True))
     world.until(lambda: world.service.step.plan is not None)
     assert world.installed == []
-    world.observed = seen(fabric)
-    world.service.network_changed()
-    world.until(lambda: len(world.installed) == 1)
+    assert world.store.records == {}
+    world.show(seen(fabric), lambda step: step.ripe)
+    assert len(world.installed) == 1
 
 
 def test_discovery_alone_installs_nothing_while_switches_have_only_begun_to_connect(fabric: Fabric) -> None:
@@ -167,17 +161,210 @@ def test_discovery_alone_installs_nothing_while_switches_have_only_begun_to_conn
     world = World(None, dataclasses.replace(shown, starting=True))
     world.until(lambda: world.service.step.plan is not None)
     assert world.installed == []
-    world.observed = shown
-    world.service.network_changed()
-    world.until(lambda: len(world.installed) == 1)
+    world.show(shown, lambda step: step.ripe)
+    assert len(world.installed) == 1
 
 
 def test_a_plan_is_active_while_every_switch_holds_it_and_not_when_one_comes_back_without(world: World) -> None:
     epoch = world.service.step.epoch
-    assert json.loads(world.service.plan())["active"] is None  # type: ignore[arg-type]
+    assert world.read(lambda service: service.plan())["active"] is None
     world.switches[0].epoch = epoch
     world.service.settled()
-    assert json.loads(world.service.plan())["active"]["epoch"] == epoch  # type: ignore[arg-type]
+    assert world.read(lambda service: service.plan())["active"]["epoch"] == epoch
     world.switches[0].epoch = -1
     world.service.settled()
-    assert json.loads(world.service.plan())["active"] is None  # type: ignore[arg-type]
+    assert world.read(lambda service: service.plan())["active"] is None
+
+
+# -- the store -----------------------------------------------------------------------------------------------------
+
+
+def test_a_change_that_cannot_be_kept_is_refused_and_nothing_has_changed(world: World) -> None:
+    world.put("a", JOB)
+    step, installed = world.service.step, list(world.installed)
+    world.store.broken = "the disk is full"
+    changes = (
+        lambda: world.put("b", OTHER),
+        lambda: world.put("a", OTHER),
+        lambda: world.delete("a"),
+        lambda: world.service.drain("spine1", True, ANN),
+        lambda: world.service.set_mode("ecmp", ANN),
+        lambda: world.service.rollback(step.epoch, ANN),
+    )
+    for change in changes:
+        with pytest.raises(StorageError, match="the disk is full"):
+            change()
+    assert (world.service.step, world.installed) == (step, installed)
+    assert "the disk is full" in str(world.health["reasons"])
+    assert flow_ids(world) == ["a/all/0"]
+
+
+def test_the_network_is_followed_without_a_store_and_what_was_made_then_is_kept_later(
+    world: World, fabric: Fabric
+) -> None:
+    world.put("a", JOB)
+    before = world.service.step.epoch
+    world.store.broken = "gone"
+    for down in (["leaf1-spine1"], [], ["leaf2-spine2"]):
+        now = fabric.without_links(down)
+        world.show(seen(now), lambda step, now=now: step.fabric is not None and step.fabric.version == now.version)
+    epoch = world.service.step.epoch
+    assert epoch == before + 3
+    world.until(lambda: [made for _, made in world.installed][-1:] == [epoch])
+    world.until(lambda: "gone" in str(world.health["reasons"]))
+    world.store.broken = ""
+    world.until(lambda: epoch in world.store.records)
+    assert set(range(before, epoch + 1)) <= set(world.store.records)
+    assert world.store.records[epoch].links_down == ("leaf2-spine2",)
+    assert world.store.records[epoch].paths is not None
+    world.until(lambda: "gone" not in str(world.health["reasons"]))
+    assert world.put("b", OTHER).created
+
+
+def test_a_store_that_hangs_does_not_hold_up_a_failed_link(world: World, fabric: Fabric) -> None:
+    world.store.hangs.clear()
+    push = threading.Thread(target=world.put, args=("a", JOB))
+    push.start()
+    world.until(lambda: world.service._driver._reserved > world.service.step.epoch)
+    down = fabric.without_links(["leaf1-spine1"])
+    world.show(seen(down), lambda step: step.fabric is not None and step.fabric.version == down.version)
+    assert flow_ids(world) == []
+    world.store.hangs.set()
+    push.join(20)
+    assert flow_ids(world) == ["a/all/0"]
+    assert world.service.step.fabric is not None
+    assert world.service.step.fabric.version == down.version
+    epochs = [epoch for _, epoch in world.installed]
+    assert epochs == sorted(set(epochs))
+
+
+# -- drains, modes, rollback ---------------------------------------------------------------------------------------
+
+
+def test_a_drained_spine_carries_no_flow_and_draining_twice_is_the_same_as_once(world: World) -> None:
+    world.put("a", [*JOB, *OTHER])
+    answer = dict(world.service.drain("spine1", True, ANN))
+    assert answer == {
+        "id": "spine1",
+        "kind": "spine",
+        "drained": True,
+        "epoch": world.service.step.epoch,
+        "cables": ["leaf1-spine1", "leaf2-spine1"],
+        "still_used": [],
+    }
+    assert world.service.drain("spine1", True, ANN) == answer
+    used = {
+        link
+        for row in world.read(lambda service: service.plan())["plan"]["flows"]
+        for path in row["paths"]
+        for link in path["links"]
+    }
+    assert not any("spine1" in link for link in used)
+    drained = {row["id"] for row in world.read(lambda service: service.links())["links"] if row["drained"]}
+    assert drained == {"leaf1->spine1", "spine1->leaf1", "leaf2->spine1", "spine1->leaf2"}
+    last = dict(world.service.drain("spine2", True, ANN))
+    assert last["still_used"] == ["leaf1-spine2", "leaf2-spine2"]
+    assert world.store.drained == {"spine1", "spine2"}
+    for name in ("spine1", "spine2"):
+        assert not dict(world.service.drain(name, False, ANN))["drained"]
+    assert world.store.drained == frozenset()
+    for unknown in ("spine9", "h1-leaf1", ""):
+        with pytest.raises(NotFoundError):
+            world.service.drain(unknown, True, ANN)
+        with pytest.raises(NotFoundError):
+            world.service.drainable(unknown)
+
+
+def planned_rules(world: World) -> int:
+    """Rules of flows in what was installed last."""
+    rules = world.installed[-1][0]
+    return sum(rule.priority >= 2000 for held in rules.switches.values() for rule in held.rules.values())
+
+
+def test_in_mode_ecmp_no_rule_of_a_plan_is_on_any_switch_and_the_way_back_gives_the_same_plan(world: World) -> None:
+    world.put("a", [*JOB, *OTHER])
+    paths = world.service.step.plan.assignment.path.tolist()
+    assert planned_rules(world) == 2
+    assert dict(world.service.set_mode("ecmp", ANN))["mode"] == "ecmp"
+    assert planned_rules(world) == 0
+    assert len(flow_ids(world)) == 2
+    epoch = world.service.step.epoch
+    assert dict(world.service.set_mode("ecmp", ANN))["epoch"] == epoch
+    answer = dict(world.service.set_mode("planned", ANN))
+    assert (answer["mode"], answer["by"]) == ("planned", "ann")
+    assert planned_rules(world) == 2
+    assert world.service.step.plan.assignment.path.tolist() == paths
+
+
+def test_in_mode_frozen_nothing_is_installed_and_everything_comes_into_force_afterwards(
+    world: World, fabric: Fabric
+) -> None:
+    world.put("a", JOB)
+    held = world.installed[-1][0]
+    world.service.set_mode("frozen", ANN)
+    frozen = world.service.step.epoch
+    world.put("b", OTHER)
+    world.service.drain("spine1", True, ANN)
+    down = fabric.without_links(["leaf1-spine2"])
+    world.show(seen(down), lambda step: step.fabric is not None and step.fabric.version == down.version)
+    assert world.installed[-1] == (held, frozen)
+    assert set(world.store.jobs) == {"a", "b"}
+    assert max(world.store.records) == frozen
+    with pytest.raises(ConflictError):
+        world.service.rollback(frozen, ANN)
+    world.service.set_mode("planned", ANN)
+    assert planned_rules(world) == 2
+    assert world.installed[-1][1] > frozen
+
+
+def test_a_rollback_gives_todays_flows_the_paths_of_then_and_lasts_until_the_next_change(world: World) -> None:
+    world.put("a", [*JOB, *OTHER])
+    world.service.drain("spine1", True, ANN)
+    drained = world.service.step.epoch
+    world.service.drain("spine1", False, ANN)
+    old = world.store.records[drained]
+    answer = dict(world.service.rollback(drained, ANN))
+    assert (answer["rollback_of"], answer["by"], answer["jobs"]) == (drained, "ann", ["a"])
+    assert answer["cause"] == f"rollback to plan {drained}"
+    kept = world.read(lambda service: service.plan_record(answer["epoch"]))
+    assert {path["path"] for path in kept["paths"]} == {"spine2"}
+    assert old.paths is not None
+    with pytest.raises(NotFoundError):
+        world.service.rollback(10_000, ANN)
+
+
+def test_the_history_is_read_in_pages_newest_first(world: World) -> None:
+    for size in range(1, 6):
+        world.put("a", [flow("h1", "h2", size)])
+    first = dict(world.service.plans(None, 4))
+    epochs = [plan["epoch"] for plan in first["plans"]]
+    assert epochs == sorted(world.store.records, reverse=True)[:4]
+    rest = dict(world.service.plans(first["next_before"], 100))
+    assert [*epochs, *(plan["epoch"] for plan in rest["plans"])] == sorted(world.store.records, reverse=True)
+    assert rest["next_before"] is None
+    with pytest.raises(NotFoundError):
+        world.service.plan_record(10_000)
+
+
+def test_a_job_whose_hosts_are_gone_from_the_file_stays_kept_and_is_named(world: World) -> None:
+    world.put("a", JOB)
+    smaller = clos(2, 1, 1)
+    after = World(smaller, seen(smaller), world.store).planned()
+    assert "job a is kept and not planned" in str(after.health["reasons"])
+    assert after.read(lambda service: service.jobs())["jobs"][0]["left_out"]
+    assert list(after.store.jobs) == ["a"]
+    back = World(clos(2, 2, 1), seen(clos(2, 2, 1)), after.store).planned()
+    assert flow_ids(back) == ["a/all/0"]
+    after.delete("a")
+    assert after.store.jobs == {}
+
+
+def test_what_is_drained_and_gone_from_the_file_can_be_undrained() -> None:
+    larger, smaller, store = clos(3, 2, 1), clos(2, 2, 1), FakeStore()
+    World(larger, seen(larger), store).planned().service.drain("spine3", True, ANN)
+    world = World(smaller, seen(smaller), store).planned()
+    assert "spine3 is drained" in str(world.health["reasons"])
+    assert dict(world.service.drain("spine3", False, ANN))["drained"] is False
+    assert "spine3" not in str(world.health["reasons"])
+    with pytest.raises(NotFoundError):
+        world.service.drain("spine3", False, ANN)

@@ -1,0 +1,349 @@
+"""Takes the steps: one after the other, for the network and for people, each on top of the newest that is published.
+
+Two tasks. One follows the network: it waits a moment for more changes (debounce), takes a step and publishes it. The
+other carries out orders, what people ask for: step, store, publish, in that order, so that whatever is answered is
+kept, and a step that cannot be made or kept changes nothing. Neither waits for the other, since a store that hangs must
+not hold up a failed link: whoever finds that the other one has published meanwhile takes its step again from there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.config import Settings
+from controller.model.errors import UnavailableError
+from controller.model.fabric import Fabric
+from controller.model.observed import Observed
+from controller.rest.backend import EventKind
+from controller.routing import Previous
+from controller.service.admission import Admission
+from controller.service.events import EventLog, network_changes
+from controller.service.keeper import Keeper
+from controller.service.keeping import Keeping, plan_record, restore
+from controller.service.reports import CablingReport, SwitchErrors, SwitchReport
+from controller.service.runtime import Runtime, Signal
+from controller.service.step import Step, advance
+from controller.service.wanted import Change as WantedChange
+from controller.service.wanted import Wanted
+from controller.southbound.rules import RuleSet
+from controller.store.values import Change, Kept, KeptMode, PlanRecord
+
+LOG = logging.getLogger("fairspine.service")
+
+Install = Callable[[RuleSet, int, Mapping[int, str]], None]
+"""Called with the rules that switches should hold, the epoch of their plan, and switch names; does not block."""
+
+
+@dataclass
+class Order:
+    """Something that a person asked for.
+
+    Attributes:
+        apply: what it makes of what is wanted.
+        change: what is to be kept of it, besides the plan that it leads to.
+        cause: for people: ``job gpt3-a pushed``.
+        event: kind and data.
+        take: paths for the flows (a rollback to the plan ``rollback_of``).
+    """
+
+    apply: WantedChange
+    change: Change
+    cause: str
+    by: str
+    event: tuple[EventKind, Mapping[str, Any]] | None = None
+    take: Previous | None = None
+    rollback_of: int | None = None
+
+
+@dataclass
+class _Pending:
+    order: Order
+    done: Signal
+    step: Step | None = None
+    record: PlanRecord | None = None
+    error: Exception | None = field(default=None)
+
+
+class Driver:
+    """The newest step, what is wanted, and the tasks that change them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        intended: Fabric | None,
+        runtime: Runtime,
+        keeping: Keeping,
+        kept: Kept,
+        events: EventLog,
+        *,
+        observe: Callable[[], Observed],
+        install: Install,
+        switches: Callable[[], Sequence[SwitchReport]],
+        admission: Admission,
+    ) -> None:
+        self._settings, self._intended, self._runtime = settings, intended, runtime
+        self._observe, self._install, self._switches = observe, install, switches
+        self._admission, self._events = admission, events
+        self.step = restore(kept, intended)
+        self.wanted = self.step.wanted
+        self.mode: KeptMode | None = kept.mode
+        self.keeper = Keeper(keeping, runtime, changed=self._store_changed)
+        self.computed_at = kept.plan.at if kept.plan is not None else runtime.now()
+        self.active: tuple[int, float] | None = None
+        """The plan whose rules every connected switch has confirmed, and since when."""
+        self.failed = ""
+        """Why the newest step could not be taken."""
+        self._recorded = self._reserved = kept.epoch
+        self._installed = -1
+        self._links: dict[str, bool] = {}
+        self._cabling = CablingReport(intended is not None)
+        self._switch_errors = SwitchErrors()
+        self._attempt: tuple[object, ...] = ()
+        self._dirty, self._ordered = runtime.signal(), runtime.signal()
+        self._changing = runtime.lock()
+        self._pending: _Pending | None = None
+        self._queued = 0
+
+    def start(self) -> None:
+        """Begin to take steps."""
+        self.keeper.start(self.wanted.drained)
+        self._runtime.spawn(self._follow_network)
+        self._runtime.spawn(self._carry_out_orders)
+        self._dirty.set()
+
+    def network_changed(self) -> None:
+        """The next snapshot may differ."""
+        self._dirty.set()
+
+    def settled(self) -> None:
+        """Some switch has reached its target, or lost it, or has gone."""
+        switches = self._switches()
+        for text in self._switch_errors.new(switches):
+            self._events.append("error", text=text)
+        epoch = self.step.enforced
+        if not switches or epoch != self._installed or any(state.epoch < epoch for state in switches):
+            if self.active is not None and self.active[0] == epoch:
+                # A switch has come back (perhaps empty), or none is left: the plan is no longer what they hold.
+                self.active = None
+            return
+        if self.active is None or self.active[0] != epoch:
+            self.active = (epoch, self._runtime.now())
+            LOG.info("plan %d is active on %d switches", epoch, len(switches))
+            self._events.append("plan", epoch=epoch, state="active")
+
+    # -- people ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Whoever holds this sees what is wanted as it stays until his own order.
+
+        Raises:
+            UnavailableError: too many are waiting for it.
+        """
+        if self._queued >= self._settings.max_changes_waiting:
+            raise UnavailableError(f"{self._queued} changes are waiting for their turn already")
+        self._queued += 1
+        try:
+            with self._changing:
+                # Somebody may have gone away while his order was carried out.
+                while self._pending is not None:
+                    self._pending.done.wait()
+                yield
+        finally:
+            self._queued -= 1
+
+    def change(self, order: Order) -> tuple[Step, PlanRecord | None]:
+        """Have an order carried out (by whoever is ``alone``): the step that holds it, and its record.
+
+        Raises:
+            StorageError: it could not be kept, so it was not done.
+            UnavailableError: no plan could be made with it, so it was not done.
+        """
+        pending = self._pending = _Pending(order, self._runtime.signal())
+        self._ordered.set()
+        pending.done.wait()
+        if pending.error is not None:
+            raise pending.error
+        assert pending.step is not None
+        return pending.step, pending.record
+
+    def _carry_out_orders(self) -> None:
+        while True:
+            self._ordered.wait()
+            self._ordered.clear()
+            pending = self._pending
+            assert pending is not None
+            try:
+                self._carry_out(pending)
+            except UnavailableError as error:
+                pending.error = error
+            except Exception as error:
+                LOG.exception("no plan for an order (%s)", pending.order.cause)
+                text = f"no plan could be made with it: {type(error).__name__}: {error}"
+                self._events.append("error", text=f"{pending.order.cause}: {text}")
+                pending.error = UnavailableError(text)
+            self._pending = None
+            pending.done.set()
+
+    def _carry_out(self, pending: _Pending) -> None:
+        order = pending.order
+        base, step = self._step_on_newest(order)
+        self._reserved = max(self._reserved, step.epoch)
+        record = self._record(step, base, order)
+        self.keeper.commit(dataclasses.replace(order.change, plans=() if record is None else (record,)))
+        # It is kept: from here on nothing takes it back.
+        self.wanted = order.apply(self.wanted)
+        if order.change.mode is not None:
+            self.mode = order.change.mode
+        if self.step is not base:
+            base, step = self._step_on_newest(order)
+            late = self._record(step, base, order)
+            if late is not None:
+                self._reserved = max(self._reserved, step.epoch)
+                self.keeper.later(late)
+                record = late
+        if record is not None:
+            self._recorded = record.epoch
+        pending.step, pending.record = step, record
+        if order.event is not None:
+            kind, data = order.event
+            self._events.append(kind, **data, by=order.by, epoch=step.epoch)
+        self._publish(step, base, record)
+
+    def _step_on_newest(self, order: Order) -> tuple[Step, Step]:
+        """The newest published step, and one with the order on top of it."""
+        while True:
+            base = self.step
+            step = self._advance(order.apply(self.wanted), base, order.take)
+            if self.step is base:
+                return base, step
+
+    # -- the network ---------------------------------------------------------------------------------------------
+
+    def _follow_network(self) -> None:
+        while True:
+            self._dirty.wait()
+            self._runtime.sleep(self._settings.debounce_ms / 1e3)
+            self._dirty.clear()
+            try:
+                self._follow()
+                self.failed = ""
+            except Exception as error:
+                # The old plan stays. The next change tries again.
+                LOG.exception("no new plan")
+                self.failed = f"{type(error).__name__}: {error}"
+                self._events.append("error", text=f"no new plan could be made: {self.failed}")
+
+    def _follow(self) -> None:
+        base, wanted = self.step, self.wanted
+        placed = self._placed(wanted, base.fabric or self._intended)
+        step = self._advance(placed, base)
+        more = self._placed(placed, step.fabric)
+        if more is not placed:
+            placed, step = more, self._advance(more, base)
+        overtaken = step.epoch != base.epoch and step.epoch <= self._reserved
+        if self.step is not base or self.wanted is not wanted or overtaken:
+            self._dirty.set()
+            return
+        self.wanted = placed
+        record = None
+        if step.ripe and step.epoch != self._recorded and step.wanted.mode != "frozen":
+            record = self._record(step, base)
+        self._publish(step, base, record)
+        if record is not None:
+            # After the rules: the network does not wait for a disk.
+            self._recorded = record.epoch
+            self.keeper.later(record)
+
+    def _placed(self, wanted: Wanted, fabric: Fabric | None) -> Wanted:
+        """With the flows of kept jobs whose hosts have turned up."""
+        if fabric is None or not wanted.left_out:
+            return wanted
+        if self._attempt == (fabric.host_names, wanted.jobs):
+            return wanted
+        placed = self._admission.readmit(wanted, fabric, self._settings.max_flows)
+        self._attempt = (fabric.host_names, placed.jobs)
+        for job in placed.left_out:
+            LOG.warning("job %s is kept and not planned: %s", job.name, job.left_out)
+        return placed
+
+    # -- both ----------------------------------------------------------------------------------------------------
+
+    def _advance(self, wanted: Wanted, base: Step, take: Previous | None = None) -> Step:
+        step: Step = self._runtime.offload(
+            _advance, self._settings, self._intended, self._observe(), wanted, base, self._runtime.clock,
+            self._reserved, take,
+        )  # fmt: skip
+        return step
+
+    def _record(self, step: Step, base: Step, order: Order | None = None) -> PlanRecord | None:
+        if step.epoch == base.epoch and base.draft is not None:
+            return None
+        if step.wanted.mode == "frozen" and base.wanted.mode == "frozen":
+            # The switches are given nothing new: what they hold is on record.
+            return None
+        changes = [f"{name} {'up' if up else 'down'}" for name, up in self._link_changes(step)]
+        causes = [] if order is None else [order.cause]
+        causes += changes[:5] + ([f"and {len(changes) - 5} more"] if len(changes) > 5 else [])
+        return plan_record(
+            step,
+            base,
+            at=self._runtime.now(),
+            cause=", ".join(causes) or ("the controller started" if base.draft is None else "the network changed"),
+            by=None if order is None else order.by,
+            rollback_of=None if order is None else order.rollback_of,
+        )
+
+    def _link_changes(self, step: Step) -> list[tuple[str, bool]]:
+        return network_changes(self._links, _links(step.fabric)) if step.ripe and step.fabric is not None else []
+
+    def _publish(self, step: Step, base: Step, record: PlanRecord | None) -> None:
+        self.step = step
+        if step.ripe and step.fabric is not None:
+            for name, up in self._link_changes(step):
+                self._events.append("link", id=name, up=up)
+            self._links = _links(step.fabric)
+            self._cabling.report(step.survey)
+        if step.epoch != base.epoch:
+            self.computed_at = self._runtime.now() if record is None else record.at
+        if record is not None:
+            self._events.append(
+                "plan", epoch=step.epoch, state="computed", cause=record.cause, by=record.by, mode=record.mode,
+                min_speed=record.min_speed, min_level=record.min_level, gap=record.gap, seconds=record.seconds,
+                flows=record.flows, moved=record.moved, unroutable=record.unroutable, rollback_of=record.rollback_of,
+            )  # fmt: skip
+        if step.ripe and step.rules is not None and step.enforced != self._installed:
+            self._installed = step.enforced
+            self._install(step.rules, step.enforced, step.names)
+        self.settled()
+
+    def _store_changed(self, reason: str) -> None:
+        text = f"the store does not work: {reason}" if reason else "the store works again"
+        self._events.append("error", text=text)
+
+
+def _links(fabric: Fabric | None) -> dict[str, bool]:
+    """Whether each cable and each host's link is up, by name."""
+    if fabric is None:
+        return {}
+    links = {name: cable.up for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)}
+    return links | {f"{host.name}-{host.leaf}": host.up for host in fabric.hosts}
+
+
+def _advance(
+    settings: Settings,
+    intended: Fabric | None,
+    observed: Observed,
+    wanted: Wanted,
+    before: Step,
+    clock: Callable[[], float],
+    last_epoch: int,
+    take: Previous | None,
+) -> Step:
+    """``advance`` for those that pass arguments on by position."""
+    return advance(settings, intended, observed, wanted, before, clock, last_epoch=last_epoch, take=take)

@@ -1,0 +1,93 @@
+"""The newest events, and readers that wait for more: a bounded log in memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from controller.rest.backend import Event, EventKind
+from controller.service.runtime import Runtime, Signal
+
+KEPT = 2000
+"""Events that a reader can be behind before it has lost some."""
+
+AT_ONCE = 100
+"""Most events that a reader gets in one go."""
+
+
+class EventLog:
+    """Events of this run. Ids are ``RUN-NUMBER``, the run being the time at which it began: no other run has them."""
+
+    def __init__(self, runtime: Runtime, kept: int = KEPT) -> None:
+        self._runtime = runtime
+        self._run = f"{int(runtime.now() * 1e6):x}"
+        self._events: deque[Event] = deque(maxlen=kept)
+        self._newest = 0
+        self._readers: set[Reader] = set()
+
+    def append(self, kind: EventKind, **data: Any) -> None:
+        """Something happened now. Called on the event loop only."""
+        self._newest += 1
+        self._events.append(Event(self._id(self._newest), self._runtime.now(), kind, data))
+        for reader in self._readers:
+            reader.signal.set()
+
+    def subscribe(self, after: str | None) -> Reader:
+        """A reader of what comes from now on, or (``after``) of what has come since the event of that id."""
+        reader = Reader(self, self._newest if after is None else self._number(after), self._runtime.signal())
+        self._readers.add(reader)
+        return reader
+
+    def forget(self, reader: Reader) -> None:
+        """The reader needs no more waking."""
+        self._readers.discard(reader)
+
+    def after(self, number: int | None) -> tuple[Sequence[Event], int]:
+        """Events behind a number, and the number to go on from. ``None``, or one that is gone: a reset first."""
+        oldest = self._newest - len(self._events) + 1
+        events: list[Event] = []
+        if number is None or number < oldest - 1:
+            number = oldest - 1
+            reason = "events before this one are not known any more: read everything anew"
+            events.append(Event(self._id(number), self._runtime.now(), "reset", {"text": reason}))
+        events += islice(self._events, number - oldest + 1, number - oldest + 1 + AT_ONCE)
+        known = sum(event.kind != "reset" for event in events)
+        return events, number + known
+
+    def _id(self, number: int) -> str:
+        return f"{self._run}-{number}"
+
+    def _number(self, event: str) -> int | None:
+        """The number of an event of this run that may be asked for."""
+        run, _, number = event.rpartition("-")
+        known = run == self._run and number.isascii() and number.isdigit() and len(number) < 19
+        return int(number) if known and int(number) <= self._newest else None
+
+
+class Reader:
+    """A ``controller.rest.backend.Subscription``."""
+
+    def __init__(self, log: EventLog, number: int | None, signal: Signal) -> None:
+        self._log, self._number = log, number
+        self.signal = signal
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        self.signal.clear()
+        events, number = self._log.after(self._number)
+        if not events:
+            self.signal.wait(seconds)
+            events, number = self._log.after(self._number)
+        self._number = number
+        return events
+
+    def close(self) -> None:
+        self._log.forget(self)
+
+
+def network_changes(before: Mapping[str, bool], now: Mapping[str, bool]) -> list[tuple[str, bool]]:
+    """(name, up) of every cable and host link that has come, gone, or changed; what is new and up is no change."""
+    gone = [(name, False) for name, up in before.items() if up and not now.get(name, False)]
+    back = [(name, True) for name, up in now.items() if up and not before.get(name, True)]
+    return gone + back

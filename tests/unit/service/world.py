@@ -1,0 +1,163 @@
+"""A service on threads in place of greenlets, a store in memory, and a network that is a value."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
+from typing import Any
+
+from controller.config import Settings
+from controller.model.errors import NotFoundError
+from controller.model.fabric import Fabric
+from controller.model.observed import Observed
+from controller.rest.backend import UNCONDITIONAL, Caller, Condition, PutOutcome, Role
+from controller.service.admission import Admission
+from controller.service.service import Service
+from controller.service.step import Step
+from controller.southbound.rules import RuleSet
+from controller.store.errors import StoreError
+from controller.store.values import Change, Kept, KeptJob, KeptMode, PlanRecord
+
+ANN = Caller("ann", Role.WRITE)
+
+
+class Threads:
+    """A runtime of threads; heavy work is done on the spot."""
+
+    def __init__(self) -> None:
+        self._times = itertools.count(1_700_000_000)
+
+    def spawn(self, task: Callable[[], None]) -> None:
+        threading.Thread(target=task, daemon=True).start()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(min(seconds, 0.01))
+
+    def signal(self) -> threading.Event:
+        return threading.Event()
+
+    def lock(self) -> AbstractContextManager[Any]:
+        return threading.Lock()
+
+    def offload(self, function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
+    def start_process(self, command: list[str]) -> Any:
+        raise AssertionError("small jobs need no process")
+
+    def now(self) -> float:
+        return float(next(self._times))
+
+    def clock(self) -> float:
+        return 0.0
+
+
+class FakeStore:
+    """A store as the real one says that it is; ``broken`` makes it refuse, ``hangs`` makes it wait."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, KeptJob] = {}
+        self.drained: frozenset[str] = frozenset()
+        self.mode: KeptMode | None = None
+        self.records: dict[int, PlanRecord] = {}
+        self.broken = ""
+        self.hangs = threading.Event()
+        self.hangs.set()
+
+    def load(self) -> Kept:
+        jobs = tuple(sorted(self.jobs.values(), key=lambda job: job.position))
+        newest = self.records[max(self.records)] if self.records else None
+        return Kept(jobs, self.drained, self.mode, newest)
+
+    def commit(self, change: Change) -> None:
+        assert self.hangs.wait(10)
+        if self.broken:
+            raise StoreError(self.broken)
+        for name in change.deleted:
+            self.jobs.pop(name, None)
+        self.jobs.update({job.name: job for job in change.put})
+        self.drained = self.drained if change.drained is None else change.drained
+        self.mode = change.mode or self.mode
+        self.records.update({record.epoch: record for record in change.plans})
+
+    def plans(self, before: int | None = None, limit: int = 50) -> list[PlanRecord]:
+        known = sorted(self.records, reverse=True)
+        chosen = [epoch for epoch in known if before is None or epoch < before][:limit]
+        return [dataclasses.replace(self.records[epoch], paths=None) for epoch in chosen]
+
+    def plan(self, epoch: int) -> PlanRecord:
+        if epoch not in self.records:
+            raise NotFoundError("plan", str(epoch))
+        return self.records[epoch]
+
+
+class World:
+    """A service, what it is shown, and what it installed."""
+
+    def __init__(
+        self, intended: Fabric | None, observed: Observed, store: FakeStore | None = None, **settings: Any
+    ) -> None:  # fmt: skip
+        runtime = Threads()
+        self.observed = observed
+        self.store = store or FakeStore()
+        self.installed: list[tuple[RuleSet, int]] = []
+        self.switches = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="")]
+        self.service = Service(
+            Settings(debounce_ms=0, **settings),
+            intended,
+            runtime,
+            self.store,
+            self.store.load(),
+            observe=lambda: self.observed,
+            install=self._install,
+            switches=lambda: self.switches,
+            admission=Admission(runtime),
+        )
+        self.service.start()
+
+    def _install(self, rules: RuleSet, epoch: int, names: Mapping[int, str]) -> None:
+        self.installed.append((rules, epoch))
+
+    def until(self, ready: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            if ready():
+                return
+            time.sleep(0.005)
+        raise AssertionError("it did not come about")
+
+    def planned(self) -> World:
+        """Itself, once there is a plan for a network that is known."""
+        self.until(lambda: self.service.step.plan is not None and self.service.step.ripe)
+        return self
+
+    def show(self, observed: Observed, seen: Callable[[Step], bool]) -> None:
+        """The network is like this now; returns once a step is published of which ``seen`` is true."""
+        self.observed = observed
+        self.service.network_changed()
+        self.until(lambda: seen(self.service.step))
+
+    def put(self, name: str, flows: object, condition: Condition = UNCONDITIONAL) -> PutOutcome:
+        return self.service.put_job(name, json.dumps({"flows": flows}).encode(), condition, ANN)
+
+    def delete(self, name: str, condition: Condition = UNCONDITIONAL) -> None:
+        self.service.delete_job(name, condition, ANN)
+
+    @property
+    def health(self) -> dict[str, Any]:
+        return dict(self.service.health())  # type: ignore[arg-type]
+
+    def read(self, call: Callable[[Service], Any]) -> dict[str, Any]:
+        """A document of the service as a reader gets it."""
+        document = call(self.service)
+        read: dict[str, Any] = json.loads(document) if isinstance(document, bytes) else dict(document)
+        return read
+
+
+def flow(src: str, dst: str, size: int = 1000) -> dict[str, Any]:
+    return {"src": src, "dst": dst, "bytes": size}
