@@ -1,0 +1,249 @@
+"""A minute of mixed requests to a real controller: how long reads take, what is refused, and whether memory stays flat.
+
+Starts a ``ryu-manager`` of its own on loopback, with a fabric file and no switches, and sends it requests at a steady
+rate from a few threads: reads, jobs that come and go, drains, previews, and about one in four that is wrong in one way
+or another. A request's latency is counted from when it was due, so that a server that falls behind is not measured by
+fewer requests. Usage: ``python benchmarks/load.py [--seconds 60] [--rate 50] [--json FILE]``.
+
+Exits 1 where reads take 50 ms or more at the median, a request is answered other than it should be, or memory grows by
+more than a tenth from the end of the warm-up to the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import itertools
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKERS = 32
+JOBS = 12
+MEDIAN_MS, GROWTH = 50.0, 0.1
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of request. ``right``: the statuses that are right answers to it; ``weight``: how often it is sent."""
+
+    name: str
+    weight: int
+    method: str
+    target: str
+    right: frozenset[int]
+    body: bytes | None = None
+    reads: bool = False
+
+    @staticmethod
+    def read(weight: int, target: str, *also: int) -> Kind:
+        return Kind(f"GET {target}", weight, "GET", target, frozenset({200, *also}), reads=True)
+
+    @staticmethod
+    def wrong(weight: int, name: str, method: str, target: str, status: int, body: bytes | None = None) -> Kind:
+        return Kind(f"wrong: {name}", weight, method, target, frozenset({status}), body)
+
+
+def kinds() -> list[Kind]:
+    ring = {"name": "dp", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 10**9}
+    job = json.dumps({"hosts": ["h1", "h5", "h9", "h13"], "collectives": [ring]}).encode()
+    drained, used = (json.dumps({"drained": value}).encode() for value in (True, False))
+    preview = json.dumps({"drain": ["spine2"]}).encode()
+    reads = [
+        Kind.read(10, "/v1/jobs"),
+        Kind.read(10, "/v1/jobs/load-{n}", 404),
+        Kind.read(8, "/v1/plan"),
+        Kind.read(6, "/v1/links"),
+        Kind.read(4, "/v1/fabric"),
+        Kind.read(8, "/v1/routes?host=h1"),
+        Kind.read(4, "/v1/plans?limit=20"),
+        Kind.read(4, "/v1/mode"),
+        Kind.read(6, "/healthz"),
+    ]
+    changes = [
+        Kind("PUT job", 8, "PUT", "/v1/jobs/load-{n}", frozenset({200, 201}), job),
+        Kind("DELETE job", 3, "DELETE", "/v1/jobs/load-{n}", frozenset({204, 404})),
+        Kind("drain", 1, "PUT", "/v1/fabric/links/leaf1-spine1", frozenset({200}), drained),
+        Kind("undrain", 1, "PUT", "/v1/fabric/links/leaf1-spine1", frozenset({200}), used),
+        Kind("preview", 2, "POST", "/v1/plans:preview", frozenset({200}), preview),
+    ]
+    wrong = [
+        Kind.wrong(3, "no JSON", "PUT", "/v1/jobs/load-{n}", 400, b'{"hosts": '),
+        Kind.wrong(3, "unknown host", "PUT", "/v1/jobs/load-{n}", 422, job.replace(b"h13", b"h99")),
+        Kind.wrong(3, "unknown member", "PUT", "/v1/mode", 422, b'{"mode": "planned", "x": 1}'),
+        Kind.wrong(3, "no such job", "GET", "/v1/jobs/nobody", 404),
+        Kind.wrong(2, "no such host", "GET", "/v1/routes?host=h99", 404),
+        Kind.wrong(2, "unknown parameter", "GET", "/v1/plan?verbose=1", 400),
+        Kind.wrong(2, "wrong method", "PATCH", "/v1/jobs", 405),
+        Kind.wrong(2, "no such path", "GET", "/v2", 404),
+        Kind.wrong(2, "wrong name", "PUT", "/v1/jobs/a%2Fb", 400, job),
+        Kind.wrong(1, "too large", "PUT", "/v1/mode", 413, b" " * 100_000),
+    ]
+    return reads + changes + wrong
+
+
+@contextmanager
+def controller(fabric: str, folder: Path) -> Iterator[tuple[int, int]]:
+    """Port and process id of a controller that answers."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        openflow, port = one.getsockname()[1], other.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", fabric]
+    command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
+    command += ["--store", f"sqlite:///{folder / 'store.db'}", "controller/app.py"]
+    with (folder / "controller.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            if process.poll() is not None:
+                sys.exit((folder / "controller.log").read_text())
+            try:
+                if ask(port, "GET", "/v1/plan")[0] == 200:
+                    break
+            except OSError:
+                pass
+            time.sleep(0.1)
+        else:
+            sys.exit("the controller has no plan after a minute\n" + (folder / "controller.log").read_text())
+        yield port, process.pid
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def ask(port: int, method: str, target: str, body: bytes | None = None) -> tuple[int, int]:
+    """Status and length of the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, target, body)
+        response = connection.getresponse()
+        return response.status, len(response.read())
+    finally:
+        connection.close()
+
+
+def memory_mib(pid: int) -> float:
+    """Resident memory of the controller and the processes that it has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    pages = 0
+    for each in (str(pid), *children):
+        try:
+            pages += int(Path(f"/proc/{each}/statm").read_text().split()[1])
+        except OSError:
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@dataclass(frozen=True)
+class Done:
+    """One request: seconds from when it was due to the end of its answer. ``status`` 0: there was none."""
+
+    kind: Kind
+    status: int
+    seconds: float
+
+
+def send(port: int, rate: float, seconds: float, seed: int) -> list[Done]:
+    """Requests at a steady rate, whatever becomes of those before."""
+    choices, draw = kinds(), random.Random(seed)
+    plan = draw.choices(choices, [kind.weight for kind in choices], k=int(rate * seconds))
+    names = [draw.randrange(JOBS) for _ in plan]
+    done: list[Done] = []
+    numbers, start = itertools.count(), time.monotonic() + 0.1
+
+    def work() -> None:
+        for number in numbers:
+            if number >= len(plan):
+                return
+            kind, due = plan[number], start + number / rate
+            time.sleep(max(0.0, due - time.monotonic()))
+            try:
+                status, _ = ask(port, kind.method, kind.target.format(n=names[number]), kind.body)
+            except (OSError, http.client.HTTPException):
+                status = 0
+            done.append(Done(kind, status, time.monotonic() - due))
+
+    workers = [threading.Thread(target=work) for _ in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return done
+
+
+def measure(fabric: str, rate: float, seconds: float, warm_up: float, seed: int) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder, controller(fabric, Path(folder)) as (port, pid):
+        memory = {"start": memory_mib(pid)}
+        send(port, rate, warm_up, seed + 1)
+        memory["warm"] = memory_mib(pid)
+        began = time.monotonic()
+        done = send(port, rate, seconds, seed)
+        took = time.monotonic() - began
+        memory["end"] = memory_mib(pid)
+    reads = np.array([each.seconds for each in done if each.kind.reads]) * 1e3
+    changes = np.array([each.seconds for each in done if each.kind.name in ("PUT job", "DELETE job")]) * 1e3
+    wrong = Counter(
+        f"{each.kind.name}: {each.status or 'no answer'}" for each in done if each.status not in each.kind.right
+    )
+    return {
+        "requests": len(done),
+        "seconds": took,
+        "reads_ms": {
+            "median": float(np.median(reads)),
+            "p99": float(np.quantile(reads, 0.99)),
+            "max": float(reads.max()),
+        },
+        "job_changes_ms": {"median": float(np.median(changes)), "p99": float(np.quantile(changes, 0.99))},
+        "statuses": dict(sorted(Counter(str(each.status) for each in done).items())),
+        "not_as_it_should_be": dict(wrong),
+        "memory_mib": memory,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--rate", type=float, default=50.0, help="requests a second")
+    parser.add_argument("--warm-up", type=float, default=20.0, help="seconds before memory is looked at first")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fabric", default="examples/clos-4x4x4.yaml")
+    parser.add_argument("--json", type=Path, help="write the figures here, too")
+    options = parser.parse_args()
+    found = measure(options.fabric, options.rate, options.seconds, options.warm_up, options.seed)
+    text = json.dumps(found, indent=2)
+    print(text)
+    if options.json is not None:
+        options.json.write_text(text + "\n")
+    memory, reads = found["memory_mib"], found["reads_ms"]
+    assert isinstance(memory, dict)
+    assert isinstance(reads, dict)
+    failures = []
+    if reads["median"] >= MEDIAN_MS:
+        failures.append(f"reads take {reads['median']:.1f} ms at the median")
+    if found["not_as_it_should_be"]:
+        failures.append("some answers are not as they should be")
+    if memory["end"] > memory["warm"] * (1 + GROWTH):
+        failures.append(f"memory grew from {memory['warm']:.0f} to {memory['end']:.0f} MiB")
+    for failure in failures:
+        print(f"load: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""A real ``ryu-manager`` on loopback, with a fabric file and no switches: what HTTP alone needs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.integration.harness import eventually
+from tests.integration.http_client import PATIENCE_SECONDS, ROOT, Server
+
+RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
+FABRIC = ROOT / "examples" / "clos-4x4x4.yaml"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+@contextmanager
+def controller(folder: Path, *options: str) -> Iterator[tuple[Server, int]]:
+    """A controller that answers, and its process id; it must end cleanly and without a traceback.
+
+    Args:
+        folder: for its log and its store.
+        options: besides the ports, the fabric, and a store in that folder.
+    """
+    openflow, port = free_ports(2)
+    command = [RYU_MANAGER, "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
+    command += ["--fabric", str(FABRIC), "--store", f"sqlite:///{folder / 'store.db'}", *options, "controller/app.py"]
+    server = Server(port, folder / "controller.log")
+    with server.log_file.open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=os.environ | {"HOME": str(folder)}
+        )
+    try:
+
+        def answers() -> bool:
+            assert process.poll() is None, server.log
+            try:
+                server.raw().close()
+            except ConnectionRefusedError:
+                return False
+            return True
+
+        eventually(answers, "the controller listens")
+        yield server, process.pid
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0, server.log
+        assert "Traceback" not in server.log, server.log
+    finally:
+        process.kill()
+        process.wait()

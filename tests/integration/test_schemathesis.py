@@ -1,0 +1,47 @@
+"""Schemathesis against the real controller: requests made up from its own OpenAPI document, valid and not.
+
+The runs are repeatable: the seed and the number of requests are fixed here. Try more of them, or other ones, with
+``SCHEMATHESIS_SEED`` and ``SCHEMATHESIS_EXAMPLES``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.rest.backend import Role
+from controller.rest.tokens import new_token
+from tests.integration.real_controller import controller
+
+SEED = os.environ.get("SCHEMATHESIS_SEED", "7")
+EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "15")
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["open", "with tokens"])
+def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: Path, secured: bool) -> None:
+    options, headers = [], []
+    if secured:
+        token, secret = new_token("schemathesis", Role.WRITE)
+        tokens = tmp_path / "tokens"
+        tokens.write_text(token.line())
+        tokens.chmod(0o600)
+        options, headers = ["--tokens", str(tokens)], ["--header", f"Authorization: Bearer {secret}"]
+    with controller(tmp_path, *options) as (server, _):
+        st = [
+            str(Path(sys.executable).with_name("st")),
+            "--config-file",
+            str(Path(__file__).with_name("schemathesis.toml")),
+        ]
+        st += ["run", f"http://127.0.0.1:{server.port}/openapi.json", *headers, "--checks", "all"]
+        # A stream of events has no end: test_http_limits.py reads some.
+        st += ["--seed", SEED, "--max-examples", EXAMPLES, "--exclude-path", "/v1/events", "--request-timeout", "30"]
+        st += ["--generation-database", "none", "--continue-on-failure", "--no-color"]
+        done = subprocess.run(st, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Operations:       17 selected / 18 total" in done.stdout, done.stdout
+        if secured:
+            assert secret not in server.log
