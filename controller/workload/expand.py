@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import Job
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
-from controller.workload.collectives import count_of, flows_of
+from controller.workload.collectives import count_of, one_channel
 from controller.workload.ports import LAST, NoPortLeft, assign_ports, first_choice
+from controller.workload.rails import Servers, ends_of
 
 MAX_FLOWS = 10_000_000
 """Flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
@@ -28,7 +28,7 @@ class JobTraffic:
         bytes: [F], at least 1.
         collective: [F] index into ``collectives``.
         number: [F] the flow's number within its collective; flows that stay off the network count, too, so that a
-            number means the same flow wherever the job is placed.
+            number means the same edge wherever the job is placed (but in trees, which servers form).
         udp_src: [F] UDP source port, or ``ANY_PORT``.
         collectives: the job's collectives, also those without flows on the network.
     """
@@ -84,10 +84,11 @@ def expand(
     """
     _check_count(job, max_flows)
     names = _collective_names(job)
-    flows = _in_order(_collect(fabric, job, names))
+    servers = Servers.of(fabric)
+    server = servers.server
+    flows = _in_order(_collect(fabric, servers, job, names))
     number = _numbers(flows.collective, len(names))
     taken = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(_ports_of(other) for other in others)]))
-    server = _servers(fabric)
     if job.ports_known:
         _check_claims(fabric, job, others, taken, server)
     kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
@@ -147,14 +148,15 @@ def _collective_names(job: Job) -> list[str]:
     return list(names)
 
 
-def _collect(fabric: Fabric, job: Job, names: list[str]) -> list[_Flows]:
+def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> list[_Flows]:
     index = {name: k for k, name in enumerate(names)}
     hosts = _host_numbers(fabric, job.hosts, "hosts[{}]")
     parts = []
     for k, call in enumerate(job.collectives):
-        flows = flows_of(call)
-        ranks = hosts[np.array(call.ranks, dtype=np.int64)]
-        parts.append(_part(ranks[flows.src], ranks[flows.dst], flows.bytes, k))
+        own = hosts[np.array(call.ranks, dtype=np.int64)]
+        flows = one_channel(call, servers.server[own])
+        ends = ends_of(servers, own, call, flows, pxn=job.pxn)
+        parts.append(_part(ends.src, ends.dst, np.tile(flows.bytes, call.channels or 1), k))
     given = job.flows
     if given.src:
         parts.append(
@@ -210,20 +212,12 @@ def _host_numbers(fabric: Fabric, names: Sequence[str], field: str) -> IntArray:
     return numbers
 
 
-def _servers(fabric: Fabric) -> NDArray[np.int64]:
-    """[H] a number for the server of each host."""
-    number: dict[str, int] = {}
-    return np.array([number.setdefault(host.server, len(number)) for host in fabric.hosts], dtype=np.int64)
-
-
 def _ports_of(job: JobTraffic) -> Int64Array:
     known = np.flatnonzero(job.udp_src != ANY_PORT)
     return unit_key(job.src[known], job.dst[known], job.udp_src[known])
 
 
-def _check_claims(
-    fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken: Int64Array, server: NDArray[np.int64]
-) -> None:
+def _check_claims(fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken: Int64Array, server: IntArray) -> None:
     """No flow that the job sends claims a port that another job's flow between the same hosts has."""
     claimed = np.flatnonzero((job.flows.udp_src != ANY_PORT) & (job.flows.bytes > 0))
     if not len(claimed) or not len(taken):

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from controller.model.clos import clos
+from controller.workload.collectives import ALGORITHMS
 
 FABRIC = clos(2, 3, 3)
 HOSTS = [host.name for host in FABRIC.hosts]
@@ -24,15 +25,17 @@ SIZES = st.sampled_from([0, 1, 7, 10**6, 10**9 + 1])
 @st.composite
 def collectives(draw: st.DrawFn, name: str, n_hosts: int) -> dict[str, Any]:
     """One entry of ``collectives``."""
-    op = draw(st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]))
+    op = draw(st.sampled_from(sorted(ALGORITHMS)))
     least = 2 if op == "send_recv" else 1
     most = 2 if op == "send_recv" else n_hosts
     ranks = draw(st.permutations(range(n_hosts)))[: draw(st.integers(least, most))]
     row: dict[str, Any] = {"name": name, "op": op, "ranks": list(ranks), "bytes": draw(SIZES)}
-    if op == "all_reduce" and draw(st.booleans()):
-        row["algorithm"] = draw(st.sampled_from(["ring", "direct"]))
+    if draw(st.booleans()):
+        row["algorithm"] = draw(st.sampled_from(ALGORITHMS[op]))
     if draw(st.booleans()):
         row["phase"] = draw(st.integers(0, 2))
+    if draw(st.booleans()):
+        row["channels"] = draw(st.integers(1, 3))
     return row
 
 
@@ -75,4 +78,10 @@ def jobs(draw: st.DrawFn, *, claims: bool = True, name: str = "a") -> dict[str, 
             "hosts": members,
             "bytes": [[0 if i == j else draw(SIZES) for j in range(len(members))] for i in range(len(members))],
         }
+    if draw(st.booleans()):
+        document["pxn"] = draw(st.booleans())
+    described = {row["name"] for row in document["collectives"]}
+    given = {row.get("collective", "all") for row in document["flows"]} | ({"all"} if "matrix" in document else set())
+    if draw(st.booleans()):
+        document["phases"] = {name: draw(st.integers(0, 2)) for name in sorted(given - described)}
     return document

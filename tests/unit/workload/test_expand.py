@@ -28,25 +28,26 @@ def arrays(traffic: JobTraffic) -> list[list[int]]:
 @given(jobs())
 def test_all_bytes_between_servers_are_sent_and_no_others(document: dict[str, Any]) -> None:
     job = parse_job(document)
+    server = {host.name: host.server for host in PAIRED.hosts}
     wanted: Counter[tuple[str, str, str]] = Counter()
     for call in job.collectives:
-        flows = flows_of(call)
+        own = [server[job.hosts[rank]] for rank in call.ranks]
+        flows = flows_of(call, np.unique(own, return_inverse=True)[1].astype(np.int32))
         for src, dst, size in zip(flows.src.tolist(), flows.dst.tolist(), flows.bytes.tolist(), strict=True):
-            wanted[call.name, job.hosts[call.ranks[src]], job.hosts[call.ranks[dst]]] += size
+            wanted[call.name, own[src], own[dst]] += size
     for row in document["flows"]:
-        wanted[row.get("collective", "all"), row["src"], row["dst"]] += row["bytes"]
+        wanted[row.get("collective", "all"), server[row["src"]], server[row["dst"]]] += row["bytes"]
     matrix = document.get("matrix", {"hosts": [], "bytes": []})
     for src, sizes in zip(matrix["hosts"], matrix["bytes"], strict=True):
         for dst, size in zip(matrix["hosts"], sizes, strict=True):
-            wanted["all", src, dst] += size
-    server = {host.name: host.server for host in PAIRED.hosts}
+            wanted["all", server[src], server[dst]] += size
     found: Counter[tuple[str, str, str]] = Counter()
     traffic = expand(PAIRED, job)
     assert (traffic.bytes > 0).all()
     for flow in range(traffic.n_flows):
         name = traffic.collectives[traffic.collective[flow]].name
-        found[name, HOSTS[traffic.src[flow]], HOSTS[traffic.dst[flow]]] += int(traffic.bytes[flow])
-    assert found == {key: size for key, size in wanted.items() if size and server[key[1]] != server[key[2]]}
+        found[name, server[HOSTS[traffic.src[flow]]], server[HOSTS[traffic.dst[flow]]]] += int(traffic.bytes[flow])
+    assert found == {key: size for key, size in wanted.items() if size and key[1] != key[2]}
 
 
 @given(jobs())
@@ -56,11 +57,14 @@ def test_flows_are_in_order_of_collectives_and_keep_their_ids_wherever_servers_a
     for traffic in (alone, paired):
         assert (np.diff(traffic.collective) >= 0).all()
         assert len({traffic.flow_id(flow) for flow in range(traffic.n_flows)}) == traffic.n_flows
+    # Trees are formed, and the NICs of channels chosen, by servers.
+    by_server = {call.name for call in job.collectives if call.channels or call.algorithm == "tree"}
     ends = {alone.flow_id(flow): (alone.src[flow], alone.dst[flow]) for flow in range(alone.n_flows)}
     for flow in range(paired.n_flows):
-        assert ends[paired.flow_id(flow)] == (paired.src[flow], paired.dst[flow])
+        if paired.collectives[paired.collective[flow]].name not in by_server:
+            assert ends[paired.flow_id(flow)] == (paired.src[flow], paired.dst[flow])
     assert alone.collectives == paired.collectives
-    phases = {row["name"]: row.get("phase", 0) for row in document["collectives"]}
+    phases = {row["name"]: row.get("phase", 0) for row in document["collectives"]} | document.get("phases", {})
     for row in alone.collectives:
         assert (row.job, row.weight, row.phase) == (job.name, job.weight, phases.get(row.name, 0))
 
@@ -101,6 +105,42 @@ def test_a_claimed_port_is_the_flows_port(document: dict[str, Any]) -> None:
     traffic = expand(FABRIC, parse_job(document))
     ends = zip(traffic.src.tolist(), traffic.dst.tolist(), traffic.udp_src.tolist(), strict=True)
     assert claims <= {(HOSTS[src], HOSTS[dst], port) for src, dst, port in ends}
+
+
+@given(jobs(), st.lists(jobs(claims=False), max_size=2))
+def test_a_job_can_have_its_old_ports_again_whatever_came_before_it_then(
+    document: dict[str, Any], others: list[dict[str, Any]]
+) -> None:
+    job = parse_job(document)
+    first = expand(PAIRED, job)
+    later: list[JobTraffic] = [first]
+    for i, other in enumerate(others):
+        later.append(expand(PAIRED, parse_job(other | {"name": f"job{i}"}), later))
+    assert arrays(expand(PAIRED, job, later[1:], ports=first.udp_src)) == arrays(first)
+
+
+def test_old_ports_that_cannot_be_had_again_are_refused() -> None:
+    ring = {"name": "a", "hosts": ["h1", "h4"]}
+    ring["collectives"] = [{"name": "dp", "op": "all_reduce", "ranks": [0, 1], "bytes": 8, "channels": 2}]
+    job, other = parse_job(ring), parse_job(ring | {"name": "b"})
+    there = expand(FABRIC, job)
+
+    def again(old: list[int], **document: Any) -> str:
+        with pytest.raises(InputError) as caught:
+            expand(FABRIC, parse_job(ring | document), [elsewhere], ports=np.array(old, dtype=np.int32))
+        return str(caught.value)
+
+    elsewhere = expand(FABRIC, other, [there])
+    taken = int(elsewhere.udp_src[0])
+    mine = there.udp_src.tolist()
+    assert again(mine[:3]) == "ports: the job has 4 flows, and there are 3 ports"
+    assert again([0, *mine[1:]]) == "ports[0]: 0: a port is 1 to 65535"
+    assert again([*mine[:3], 65536]) == "ports[3]: 65536: a port is 1 to 65535"
+    assert again([taken, *mine[1:]]).startswith(f"ports[0]: {taken}: another job's flow between the same hosts")
+    assert again([*mine[:2], mine[0], mine[3]]).startswith(f"ports[2]: {mine[0]}: another flow of the job between")
+    assert again(mine, ports="unknown").startswith(f"ports[0]: {mine[0]}: the job says that its ports are unknown")
+    claim = [{"src": "h1", "dst": "h5", "bytes": 1, "udp_src": 60000}]
+    assert again([60001], collectives=[], flows=claim) == "ports[0]: 60001: the flow claims another port"
 
 
 def test_a_claim_of_a_port_that_another_job_has_names_both_flows() -> None:

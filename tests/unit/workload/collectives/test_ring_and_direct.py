@@ -1,35 +1,15 @@
-"""Each algorithm is played on real buffers, step by step; the formulas must give the bytes that were counted."""
+"""Rings, chains and direct exchanges, played on real buffers: the formulas must give the bytes that were counted."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.job import CollectiveCall
-from controller.workload.collectives import count_of, flows_of
+from tests.unit.workload.collectives.wire import ITEM, Wire, buffers, counted, parts
 
 RANKS = st.integers(1, 9)
-ITEM = 8  # bytes of a buffer's element
-
-
-class Wire:
-    """Counts what crosses it."""
-
-    def __init__(self) -> None:
-        self.bytes: Counter[tuple[int, int]] = Counter()
-
-    def carry(self, src: int, dst: int, data: np.ndarray) -> np.ndarray:
-        self.bytes[src, dst] += data.nbytes
-        return data.copy()
-
-
-def parts(n: int, words: int) -> np.ndarray:
-    """Each of n ranks' buffer, in n parts: [rank, part, word]."""
-    return np.random.default_rng(n * 1000 + words).integers(0, 1000, (n, n, words))
 
 
 def play_ring_reduce_scatter(buffer: np.ndarray, wire: Wire) -> None:
@@ -48,15 +28,6 @@ def play_ring_all_gather(buffer: np.ndarray, wire: Wire, first: int) -> None:
         sent = {r: wire.carry(r, (r + 1) % n, buffer[r, (r + first - step) % n]) for r in range(n)}
         for r in range(n):
             buffer[r, (r - 1 + first - step) % n] = sent[(r - 1) % n]
-
-
-def counted(op: str, algorithm: str, n: int, size: int) -> dict[tuple[int, int], int]:
-    call = CollectiveCall("c", op, tuple(range(n)), size, algorithm)  # type: ignore[arg-type]
-    flows = flows_of(call)
-    assert len(flows.src) == count_of(call)
-    found = dict(zip(zip(flows.src.tolist(), flows.dst.tolist(), strict=True), flows.bytes.tolist(), strict=True))
-    assert len(found) == len(flows.src)
-    return found
 
 
 @given(RANKS, st.integers(1, 5))
@@ -110,6 +81,46 @@ def test_an_all_to_all_sends_what_the_algorithm_sends(n: int, words: int) -> Non
     assert counted("all_to_all", "direct", n, n * words * ITEM) == dict(wire.bytes)
 
 
+@given(RANKS, st.integers(1, 5))
+def test_a_direct_reduce_scatter_sends_what_the_algorithm_sends(n: int, words: int) -> None:
+    buffer, wire = parts(n, words), Wire()
+    for r in range(n):
+        own = buffer[r, r] + sum(wire.carry(s, r, buffer[s, r]) for s in range(n) if s != r)
+        assert (own == buffer[:, r].sum(axis=0)).all()
+    assert counted("reduce_scatter", "direct", n, n * words * ITEM) == dict(wire.bytes)
+
+
+@given(RANKS, st.integers(1, 5))
+def test_a_direct_all_gather_sends_what_the_algorithm_sends(n: int, words: int) -> None:
+    buffer, wire = parts(n, words), Wire()
+    own = np.array([buffer[r, r] for r in range(n)])
+    for r in range(n):
+        assert ([buffer[s, s] if s == r else wire.carry(s, r, buffer[s, s]) for s in range(n)] == own).all()
+    assert counted("all_gather", "direct", n, n * words * ITEM) == dict(wire.bytes)
+
+
+@given(RANKS, st.integers(1, 5))
+def test_a_chain_broadcasts_from_its_first_rank(n: int, words: int) -> None:
+    buffer, wire = buffers(n, words), Wire()
+    sent = buffer[0].copy()
+    for piece in range(words):
+        for r in range(n - 1):
+            buffer[r + 1, piece : piece + 1] = wire.carry(r, r + 1, buffer[r, piece : piece + 1])
+    assert (buffer == sent).all()
+    assert counted("broadcast", "chain", n, words * ITEM) == dict(wire.bytes)
+
+
+@given(RANKS, st.integers(1, 5))
+def test_a_chain_reduces_around_the_ring_to_its_first_rank(n: int, words: int) -> None:
+    buffer, wire = buffers(n, words), Wire()
+    total = buffer.sum(axis=0)
+    for piece in range(words):
+        for r in range(1, n):
+            buffer[(r + 1) % n, piece : piece + 1] += wire.carry(r, (r + 1) % n, buffer[r, piece : piece + 1])
+    assert (buffer[0] == total).all()
+    assert counted("reduce", "chain", n, words * ITEM) == dict(wire.bytes)
+
+
 def test_a_send_recv_sends_its_bytes_from_the_first_rank_to_the_second() -> None:
     assert counted("send_recv", "direct", 2, 12345) == {(0, 1): 12345}
 
@@ -121,6 +132,8 @@ def test_a_send_recv_sends_its_bytes_from_the_first_rank_to_the_second() -> None
         ("all_reduce", "direct", lambda n: 2),
         ("all_gather", "ring", lambda n: n - 1),
         ("reduce_scatter", "ring", lambda n: n - 1),
+        ("all_gather", "direct", lambda n: 1),
+        ("reduce_scatter", "direct", lambda n: 1),
         ("all_to_all", "direct", lambda n: 1),
     ],
 )

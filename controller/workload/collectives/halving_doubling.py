@@ -1,0 +1,31 @@
+"""Recursive halving and doubling: pairs exchange half of what they are still busy with, and then all the way back."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from controller.workload.collectives.flows import Flows, alike, joined
+
+
+def all_reduce(n: int, size: Fraction) -> Flows:
+    """Reduce-scatter by recursive halving, all-gather by recursive doubling, among a power of two p of the ranks.
+
+    In step i = 0, 1 .. of the halving, ranks whose numbers differ in bit i send each other S / 2^(i+1): neighbours
+    exchange most. The doubling is the same backwards; so each of the two sends the other S / 2^i in all.
+    Ranks beyond the largest power of two are folded in first: of the first 2 (n - p) ranks, each even one sends its
+    whole buffer to the odd one behind it, stays out, and is sent the result in the end.
+
+    R. Rabenseifner's algorithm: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication
+    Operations in MPICH", IJHPCA 19(1), 2005, section 4.5; MPICH, allreduce_intra_reduce_scatter_allgather, begins with
+    ranks that are next to each other.
+    """
+    power = 1 << (n.bit_length() - 1)
+    outside = 2 * np.arange(n - power, dtype=np.int32)
+    inside = np.setdiff1d(np.arange(n, dtype=np.int32), outside)
+    parts = [alike(outside, outside + 1, size)]
+    for i in range(power.bit_length() - 1):
+        parts.append(alike(inside, inside[np.arange(power) ^ (1 << i)], size / (1 << i)))
+    parts.append(alike(outside + 1, outside, size))
+    return joined(*parts)

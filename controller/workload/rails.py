@@ -1,0 +1,98 @@
+"""By which NIC of its servers a flow of a collective leaves and enters.
+
+A server's GPUs reach all of its NICs over NVLink; where the data of a rank crosses the network is a choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.fabric import Fabric, IntArray
+from controller.model.job import CollectiveCall
+from controller.model.traffic import Int64Array
+from controller.workload.collectives import Flows, is_pairwise
+
+
+class Ends(NamedTuple):
+    """[F] host that sends, [F] host that receives."""
+
+    src: IntArray
+    dst: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Servers:
+    """The NICs of each server, as arrays.
+
+    Attributes:
+        server: [H] a number for the server of each host.
+        rail: [H] rail of each host.
+    """
+
+    server: IntArray
+    rail: IntArray
+    _key: Int64Array
+    _host: IntArray
+
+    @staticmethod
+    def of(fabric: Fabric) -> Servers:
+        number: dict[str, int] = {}
+        server = np.array([number.setdefault(host.server, len(number)) for host in fabric.hosts], dtype=np.int32)
+        rail = np.array([host.rail for host in fabric.hosts], dtype=np.int32)
+        key, host = np.unique(_key(server, rail), return_index=True)
+        return Servers(server, rail, key, host.astype(np.int32))
+
+    def on_rail(self, host: IntArray, rail: IntArray) -> IntArray:
+        """[F] each host itself, if it is on this rail or no NIC of its server is, else the server's first that is.
+
+        Whether a NIC is up does not count: a flow is the same flow after a failure.
+        """
+        wanted = _key(self.server[host], rail)
+        at = np.minimum(np.searchsorted(self._key, wanted), len(self._key) - 1)
+        moves = (self.rail[host] != rail) & (self._key[at] == wanted)
+        return np.where(moves, self._host[at], host).astype(np.int32)
+
+
+def ends_of(servers: Servers, hosts: IntArray, call: CollectiveCall, flows: Flows, *, pxn: bool) -> Ends:
+    """Between which hosts the flows of a collective run, channel after channel.
+
+    Without channels, a flow ends at the receiving rank's own NIC. It begins at the sending rank's own or, with PXN, at
+    that of its server which is on the rail of the other end (NVIDIA, "Doubling all2all Performance with NVIDIA
+    Collective Communication Library 2.12", 2022): it then meets no other rail's leaf on its way.
+
+    Channel k leaves and enters a server by the (k mod m)-th of the m NICs that the collective's ranks have there, in
+    order of rails, as NCCL's search gives each channel a NIC of its own (src/graph/search.cc). Data that is for one
+    rank alone takes another NIC than its rank's with PXN only.
+
+    Args:
+        hosts: [n] host of each rank.
+        flows: of one channel.
+    """
+    if not len(flows.src):
+        return Ends(flows.src, flows.dst)
+    if call.channels is None:
+        src, dst = hosts[flows.src], hosts[flows.dst]
+        return Ends(servers.on_rail(src, servers.rail[dst]), dst) if pxn else Ends(src, dst)
+    channels = call.channels
+    if is_pairwise(call) and not pxn:
+        return Ends(np.tile(hosts[flows.src], channels), np.tile(hosts[flows.dst], channels))
+    by_rail = hosts[np.lexsort((hosts, servers.rail[hosts], servers.server[hosts]))]
+    _, group, count = np.unique(servers.server[hosts], return_inverse=True, return_counts=True)
+    start = np.cumsum(count) - count
+    channel = np.arange(channels)[:, np.newaxis]
+
+    def nic(rank: IntArray) -> IntArray:
+        on = group.reshape(-1)[rank]
+        chosen: IntArray = by_rail[start[on] + channel % count[on]].reshape(-1)
+        return chosen
+
+    return Ends(nic(flows.src), nic(flows.dst))
+
+
+def _key(server: IntArray, rail: IntArray) -> NDArray[np.int64]:
+    key: NDArray[np.int64] = (server.astype(np.int64) << 32) | rail.astype(np.int64)
+    return key
