@@ -6,6 +6,9 @@ import sqlalchemy as sa
 
 METADATA = sa.MetaData()
 
+VERSION_TABLE = "fairspine_version"
+"""Alembic's: which step the tables are at. Also what tells a store of ours from another program's database."""
+
 JOBS = sa.Table(
     "jobs",
     METADATA,

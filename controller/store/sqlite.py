@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from controller.store.errors import StoreError
 from controller.store.location import shown
+from controller.store.schema import VERSION_TABLE
 
 IMMEDIATE = "fairspine_immediate"
 """Execution option of a connection whose next transaction writes: it takes the write lock first, while it can wait."""
@@ -61,7 +62,7 @@ class SqliteFile:
             hide_parameters=True,
             connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
         )
-        sa.event.listen(self._engine, "connect", _prepare)
+        sa.event.listen(self._engine, "connect", self._prepare)
         sa.event.listen(self._engine, "begin", _begin)
 
     def claim(self) -> None:
@@ -91,6 +92,14 @@ class SqliteFile:
     def connect(self) -> sa.Connection:
         self.check()
         return self._engine.connect()
+
+    def _prepare(self, connection: Any, record: Any) -> None:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables and VERSION_TABLE not in tables:
+            raise StoreError(f"{self.shown} is the database of another program")
+        # Stays with the file, so it is not done to another program's.
+        connection.execute("PRAGMA journal_mode=WAL").close()
+        _prepare(connection, record)
 
     def check(self) -> None:
         # SQLite goes on writing to a file that was removed, and all of that would end with the controller.
@@ -145,7 +154,6 @@ def _prepare(connection: Any, _record: Any) -> None:
     # Python's module would begin transactions where it sees fit; _begin does instead.
     connection.isolation_level = None
     for pragma in (
-        "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
         # What Debian's SQLite would do otherwise: overwrite megabytes of pruned paths with zeros.

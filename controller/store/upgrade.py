@@ -9,10 +9,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from controller.store.errors import StoreError
-from controller.store.schema import METADATA
-
-VERSION_TABLE = "fairspine_version"
-"""Which step the tables are at; also what tells a store of ours from another program's database."""
+from controller.store.schema import METADATA, VERSION_TABLE
 
 
 def upgrade(connection: sa.Connection, shown: str) -> None:

@@ -2,8 +2,7 @@
 
 from alembic import context
 
-from controller.store.schema import METADATA
-from controller.store.upgrade import VERSION_TABLE
+from controller.store.schema import METADATA, VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=METADATA, version_table=VERSION_TABLE

@@ -1,0 +1,253 @@
+"""The store's promises, on files and in memory."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from setuptools import find_packages
+
+from controller.model.errors import InputError
+from controller.store import store as store_module
+from controller.store.errors import StoreError
+from controller.store.schema import METADATA, VERSION_TABLE
+from controller.store.store import Store
+from controller.store.values import Change, KeptJob, KeptMode, KeptPaths, PlanRecord
+
+ROOT = Path(__file__).resolve().parents[3]
+PATHS = KeptPaths(("h1", "h2"), ("spine1",), np.array([1 << 16]), np.array([0]), np.array([1.0]))
+
+
+def record(epoch: int, paths: KeptPaths | None = PATHS) -> PlanRecord:
+    return PlanRecord(
+        epoch, 0.0, "a test", None, "fair", 0, "planned", "f", "t", (), (), (), 1.0, 1.0, None, None, None, 0.1, 1, 0,
+        0, None, paths,
+    )  # fmt: skip
+
+
+def job(name: str, document: bytes = b"{}") -> KeptJob:
+    return KeptJob(name, 0, document, np.array([49152]), "r1", 0.0, "me")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "kept.db"
+
+
+@pytest.fixture
+def store(file: Path) -> Iterator[Store]:
+    made = Store.open(f"sqlite:///{file}", plans_kept=3)
+    yield made
+    made.close()
+
+
+def sql(file: Path, statement: str) -> list[tuple[object, ...]]:
+    """What another program does to the file."""
+    with closing(sqlite3.connect(file)) as database, database:
+        return database.execute(statement).fetchall()
+
+
+def test_only_its_owner_may_read_it(store: Store, file: Path) -> None:
+    store.commit(Change(put=(job("a"),)))
+    modes = {name: stat.S_IMODE(os.stat(file.parent / name).st_mode) for name in os.listdir(file.parent)}
+    assert set(modes.values()) == {0o600}
+    assert file.name + "-wal" in modes
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_a_second_controller_is_refused_until_the_first_has_ended(store: Store, file: Path) -> None:
+    link = file.parent.parent / "other-name.db"
+    link.symlink_to(file)
+    for other in (file, link):
+        with pytest.raises(StoreError, match="in use by another controller"):
+            Store.open(f"sqlite:///{other}")
+    store.commit(Change(put=(job("a"),)))
+    store.close()
+    with closing(Store.open(f"sqlite:///{link}")) as other_store:
+        assert [job.name for job in other_store.load().jobs] == ["a"]
+
+
+def test_a_closed_store_says_so(store: Store) -> None:
+    store.close()
+    store.close()
+    for use in (store.load, store.plans, lambda: store.commit(Change())):
+        with pytest.raises(StoreError, match="is closed"):
+            use()
+
+
+def test_a_change_is_kept_with_all_its_parts_or_not_at_all(store: Store) -> None:
+    store.commit(Change(put=(job("a"),), drained=frozenset({"spine1"}), plans=(record(1),)))
+    broken = record(2)
+    object.__setattr__(broken, "policy", None)
+    with pytest.raises(StoreError, match="NOT NULL"):
+        store.commit(Change(put=(job("b"),), deleted=("a",), drained=frozenset(), plans=(broken,)))
+    kept = store.load()
+    assert ([job.name for job in kept.jobs], kept.drained, kept.epoch) == (["a"], {"spine1"}, 1)
+    store.commit(Change(deleted=("a",)))
+    assert store.load().jobs == ()
+
+
+def test_paths_are_forgotten_with_their_plans(store: Store, file: Path) -> None:
+    for epoch in range(1, 6):
+        store.commit(Change(plans=(record(epoch),)))
+    assert sql(file, "SELECT epoch FROM plan_paths ORDER BY epoch") == [(3,), (4,), (5,)]
+    store.commit(Change(plans=(record(4, None),)))
+    assert store.plan(4).paths is None
+
+
+def test_more_jobs_than_one_statement_holds_are_changed_at_once(store: Store) -> None:
+    names = [f"job{i}" for i in range(1201)]
+    store.commit(Change(put=tuple(job(name) for name in names)))
+    store.commit(Change(deleted=tuple(names[1:])))
+    assert [job.name for job in store.load().jobs] == ["job0"]
+
+
+def test_a_store_in_memory_is_everybodys_own() -> None:
+    with closing(Store.open("memory")) as one, closing(Store.open("memory")) as other:
+        one.commit(Change(put=(job("a"),), mode=KeptMode("ecmp", 1.0, "me"), plans=(record(7),)))
+        assert one.load().mode == KeptMode("ecmp", 1.0, "me")
+        assert [plan.epoch for plan in one.plans()] == [7]
+        assert other.load().jobs == ()
+
+
+def test_no_plan_at_all_cannot_be_asked_for() -> None:
+    with pytest.raises(InputError, match="plans_kept"):
+        Store.open("memory", plans_kept=0)
+
+
+# -- databases that are not what they should be -------------------------------------------------------------
+
+
+def refused(file: Path) -> str:
+    with pytest.raises(StoreError) as error:
+        Store.open(f"sqlite:///{file}")
+    assert str(file) in str(error.value)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("my notes\n" * 100)
+    assert "no SQLite database" in refused(file)
+    assert file.read_text() == "my notes\n" * 100
+
+
+@pytest.mark.parametrize("table", ["jobs", "other"])
+def test_the_database_of_another_program_is_left_alone(tmp_path: Path, table: str) -> None:
+    file = tmp_path / "other.db"
+    sql(file, f"CREATE TABLE {table} (x)")
+    assert "another program" in refused(file)
+    assert sql(file, "SELECT name FROM sqlite_master") == [(table,)]
+    assert sql(file, "PRAGMA journal_mode") == [("delete",)]
+
+
+def test_a_newer_store_is_not_touched(store: Store, file: Path) -> None:
+    store.close()
+    sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    assert "newer fairspine" in refused(file)
+    sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+    Store.open(f"sqlite:///{file}").close()
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "cannot be made or written" in refused(tmp_path / "file" / "kept.db")
+    (tmp_path / "folder").mkdir()
+    assert "cannot be made or written" in refused(tmp_path / "folder")
+
+
+def test_a_damaged_file_is_one_clear_error(store: Store, file: Path) -> None:
+    store.commit(Change(put=tuple(job(f"job{i}", os.urandom(5000)) for i in range(20))))
+    store.close()
+    content = bytearray(file.read_bytes())
+    content[4096:] = bytes(len(content) - 4096)
+    file.write_bytes(content)
+    assert "damaged" in refused(file)
+
+
+def test_damaged_contents_are_one_clear_error(store: Store, file: Path) -> None:
+    store.commit(Change(put=(job("a"),), plans=(record(1),)))
+    sql(file, "UPDATE plan_paths SET paths = x'00'")
+    for read in (store.load, lambda: store.plan(1)):
+        with pytest.raises(StoreError, match="damaged"):
+            read()
+
+
+# -- what happens to a file under a running controller --------------------------------------------------------
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_is_acknowledged_that_would_go_to_a_removed_file(store: Store, file: Path, replaced: bool) -> None:
+    store.commit(Change(put=(job("a"),)))
+    file.rename(file.with_suffix(".old"))
+    if replaced:
+        file.write_bytes(file.with_suffix(".old").read_bytes())
+    with pytest.raises(StoreError, match="removed or replaced"):
+        store.commit(Change(put=(job("b"),)))
+    assert [job.name for job in store.load().jobs] == ["a"]
+
+
+def test_what_somebody_else_has_written_is_not_overwritten(store: Store, file: Path) -> None:
+    store.commit(Change(put=(job("a"),)))
+    sql(file, "UPDATE settings SET value = 'theirs' WHERE name = 'last_change'")
+    with pytest.raises(StoreError, match="changed by somebody else"):
+        store.commit(Change(deleted=("a",)))
+    assert [job.name for job in store.load().jobs] == ["a"]
+
+
+def test_a_file_that_another_program_has_locked_is_refused_and_used_again(
+    store: Store, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store._connection.exec_driver_sql("PRAGMA busy_timeout = 1")  # type: ignore[union-attr]
+    store._connection.rollback()  # type: ignore[union-attr]
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="another program has it locked"):
+            store.commit(Change(put=(job("a"),)))
+        assert store.load().jobs == ()
+    store.commit(Change(put=(job("b"),)))
+    assert [job.name for job in store.load().jobs] == ["b"]
+
+
+def test_a_store_that_became_read_only_is_read(store: Store) -> None:
+    store.commit(Change(put=(job("a"),)))
+    connection = store._connection
+    assert connection is not None
+    for read_only in (True, False):
+        connection.exec_driver_sql(f"PRAGMA query_only = {read_only:d}")
+        connection.rollback()
+        if read_only:
+            with pytest.raises(StoreError, match="read-only"):
+                store.commit(Change(put=(job("b"),)))
+        else:
+            store.commit(Change(put=(job("c"),)))
+    assert [job.name for job in store.load().jobs] == ["a", "c"]
+
+
+# -- the tables ---------------------------------------------------------------------------------------------
+
+
+def test_the_migrations_make_the_tables_that_the_program_uses(store: Store, file: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{file}")
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
+        assert compare_metadata(context, METADATA) == []
+    engine.dispose()
+
+
+def test_the_migrations_are_installed_with_the_package() -> None:
+    packages = find_packages(str(ROOT), include=["controller*"])
+    folder = Path(store_module.__file__).parent / "migrations"
+    found = {".".join(path.parent.relative_to(ROOT).parts) for path in folder.glob("**/*.py")}
+    assert found == {"controller.store.migrations", "controller.store.migrations.versions"}
+    assert found <= set(packages)
