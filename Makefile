@@ -34,7 +34,8 @@ format: setup-test ## rewrite the code in the project's format
 	@$(BIN)/ruff check --fix .
 
 run: setup ## the controller, for FABRIC=file (default: examples/clos-4x4x4.yaml)
-	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf $(if $(FABRIC),--fabric $(FABRIC)) controller.app
+	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
+	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
 demo: setup ## two training jobs on packets: ECMP against fairspine, measured (as root); MODE= and POLICY= choose
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \

@@ -86,6 +86,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
         fabric.write_text(FABRIC)
         log = Path(folder, "log").open("w")  # noqa: SIM115 (closed below, after the process that writes it)
         command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(fabric)]
+        command += ["--store", f"sqlite:///{folder}/store.db"]
         command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "controller.app"]
         controller = subprocess.Popen(command, stderr=log, stdout=log)
         try:

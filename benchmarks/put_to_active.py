@@ -63,8 +63,8 @@ def measure(rounds: int) -> list[dict[str, object]]:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
         with Lab(clos(4, LEAVES, HOSTS), out=Path(folder)) as lab:
-            command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(path), "controller.app"]
-            lab.spawn("controller", command)
+            command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(path)]
+            lab.spawn("controller", [*command, "--store", f"sqlite:///{folder}/store.db", "controller.app"])
             lab.wait_connected()
             while ask("GET", "/healthz")[1]["status"] != "ok":
                 time.sleep(0.1)

@@ -20,11 +20,11 @@ REQUEST_SECONDS = 60.0
 
 
 class Controller:
-    """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED controller.app``, until the ``with`` block ends."""
+    """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until the ``with`` block ends."""
 
     def __init__(self, lab: Lab, fabric: Path, policy: str, seed: int) -> None:
         command = Path(sys.executable).with_name("ryu-manager")
-        options = ["--fabric", str(fabric), "--policy", policy, "--seed", str(seed)]
+        options = ["--fabric", str(fabric), "--policy", policy, "--seed", str(seed), "--store", "memory"]
         listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
         self._lab = lab
         self._reasons: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import sys
@@ -126,6 +127,7 @@ class Bench:
         self.harmless: list[tuple[str, str]] = []
         """(pattern, reason) of errors that the test provokes."""
         self._undo = ExitStack()
+        self._numbers = itertools.count()
 
     def lab(self, fabric: Fabric, **options: Any) -> Lab:
         """A running lab; the options are ``Lab``'s."""
@@ -133,7 +135,10 @@ class Bench:
         return self._undo.enter_context(Lab(fabric, **options))
 
     def controller(self, *argv: str, http_port: int = 8080, wait: bool = True) -> Controller:
-        """A running ``ryu-manager ARGV``."""
+        """A running ``ryu-manager ARGV``, with a store of its own that lasts as long as the test."""
+        if "--store" not in argv:
+            self.out.mkdir(parents=True, exist_ok=True)
+            argv = ("--store", f"sqlite:///{self.out.resolve()}/store-{next(self._numbers)}.db", *argv)
         made = Controller(argv, self.out, http_port=http_port)
         self._undo.callback(made.close)
         return made.start(wait=wait)

@@ -49,7 +49,13 @@ def refused(*args: str) -> str:
 def running(ports: list[str], request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A controller that answers, and the ports it was told."""
     process = subprocess.Popen(
-        [RYU_MANAGER, *ports, *getattr(request, "param", ["--fabric", FABRIC, "controller/app.py"])],
+        [
+            RYU_MANAGER,
+            "--store",
+            "memory",
+            *ports,
+            *getattr(request, "param", ["--fabric", FABRIC, "controller/app.py"]),
+        ],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
