@@ -48,12 +48,12 @@ def controller(folder: Path, *options: str) -> Iterator[tuple[Server, int]]:
         def answers() -> bool:
             assert process.poll() is None, server.log
             try:
-                server.raw().close()
+                # Without a token 401, with a plan 200; 503 until the first plan is there.
+                return server.ask("GET", "/v1/plan").status != 503
             except ConnectionRefusedError:
                 return False
-            return True
 
-        eventually(answers, "the controller listens")
+        eventually(answers, "the controller has a plan, or asks for a token")
         yield server, process.pid
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0, server.log
