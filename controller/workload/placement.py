@@ -12,7 +12,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import Job
 from controller.model.traffic import Int64Array
-from controller.workload.collectives import flows_of
+from controller.workload.collectives import one_channel
 from controller.workload.expand import expand
 from controller.workload.packing import Affinity, grow, pack, refine
 
@@ -197,11 +197,12 @@ def _affinity(job: Job, size: int) -> Affinity:
     dst: list[Int64Array] = []
     sent: list[Int64Array] = []
     for call in job.collectives:
-        flows = flows_of(call)
         ranks = rank_of[np.array(call.ranks, dtype=np.int64)]
+        # Trees join servers; which ranks share one is what the blocks say.
+        flows = one_channel(call, (ranks // size).astype(np.int32))
         src.append(ranks[flows.src])
         dst.append(ranks[flows.dst])
-        sent.append(flows.bytes)
+        sent.append(flows.bytes * (call.channels or 1))
     src.append(np.array([number[name] for name in job.flows.src], dtype=np.int64))
     dst.append(np.array([number[name] for name in job.flows.dst], dtype=np.int64))
     sent.append(job.flows.bytes)

@@ -63,7 +63,9 @@ def talkative(draw: st.DrawFn, most: int = 16) -> Job:
         size = 2 if op == "send_recv" else draw(st.integers(1, n))
         if size <= n:
             ranks = tuple(draw(st.permutations(range(n)))[:size])
-            calls.append(CollectiveCall(f"c{k}", op, ranks, draw(st.sampled_from([1, 1000, 10**6]))))
+            algorithm: Any = draw(st.sampled_from([None, "tree"])) if op == "all_reduce" else None
+            sizes, channels = st.sampled_from([1, 1000, 10**6]), st.sampled_from([None, 1, 2, 3])
+            calls.append(CollectiveCall(f"c{k}", op, ranks, draw(sizes), algorithm, channels=draw(channels)))
     return job_of(n, *calls)
 
 
@@ -129,6 +131,15 @@ def test_consecutive_ranks_share_a_server_and_rank_i_of_a_server_is_on_its_rail_
         assert len({host.server for host in hosts[start : start + 4]}) == 1
         assert [host.rail for host in hosts[start : start + 4]] == [0, 1, 2, 3]
     assert len({host.server for host in hosts}) == 3
+
+
+def test_servers_on_the_same_leaves_are_neighbours_because_flows_keep_to_their_rail() -> None:
+    fabric = rails(4, 2, 2)
+    job = job_of(8, CollectiveCall("c", "all_to_all", tuple(range(8)), 800))
+    # Each rank sends 100 to each of six ranks on other servers, half of them on its own rail.
+    assert crossing_of(fabric, moved(job, place(fabric, job, "packed"))) == (4800, 0)
+    without = dataclasses.replace(job, pxn=False)
+    assert crossing_of(fabric, moved(without, place(fabric, without, "packed"))) == (4800, 2400)
 
 
 def test_scattered_takes_leaves_in_turn_and_packed_fills_them() -> None:
