@@ -156,7 +156,8 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
         own = hosts[np.array(call.ranks, dtype=np.int64)]
         flows = one_channel(call, servers.server[own])
         ends = ends_of(servers, own, call, flows, pxn=job.pxn)
-        parts.append(_part(ends.src, ends.dst, np.tile(flows.bytes, call.channels or 1), k))
+        size = flows.bytes if call.channels is None else np.tile(flows.bytes, call.channels)
+        parts.append(_part(ends.src, ends.dst, size, k))
     given = job.flows
     if given.src:
         parts.append(

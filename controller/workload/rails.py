@@ -51,6 +51,8 @@ class Servers:
 
         Whether a NIC is up does not count: a flow is the same flow after a failure.
         """
+        if (self.rail[host] == rail).all():
+            return host
         wanted = _key(self.server[host], rail)
         at = np.minimum(np.searchsorted(self._key, wanted), len(self._key) - 1)
         moves = (self.rail[host] != rail) & (self._key[at] == wanted)

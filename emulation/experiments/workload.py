@@ -1,5 +1,9 @@
-"""From jobs to what the endpoints run: collectives with data dependencies where the job names an operation, and
-otherwise an exchange of its flows' bytes; all scaled."""
+"""From jobs to what the endpoints run, all scaled.
+
+Collectives have data dependencies where the job names an operation that the endpoints know, and its flows run between
+the ranks' own NICs. What is left (trees, channels and PXN that lead over other NICs, given flows) is an exchange of the
+planned flows' bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.model.job import CollectiveCall, Job
-from controller.model.traffic import Traffic
 from controller.workload.collectives import algorithm_of
 from emulation.experiments.request import Scenario
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import FlowKey, Piece
 
 _RUN_AS_THEY_ARE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+_ALGORITHMS = ("ring", "direct")
 _WORD = 4
 """Elements are int32: sums of them are exact."""
 
@@ -41,9 +45,12 @@ def rounds(scenario: Scenario, bytes_scale: float) -> list[list[CollectiveSpec]]
 def _spec(job: Job, name: str, collective: int, scenario: Scenario, scale: float) -> CollectiveSpec:
     calls = [call for call in job.collectives if call.name == name]
     listed = name in job.flows.collective or (job.matrix is not None and job.matrix.collective == name)
-    if calls and not listed and calls[0].op in _RUN_AS_THEY_ARE:
-        return _operation(job, calls[0], scale)
-    return _exchange(job.name, name, scenario.traffic, collective, [h.name for h in scenario.fabric.hosts], scale)
+    planned = _planned(scenario, collective)
+    if calls and not listed and calls[0].op in _RUN_AS_THEY_ARE and algorithm_of(calls[0]) in _ALGORITHMS:
+        operation = _operation(job, calls[0], scale)
+        if planned.keys() <= {(operation.ranks[a], operation.ranks[b]) for a, b in operation.flows()}:
+            return operation
+    return _exchange(job.name, name, planned, scale)
 
 
 def _operation(job: Job, call: CollectiveCall, scale: float) -> CollectiveSpec:
@@ -58,16 +65,20 @@ def _operation(job: Job, call: CollectiveCall, scale: float) -> CollectiveSpec:
     )
 
 
-def _exchange(
-    job: str, name: str, traffic: Traffic, collective: int, hosts: Sequence[str], scale: float
-) -> CollectiveSpec:
+def _planned(scenario: Scenario, collective: int) -> dict[tuple[str, str], int]:
+    """Bytes of a collective's flows between each two hosts."""
+    traffic, hosts = scenario.traffic, scenario.fabric.hosts
     own = (traffic.collective == collective).nonzero()[0]
     total: dict[tuple[str, str], int] = {}
     for src, dst, size in zip(
         traffic.src[own].tolist(), traffic.dst[own].tolist(), traffic.bytes[own].tolist(), strict=True
     ):
-        pair = hosts[src], hosts[dst]
+        pair = hosts[src].name, hosts[dst].name
         total[pair] = total.get(pair, 0) + size
+    return total
+
+
+def _exchange(job: str, name: str, total: Mapping[tuple[str, str], int], scale: float) -> CollectiveSpec:
     ranks = tuple(dict.fromkeys(host for pair in total for host in pair))
     matrix = tuple(tuple(max(1, round(total[a, b] * scale)) if (a, b) in total else 0 for b in ranks) for a in ranks)
     return CollectiveSpec(job, name, ranks, op="exchange", matrix=matrix, dtype="uint8")

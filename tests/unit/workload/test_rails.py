@@ -99,9 +99,9 @@ def test_a_nic_that_is_down_is_still_that_of_its_rail() -> None:
 @given(documents())
 def test_flows_and_the_matrix_are_sent_between_the_hosts_that_they_name(document: dict[str, Any]) -> None:
     src, dst = NICS["node1"][0], NICS["node2"][3]
-    given_ones = {"flows": [{"src": src, "dst": dst, "bytes": 5}], "matrix": {"hosts": [src, dst]}}
-    given_ones["matrix"]["bytes"] = [[0, 7], [0, 0]]  # type: ignore[call-overload]
-    traffic = expand(RAILS, parse_job(document | given_ones))
+    own: dict[str, Any] = {"flows": [{"src": src, "dst": dst, "bytes": 5}]}
+    own["matrix"] = {"hosts": [src, dst], "bytes": [[0, 7], [0, 0]]}
+    traffic = expand(RAILS, parse_job(document | own))
     assert sent(traffic)[-2:] == [(src, dst)] * 2
     assert traffic.bytes[-2:].tolist() == [5, 7]
 
@@ -157,7 +157,8 @@ def test_flows_of_one_collective_between_the_same_two_nics_have_ports_of_their_o
 
 @pytest.mark.parametrize(("channels", "allowed"), [(None, 240), (5, 1200)], ids=["whole", "in channels"])
 def test_flows_of_channels_count_before_they_are_made(channels: int | None, allowed: int) -> None:
-    document = job("all_to_all", ALL, **({} if channels is None else {"channels": channels}))
+    row: dict[str, Any] = {} if channels is None else {"channels": channels}
+    document = job("all_to_all", ALL, **row)
     expand(RAILS, parse_job(document), max_flows=allowed)
     with pytest.raises(ValueError, match=f"the job has {allowed} flows, and there is room for {allowed - 1}"):
         expand(RAILS, parse_job(document), max_flows=allowed - 1)

@@ -8,20 +8,23 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.workload.collectives import ALGORITHMS
 from emulation.experiments.request import Draw
 from emulation.experiments.workload import rounds, routes
 from emulation.roce.run import agent_configs
 from tests.unit.emulation.experiments.made import ring, scenario_of, told
 
 CLOS = "{spines: 2, leaves: 2, hosts_per_leaf: 3}"
+RAILS = "{spines: 2, leaves: 2, hosts_per_leaf: 3, nics_per_server: 2, rail_optimized: true}"
 HOSTS = [f"h{i}" for i in range(1, 7)]
 
 CALLS = st.fixed_dictionaries(
     {
-        "op": st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]),
+        "operation": st.sampled_from([(op, algorithm) for op, known in ALGORITHMS.items() for algorithm in known]),
         "ranks": st.permutations(range(6)).flatmap(lambda order: st.integers(2, 6).map(lambda n: list(order[:n]))),
         "bytes": st.integers(10**6, 10**9),
         "phase": st.integers(0, 2),
+        "channels": st.none() | st.integers(1, 3),
     }
 )
 
@@ -29,8 +32,10 @@ CALLS = st.fixed_dictionaries(
 def job_of(name: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
     rows = []
     for number, call in enumerate(calls):
-        ranks = call["ranks"][:2] if call["op"] == "send_recv" else call["ranks"]
-        rows.append({**call, "name": f"c{number}", "ranks": ranks})
+        op, algorithm = call["operation"]
+        row = {"name": f"c{number}", "op": op, "algorithm": algorithm, "bytes": call["bytes"], "phase": call["phase"]}
+        row["ranks"] = call["ranks"][:2] if op == "send_recv" else call["ranks"]
+        rows.append(row if call["channels"] is None else row | {"channels": call["channels"]})
     return {"name": name, "hosts": HOSTS, "collectives": rows}
 
 
@@ -97,3 +102,14 @@ def test_a_collective_that_has_flows_of_its_own_besides_is_an_exchange_of_all_it
     (spec,) = rounds(scenario, 1.0)[0]
     assert spec.op == "exchange"
     assert sum(spec.flows().values()) == int(np.sum(scenario.traffic.bytes))
+
+
+def test_what_leaves_by_other_nics_than_its_ranks_is_an_exchange_between_those(tmp_path) -> None:
+    """h1 and h4 are server node1, on rails 0 and 1; h2 and h5 node2."""
+    job = ring("a", ["h1", "h4", "h2", "h5"], 10**6)
+    (spec,) = rounds(scenario_of(tmp_path, RAILS, [job]), 1.0)[0]
+    assert spec.op == "exchange"
+    assert {(spec.ranks[a], spec.ranks[b]) for a, b in spec.flows()} == {("h1", "h2"), ("h2", "h1")}
+    job["pxn"] = False
+    (spec,) = rounds(scenario_of(tmp_path, RAILS, [job]), 1.0)[0]
+    assert spec.op == "all_reduce"
