@@ -34,14 +34,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from ryu.cmd import manager
 
+    # Ryu lets everybody log everything until its own options are read, and these have much to say, some on import.
+    for talker in ("numba", "alembic", "sqlalchemy"):
+        logging.getLogger(talker).setLevel(logging.WARNING)
+
     from controller import startup
     from controller.model.errors import InputError
     from controller.routing.warm_up import warm_up
     from controller.store.errors import StoreError
 
-    # Ryu lets everybody log everything until its own options are read, and these have much to say.
-    for talker in ("numba", "alembic", "sqlalchemy"):
-        logging.getLogger(talker).setLevel(logging.WARNING)
     try:
         start = _checked(args)
     except (InputError, StoreError) as error:

@@ -20,7 +20,7 @@ REQUEST_SECONDS = 60.0
 
 
 class Controller:
-    """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until the ``with`` block ends."""
+    """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until ``with`` ends."""
 
     def __init__(self, lab: Lab, fabric: Path, policy: str, seed: int) -> None:
         command = Path(sys.executable).with_name("ryu-manager")
