@@ -18,7 +18,6 @@ from controller.model.traffic import Int64Array
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.iteration import iteration
-from controller.workload.job_document import document_of as job_document  # noqa: F401
 from controller.workload.strategy_form import Strategy, StrategyForm, strategy_of
 
 MAX_BYTES = 2**53

@@ -120,7 +120,7 @@ def test_a_job_can_have_its_old_ports_again_whatever_came_before_it_then(
 
 
 def test_old_ports_that_cannot_be_had_again_are_refused() -> None:
-    ring = {"name": "a", "hosts": ["h1", "h4"]}
+    ring: dict[str, Any] = {"name": "a", "hosts": ["h1", "h4"]}
     ring["collectives"] = [{"name": "dp", "op": "all_reduce", "ranks": [0, 1], "bytes": 8, "channels": 2}]
     job, other = parse_job(ring), parse_job(ring | {"name": "b"})
     there = expand(FABRIC, job)
@@ -144,7 +144,7 @@ def test_old_ports_that_cannot_be_had_again_are_refused() -> None:
 
 
 def test_a_claim_of_a_port_that_another_job_has_names_both_flows() -> None:
-    ring = {"name": "a", "hosts": ["h1", "h4"], "collectives": []}
+    ring: dict[str, Any] = {"name": "a", "hosts": ["h1", "h4"]}
     ring["collectives"] = [{"name": "dp", "op": "all_reduce", "ranks": [0, 1], "bytes": 8}]
     there = expand(FABRIC, parse_job(ring))
     port = int(there.udp_src[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +33,7 @@ def test_without_a_word_an_operation_takes_its_usual_algorithm(op: Op) -> None:
     quiet = CollectiveCall("c", op, (0, 1), 100)
     usual = CollectiveCall("c", op, (0, 1), 100, ALGORITHMS[op][0])
     assert algorithm_of(quiet) == usual.algorithm
-    assert all(np.array_equal(a, b) for a, b in zip(flows_of(quiet), flows_of(usual), strict=True))
+    assert [column.tolist() for column in flows_of(quiet)] == [column.tolist() for column in flows_of(usual)]
 
 
 @given(calls())
@@ -44,7 +43,7 @@ def test_the_count_is_told_without_making_the_flows(call: CollectiveCall) -> Non
     assert (flows.src != flows.dst).all()
     assert (flows.src >= 0).all()
     assert (flows.dst < len(call.ranks)).all()
-    assert (flows.src.dtype, flows.dst.dtype, flows.bytes.dtype) == (np.int32, np.int32, np.int64)
+    assert [column.dtype.name for column in flows] == ["int32", "int32", "int64"]
 
 
 @given(calls())
