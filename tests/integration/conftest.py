@@ -14,6 +14,9 @@ import pytest
 from emulation import isolate, needs, runfile
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller
+from tests.integration.postgres import postgres_server, postgres_session, postgres_url
+
+__all__ = ["postgres_server", "postgres_session", "postgres_url"]  # fixtures that are written elsewhere
 
 
 @pytest.hookimpl(trylast=True)
