@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from controller.config import Settings
 from controller.model.fabric import Fabric
 from controller.rest.access import Access
-from controller.store.store import Store
-from controller.store.values import Kept
 
 if TYPE_CHECKING:
     from controller.rest.tls import Tls
+    from controller.store.store import Store
+    from controller.store.values import Kept
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from controller.model.fabric import Fabric, IntArray
 from controller.model.plan import Bound, Plan
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import appraise
-from controller.routing import Previous, Result
+from controller.routing import TOLERANCE, Previous, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import place
+from controller.routing.validate import validate_assignment
 
 
 def plan_from_paths(
@@ -47,6 +48,7 @@ def plan_from_paths(
     assignment = demand.assignment(path)
     if memories and memories[0].is_split():
         assignment = _with_pieces(demand, assignment, memories[0].on(fabric))
+    validate_assignment(fabric, traffic, assignment, enforceable=not assignment.is_split())
     result = Result(assignment, bound, status)
     seconds = clock() - started
     return appraise(fabric, traffic, result, demand=demand, policy=policy, seconds=seconds, intended=intended)
@@ -67,7 +69,9 @@ def _with_pieces(demand: Demand, single: Assignment, memory: Previous) -> Assign
     live = fabric.up_alive[demand.leaf_src[flow], path] & fabric.down_alive[demand.leaf_dst[flow], path]
     count = np.bincount(flow, minlength=demand.traffic.n_flows)
     dead = np.bincount(flow[~live], minlength=demand.traffic.n_flows)
-    whole = (count > 1) & (dead == 0)
+    # Flows that share a port are remembered with a row each, and that is no split.
+    total = np.bincount(flow, weights=share, minlength=demand.traffic.n_flows)
+    whole = (count > 1) & (dead == 0) & (np.abs(total - 1) < TOLERANCE)
     rows = whole[flow]
     rest = ~whole[single.flow]
     all_flows = np.concatenate([single.flow[rest], flow[rows]])

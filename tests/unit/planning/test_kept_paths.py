@@ -1,0 +1,138 @@
+"""Plans on remembered paths, what plans depend on, and headroom."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.assignment import UNROUTABLE
+from controller.model.fabric import Fabric
+from controller.model.plan import Bound
+from controller.model.traffic import Traffic
+from controller.planning.basis import fabric_basis, traffic_basis
+from controller.planning.headroom import with_headroom
+from controller.planning.kept_paths import moved_flows, plan_from_paths
+from controller.planning.make_plan import make_plan
+from controller.routing import Previous
+from controller.routing.validate import validate_assignment
+from tests.unit.routing.instances import instances
+
+
+def no_clock() -> float:
+    return 0.0
+
+
+def plan_of(fabric: Fabric, traffic: Traffic, policy: str = "fair", **more: object):  # type: ignore[no-untyped-def]
+    return make_plan(fabric, traffic, policy=policy, clock=no_clock, **more)  # type: ignore[arg-type]
+
+
+def kept(fabric: Fabric, traffic: Traffic, *memories: Previous, bound: Bound | None = None):  # type: ignore[no-untyped-def]
+    return plan_from_paths(
+        fabric, traffic, memories, policy="fair", status="kept", bound=bound or Bound(), clock=no_clock
+    )
+
+
+@given(instances(), st.sampled_from(["fair", "greedy", "spray", "random"]))
+def test_the_paths_of_a_plan_on_its_own_fabric_and_traffic_are_that_plan(
+    instance: tuple[Fabric, Traffic], policy: str
+) -> None:
+    fabric, traffic = instance
+    plan = plan_of(fabric, traffic, policy)
+    again = kept(fabric, traffic, Previous.of(fabric, traffic, plan.assignment), bound=plan.bound)
+    if policy != "spray":
+        assert np.array_equal(again.assignment.path, plan.assignment.path)
+    assert again.objective.levels == plan.objective.levels
+    assert (again.bound, again.gap) == (plan.bound, plan.gap)
+    assert len(moved_flows(traffic, *(Previous.of(fabric, traffic, p.assignment) for p in (plan, again)))) == 0
+
+
+@given(instances(), st.data())
+def test_on_a_fabric_that_lost_links_live_paths_stay_and_every_flow_that_has_a_way_gets_one(
+    instance: tuple[Fabric, Traffic], data: st.DataObject
+) -> None:
+    fabric, traffic = instance
+    memory = Previous.of(fabric, traffic, plan_of(fabric, traffic).assignment)
+    down = data.draw(st.sets(st.sampled_from(fabric.cable_names), max_size=3)) if fabric.cables else set()
+    after = fabric.without_links(down)
+    plan = kept(after, traffic, memory)
+    validate_assignment(after, traffic, plan.assignment)
+    old = memory.single_paths(traffic)
+    for flow, path in enumerate(plan.assignment.path.tolist()):
+        a, b = after.host_leaf[traffic.src[flow]], after.host_leaf[traffic.dst[flow]]
+        live = [] if a == b else after.live_paths(int(a), int(b)).tolist()
+        if old[flow] in live:
+            assert path == old[flow]
+        if path == UNROUTABLE:
+            assert not live or not after.link_up[[traffic.src[flow], traffic.dst[flow]]].all()
+
+
+@given(instances())
+def test_the_first_memory_wins_and_the_second_has_what_the_first_does_not_know(
+    instance: tuple[Fabric, Traffic],
+) -> None:
+    fabric, traffic = instance
+    one, two = (Previous.of(fabric, traffic, plan_of(fabric, traffic, "random", seed=s).assignment) for s in (1, 2))
+    known = np.arange(len(one.key)) % 2 == 0
+    # The rows of a unit belong together.
+    known &= ~np.isin(one.key, one.key[1:][one.key[1:] == one.key[:-1]])
+    part = dataclasses.replace(one, key=one.key[known], path=one.path[known], share=one.share[known])
+    plan = kept(fabric, traffic, part, two)
+    first, second = part.single_paths(traffic), two.single_paths(traffic)
+    crossing = plan.assignment.path >= 0
+    wanted = np.where(first >= 0, first, second)
+    assert np.array_equal(plan.assignment.path[crossing], wanted[crossing])
+
+
+@given(instances(phases=False))
+def test_a_split_plan_keeps_its_pieces(instance: tuple[Fabric, Traffic]) -> None:
+    fabric, traffic = instance
+    plan = plan_of(fabric, traffic, "split")
+    again = kept(fabric, traffic, Previous.of(fabric, traffic, plan.assignment))
+    if traffic.n_units == traffic.n_flows:
+        assert again.assignment.flow.tolist() == plan.assignment.flow.tolist()
+        assert again.objective.levels == plan.objective.levels
+
+
+@given(instances(), st.randoms())
+def test_what_a_plan_depends_on_does_not_depend_on_the_order_of_discovery(
+    instance: tuple[Fabric, Traffic], random: object
+) -> None:
+    fabric, _ = instance
+    cables, hosts = list(fabric.cables), list(fabric.hosts)
+    random.shuffle(hosts)  # type: ignore[attr-defined]
+    ported = [dataclasses.replace(cable, leaf_port=77) for cable in cables]
+    other = dataclasses.replace(fabric, cables=tuple(ported), hosts=tuple(hosts))
+    assert fabric_basis(other) == fabric_basis(fabric)
+    for name in fabric.cable_names[:1]:
+        if fabric.cables[0].up:
+            assert fabric_basis(fabric.without_links([name])) != fabric_basis(fabric)
+    assert fabric_basis(with_headroom(fabric, 0.5)) != fabric_basis(fabric)
+
+
+def test_what_a_plan_depends_on_of_jobs_is_their_documents_their_ports_and_their_order() -> None:
+    ports = np.array([50000, 50001], dtype=np.int32)
+    one = traffic_basis([("a", "r1", ports), ("b", "r2", ports[:0])])
+    others = [
+        [("a", "r1", ports)],
+        [("b", "r2", ports[:0]), ("a", "r1", ports)],
+        [("a", "r9", ports), ("b", "r2", ports[:0])],
+        [("a", "r1", ports[::-1]), ("b", "r2", ports[:0])],
+    ]
+    assert one == traffic_basis([("a", "r1", ports.astype(np.int64)), ("b", "r2", ports[:0])])
+    assert len({one, *(traffic_basis(jobs) for jobs in others)}) == 5
+
+
+@given(instances(), st.floats(0.0, 0.9))
+def test_headroom_leaves_the_same_speeds_on_links_that_are_filled_less(
+    instance: tuple[Fabric, Traffic], part: float
+) -> None:
+    fabric, traffic = instance
+    less = with_headroom(fabric, part)
+    assert less.link_ids == fabric.link_ids
+    one, other = plan_of(fabric, traffic, "greedy"), plan_of(less, traffic, "greedy")
+    assert other.objective.min_speed == pytest.approx(one.objective.min_speed, rel=1e-6)
+    assert (other.objective.link_load <= fabric.link_gbps * (1 - part) * (1 + 1e-6)).all()
