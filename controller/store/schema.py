@@ -31,8 +31,8 @@ SETTINGS = sa.Table(
     sa.Column("changed", sa.Double),
     sa.Column("changed_by", sa.Text),
 )
-"""``mode``, and ``last_change``: the id of the last change, by which a change is recognised that was kept although
-its acknowledgement was lost."""
+"""``mode``, and ``last_change``: the id of the last change, by which a change is found out that was kept although its
+acknowledgement was lost."""
 
 PLANS = sa.Table(
     "plans",

@@ -26,6 +26,13 @@ T = TypeVar("T")
 AnyRow = sa.Row[Any]
 
 _LAST_CHANGE = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "last_change")
+_PLAN_WITH_PATHS = sa.select(PLANS, PLAN_PATHS.c.paths).join(
+    PLAN_PATHS, PLANS.c.epoch == PLAN_PATHS.c.epoch, isouter=True
+)
+
+
+class _OvertakenError(StoreError):
+    """The database holds changes that this controller does not know of."""
 
 
 class Store:
@@ -45,7 +52,8 @@ class Store:
         self._connection: sa.Connection | None = None
         self._closed = False
         self._last_change = ""
-        self._doubtful: dict[str, Edit] = {}
+        # The last change while it is not known to be kept, and what undoes it.
+        self._doubt: tuple[str, Edit] | None = None
 
     @staticmethod
     def open(url: str, *, plans_kept: int = 1000) -> Store:
@@ -105,32 +113,22 @@ class Store:
 
         def write(connection: sa.Connection) -> None:
             # The row is locked on a server: even of two controllers that a pooler lets in at once, one cannot pass.
-            present = connection.scalar(_LAST_CHANGE.with_for_update())
-            if present == this_change:
-                return  # An attempt before this one got through, only its acknowledgement did not.
-            if present in self._doubtful:
-                # A change was refused when the connection was lost, and was kept all the same.
-                apply(connection, self._doubtful[present])
-            elif present != self._last_change:
-                raise StoreError(
-                    f"{self.shown} was changed by somebody else; restart the controller to use it as it is"
-                )
+            if connection.scalar(_LAST_CHANGE.with_for_update()) != self._last_change:
+                raise _OvertakenError(f"{self.shown} was changed by somebody else; restart the controller to go on")
             undo = inverse(connection, edit)
             apply(connection, edit)
             prune_plans(connection, self._plans_kept)
-            connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "last_change").values(value=this_change))
-            self._doubtful[this_change] = undo
+            _set_last_change(connection, this_change)
+            self._doubt = (this_change, undo)
 
         with self._turn:
             try:
                 self._attempt(write, write=True)
-            except BaseException:
-                if self._connection is not None:
-                    # It is there and has rolled back: no doubt.
-                    self._doubtful.pop(this_change, None)
+            except _OvertakenError:
+                # Whoever did may need the lock that came with the connection.
+                self._disconnect()
                 raise
-            self._last_change = this_change
-            self._doubtful.clear()
+            self._last_change, self._doubt = this_change, None
 
     def plans(self, before: int | None = None, limit: int = 50) -> list[PlanRecord]:
         """At most ``limit`` kept plans with epochs below ``before``, newest first, without their paths.
@@ -193,9 +191,20 @@ class Store:
             self._connection = self._database.connect()
         if write:
             self._database.check()
+        if self._doubt is not None:
+            self._settle(self._connection, *self._doubt)
         self._connection.execution_options(**{IMMEDIATE: write})
         with self._connection.begin():
             return work(self._connection)
+
+    def _settle(self, connection: sa.Connection, change: str, undo: Edit) -> None:
+        """Undo a change that failed, if it was kept all the same: the connection broke while it was acknowledged."""
+        connection.execution_options(**{IMMEDIATE: False})
+        with connection.begin():
+            if connection.scalar(_LAST_CHANGE) == change:
+                apply(connection, undo)
+                _set_last_change(connection, self._last_change)
+        self._doubt = None
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -204,9 +213,8 @@ class Store:
                 connection.close()
 
 
-_PLAN_WITH_PATHS = sa.select(PLANS, PLAN_PATHS.c.paths).join(
-    PLAN_PATHS, PLANS.c.epoch == PLAN_PATHS.c.epoch, isouter=True
-)
+def _set_last_change(connection: sa.Connection, change: str) -> None:
+    connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "last_change").values(value=change))
 
 
 def _load(connection: sa.Connection) -> tuple[list[AnyRow], list[AnyRow], AnyRow | None, AnyRow | None]:
