@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
@@ -240,24 +241,24 @@ def _again(
     ports: IntArray, src: IntArray, dst: IntArray, claims: IntArray, taken: Int64Array, *, known: bool
 ) -> IntArray:
     """``ports``, if they can be these flows'."""
+
+    def refuse(bad: NDArray[np.bool_], reason: str) -> None:
+        if bad.any():
+            flow = int(np.flatnonzero(bad)[0])
+            raise InputError(reason, field=f"ports[{flow}]", value=int(ports[flow]))
+
     if len(ports) != len(src):
         raise InputError(f"the job has {len(src)} flows, and there are {len(ports)} ports", field="ports")
-    if not known:
-        bad, reason = ports != ANY_PORT, "the job says that its ports are unknown"
-    else:
-        bad, reason = (ports < 1) | (ports > LAST), f"a port is 1 to {LAST}"
-    claimed = claims != ANY_PORT
-    if not bad.any():
-        bad, reason = claimed & (ports != claims), "the flow claims another port"
-    if known and not bad.any():
+    if known:
+        refuse((ports < 1) | (ports > LAST), f"a port is 1 to {LAST}")
+        refuse((claims != ANY_PORT) & (claims != ports), "the flow claims another port")
         key = unit_key(src, dst, ports)
-        bad, reason = np.isin(key, taken), "another job's flow between the same hosts has this port"
-        if not bad.any():
-            bad[:], reason = True, "another flow of the job between the same hosts has this port"
-            bad[np.unique(key, return_index=True)[1]] = False
-    if bad.any():
-        flow = int(np.flatnonzero(bad)[0])
-        raise InputError(reason, field=f"ports[{flow}]", value=int(ports[flow]))
+        refuse(np.isin(key, taken), "another job's flow between the same hosts has this port")
+        repeated = np.ones(len(key), dtype=np.bool_)
+        repeated[np.unique(key, return_index=True)[1]] = False
+        refuse(repeated, "another flow of the job between the same hosts has this port")
+    else:
+        refuse(ports != ANY_PORT, "the job says that its ports are unknown")
     return ports.astype(np.int32)
 
 

@@ -87,7 +87,7 @@ class JobForm(StrategyForm, BaseModel):
     collectives: list[CollectiveForm] = []
     flows: list[FlowForm] = []
     matrix: MatrixForm | None = None
-    phases: dict[Name, Phase] = {}
+    phases: dict[str, Phase] = {}
 
 
 _FORM = TypeAdapter(JobForm)

@@ -85,6 +85,7 @@ BAD = [
     (flow(udp_src=65536), "flows[0].udp_src: 65536: "),
     (flow(udp_src=50000) | {"ports": "unknown"}, "flows[0].udp_src: 50000: the job says"),
     (flow() | {"phases": {"all": -1}}, "phases.all: -1: "),
+    (flow() | {"phases": {"a/b": 1}}, "phases.a/b: 1: no flow and no matrix names this collective"),
     (flow() | {"phases": {"every": 0}}, "phases.every: 0: no flow and no matrix names this collective"),
     (flow(weight=1), "flows[0].weight: 1: this key is not known"),
     ({"name": "a", "flows": [{"src": "h1", "bytes": 1}]}, "flows[0].dst: "),
