@@ -107,8 +107,11 @@ def test_who_has_two_children_in_one_tree_has_none_in_the_other(m: int) -> None:
     assert not ((second == 2) & (first > 0)).any()
 
 
-# (server, its parent), as NCCL's src/graph/trees.cc draws them in its comments for 12 servers (mirrored), 13 (shifted).
+# (server, its parent): of 3 servers as a log of NCCL's tells it (rank 2: tree 0 has child 1 and parent 0, tree 1 parent
+# 0 alone); of 12 (mirrored) and 13 (shifted) as the comments in NCCL's src/graph/trees.cc draw them.
 DRAWN = [
+    (3, 0, [(2, 0), (1, 2)]),
+    (3, 1, [(2, 0), (0, 1)]),
     (12, 0, [(8, 0), (4, 8), (10, 8), (2, 4), (6, 4), (1, 2), (3, 2), (5, 6), (7, 6), (9, 10), (11, 10)]),
     (12, 1, [(3, 11), (7, 3), (1, 3), (5, 7), (9, 7), (0, 1), (2, 1), (4, 5), (6, 5), (8, 9), (10, 9)]),
     (13, 0, [(8, 0), (4, 8), (12, 8), (2, 4), (6, 4), (10, 12), (1, 2), (3, 2), (5, 6), (7, 6), (9, 10), (11, 10)]),
@@ -117,7 +120,7 @@ DRAWN = [
 
 
 @pytest.mark.parametrize(("m", "tree", "edges"), DRAWN)
-def test_the_trees_are_those_that_nccl_draws(m: int, tree: int, edges: list[tuple[int, int]]) -> None:
+def test_the_trees_are_those_of_nccl(m: int, tree: int, edges: list[tuple[int, int]]) -> None:
     parent = _trees(m)[tree].tolist()
     assert {(server, above) for server, above in enumerate(parent) if above >= 0} == set(edges)
 
