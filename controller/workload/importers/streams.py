@@ -34,6 +34,8 @@ CHUNK = 1 << 16
 OnRead = Callable[[int], None]
 """Told how many bytes were just read from disk."""
 
+_READS_BEYOND = 8  # at the end of an archive that is whole: one
+
 _GZIP = b"\x1f\x8b"
 _USTAR = slice(257, 262)
 _FOREIGN = {
@@ -238,9 +240,28 @@ class _Archive:
         self.kept.append(stream)
 
 
+class _Ending:
+    """A stream that is not read on and on beyond its end, as ``tarfile`` does to pass by a file of any size told."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._empty = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self._empty = 0 if data else self._empty + 1
+        if self._empty > _READS_BEYOND:
+            raise tarfile.ReadError("unexpected end of data")
+        return data
+
+
+def _ending(stream: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, _Ending(stream))
+
+
 def _members(name: str, content: Callable[[OnRead], BinaryIO], size: int, tell: OnRead) -> list[Source]:
     found: list[tuple[str, int, int]] = []
-    with content(_nobody) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+    with content(_nobody) as stream, tarfile.open(fileobj=_ending(stream), mode="r|") as archive:
         for member in archive:
             # Links and devices are nobody's trace; a sparse file's data are not in one piece.
             if not member.isreg() or member.issparse() or member.name.rpartition("/")[2].startswith("._"):

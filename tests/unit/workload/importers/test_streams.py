@@ -114,6 +114,43 @@ def test_a_broken_file_is_one_clear_error(tmp_path: Path, name: str, content: by
     assert str(path) in str(error.value)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@given(
+    kind=st.sampled_from(["tar", "tgz", "gz"]),
+    packed=st.booleans(),
+    changes=st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_size=12)), max_size=6),
+    cut=st.integers(0, 4000) | st.none(),
+)
+def test_a_damaged_archive_is_read_or_refused(
+    tmp_path: Path, kind: str, packed: bool, changes: list[tuple[int, bytes]], cut: int | None
+) -> None:
+    contents = [b"first" * 40, b"", b"third" * 200]
+    content = bytearray(
+        gzip.compress(contents[2])
+        if kind == "gz"
+        else _tar(contents, "w" if kind == "tar" else "w:gz", compress_members=packed)
+    )
+    for at, new in changes:
+        content[at : at + len(new)] = new
+    path = tmp_path / "damaged"
+    path.write_bytes(content[:cut])
+    try:
+        for source in open_sources([path]):
+            _read(source)
+    except InputError as error:
+        assert str(path) in str(error)
+
+
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_file_that_is_said_to_be_endless_is_refused_at_once(tmp_path: Path, kind: bytes) -> None:
+    header = tarfile.TarInfo("rank0.log")
+    header.size, header.type = 2**60, kind
+    for path, content in ((tmp_path / "a.tar", header.tobuf()), (tmp_path / "a.tgz", gzip.compress(header.tobuf()))):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="is no readable archive"):
+            open_sources([path])
+
+
 def test_an_archive_with_links_only_has_no_files(tmp_path: Path) -> None:
     path = tmp_path / "links.tar"
     with tarfile.open(path, "w") as archive:
