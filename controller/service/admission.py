@@ -17,7 +17,7 @@ from controller.service.runtime import Runtime
 from controller.service.wanted import Wanted
 from controller.service.worker import Worker
 from controller.workload.expand import JobTraffic, expand
-from controller.workload.job_file import parse_job_json
+from controller.workload.import_form import job_from_body
 
 SMALL = 256 * 1024
 """Bytes of a document up to which a thread will do."""
@@ -88,7 +88,7 @@ class Admission:
 
 def admit(name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> JobTraffic:
     """Parse and expand."""
-    return expand(fabric, parse_job_json(body, name), others, max_flows=max_flows)
+    return expand(fabric, job_from_body(body, name, fabric), others, max_flows=max_flows)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int) -> list[Jo
             if isinstance(found[i], str):
                 room = max_flows - sum(traffic.n_flows for traffic in others)
                 try:
-                    parsed = parse_job_json(job.document, job.name)
+                    parsed = job_from_body(job.document, job.name, fabric)
                     ports = job.ports if keep_ports else None
                     found[i] = expand(fabric, parsed, others, max_flows=room, ports=ports)
                 except InputError as error:
