@@ -30,6 +30,9 @@ BUSY_SECONDS = 5.0
 _WAL_BYTES = 64 * 1024 * 1024
 """Size that the file beside the database shrinks back to after one huge change."""
 
+_LEAST_BYTES = 64 * 1024
+"""SQLite needs half of it for an index of what it has written ahead."""
+
 _REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it is read-only",
@@ -114,7 +117,15 @@ class SqliteFile:
         return found.st_dev, found.st_ino
 
     def reason(self, error: BaseException) -> str:
-        return f"{self.shown}: {_reason(error)}"
+        # Only some of the calls that fail then have SQLite say so.
+        return f"{self.shown}: {'the disk is full' if self._disk_is_full() else _reason(error)}"
+
+    def _disk_is_full(self) -> bool:
+        try:
+            found = os.statvfs(self._path.parent)
+        except OSError:
+            return False
+        return found.f_bavail * found.f_frsize < _LEAST_BYTES
 
     def release(self) -> None:
         if self._lock is not None:
