@@ -60,8 +60,15 @@ class Kind:
 
 
 def kinds() -> list[Kind]:
-    ring = {"name": "dp", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 10**9}
-    job = json.dumps({"hosts": ["h1", "h5", "h9", "h13"], "collectives": [ring]}).encode()
+    job, other = (
+        json.dumps(
+            {
+                "hosts": hosts,
+                "collectives": [{"name": "dp", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 10**9}],
+            }
+        ).encode()
+        for hosts in (["h1", "h5", "h9", "h13"], ["h2", "h16", "h6", "h10"])
+    )
     drained, used = (json.dumps({"drained": value}).encode() for value in (True, False))
     preview = json.dumps({"drain": ["spine2"]}).encode()
     reads = [
@@ -76,7 +83,8 @@ def kinds() -> list[Kind]:
         Kind.read(6, "/healthz"),
     ]
     changes = [
-        Kind("PUT job", 8, "PUT", "/v1/jobs/load-{n}", frozenset({200, 201}), job),
+        Kind("PUT job", 4, "PUT", "/v1/jobs/load-{n}", frozenset({200, 201}), job),
+        Kind("PUT job", 4, "PUT", "/v1/jobs/load-{n}", frozenset({200, 201}), other),
         Kind("DELETE job", 3, "DELETE", "/v1/jobs/load-{n}", frozenset({204, 404})),
         Kind("drain", 1, "PUT", "/v1/fabric/links/leaf1-spine1", frozenset({200}), drained),
         Kind("undrain", 1, "PUT", "/v1/fabric/links/leaf1-spine1", frozenset({200}), used),

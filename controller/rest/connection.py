@@ -13,6 +13,7 @@ import eventlet
 import eventlet.hubs
 import eventlet.wsgi
 from eventlet.green import socket
+from eventlet.green.ssl import GreenSSLSocket
 
 from controller.rest.budget import Budget
 from controller.rest.framing import PIECE_BYTES, Framing, body_pieces, check_head
@@ -75,7 +76,9 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
     def _shake_hands(self, conn_state: list[Any], tls: Tls) -> bool:
         """In the connection's own greenlet, for a client may take its time. Whether there is a TLS connection now."""
         conn_state[1].settimeout(self.limits.head_seconds)
-        secured = conn_state[1] = tls.wrap(conn_state[1])
+        secured = conn_state[1] = GreenSSLSocket(
+            conn_state[1], server_side=True, do_handshake_on_connect=False, _context=tls.context()
+        )
         try:
             with eventlet.Timeout(self.limits.head_seconds, TimeoutError("no TLS handshake")):
                 secured.do_handshake()

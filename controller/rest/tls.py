@@ -5,9 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from typing import Any
-
-from eventlet.green import ssl as green_ssl
 
 from controller.model.errors import InputError
 
@@ -26,10 +23,10 @@ class Tls:
         self._seen = self._look()
         self._context = self._load()
 
-    def wrap(self, sock: Any) -> Any:
-        """The socket of a new connection, before its handshake."""
+    def context(self) -> ssl.SSLContext:
+        """For a new connection."""
         self._refresh()
-        return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        return self._context
 
     def _refresh(self) -> None:
         now = self._look()
@@ -43,8 +40,8 @@ class Tls:
         else:
             LOG.info("a new TLS certificate from %s", self._cert)
 
-    def _load(self) -> Any:
-        context = green_ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
         for path, field in ((self._cert, "https_cert"), (self._key, "https_key")):

@@ -28,12 +28,13 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def controller(folder: Path, *options: str) -> Iterator[tuple[Server, int]]:
-    """A controller that answers, and its process id; it must end cleanly and without a traceback.
+def controller(folder: Path, *options: str, secret: str = "") -> Iterator[tuple[Server, int]]:
+    """A controller that has a plan, and its process id; it must end cleanly and without a traceback.
 
     Args:
         folder: for its log and its store.
         options: besides the ports, the fabric, and a store in that folder.
+        secret: of a token, where tokens are needed.
     """
     openflow, port = free_ports(2)
     command = [RYU_MANAGER, "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
@@ -48,12 +49,11 @@ def controller(folder: Path, *options: str) -> Iterator[tuple[Server, int]]:
         def answers() -> bool:
             assert process.poll() is None, server.log
             try:
-                # Without a token 401, with a plan 200; 503 until the first plan is there.
-                return server.ask("GET", "/v1/plan").status != 503
+                return server.ask("GET", "/v1/plan", headers={"Authorization": f"Bearer {secret}"}).status == 200
             except ConnectionRefusedError:
                 return False
 
-        eventually(answers, "the controller has a plan, or asks for a token")
+        eventually(answers, "the controller has a plan")
         yield server, process.pid
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0, server.log

@@ -15,6 +15,7 @@ import pytest
 
 from controller.rest.backend import Role
 from controller.rest.tokens import new_token
+from tests.integration.http_client import ROOT
 from tests.integration.real_controller import controller
 
 SEED = os.environ.get("SCHEMATHESIS_SEED", "7")
@@ -23,14 +24,14 @@ EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "15")
 
 @pytest.mark.parametrize("secured", [False, True], ids=["open", "with tokens"])
 def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: Path, secured: bool) -> None:
-    options, headers = [], []
+    options, headers, secret = [], [], ""
     if secured:
         token, secret = new_token("schemathesis", Role.WRITE)
         tokens = tmp_path / "tokens"
         tokens.write_text(token.line())
         tokens.chmod(0o600)
         options, headers = ["--tokens", str(tokens)], ["--header", f"Authorization: Bearer {secret}"]
-    with controller(tmp_path, *options) as (server, _):
+    with controller(tmp_path, *options, secret=secret) as (server, _):
         st = [
             str(Path(sys.executable).with_name("st")),
             "--config-file",
@@ -40,7 +41,8 @@ def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: 
         # A stream of events has no end: test_http_limits.py reads some.
         st += ["--seed", SEED, "--max-examples", EXAMPLES, "--exclude-path", "/v1/events", "--request-timeout", "30"]
         st += ["--generation-database", "none", "--continue-on-failure", "--no-color"]
-        done = subprocess.run(st, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+        env = os.environ | {"SCHEMATHESIS_HOOKS": "tests.integration.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(st, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Operations:       17 selected / 18 total" in done.stdout, done.stdout
         if secured:
