@@ -61,7 +61,7 @@ def _answer(backend: Backend, resource: Resource, request: Request, access: Acce
     try:
         if operation.open:
             return operation.handle(backend, call)
-        with request.at_work():
+        with request.at_work(operation.takes_long):
             return operation.handle(backend, call)
     except (InputError, NotFoundError, UnavailableError, PreconditionFailedError, ConflictError) as error:
         raise from_error(error, has_body=operation.body is not None) from error

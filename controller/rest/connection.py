@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -38,10 +39,15 @@ class Shared:
     limits: Limits
     tls: Tls | None
     total: Budget
-    requests: Budget
+    reads: Budget
+    plans: Budget
     streams: Budget
     waiting: dict[Any, None] = field(default_factory=dict)
     streaming: set[Any] = field(default_factory=set)
+
+    def at_work(self, takes_long: bool) -> AbstractContextManager[None]:
+        """Held while the controller works on a request."""
+        return (self.plans if takes_long else self.reads).held()
 
     def make_room(self) -> None:
         """Cut off whoever has waited longest without asking for anything."""

@@ -20,7 +20,8 @@ class Limits:
         linger_seconds: how long what a refused client still sends is read and dropped, so that it sees the answer.
         connections: connections at once; a new one takes the place of the one that has waited longest for a request.
         total_bytes: of request bodies and responses in memory for all clients together.
-        requests: requests that the controller works on at once.
+        requests: requests that the controller works on at once: so many that only read, and as many that may have to
+            wait for a plan.
         streams: readers of events at once.
     """
 

@@ -32,8 +32,8 @@ class Request:
         read_body: reads the body, which may have so many bytes (``None``: as many as the server lets through); called
             at most once, and only where a body is of use, so that what is refused anyway is not read. Raises
             ``ProblemError`` for a body that is too large, broken or too slow.
-        at_work: entered while the controller works on the request; entering raises ``ProblemError`` where it works on
-            too many already.
+        at_work: entered while the controller works on the request, told whether that may take long; entering raises
+            ``ProblemError`` where it works on too many of that kind already.
     """
 
     method: str
@@ -42,7 +42,7 @@ class Request:
     variables: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     read_body: Callable[[int | None], bytes] = no_body
-    at_work: Callable[[], AbstractContextManager[object]] = nullcontext
+    at_work: Callable[[bool], AbstractContextManager[object]] = nullcontext
 
 
 class Stream(Protocol):

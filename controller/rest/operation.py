@@ -155,6 +155,11 @@ class Operation:
     media_type: str = JSON
     description: str = ""
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether it may wait for a plan, so that many of its kind must not keep those that only read waiting."""
+        return self.role is Role.WRITE or self.body is not None
+
 
 @dataclass(frozen=True)
 class Resource:

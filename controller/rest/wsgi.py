@@ -55,7 +55,7 @@ class _Endpoint(ControllerBase):  # type: ignore[misc]
                     variables={name: decode_segment(value) for name, value in variables.items()},
                     headers=_joined(request.environ["headers_raw"]),
                     read_body=connection.read_body,
-                    at_work=connection.shared.requests.held,
+                    at_work=connection.shared.at_work,
                 ),
                 access,
             )
@@ -148,7 +148,8 @@ class HttpServer:
             self._limits,
             tls,
             total=Budget(self._limits.total_bytes, "clients send and fetch as much already as there is memory for"),
-            requests=Budget(self._limits.requests, "the controller works on too many requests already"),
+            reads=Budget(self._limits.requests, "the controller answers too many requests already"),
+            plans=Budget(self._limits.requests, "the controller works on too many changes and previews already"),
             streams=Budget(self._limits.streams, "too many clients read the events already"),
         )
         self._listener: Listener | None = None

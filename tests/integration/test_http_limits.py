@@ -52,6 +52,8 @@ def test_more_requests_than_can_be_worked_on_at_once_are_put_off_but_health_is_n
             stack.enter_context(server.raw(b"GET /v1/jobs/slow HTTP/1.1\r\nHost: c\r\n\r\n" * 20))
         eventually(lambda: server.ask("GET", "/v1/plan").status == 503, "both places are taken")
         assert server.ask("GET", "/healthz").status == 200
+        # Changes have places of their own, and the other way round.
+        assert server.ask("PUT", "/v1/jobs/a", b"{}").status == 201
         stack.close()
         eventually(lambda: server.ask("GET", "/v1/plan").status == 200, "both are free again")
 

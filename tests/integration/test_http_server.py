@@ -222,7 +222,12 @@ def test_the_server_stops_while_clients_hold_connections_open() -> None:
     with serving() as running:
         clients = [
             running.raw(sent)
-            for sent in (b"", b"GET", b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 9\r\n\r\n")
+            for sent in (
+                b"",
+                b"GET",
+                b"GET /v1/events HTTP/1.1\r\nHost: c\r\n\r\n",
+                b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 9\r\n\r\n",
+            )
         ]
         assert running.ask("GET", "/healthz").status == 200
     for client in clients:
