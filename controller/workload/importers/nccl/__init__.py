@@ -68,7 +68,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
             "no 'Init COMPLETE' line names a communicator: NCCL_DEBUG_SUBSYS needs INIT", source=sources[0].name
         )
     people = number_ranks(communicators, log.notes)
-    ends = Ends(log, communicators, people)
+    ends = Ends(log, communicators, people, request)
     flows: dict[Flow, Fraction] = {}
     names: list[list[str]] = []
     for one, work in zip(communicators, work_of(log, communicators, request.bytes, request.iterations), strict=True):
@@ -97,12 +97,12 @@ def _imported(
     flows: dict[Flow, Fraction],
     names_of: list[list[str]],
 ) -> Imported:
-    placed = ends.is_placed(request)
+    placed = ends.is_placed()
     used = list(dict.fromkeys(end for flow in flows for end in (flow.sender, flow.receiver)))
     hosts: tuple[str, ...]
     names: dict[End, str]
     if placed:
-        names, hosts = _on_fabric(ends, used, request, people)
+        names, hosts = _on_fabric(ends, used, people)
         known = {flow: size for flow, size in flows.items() if flow.sender in names and flow.receiver in names}
         if len(known) < len(flows):
             lost = len(flows) - len(known)
@@ -139,11 +139,9 @@ def _phases(names_of: list[list[str]], used: set[str]) -> dict[str, int]:
     return {name: phase for phase, name in enumerate(busy[0])} if len(busy) == 1 else {}
 
 
-def _on_fabric(
-    ends: Ends, used: list[End], request: ImportRequest, people: list[Member | None]
-) -> tuple[dict[End, str], tuple[str, ...]]:
+def _on_fabric(ends: Ends, used: list[End], people: list[Member | None]) -> tuple[dict[End, str], tuple[str, ...]]:
     """A host for each end that is known, and each rank's host where no two share one."""
-    names = {end: host for end in used if (host := ends.host(end, request)) is not None}
+    names = {end: host for end in used if (host := ends.host(end)) is not None}
     homes = []
     for rank, person in enumerate(people):
         nic = ends.home[rank]

@@ -27,9 +27,18 @@ class End(NamedTuple):
 class Ends:
     """The NICs of a job."""
 
-    def __init__(self, log: Log, communicators: list[Communicator], people: list[Member | None]) -> None:
+    def __init__(
+        self, log: Log, communicators: list[Communicator], people: list[Member | None], request: ImportRequest
+    ) -> None:
         self._log = log
         self._people = people
+        self._request = request
+        self._listed: dict[str, dict[str, None]] = {}  # hosts of each server, in the order of the inventory
+        for (server, _), host in request.inventory.items():
+            self._listed.setdefault(server, {})[host] = None
+        self._rails: dict[str, dict[int, str]] = {}
+        for row in request.fabric.hosts if request.fabric else ():
+            self._rails.setdefault(row.server, {})[row.rail] = row.name
         counts = [Counter[Nic]() for _ in people]
         for one in communicators:
             for rank, member in one.members.items():
@@ -114,22 +123,19 @@ class Ends:
             names = others[0] if len(others) == 1 else {}
         return names.get(nic.device, "")
 
-    def is_placed(self, request: ImportRequest) -> bool:
+    def is_placed(self) -> bool:
         """Whether the inventory or the fabric's servers say where the job runs.
 
         Raises:
             InputError: the fabric has some of its servers, but not all.
         """
-        if request.inventory:
+        if self._request.inventory:
             return True
-        if request.fabric is None:
-            return False
-        there = {host.server for host in request.fabric.hosts}
         servers = {person.host: person for person in reversed(self._people) if person}
-        lacking = [person for server, person in servers.items() if server not in there]
+        lacking = [person for server, person in servers.items() if server not in self._rails]
         if servers and not lacking:
             return True
-        if len(lacking) < len(servers):
+        if len(lacking) < len(servers):  # some are there
             raise InputError(
                 "the fabric has some of the log's servers, but not this one; an inventory could say what it is",
                 source=lacking[0].where,
@@ -137,7 +143,7 @@ class Ends:
             )
         return False
 
-    def host(self, end: End, request: ImportRequest) -> str | None:
+    def host(self, end: End) -> str | None:
         """The host of the fabric; ``None``: nobody knows where this rank is.
 
         Raises:
@@ -145,30 +151,28 @@ class Ends:
         """
         if not end.server:
             return None
-        number, name = self._number(end)
-        wanted = (name, str(number), ANY_NIC)
-        for nic in wanted:
-            if nic and (end.server, nic) in request.inventory:
-                return request.inventory[end.server, nic]
-        rails = (
-            {host.rail: host.name for host in request.fabric.hosts if host.server == end.server}
-            if request.fabric
-            else {}
-        )
-        if number in rails:
-            return rails[number]
-        if len(rails) == 1 or (rails and end.nic is None):
-            # Ranks that share NICs share them evenly.
-            local, together = self._local[end.rank] if end.nic is None else (0, 1)
-            return rails[sorted(rails)[local * len(rails) // together]]
+        rails = self._rails.get(end.server, {})
+        if end.nic is None:
+            listed = self._listed.get(end.server) or {rails[rail]: None for rail in sorted(rails)}
+            if listed:
+                return self._share(end.rank, list(listed))
+            name = ""
+        else:
+            name = self.nic_name(end.server, end.nic)
+            for nic in (name, str(end.nic.device), ANY_NIC):
+                if nic and (end.server, nic) in self._request.inventory:
+                    return self._request.inventory[end.server, nic]
+            if end.nic.device in rails:
+                return rails[end.nic.device]
+            if len(rails) == 1:
+                return next(iter(rails.values()))
         raise InputError(
             "neither the inventory nor the fabric has this NIC",
             field="inventory",
-            value=f"{end.server} {name or number}",
+            value=f"{end.server} {name or (end.nic.device if end.nic else '')}".strip(),
         )
 
-    def _number(self, end: End) -> tuple[int, str]:
-        """Of a rank without a NIC of its own: i for the i-th on its server, which uses rail i."""
-        if end.nic is None:
-            return self._local[end.rank][0], ""
-        return end.nic.device, self.nic_name(end.server, end.nic)
+    def _share(self, rank: int, hosts: list[str]) -> str:
+        """Rank i of a server uses rail i; where there are more ranks than NICs, they share them evenly."""
+        local, together = self._local[rank]
+        return hosts[local if together <= len(hosts) else local * len(hosts) // together]
