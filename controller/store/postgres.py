@@ -11,7 +11,9 @@ import time
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import sqlalchemy as sa
+from psycopg.abc import RV, PQGen
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
@@ -38,8 +40,12 @@ _CONNECT = {
 }
 """Parameters of libpq ("Database Connection Control Functions"), unless the URL says otherwise."""
 
+ANSWER_SECONDS = 30.0
+"""How long a server may take over one statement before it counts as lost, although it is still connected."""
+
 _SESSION = {
-    "statement_timeout": "30s",
+    # Before we lose patience, so that the reason comes from the server where it has one.
+    "statement_timeout": "20s",
     "lock_timeout": "10s",
     # So that a controller that vanishes without a word does not keep the next one out for the usual two hours.
     "tcp_keepalives_idle": "10",
@@ -58,6 +64,25 @@ _REASONS = {
 """What people should read, by SQLSTATE (PostgreSQL, appendix "Error Codes"), where the server's words are no better."""
 
 
+class _ImpatientConnection(psycopg.Connection[Any]):
+    """A connection that is closed when the server does not answer: libpq itself would wait for ever."""
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        started = time.monotonic()
+        limit = ANSWER_SECONDS if timeout is None else timeout
+        try:
+            return super().wait(gen, interval, limit)
+        except psycopg.OperationalError:
+            if time.monotonic() - started < limit:
+                raise
+            self.close()
+            raise psycopg.OperationalError("the server does not answer") from None
+
+
+def _connect(_dialect: Any, _record: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return _ImpatientConnection.connect(*arguments, **named)
+
+
 class PostgresDatabase:
     """Implements ``controller.store.database.Database``."""
 
@@ -72,6 +97,7 @@ class PostgresDatabase:
         arguments = {name: value for name, value in _CONNECT.items() if name not in url.query}
         arguments |= {"application_name": self._session, "options": f"{options} {given}".strip()}
         self._engine = sa.create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
+        sa.event.listen(self._engine, "do_connect", _connect)
 
     def claim(self) -> None:
         """The lock comes with the connection."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -21,6 +21,9 @@ from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
 from controller.store.sqlite import IMMEDIATE, Memory, SqliteFile
 from controller.store.upgrade import upgrade
 from controller.store.values import Change, Kept, PlanRecord
+
+TURN_SECONDS = 60.0
+"""Longer than any wait for a database that has a limit of its own."""
 
 T = TypeVar("T")
 AnyRow = sa.Row[Any]
@@ -72,7 +75,7 @@ class Store:
         store = Store(_database(parse(url)), plans_kept)
         store._database.claim()
         try:
-            with store._turn:
+            with store._in_turn():
                 store._last_change = store._attempt(store._prepare, write=True)
         except BaseException:
             store.close()
@@ -90,7 +93,7 @@ class Store:
         Raises:
             StoreError: it cannot be read.
         """
-        with self._turn:
+        with self._in_turn():
             jobs, drains, mode, plan = self._attempt(_load, write=False)
         try:
             return Kept(
@@ -121,7 +124,7 @@ class Store:
             _set_last_change(connection, this_change)
             self._doubt = (this_change, undo)
 
-        with self._turn:
+        with self._in_turn():
             try:
                 self._attempt(write, write=True)
             except _OvertakenError:
@@ -139,7 +142,7 @@ class Store:
         query = sa.select(PLANS).order_by(PLANS.c.epoch.desc()).limit(limit)
         if before is not None:
             query = query.where(PLANS.c.epoch < before)
-        with self._turn:
+        with self._in_turn():
             rows = self._attempt(lambda connection: connection.execute(query).all(), write=False)
         return [plan_from(row) for row in rows]
 
@@ -151,7 +154,7 @@ class Store:
             StoreError: it cannot be read.
         """
         query = _PLAN_WITH_PATHS.where(PLANS.c.epoch == epoch)
-        with self._turn:
+        with self._in_turn():
             row = self._attempt(lambda connection: connection.execute(query).one_or_none(), write=False)
         if row is None:
             raise NotFoundError("plan", str(epoch))
@@ -162,10 +165,20 @@ class Store:
 
     def close(self) -> None:
         """Let another controller in. Harmless when called twice; all other calls then raise ``StoreError``."""
-        with self._turn:
+        with self._in_turn():
             self._closed = True
             self._disconnect()
             self._database.release()
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """One thread at a time, and none waits for ever behind one that a disk or a server does not answer."""
+        if not self._turn.acquire(timeout=TURN_SECONDS):
+            raise StoreError(f"{self.shown} has not answered for too long")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def _prepare(self, connection: sa.Connection) -> str:
         upgrade(connection, self.shown)

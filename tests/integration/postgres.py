@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -102,12 +103,25 @@ class PostgresServer:
         """SIGKILL to all its processes at once."""
         self._end(signal.SIGKILL)
 
+    def stall(self, stalled: bool) -> None:
+        """Stop all its processes where they are, or let them go on."""
+        self._signal_all(signal.SIGSTOP if stalled else signal.SIGCONT)
+
+    def _signal_all(self, number: int) -> None:
+        """To the server and its children, each of which has a session of its own."""
+        # Stopped, it makes no further ones.
+        os.kill(self.pid, signal.SIGSTOP)
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        for pid in (self.pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def _end(self, number: int) -> None:
-        process, self._process = self._process, None
+        process = self._process
         if process is None or process.poll() is not None:
             return
         if number == signal.SIGKILL:
-            os.killpg(process.pid, number)
+            self._signal_all(number)
         else:
             process.send_signal(number)
         process.wait(READY_SECONDS)

@@ -198,6 +198,24 @@ def test_a_server_killed_in_the_middle_keeps_what_was_acknowledged_and_nothing_t
     assert refused_ones == 6
 
 
+def test_a_server_that_does_not_answer_is_given_up_and_used_again(
+    postgres_url: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Store.open(f"{postgres_url}&connect_timeout=2")) as store:
+        store.commit(step(1))
+        monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.3)
+        postgres_server.stall(True)
+        try:
+            with pytest.raises(StoreError, match="timeout"):
+                store.commit(step(2))
+        finally:
+            postgres_server.stall(False)
+            monkeypatch.undo()
+        assert store.load().epoch == 1
+        store.commit(step(3))
+        assert store.load().epoch == 3
+
+
 @pytest.mark.parametrize("moment", ["before commit", "after commit"])
 def test_a_change_whose_connection_breaks_is_kept_exactly_once(
     wire: CutWire, postgres_url: str, moment: Moment
