@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,10 @@ class ServerEvent:
     id: str
     kind: str
     document: dict[str, Any]
+
+
+class NoAnswer(Failure):
+    """The controller cannot be reached or is not ready, or the answer broke off: it may be otherwise in a while."""
 
 
 class Client:
@@ -91,11 +95,14 @@ class Client:
         except ValueError:
             raise Failure(f"{self.url}: the answer is not JSON; is this a fairspine controller?") from None
 
-    def events(self, after: str | None = None) -> Iterator[ServerEvent]:
+    def events(self, after: str | None = None, *, opened: Callable[[], None] = lambda: None) -> Iterator[ServerEvent]:
         """Events as they happen, those behind the id ``after`` first; ends only by an error or when it is closed.
 
+        ``opened`` is called as soon as the controller has begun to answer.
+
         Raises:
-            Failure: there is no connection, it broke or fell silent, or the answer is a problem.
+            NoAnswer: there is no connection, it broke, ended or fell silent.
+            Failure: the answer is a problem.
         """
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after is not None else {})
         connection = self._connect(SILENCE_SECONDS)
@@ -103,8 +110,9 @@ class Client:
             response = self._ask(connection, "GET", _target(("events",), None), None, headers)
             if response.getheader("Content-Type", "").partition(";")[0].strip() != "text/event-stream":
                 raise Failure(f"{self.url}: the answer is no stream of events; is this a fairspine controller?")
+            opened()
             yield from parse_events(self._lines(response))
-        raise Failure(f"{self.url}: the controller ended the stream of events")
+        raise NoAnswer(f"{self.url}: the controller ended the stream of events")
 
     def _connect(self, timeout: float) -> http.client.HTTPConnection:
         if self._tls is None:
@@ -125,7 +133,7 @@ class Client:
             connection.request(method, self._prefix + target, body, {**headers, **authorization})
             response = connection.getresponse()
         except ConnectionRefusedError:
-            raise Failure(f"{self.url}: connection refused; is the controller running?") from None
+            raise NoAnswer(f"{self.url}: connection refused; is the controller running?") from None
         except (OSError, UnicodeError, http.client.HTTPException) as error:
             raise self._broken(error) from None
         if response.status >= 300:
@@ -149,7 +157,7 @@ class Client:
         if isinstance(error, ssl.SSLCertVerificationError):
             return Failure(f"{self.url}: its certificate is not trusted: {error.verify_message} (see --ca-file)")
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return Failure(f"{self.url}: {reason}")
+        return NoAnswer(f"{self.url}: {reason}")
 
 
 def parse_events(lines: Iterable[bytes]) -> Iterator[ServerEvent]:
@@ -182,6 +190,17 @@ def described(document: Any, *members: str) -> dict[str, Any]:
     if not isinstance(document, dict) or not all(name in document for name in members):
         raise not_understood(document)
     return document
+
+
+def described_rows(rows: Any, *members: str) -> list[dict[str, Any]]:
+    """The documents of a list, objects that have these members.
+
+    Raises:
+        Failure: it is something else, so a controller of ours did not send it.
+    """
+    if not isinstance(rows, list):
+        raise not_understood(rows)
+    return [described(row, *members) for row in rows]
 
 
 def not_understood(part: object) -> Failure:
@@ -221,4 +240,6 @@ def _failure(url: str, status: int, reason: str, content: bytes) -> Failure:
     if status == 401:
         detail = f"{detail} (--token, FAIRSPINE_TOKEN, or token in the config file)"
     text = " ".join(": ".join([*named, str(detail)]).split())
+    if status in (502, 503, 504):
+        return NoAnswer(f"{url}: {text}")
     return Failure(f"{url}: {text}", exit_code=2 if status in (400, 413, 415, 422) else 1)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from controller.cli.files import write_text
 from controller.cli.planning import FabricOption, JobOption
-from controller.model.errors import InputError
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Write fabrics and jobs as other tools read them.")
 
@@ -43,7 +41,7 @@ def htsim_matrix(
 
     place = load_fabric(fabric)
     _, traffic = load_jobs(place, job)
-    _write(out, (f"{line}\n" for line in write_matrix(place, traffic, scale)))
+    write_text(out, (f"{line}\n" for line in write_matrix(place, traffic, scale)))
 
 
 @app.command(
@@ -61,15 +59,4 @@ def htsim_topology(
     from controller.model.fabric_file import load_fabric
     from controller.workload.importers.htsim_topology import write_topology
 
-    _write(out, [write_topology(load_fabric(fabric), latency)])
-
-
-def _write(path: Path | None, parts: Iterable[str]) -> None:
-    if path is None or str(path) == "-":
-        sys.stdout.writelines(parts)
-        return
-    try:
-        with path.open("w", encoding="ascii") as file:
-            file.writelines(parts)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
+    write_text(out, [write_topology(load_fabric(fabric), latency)])

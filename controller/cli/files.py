@@ -1,8 +1,11 @@
-"""How commands write documents."""
+"""How commands write files."""
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +24,51 @@ def write_document(path: Path | None, document: dict[str, Any]) -> None:
 
     if path is None or str(path) == "-":
         print_json(orjson.dumps(document, option=orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0))
-        return
-    if path.suffix.lower() in (".yaml", ".yml"):
+    elif path.suffix.lower() in (".yaml", ".yml"):
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        content = yaml.dump(document, Dumper=dumper, sort_keys=False, default_flow_style=None).encode()
+        write_text(path, [yaml.dump(document, Dumper=dumper, sort_keys=False, default_flow_style=None)])
     else:
-        content = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        write_text(path, [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()])
+
+
+def write_text(path: Path | None, parts: Iterable[str]) -> None:
+    """Text to a file, piece by piece; to standard output where there is none, or it is ``-``.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    if path is None or str(path) == "-":
+        sys.stdout.writelines(parts)
+        return
     try:
-        path.write_bytes(content)
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(parts)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
+
+
+def replace_private(path: Path, text: str) -> None:
+    """Put a new file (mode 0600) in the place of the old one: whoever reads meanwhile sees one of them whole.
+
+    Raises:
+        InputError: that cannot be done there.
+    """
+    path = path.resolve()
+    try:
+        # mkstemp makes it readable for its owner alone.
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w") as file:
+                if path.exists() and os.geteuid() == 0:
+                    # Root changes the file of another user, who must be able to read it still.
+                    owner = path.stat()
+                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None

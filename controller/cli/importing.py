@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from controller.cli.files import write_document
 from controller.cli.output import Format, FormatOption, print_json, print_table, size
 from controller.model.errors import InputError
 
@@ -98,7 +99,7 @@ def import_files(
     if fabric_out is not None:
         if imported.fabric is None:
             raise InputError("the files describe no fabric", field="fabric-out")
-        _write(fabric_out, dict(imported.fabric))
+        write_document(fabric_out, dict(imported.fabric))
     place = place or _described(imported)
     job = _placed(imported, place, method, seed)
     document = _document(job)
@@ -110,10 +111,7 @@ def import_files(
         typer.echo(orjson.dumps(summary).decode(), err=True)
     else:
         _print_summary(summary, err=to_stdout)
-    if out is None or to_stdout:
-        print_json(orjson.dumps(document, option=orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0))
-    else:
-        _write(out, document)
+    write_document(out, document)
 
 
 def _fabric(path: Path | None) -> Fabric | None:
@@ -239,18 +237,3 @@ def _print_summary(summary: dict[str, Any], *, err: bool) -> None:
     )
     for note in summary["notes"]:
         typer.echo(f"note: {note}", err=err)
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    import orjson
-    import yaml
-
-    if path.suffix.lower() in (".yaml", ".yml"):
-        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        content = yaml.dump(document, Dumper=dumper, sort_keys=False, default_flow_style=None).encode()
-    else:
-        content = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None

@@ -52,17 +52,16 @@ def describe(
 
     from controller.model.fabric_file import load_fabric
     from controller.workload.describe import describe as describe_job
+    from controller.workload.load import told_if_unplaced
     from controller.workload.strategy_form import read_strategy
 
     document, given = _read(job)
     strategy = read_strategy(document, len(given.hosts))
     known = None if fabric is None else load_fabric(fabric)
     try:
-        if known is not None and "hosts" not in document and strategy is not None:
-            raise InputError("the job has none yet: 'fairspine job place' gives it some", field="hosts")
         description = describe_job(given, strategy, known)
     except InputError as error:
-        raise error.with_source(str(job)) from None
+        raise told_if_unplaced(error, given).with_source(str(job)) from None
     if format is Format.JSON:
         print_json(orjson.dumps(description))
     else:

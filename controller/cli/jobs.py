@@ -10,9 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.client import Client, described, not_understood
+from controller.cli.client import Client, described, described_rows, not_understood
 from controller.cli.failure import Failure
-from controller.cli.output import Format, FormatOption, number, print_collectives, print_json, print_table, size
+from controller.cli.output import (
+    COLLECTIVE,
+    Format,
+    FormatOption,
+    number,
+    print_collectives,
+    print_json,
+    print_table,
+    size,
+)
 from controller.cli.remote import (
     CaFileOption,
     InnerCaFileOption,
@@ -32,7 +41,6 @@ _POLL_SECONDS = 0.1
 # What is read of the interface's documents (controller.rest.schemas).
 _JOB = ("name", "weight", "bytes", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
 _LISTED = ("name", "weight", "collectives", "flows", "bytes", "min_speed", "active")
-_COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
 
 
 def push(
@@ -165,22 +173,17 @@ def _wait(client: Client, name: str, timeout: float) -> None:
 
 def _listed(client: Client) -> list[dict[str, Any]]:
     """The controller's jobs."""
-    return _rows(described(client.request("GET", "jobs").document, "jobs")["jobs"], *_LISTED)
+    return described_rows(described(client.request("GET", "jobs").document, "jobs")["jobs"], *_LISTED)
 
 
 def _job(answer: Any) -> dict[str, Any]:
     """A job document."""
     job = described(answer, *_JOB)
-    _rows(job["collectives"], *_COLLECTIVE)
-    _rows(job["flows"], "collective")
-    _rows(job["unroutable"])
+    described_rows(job["collectives"], *COLLECTIVE)
+    described_rows(job["flows"], "collective")
+    if not isinstance(job["unroutable"], list):
+        raise not_understood(job["unroutable"])
     return job
-
-
-def _rows(rows: Any, *members: str) -> list[Any]:
-    if not isinstance(rows, list):
-        raise not_understood(rows)
-    return [described(row, *members) if members else row for row in rows]
 
 
 def _print_job(answer: dict[str, Any]) -> None:

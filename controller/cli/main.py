@@ -10,7 +10,20 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from controller.cli import emulate, exporting, importing, job, jobs, planning, token
+from controller.cli import (
+    drain,
+    emulate,
+    events,
+    exporting,
+    history,
+    importing,
+    job,
+    jobs,
+    mode,
+    planning,
+    preview,
+    token,
+)
 from controller.cli.failure import Failure
 from controller.model.errors import InputError, one_line
 
@@ -21,9 +34,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("plan", epilog="Example: fairspine plan --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json")(
-    planning.plan
-)
+app.command(
+    "plan",
+    epilog="Example: fairspine plan --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json, "
+    "or: fairspine plan --live",
+)(planning.plan)
 app.command(
     "compare",
     epilog="Example: fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
@@ -39,6 +54,12 @@ app.command(
     epilog="Example: fairspine import nccl rank*.log --fabric fabric.yaml --inventory nics.yaml --out job.json",
 )(importing.import_files)
 app.command("push", epilog="Example: fairspine push examples/gpt3-a.json --wait")(jobs.push)
+app.command("preview", epilog="Example: fairspine preview --put examples/gpt3-a.json --drain spine2")(preview.preview)
+app.command("drain", epilog="Example: fairspine drain leaf1-spine2")(drain.drain)
+app.command("undrain", epilog="Example: fairspine undrain leaf1-spine2")(drain.undrain)
+app.command("mode", epilog="Example: fairspine mode ecmp")(mode.mode)
+app.command("events", epilog="Example: fairspine events --kind plan --format json")(events.events)
+app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")
 app.add_typer(job.app, name="job")
 app.add_typer(jobs.app, name="jobs")

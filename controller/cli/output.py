@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -49,6 +50,10 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     console.print(table)
 
 
+COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
+"""What is read of a collective."""
+
+
 def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
     """The collectives of a plan (or of one job) as a table; ``flows``: how many each has."""
     print_table(
@@ -82,6 +87,14 @@ def seconds(value: float | None) -> str:
         if value * factor >= 1:
             return f"{value * factor:.4g} {unit}"
     return f"{value * 1e6:.3g} us"
+
+
+def moment(text: str) -> str:
+    """A time of day (RFC 3339) for a table, in UTC: ``2026-01-02 03:12:00``."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return text
 
 
 def size(value: float) -> str:

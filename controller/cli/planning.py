@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.failure import Failure
-from controller.cli.output import Format, FormatOption, number, print_collectives, print_json, print_table, seconds
+from controller.cli.live_plan import show_live_plan
+from controller.cli.output import Format, FormatOption, number, print_json, print_table, seconds
+from controller.cli.plan_table import print_plan
+from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +28,8 @@ JobOption = Annotated[
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of policies that draw.")]
 
 
-def _policy_names() -> list[str]:
+def policy_names() -> list[str]:
+    """What the shell offers for a policy."""
     from controller.routing import POLICIES
 
     return list(POLICIES)
@@ -37,9 +41,7 @@ def _option_names() -> list[str]:
     return [f"{name}=" for name in NAMES]
 
 
-PolicyOption = Annotated[
-    str, typer.Option("--policy", help="The routing policy.", autocompletion=lambda: _policy_names())
-]
+PolicyOption = Annotated[str, typer.Option("--policy", help="The routing policy.", autocompletion=policy_names)]
 OptionsOption = Annotated[
     list[str],
     typer.Option(
@@ -51,12 +53,18 @@ OptionsOption = Annotated[
     ),
 ]
 
-_BUSIEST = 8  # links in the table of a plan; all of them are in its JSON
+_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous")
 
 
 def plan(
-    fabric: FabricOption,
-    job: JobOption,
+    ctx: typer.Context,
+    fabric: Annotated[
+        Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).", show_default=False)
+    ] = None,
+    job: Annotated[
+        list[Path] | None,
+        typer.Option("--job", metavar="FILE", help="A job (JSON or YAML); may be given several times."),
+    ] = None,
     policy: PolicyOption = "fair",
     seed: SeedOption = 0,
     option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
@@ -66,12 +74,29 @@ def plan(
             "--previous", metavar="FILE", help="A plan in force (JSON, as this command prints it) to stay near."
         ),
     ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Show a running controller's plan instead.")] = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Plan the paths of some jobs' flows, and say how good the plan is.
+    """Plan the paths of some jobs' flows, and say how good the plan is; or (--live) that of a running controller.
 
     Exits 1 if some flow has no live path; the rest is planned all the same.
     """
+    if live:
+        for name in _OF_FILES:
+            source = ctx.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                raise InputError("is for plans from files, without --live", field=f"--{name}")
+        show_live_plan(Remote(url, token, ca_file).client(), format)
+        return
+    for name in ("fabric", "job"):
+        if not ctx.params[name]:
+            ctx.fail(f"Missing option '--{name}'.")
+    assert fabric is not None
+    assert job is not None
+
     import orjson
 
     from controller.planning.earlier_plan import load_previous
@@ -92,7 +117,7 @@ def plan(
     if format is Format.JSON:
         print_json(orjson.dumps(document))
     else:
-        _print_plan(place, traffic, made, document)
+        _print_made(place, traffic, made, document)
     _fail_if_unroutable(traffic, made)
 
 
@@ -104,7 +129,7 @@ def compare(
         typer.Option(
             "--policies",
             help="Policies with commas between, or 'all'.",
-            autocompletion=lambda: ["all", *_policy_names()],
+            autocompletion=lambda: ["all", *policy_names()],
         ),
     ] = "ecmp,greedy,fair",
     seed: SeedOption = 0,
@@ -178,35 +203,16 @@ def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
         raise Failure(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
 
 
-def _print_plan(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
+def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
     import numpy as np
 
-    print_table(
+    flows = np.bincount(traffic.collective, minlength=len(traffic.collectives))
+    print_plan(
         f"{made.policy}: {traffic.n_flows} flows in {made.assignment.n_rows} pieces placed in {seconds(made.seconds)}, "
         f"{made.status}",
-        ("min speed>", "min level>", "bound, split>", "bound, single>", "gap>", "unroutable>"),
-        [
-            (
-                number(document["min_speed"]),
-                number(document["min_level"]),
-                number(document["bound_split"]),
-                number(document["bound_single"]),
-                number(document["gap"]),
-                str(len(document["unroutable"])),
-            )
-        ],
-    )
-    flows = np.bincount(traffic.collective, minlength=len(traffic.collectives))
-    print_collectives(document["collectives"], flows.tolist())
-    cables = document["links"][fabric.first_cable_link :]
-    busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
-    print_table(
-        "busiest links between leaves and spines, at these speeds",
-        ("link", "Gbit/s>", "load>", "of it>"),
-        (
-            (row["id"], number(row["gbps"], 1), number(row["load_gbps"], 1), f"{row['load_gbps'] / row['gbps']:.0%}")
-            for row in busiest
-        ),
+        document,
+        flows.tolist(),
+        document["links"][fabric.first_cable_link :],
     )
 
 

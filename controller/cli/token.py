@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.failure import Failure
+from controller.cli.files import replace_private
 from controller.cli.output import Format, FormatOption, print_json, print_table
 from controller.cli.remote import config_folder
 from controller.model.errors import InputError
@@ -104,28 +104,8 @@ def _changing(path: Path) -> Iterator[tuple[Token, ...]]:
 
 
 def _write(path: Path, tokens: tuple[Token, ...]) -> None:
-    """Put a new file in the place of the old one: a controller that reads meanwhile sees one of them whole.
-
-    Raises:
-        InputError: that cannot be done there.
     """
-    text = HEADER + "".join(f"{token.line()}\n" for token in tokens)
-    path = path.resolve()
-    try:
-        # mkstemp makes it readable for its owner alone.
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w") as file:
-                if path.exists() and os.geteuid() == 0:
-                    # Root adds a token to the file of the controller's user, who must be able to read it still.
-                    owner = path.stat()
-                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise InputError(error.strerror or str(error), source=str(path)) from None
+    Raises:
+        InputError: the file cannot be written.
+    """
+    replace_private(path, HEADER + "".join(f"{token.line()}\n" for token in tokens))

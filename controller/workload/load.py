@@ -9,6 +9,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.workload.expand import JobTraffic, expand
+from controller.workload.importers.base import provisional_hosts
 from controller.workload.job_file import load_job
 
 
@@ -27,6 +28,13 @@ def load_jobs(fabric: Fabric, paths: Sequence[Path]) -> tuple[list[Job], list[Jo
                 raise InputError("a job before it has this name", field="name", value=job.name)
             expanded.append(expand(fabric, job, expanded))
         except InputError as error:
-            raise error.with_source(str(path)) from None
+            raise told_if_unplaced(error, job).with_source(str(path)) from None
         jobs.append(job)
     return jobs, expanded
+
+
+def told_if_unplaced(error: InputError, job: Job) -> InputError:
+    """The error, or what to do about it where it is that the job is on made-up hosts still."""
+    if error.field.startswith("hosts[") and job.hosts == provisional_hosts(len(job.hosts)):
+        return InputError("the job has none yet: 'fairspine job place' gives it some", field="hosts")
+    return error

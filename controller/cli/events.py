@@ -1,0 +1,126 @@
+"""``fairspine events``: what happens at a running controller, as it happens."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.client import Client, NoAnswer, ServerEvent
+from controller.cli.output import Format, FormatOption, moment, print_json
+from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.model.errors import one_line
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 5.0
+"""Before each new try while the controller is away: twice as long every time."""
+
+
+class Kind(StrEnum):
+    """What ``--kind`` may be."""
+
+    PLAN = "plan"
+    LINK = "link"
+    JOB = "job"
+    MODE = "mode"
+    ERROR = "error"
+    RESET = "reset"
+
+
+def events(
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="ID", help="Begin behind this event; without it, with what happens next."),
+    ] = None,
+    kind: Annotated[
+        list[Kind] | None, typer.Option("--kind", help="Only events of this kind; may be given several times.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", metavar="N", min=1, help="End after so many; else Ctrl-C does.")
+    ] = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Follow what happens: plans, links, jobs, the mode, errors. As JSON, each event is a document on a line.
+
+    When the controller goes away it is asked again until it is back, for what has happened since the last event.
+    """
+    left = count
+    try:
+        for event in follow(Remote(url, token, ca_file).client(), after):
+            if kind and event.kind not in kind:
+                if event.kind == Kind.RESET:
+                    typer.echo("fairspine: events before the next one are lost", err=True)
+                continue
+            _print(event, format)
+            if left is not None:
+                left -= 1
+                if left == 0:
+                    return
+    except KeyboardInterrupt:
+        # How a person ends it.
+        return
+
+
+def follow(client: Client, after: str | None) -> Iterator[ServerEvent]:
+    """Events over as many connections as it takes; what becomes of these is told on standard error.
+
+    Raises:
+        Failure: there was no answer the very first time, or the controller does not want to tell.
+    """
+    known, away = False, False
+    pause = FIRST_PAUSE_SECONDS
+
+    def opened() -> None:
+        nonlocal known, away, pause
+        if away:
+            since = "" if after is not None else "; what happened meanwhile is not known"
+            typer.echo(f"fairspine: {client.url}: answers again{since}", err=True)
+        known, away, pause = True, False, FIRST_PAUSE_SECONDS
+
+    while True:
+        try:
+            for event in client.events(after, opened=opened):
+                after = event.id
+                yield event
+        except NoAnswer as failure:
+            if not known:
+                raise
+            if not away:
+                typer.echo(f"fairspine: {one_line(str(failure))}; trying again", err=True)
+            away = True
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def _print(event: ServerEvent, format: Format) -> None:
+    document = event.document
+    if format is Format.JSON:
+        print_json(json.dumps(document).encode())
+    else:
+        text = f"{moment(str(document['at']))}  {event.id}  {event.kind:5}  {_text(document['data'])}"
+        typer.echo(one_line(text.rstrip()))
+    # Whoever reads over a pipe wants each at once.
+    sys.stdout.flush()
+
+
+def _text(data: Any) -> str:
+    """What an event says, on a line."""
+    if not isinstance(data, dict):
+        return json.dumps(data)
+    if set(data) == {"text"}:
+        return str(data["text"])
+    return " ".join(f"{name}={_value(value)}" for name, value in data.items() if value is not None)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    plain = isinstance(value, str) and value and " " not in value
+    return value if plain else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,139 @@
+"""``fairspine preview``: what a change would do at a running controller, without making it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.client import described, described_rows
+from controller.cli.failure import Failure
+from controller.cli.mode import ModeName
+from controller.cli.output import Format, FormatOption, number, print_json, print_table
+from controller.cli.planning import policy_names
+from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+
+_VALUE = (
+    *("policy", "seed", "mode", "min_speed", "min_level", "bound_split", "bound_single", "gap", "flows", "unroutable"),
+)
+_NAMED = 10  # flows that would move, in the table; up to 1,000 of them are in the JSON
+
+Names = list[str] | None
+
+
+def preview(
+    put: Annotated[
+        list[Path] | None,
+        typer.Option("--put", metavar="JOB", help="A job to push (JSON or YAML); may be given several times."),
+    ] = None,
+    delete: Annotated[Names, typer.Option("--delete", metavar="NAME", help="A job to delete; likewise.")] = None,
+    drain: Annotated[
+        Names, typer.Option("--drain", metavar="ID", help="A cable, spine or leaf to drain; likewise.")
+    ] = None,
+    undrain: Annotated[Names, typer.Option("--undrain", metavar="ID", help="One to take back into use.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="Another routing policy.", autocompletion=policy_names)
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**53 - 1, help="Another seed.")] = None,
+    mode: Annotated[ModeName | None, typer.Option("--mode", help="Another mode.")] = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Say what a change would do: the plan before and after, the flows that would move, each job's speed.
+
+    All that is given is taken together, on top of what is there. Nothing changes.
+    """
+    import orjson
+
+    files = put or []
+    form: dict[str, Any] = {
+        "put": [_job(file) for file in files],
+        "delete": delete or [],
+        "drain": drain or [],
+        "undrain": undrain or [],
+        "policy": policy,
+        "seed": seed,
+        "mode": mode,
+    }
+    body = orjson.dumps({name: value for name, value in form.items() if value not in (None, [])})
+    client = Remote(url, token, ca_file).client()
+    try:
+        answer = client.request("POST", "plans:preview", body=body).document
+    except Failure as failure:
+        raise _told_by_file(failure, files) from None
+    document = _preview(answer)
+    if format is Format.JSON:
+        print_json(json.dumps(document).encode())
+    else:
+        _print(document)
+
+
+def _job(file: Path) -> dict[str, Any]:
+    """A job's document, with its name."""
+    from controller.model.fabric_file import read_document
+    from controller.workload.job_file import parse_job
+
+    document = read_document(file)
+    name = parse_job(document, source=str(file)).name
+    return {**document, "name": name}
+
+
+def _told_by_file(failure: Failure, files: Sequence[Path]) -> Failure:
+    """The failure with the name of the file that it is about, if it is about one."""
+    found = re.search(r"\bput\[(\d+)\]", str(failure))
+    if failure.exit_code != 2 or found is None or int(found[1]) >= len(files):
+        return failure
+    return Failure(f"{files[int(found[1])]}: {failure}", exit_code=2)
+
+
+def _preview(answer: Any) -> dict[str, Any]:
+    """A ``PreviewDocument``."""
+    document = described(answer, "epoch", "before", "after", "moved_count", "moved", "jobs", "still_used")
+    for side in ("before", "after"):
+        described(document[side], *_VALUE)
+    described_rows(document["jobs"], "job", "before", "after")
+    return document
+
+
+def _print(document: dict[str, Any]) -> None:
+    print_table(
+        f"compared with plan {document['epoch']}: {document['moved_count']} flows would move",
+        (
+            *("", "policy", "seed>", "mode", "flows>", "unroutable>", "min speed>", "min level>"),
+            *("bound, split>", "bound, single>", "gap>"),
+        ),
+        (
+            (
+                side,
+                value["policy"],
+                str(value["seed"]),
+                value["mode"],
+                str(value["flows"]),
+                str(value["unroutable"]),
+                number(value["min_speed"]),
+                number(value["min_level"]),
+                number(value["bound_split"]),
+                number(value["bound_single"]),
+                number(value["gap"]),
+            )
+            for side, value in (("before", document["before"]), ("after", document["after"]))
+        ),
+    )
+    print_table(
+        "slowest collective of each job",
+        ("job", "before>", "after>"),
+        ((row["job"], number(row["before"]), number(row["after"])) for row in document["jobs"]),
+    )
+    moved = document["moved"]
+    if moved:
+        more = document["moved_count"] - len(moved[:_NAMED])
+        typer.echo(f"would move: {', '.join(moved[:_NAMED])}" + (f" and {more} more" if more else ""))
+    if document["still_used"]:
+        cables = ", ".join(document["still_used"])
+        typer.echo(f"would stay in use, because nothing else joins two leaves: {cables}")
