@@ -82,16 +82,16 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
     def _shake_hands(self, conn_state: list[Any], tls: Tls) -> bool:
         """In the connection's own greenlet, for a client may take its time. Whether there is a TLS connection now."""
         conn_state[1].settimeout(self.limits.head_seconds)
-        secured = conn_state[1] = GreenSSLSocket(
-            conn_state[1], server_side=True, do_handshake_on_connect=False, _context=tls.context()
-        )
         try:
+            conn_state[1] = GreenSSLSocket(
+                conn_state[1], server_side=True, do_handshake_on_connect=False, _context=tls.context()
+            )
             with eventlet.Timeout(self.limits.head_seconds, TimeoutError("no TLS handshake")):
-                secured.do_handshake()
+                conn_state[1].do_handshake()
         except (OSError, ValueError) as error:
             # A scanner, a client of plain HTTP, or one that does not trust us: its log says more than ours could.
             LOG.debug("HTTPS client %s: %s", conn_state[0], error)
-            self.connection = secured
+            self.connection = conn_state[1]
             if not isinstance(error, TimeoutError):
                 with contextlib.suppress(OSError, ValueError):
                     self._linger()

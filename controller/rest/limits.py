@@ -32,7 +32,7 @@ class Limits:
     linger_seconds: float = 2.0
     connections: int = 4096
     total_bytes: int = 256 * MIB
-    requests: int = 64
+    requests: int = 128
     streams: int = 256
 
 

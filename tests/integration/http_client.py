@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ from email.message import Message
 from pathlib import Path
 
 PATIENCE_SECONDS = 30.0
+ABORT = struct.pack("ii", 1, 0)
+"""SO_LINGER with no time: closing resets the connection."""
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -18,7 +18,7 @@ from controller.cli.client import Client
 from controller.cli.failure import Failure
 from controller.rest.backend import Role
 from controller.rest.tokens import new_token
-from tests.integration.http_client import PATIENCE_SECONDS, Server, serving, until_closed
+from tests.integration.http_client import ABORT, PATIENCE_SECONDS, Server, serving, until_closed
 
 
 def certificate(folder: Path, name: str = "127.0.0.1") -> tuple[Path, Path]:
@@ -141,6 +141,9 @@ def test_clients_that_never_shake_hands_do_not_keep_the_others_waiting_and_are_c
         connection.close()
         for client in stalled:
             until_closed(client)
+    for sent in (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n") * 10:
+        with secured.raw(sent) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
 
 
 def test_a_renewed_certificate_counts_for_new_connections_and_a_broken_one_does_not(tmp_path: Path) -> None:

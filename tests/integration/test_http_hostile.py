@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
-import struct
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.integration.http_client import Server, serving
-
-ABORT = struct.pack("ii", 1, 0)
-"""SO_LINGER with no time: closing resets the connection."""
+from tests.integration.http_client import ABORT, Server, serving
 
 PUT = b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 1000\r\n\r\n"
 
