@@ -83,6 +83,8 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         """In the connection's own greenlet, for a client may take its time. Whether there is a TLS connection now."""
         conn_state[1].settimeout(self.limits.head_seconds)
         try:
+            # Fails for a client that has gone already, of which the next line would leave half a socket.
+            conn_state[1].getpeername()
             conn_state[1] = GreenSSLSocket(
                 conn_state[1], server_side=True, do_handshake_on_connect=False, _context=tls.context()
             )
