@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from controller.model.errors import InputError
 from controller.workload.importers.nccl.log import Log, Member, Use
@@ -34,6 +35,24 @@ class Communicator:
     @property
     def missing(self) -> list[int]:
         return [rank for rank in range(self.n_ranks) if rank not in self.members]
+
+    def share_a_server(self, one: int, other: int) -> bool:
+        """Whether two ranks are on one server; where a log is missing, as far as the other ranks let expect."""
+        here, there = self.members.get(one), self.members.get(other)
+        if here is not None and there is not None:
+            return here.host == there.host
+        return bool(self.block) and one // self.block == other // self.block
+
+    @cached_property
+    def block(self) -> int:
+        """How many ranks in a row each server has, if the ranks that were heard are like that; else 0."""
+        n_servers = max((member.n_servers for member in self.members.values()), default=0)
+        if n_servers < 1 or self.n_ranks % n_servers:
+            return 0
+        block = self.n_ranks // n_servers
+        hosts = {rank // block: member.host for rank, member in self.members.items()}
+        alike = all(hosts[rank // block] == member.host for rank, member in self.members.items())
+        return block if alike and len(set(hosts.values())) == len(hosts) else 0
 
     @property
     def first(self) -> Member:
@@ -119,7 +138,8 @@ def number_ranks(communicators: list[Communicator], notes: Notes) -> list[Member
         if missing := one.missing:
             notes.add(
                 "communicators with ranks missing",
-                f"{one.name}: {len(missing)} of {one.n_ranks} ranks have no log, the first is {missing[0]}",
+                f"{one.name}: {len(missing)} of {one.n_ranks} ranks have no log, the first is {missing[0]}"
+                + (f"; taken to be on servers of {one.block} ranks each, as the others are" if one.block else ""),
             )
     if len(people) > world.n_ranks:
         notes.add(

@@ -57,9 +57,9 @@ class Ends:
 
     def edge(self, one: Communicator, kind: int, channel: int, src: int, dst: int) -> tuple[End, End] | None:
         """NICs by which ``src`` sends to ``dst``; ``None``: they share a server, and it is no flow."""
-        sender, receiver = one.members.get(src), one.members.get(dst)
-        if sender is not None and receiver is not None and sender.host == receiver.host:
+        if one.share_a_server(src, dst):
             return None
+        sender, receiver = one.members.get(src), one.members.get(dst)
         sent = None if sender is None else sender.sends.get(Link(kind, channel, dst))
         received = None if receiver is None else receiver.receives.get(Link(kind, channel, src))
         return self._end(one.ranks[src], sent), self._end(one.ranks[dst], received)

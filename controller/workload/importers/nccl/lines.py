@@ -35,6 +35,7 @@ class Init(NamedTuple):
         id: hash that all ranks of the communicator share; 0 where the line tells none.
         parent: pointer of the communicator that it was split from, with ``color`` and the number of the split
             (``None``: not told).
+        n_servers: 0 where the line tells none.
     """
 
     pointer: int
@@ -47,6 +48,7 @@ class Init(NamedTuple):
     parent: int | None = None
     color: int = 0
     split: int | None = None
+    n_servers: int = 0
 
 
 class Ring(NamedTuple):
@@ -145,6 +147,7 @@ _INIT = re.compile(
     r"comm 0x([0-9a-f]{1,16}) rank (\d{1,9}) n[rR]anks (\d{1,9})\b(.*?)(?: ?- ?Init (START|COMPLETE))?\s*$"
 )
 _GPU = re.compile(r" cudaDev (\d{1,4})\b(?:.*? busId ([0-9a-f]{1,16})\b)?")
+_SERVERS = re.compile(r" nNodes (\d{1,9})\b")
 _ID = re.compile(r" commId 0x([0-9a-f]{1,16})\b")
 _PARENT = re.compile(rf" parent 0x([0-9a-f]{{1,16}})(?: splitCount ({_I}))? color ({_I}|\d{{10}})")
 _RING = re.compile(rf"Ring (\d{{1,4}}) : ({_I}) -> (\d{{1,9}}) -> ({_I})\s*$")
@@ -165,6 +168,7 @@ _CHOICE = re.compile(
     r"(?: channel\{Lo\.\.Hi\}=\{(\d{1,4})\.\.(\d{1,4})\})?"
 )
 _DEVICES = re.compile(r"NET/([^:]*?) ?: Using (.*)")
+_MADE = re.compile(r"NET/([^:]*?) ?: Made virtual device \[(\d{1,4})\] name=(\S+)")
 _DEVICE = re.compile(r"\[(\d{1,4})\](?:=\{\[\d+\] ?)?([A-Za-z0-9_.-]+):")
 _ONLY = re.compile(r"NCCL_ALGO set by environment to (\S+?)\.?\s*$")
 
@@ -197,7 +201,7 @@ def parse(message: str) -> Message | None:
         return _init(message)
     if " Bytes -> Algo " in message:
         return _choice(message)
-    if first == "NET/" and ": Using " in message:
+    if first == "NET/" and (": Using " in message or ": Made " in message):
         return _devices(message)
     if first == "Conn" and message.startswith("Connected all rings"):
         return RingsConnected()
@@ -268,6 +272,8 @@ def _init(message: str) -> Message | None:
     row = Init(int(pointer, 16), int(rank), int(n_ranks), state or "")
     if found := _GPU.search(rest):
         row = row._replace(gpu=int(found[1]), bus=found[2] or "")
+    if found := _SERVERS.search(rest):
+        row = row._replace(n_servers=int(found[1]))
     if found := _ID.search(rest):
         row = row._replace(id=int(found[1], 16))
     if found := _PARENT.search(rest):
@@ -291,6 +297,8 @@ def _choice(message: str) -> Message | None:
 
 
 def _devices(message: str) -> Message:
+    if match := _MADE.match(message):
+        return Devices(match[1], {int(match[2]): match[3]})
     match = _DEVICES.match(message)
     if match is None:
         raise ValueError(message)

@@ -1,7 +1,7 @@
 """From lines to what each rank of each communicator told about itself.
 
 Most lines do not say which communicator they are about. While a communicator is being made, one thread of a rank makes
-it and writes its lines; so a line belongs to the communicator that its thread is making, or made last.
+it and writes its lines; so a line belongs to the communicator that its thread is making or, afterwards, has used last.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class Member:
     parent: Member | None = None
     color: int = 0
     split: int = 0
+    n_servers: int = 0
     complete: bool = False
     rings_connected: bool = False
     children: int = 0
@@ -116,7 +117,7 @@ class Log:
     n_lines: int = 0
     _at: dict[tuple[str, int, int], Member] = field(default_factory=dict)
     _of_gpu: dict[tuple[str, int, int], list[Member]] = field(default_factory=dict)
-    _making: dict[tuple[str, int, int], Member] = field(default_factory=dict)
+    _busy_with: dict[tuple[str, int, int], Member] = field(default_factory=dict)
 
     def add(self, where: str, line: str) -> bool:
         """Take a line in; whether NCCL wrote it.
@@ -180,7 +181,7 @@ class Log:
             case nccl.Operation():
                 self._operation(where, thread, message)
             case nccl.RingsConnected():
-                if member := self._making.get(thread[:3]):
+                if member := self._busy_with.get(thread[:3]):
                     member.rings_connected = True
             case nccl.Choice():
                 choices = self.choices.setdefault(thread[:2], {})
@@ -195,7 +196,7 @@ class Log:
         if row.n_ranks > MAX_RANKS:
             raise InputError(f"a communicator has at most {MAX_RANKS} ranks", source=where, value=row.n_ranks)
         key = (thread.host, thread.pid, row.pointer)
-        made = self._making.get(thread[:3])
+        made = self._busy_with.get(thread[:3])
         # Versions without START tell at the end whose lines came before.
         anonymous = made if made is not None and made.pointer is None else None
         member = self._at.get(key)
@@ -218,8 +219,9 @@ class Log:
                 value=f"rank {row.rank} of {row.n_ranks} of 0x{row.id:x}",
             )
         member.id = member.id or row.id
+        member.n_servers = member.n_servers or row.n_servers
         member.complete = member.complete or row.state == "COMPLETE"
-        self._making[thread[:3]] = member
+        self._busy_with[thread[:3]] = member
 
     def _adopt(self, member: Member, row: nccl.Init, thread: nccl.Thread, where: str) -> None:
         if member.rank not in (-1, row.rank):
@@ -246,10 +248,10 @@ class Log:
     # -- lines about the communicator that a thread makes ----------------------------------------------------------
 
     def _topology(self, where: str, thread: nccl.Thread, row: nccl.Ring | nccl.Tree | nccl.Trees | nccl.Order) -> None:
-        member = self._making.get(thread[:3])
+        member = self._busy_with.get(thread[:3])
         if member is None or member.complete:
             # No START announced it, so its name comes at the end.
-            member = self._making[thread[:3]] = self._new(where, thread)
+            member = self._busy_with[thread[:3]] = self._new(where, thread)
         match row:
             case nccl.Order():
                 member.orders[row.channel] = row.ranks
@@ -286,7 +288,7 @@ class Log:
 
     def _connection(self, thread: nccl.Thread, row: nccl.Connection) -> None:
         rank, peer = (row.dst, row.src) if row.receiver else (row.src, row.dst)
-        member = self._making.get(thread[:3])
+        member = self._busy_with.get(thread[:3])
         if member is None or member.rank not in (-1, rank):
             member = self._connecting(thread, row, rank, peer)
         if member is None:
@@ -316,6 +318,7 @@ class Log:
                 f"{where}: no 'Init' line names communicator 0x{row.pointer:x} of {thread.host}:{thread.pid}; left out",
             )
             return
+        self._busy_with[thread[:3]] = member  # which connects it, if that has not been done before
         if row.datatype >= len(SIZE_OF):
             self.notes.add(
                 "operations on unknown data types", f"{where}: data type {row.datatype} is not known; left out"

@@ -20,6 +20,7 @@ from tests.unit.workload.importers.nccl_logs import (
     clusters,
     log_of,
     logs,
+    pointer,
     prefix,
 )
 from tests.unit.workload.importers.nccl_runs import NEWEST, SMALL, choice, record, run, sent, styles
@@ -37,6 +38,26 @@ def test_without_one_ranks_log_the_others_tell_its_edges(cluster: Cluster, style
     # Its server is not known, so that edges to its neighbours there look like any other.
     assert all(f"rank{lost}" in flow for flow in found - whole)
     assert not whole - found
+
+
+@settings(deadline=None, max_examples=30)
+@given(cluster=clusters(least=2, own_nics=True), data=st.data())
+def test_where_ranks_tell_the_number_of_servers_one_servers_logs_let_expect_the_others(
+    cluster: Cluster, data: st.DataObject
+) -> None:
+    texts = logs(cluster, NEWEST)
+    for rank, text in enumerate(texts):
+        who = f"{prefix(cluster, rank)}comm {pointer(rank)} rank {rank} nRanks {cluster.n} nNodes {cluster.servers} "
+        line = f"{who}localRanks {cluster.gpus} localRank {rank % cluster.gpus} MNNVL 0\n"
+        texts[rank] = text.replace(" - Init START\n", f" - Init START\n{line}")
+    whole = sent(run(texts).job)
+    kept = data.draw(st.integers(0, cluster.servers - 1))
+    # Rank 0 tells all rings, if they are short enough.
+    some = [text for rank, text in enumerate(texts) if rank // cluster.gpus == kept or rank == 0]
+    heard = run(some)
+    assert sent(heard.job) == whole
+    if len(some) < cluster.n:
+        assert any(f"on servers of {cluster.gpus} ranks each" in note for note in heard.notes)
 
 
 def test_a_ring_that_nobody_tells_is_the_order_of_ranks_and_noted() -> None:
