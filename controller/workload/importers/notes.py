@@ -20,6 +20,10 @@ class Notes:
         else:
             self._more[kind] = self._more.get(kind, 0) + 1
 
+    def once(self, sentence: str) -> None:
+        """A sentence of which there is one."""
+        self.add(sentence, sentence)
+
     def sentences(self) -> tuple[str, ...]:
         rows: list[str] = []
         for kind, shown in self._shown.items():

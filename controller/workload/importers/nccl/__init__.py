@@ -106,7 +106,7 @@ def _imported(
         known = {flow: size for flow, size in flows.items() if flow.sender in names and flow.receiver in names}
         if len(known) < len(flows):
             lost = len(flows) - len(known)
-            log.notes.add("", f"{lost} of {len(flows)} flows are left out: nobody knows where an end of theirs is")
+            log.notes.once(f"{lost} of {len(flows)} flows are left out: nobody knows where an end of theirs is")
         flows = {flow: size for flow, size in known.items() if names[flow.sender] != names[flow.receiver]}
     else:
         names, hosts = ends.made_up(used)

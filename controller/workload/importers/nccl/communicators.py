@@ -142,8 +142,7 @@ def number_ranks(communicators: list[Communicator], notes: Notes) -> list[Member
                 + (f"; taken to be on servers of {one.block} ranks each, as the others are" if one.block else ""),
             )
     if len(people) > world.n_ranks:
-        notes.add(
-            "",
+        notes.once(
             f"{len(people) - world.n_ranks} GPUs are not in the largest communicator {world.name}; "
             "they are numbered behind its ranks",
         )

@@ -79,10 +79,9 @@ def work_of(log: Log, communicators: list[Communicator], given: int | None, iter
     if not any(one.uses or one.pairs or any(m.uses for m in one.members.values()) for one in communicators):
         return [_given(one, given, default) for one in communicators]
     if given is not None:
-        log.notes.add("", "the input tells sizes, so the bytes that were given count for nothing")
+        log.notes.once("the input tells sizes, so the bytes that were given count for nothing")
     if guessed and not log.only:
-        log.notes.add(
-            "",
+        log.notes.once(
             f"which algorithm an all-reduce took is not told (NCCL_DEBUG_SUBSYS=TUNING would); counted as {default}",
         )
     for one, work in zip(communicators, works, strict=True):
