@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +13,7 @@ import pytest
 
 from controller.cli.main import main
 from controller.rest import schemas
+from tests.unit.cli.fake_controller import Controller, serving
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FABRIC = ["--fabric", str(EXAMPLES / "clos-4x4x4.yaml")]
@@ -88,6 +86,13 @@ def test_the_same_seed_gives_the_same_plan(run: Any) -> None:
     assert paths("7") != paths("8")
 
 
+def test_a_job_on_no_hosts_yet_is_refused_with_what_gives_it_some(run: Any) -> None:
+    job = str(EXAMPLES / "gpt3-175b-tp8-pp8-dp4.yaml")
+    code, out, err = run("plan", "--fabric", str(EXAMPLES / "clos-8x16x32-rails.yaml"), "--job", job)
+    assert (code, out) == (2, "")
+    assert err == f"fairspine: {job}: hosts: the job has none yet: 'fairspine job place' gives it some\n"
+
+
 def test_unroutable_flows_are_told_and_fail_the_command_after_the_rest_is_planned(run: Any, tmp_path: Path) -> None:
     fabric = tmp_path / "fabric.yaml"
     fabric.write_text("clos: {spines: 1, leaves: 3, hosts_per_leaf: 1}\nfailed: [leaf3-spine1]\n")
@@ -132,7 +137,11 @@ def test_bad_input_is_one_line_that_names_file_field_and_value(
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["plan"], ["compare"], ["push"], ["jobs"], ["jobs", "show"], ["jobs", "delete"]]
+    "command",
+    [
+        *([], ["plan"], ["compare"], ["push"], ["jobs"], ["jobs", "show"], ["jobs", "delete"], ["preview"], ["drain"]),
+        *(["undrain"], ["mode"], ["events"], ["history"], ["history", "show"], ["history", "rollback"]),
+    ],
 )
 def test_help_of_every_command_has_an_example(run: Any, command: list[str]) -> None:
     code, out, _ = run(*command, "--help")
@@ -209,47 +218,6 @@ SUMMARY = {
     "min_speed": None,
     "active": False,
 }
-
-
-class Controller:
-    """Answers each request with the next of the answers that were laid out for it, and remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, Any]] = []
-        self.asked: list[tuple[str, str, bytes]] = []
-        self.url = ""
-
-    def lay_out(self, *answers: tuple[int, Any]) -> None:
-        self.answers += answers
-
-
-@contextmanager
-def serving(controller: Controller) -> Iterator[None]:
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            controller.asked.append((self.command, self.path, body))
-            status, document = controller.answers.pop(0)
-            content = document if isinstance(document, bytes) else json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_PUT = do_DELETE = answer  # noqa: N815 (http.server's names)
-
-        def log_message(self, *_: object) -> None:
-            """Tests print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        controller.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.fixture
