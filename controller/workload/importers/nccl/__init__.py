@@ -73,7 +73,9 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     names: list[list[str]] = []
     for one, work in zip(communicators, work_of(log, communicators, request.bytes, request.iterations), strict=True):
         if work.collectives or work.pairs:
-            its, collectives = flows_of(one, work, topology(one, log.notes), ends, log.notes)
+            with_trees = any(kind.algorithm == "tree" for kind in work.collectives)
+            ways = topology(one, log.notes, with_trees=with_trees)
+            its, collectives = flows_of(one, work, ways, ends, log.notes)
             flows |= its
             names.append(collectives)
     return _imported(request, log, communicators, people, ends, flows, names)

@@ -22,8 +22,8 @@ class Topology:
     trees: dict[int, tuple[int, ...]]
 
 
-def topology(one: Communicator, notes: Notes) -> Topology:
-    """Rings and trees; those that are incomplete or impossible are left out and noted."""
+def topology(one: Communicator, notes: Notes, *, with_trees: bool) -> Topology:
+    """Rings and, if they are wanted, trees; those that are incomplete or impossible are left out and noted."""
     rings: dict[int, tuple[int, ...]] = {}
     trees: dict[int, tuple[int, ...]] = {}
     channels = {channel for member in one.members.values() for channel in (*member.rings, *member.orders)}
@@ -33,7 +33,7 @@ def topology(one: Communicator, notes: Notes) -> Topology:
             rings[channel] = ring
     if not channels:
         rings = _from_connections(one)
-    for channel in sorted({channel for member in one.members.values() for channel in member.trees}):
+    for channel in sorted({channel for member in one.members.values() for channel in member.trees if with_trees}):
         tree = _tree(one, channel, notes)
         if tree is not None:
             trees[channel] = tree
@@ -125,10 +125,8 @@ def _tree(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
     # Whoever is above a rank tells that, too: a single one of whom nobody tells is the root, or this is no tree.
     parent |= dict.fromkeys(absent, NOBODY)
     if not _is_tree(parent, one.n_ranks):
-        notes.add(
-            "trees that are none",
-            f"{one.name} tree {channel} is no tree of its {one.n_ranks} ranks, see {one.first.where}; left out",
-        )
+        what = "is not told in full, as logs are missing" if one.missing else f"is no tree of its {one.n_ranks} ranks"
+        notes.add("trees that are none", f"{one.name} tree {channel} {what}, see {one.first.where}; left out")
         return None
     return tuple(parent[rank] for rank in range(one.n_ranks))
 

@@ -90,6 +90,18 @@ def test_a_ring_that_cannot_be_is_left_out_and_noted_with_its_line(old: str, new
     assert ("rank0", "rank3") in names
 
 
+def test_a_tree_that_cannot_be_is_noted_where_it_is_wanted_and_counted_as_a_ring() -> None:
+    cluster = dataclasses.replace(SMALL, trees=((-1, 0, 3, 2), (1, -1, -1, 2)))
+    by_tree = choice(0, SMALL, "AllReduce: 4096 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..1}")
+    imported = run([*logs(cluster, NEWEST), by_tree])
+    for channel in (0, 1):
+        assert any(f"c0 tree {channel} is no tree of its 4 ranks" in note for note in imported.notes)
+    assert any("no tree is told in full" in note for note in imported.notes)
+    by_ring = run(logs(cluster, NEWEST))
+    assert Counter(flow[3] for flow in sent(imported.job)) == Counter(flow[3] for flow in sent(by_ring.job))
+    assert not any("c0 tree" in note for note in by_ring.notes)
+
+
 def test_two_rings_instead_of_one_are_no_permutation() -> None:
     cluster = dataclasses.replace(SMALL, rings=SMALL.rings[:1])
     texts = logs(cluster, NEWEST)
