@@ -269,14 +269,13 @@ class Fabric:
         column = np.concatenate([gbps[self.live_up], gbps[self.live_down]]).T
         kind = np.full(self.n_paths, -1, dtype=np.int32)
         usable = np.flatnonzero((self.live_up >= 0).any(axis=0) & (self.live_down >= 0).any(axis=0))
-        if self.shares_links or not len(usable):
+        if self.shares_links:
             kind[usable] = np.arange(len(usable))
-        else:
-            for number in range(len(usable)):
-                rest = usable[kind[usable] < 0]
-                if not len(rest):
-                    break
-                kind[rest[(column[rest] == column[rest[0]]).all(axis=1)]] = number
+            return kind
+        column = np.ascontiguousarray(column)
+        number: dict[bytes, int] = {}
+        for k in usable.tolist():
+            kind[k] = number.setdefault(column[k].tobytes(), len(number))
         return kind
 
     @cached_property
