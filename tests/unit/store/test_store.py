@@ -197,6 +197,16 @@ def test_nothing_is_acknowledged_that_would_go_to_a_removed_file(store: Store, f
     assert [job.name for job in store.load().jobs] == ["a"]
 
 
+def test_a_backup_made_while_the_controller_runs_is_a_store(store: Store, file: Path, tmp_path: Path) -> None:
+    store.commit(Change(put=(job("a"),), plans=(record(1),)))
+    copy = tmp_path / "backup.db"
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    with closing(Store.open(f"sqlite:///{copy}")) as other:
+        assert ([job.name for job in other.load().jobs], other.load().epoch) == (["a"], 1)
+    store.commit(Change(deleted=("a",)))
+
+
 def test_what_somebody_else_has_written_is_not_overwritten(store: Store, file: Path) -> None:
     store.commit(Change(put=(job("a"),)))
     sql(file, "UPDATE settings SET value = 'theirs' WHERE name = 'last_change'")
