@@ -92,6 +92,17 @@ class Traffic:
         return np.array([c.phase for c in self.collectives], dtype=np.int32)
 
     @cached_property
+    def by_collective(self) -> tuple[IntArray, IntArray]:
+        """Flows in order of their collectives [F], and where each collective begins [K+1]."""
+        if (self.collective[1:] >= self.collective[:-1]).all():
+            order = np.arange(self.n_flows, dtype=np.int32)
+        else:
+            order = np.argsort(self.collective, kind="stable").astype(np.int32)
+        ptr = np.zeros(len(self.collectives) + 1, dtype=np.int32)
+        np.cumsum(np.bincount(self.collective, minlength=len(self.collectives)), out=ptr[1:])
+        return order, ptr
+
+    @cached_property
     def unit(self) -> IntArray:
         """[F] placement unit: flows with equal source, destination and UDP source port cannot be told apart.
 

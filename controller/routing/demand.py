@@ -15,7 +15,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.traffic import Traffic
-from controller.routing.ideal import by_collective, ideal_seconds
+from controller.routing.ideal import ideal_seconds
 from controller.routing.kernels import units
 
 NETWORK = 0
@@ -68,11 +68,6 @@ class Demand:
     def in_game(self) -> BoolArray:
         """[K] collectives that have a speed to optimise."""
         return ~np.isnan(self.ideal_seconds)
-
-    @cached_property
-    def by_collective(self) -> tuple[IntArray, IntArray]:
-        """Flows in order of their collectives [F], and where each collective begins [K+1]."""
-        return by_collective(self.traffic)
 
     # -- phases ------------------------------------------------------------------------------------------------
 

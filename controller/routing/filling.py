@@ -82,7 +82,7 @@ class Incidence:
         capacity: FloatArray,
     ) -> Incidence:
         traffic = demand.traffic
-        order, ptr = demand.by_collective
+        order, ptr = demand.traffic.by_collective
         coll_ptr, entry_link, entry_gbps = kernel.incidence(
             order, ptr, row_ptr, row_path, row_share, traffic.src, traffic.dst, demand.leaf_src, demand.leaf_dst,
             demand.gbps, demand.fabric.n_hosts, up, down, len(capacity),

@@ -31,7 +31,7 @@ def ideal_seconds(
     >>> Demand.of(clos(2, 2, 2), traffic).ideal_seconds  # 10 GB through one 100 Gbit/s NIC: 0.8 s
     array([0.8])
     """
-    order, ptr = by_collective(traffic)
+    order, ptr = traffic.by_collective
     up_gbps, down_gbps = _leaf_capacity(fabric)
     cut: FloatArray = spread.cut_seconds(
         order, ptr, traffic.src, traffic.dst, traffic.bytes, leaf_src, leaf_dst, fixed, fabric.link_gbps,
@@ -61,18 +61,6 @@ def ideal_seconds(
             )
             cut[k] = max(cut[k], seconds)
     return cut
-
-
-def by_collective(traffic: Traffic) -> tuple[IntArray, IntArray]:
-    """Flows in order of their collectives [F], and where each collective begins [K+1]."""
-    collective = traffic.collective
-    if (collective[1:] >= collective[:-1]).all():
-        order = np.arange(len(collective), dtype=np.int32)
-    else:
-        order = np.argsort(collective, kind="stable").astype(np.int32)
-    ptr = np.zeros(len(traffic.collectives) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(collective, minlength=len(traffic.collectives)), out=ptr[1:])
-    return order, ptr
 
 
 def _leaf_capacity(fabric: Fabric) -> tuple[FloatArray, FloatArray]:
