@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,20 +27,50 @@ from controller.store.values import Change, Kept, KeptJob, KeptMode, PlanRecord
 ANN = Caller("ann", Role.WRITE)
 
 
+class Ended(BaseException):
+    """The runtime was closed."""
+
+
+class Signal:
+    """A ``Signal`` for threads; ends those that wait for it once the runtime is closed."""
+
+    def __init__(self, runtime: Threads) -> None:
+        self._runtime, self._event = runtime, threading.Event()
+        self.set, self.clear = self._event.set, self._event.clear
+
+    def wait(self, seconds: float | None = None) -> None:
+        self._event.wait(seconds)
+        if self._runtime.closed:
+            raise Ended
+
+
 class Threads:
     """A runtime of threads; heavy work is done on the spot."""
 
     def __init__(self) -> None:
+        self.closed = False
+        self._signals: list[Signal] = []
         self._times = itertools.count(1_700_000_000)
 
+    def close(self) -> None:
+        """End every task."""
+        self.closed = True
+        for signal in self._signals:
+            signal.set()
+
     def spawn(self, task: Callable[[], None]) -> None:
-        threading.Thread(target=task, daemon=True).start()
+        def run() -> None:
+            with suppress(Ended):
+                task()
+
+        threading.Thread(target=run, daemon=True).start()
 
     def sleep(self, seconds: float) -> None:
         time.sleep(min(seconds, 0.01))
 
-    def signal(self) -> threading.Event:
-        return threading.Event()
+    def signal(self) -> Signal:
+        self._signals.append(Signal(self))
+        return self._signals[-1]
 
     def lock(self) -> AbstractContextManager[Any]:
         return threading.Lock()
@@ -103,7 +133,7 @@ class World:
     def __init__(
         self, intended: Fabric | None, observed: Observed, store: FakeStore | None = None, **settings: Any
     ) -> None:  # fmt: skip
-        runtime = Threads()
+        self.runtime = runtime = Threads()
         self.observed = observed
         self.store = store or FakeStore()
         self.installed: list[tuple[RuleSet, int]] = []
@@ -124,6 +154,10 @@ class World:
     def _install(self, rules: RuleSet, epoch: int, names: Mapping[int, str]) -> None:
         self.installed.append((rules, epoch))
 
+    def close(self) -> None:
+        """As kill -9 would: nothing is written any more."""
+        self.runtime.close()
+
     def until(self, ready: Callable[[], bool]) -> None:
         for _ in range(1000):
             if ready():
@@ -134,13 +168,24 @@ class World:
     def planned(self) -> World:
         """Itself, once there is a plan for a network that is known."""
         self.until(lambda: self.service.step.plan is not None and self.service.step.ripe)
+        self.until(self._installed_newest)
         return self
+
+    def settle(self) -> None:
+        """Wait until the store has what was left for later."""
+        frozen = self.service.step.wanted.mode == "frozen"
+        self.until(lambda: frozen or self.service.step.epoch in self.store.records)
+
+    def _installed_newest(self) -> bool:
+        step = self.service.step
+        return not step.ripe or step.rules is None or [epoch for _, epoch in self.installed][-1:] == [step.enforced]
 
     def show(self, observed: Observed, seen: Callable[[Step], bool]) -> None:
         """The network is like this now; returns once a step is published of which ``seen`` is true."""
         self.observed = observed
         self.service.network_changed()
         self.until(lambda: seen(self.service.step))
+        self.until(self._installed_newest)
 
     def put(self, name: str, flows: object, condition: Condition = UNCONDITIONAL) -> PutOutcome:
         return self.service.put_job(name, json.dumps({"flows": flows}).encode(), condition, ANN)

@@ -1,0 +1,147 @@
+"""The events: who reads late, who reads on, and what is lost."""
+
+from __future__ import annotations
+
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.clos import clos
+from controller.service.events import AT_ONCE, EventLog, Reader, network_changes
+from tests.unit.service.world import ANN, Threads, World, flow
+from tests.unit.southbound.test_cabling import seen
+
+
+def everything(reader: Reader) -> list[int]:
+    """Numbers of the events that are there; 0 for a reset."""
+    numbers: list[int] = []
+    while events := reader.wait(0):
+        numbers += [0 if event.kind == "reset" else int(event.data["number"]) for event in events]
+    return numbers
+
+
+def log_of(count: int, kept: int) -> EventLog:
+    log = EventLog(Threads(), kept)
+    for number in range(1, count + 1):
+        log.append("job", number=number)
+    return log
+
+
+@given(st.integers(0, 30), st.integers(1, 10), st.integers(0, 30), st.integers(0, 30))
+def test_a_reader_gets_everything_since_its_event_once_and_in_order_or_is_told_of_a_reset(
+    before: int, kept: int, seen_last: int, after: int
+) -> None:
+    log = log_of(before, kept)
+    run = log.subscribe(None)._log._run
+    resumed = log.subscribe(f"{run}-{seen_last}")
+    live = log.subscribe(None)
+    for number in range(before + 1, before + after + 1):
+        log.append("job", number=number)
+    total = before + after
+    oldest = max(1, total - kept + 1)
+    available = list(range(oldest, total + 1))
+    known = seen_last <= before
+    wanted = [n for n in available if n > seen_last] if known and seen_last >= oldest - 1 else [0, *available]
+    assert everything(resumed) == wanted
+    wanted_live = [n for n in available if n > before] if before >= oldest - 1 else [0, *available]
+    assert everything(live) == wanted_live
+
+
+@given(st.text() | st.from_regex(r"[0-9a-f]{1,12}-[0-9]{1,30}", fullmatch=True))
+def test_an_id_that_was_never_given_leads_to_a_reset(text: str) -> None:
+    log = log_of(3, 10)
+    numbers = everything(log.subscribe(text))
+    assert numbers == [0, 1, 2, 3] or text.startswith(log._run)
+
+
+def test_the_id_of_a_reset_can_be_resumed_from() -> None:
+    log = log_of(20, 5)
+    reset, *rest = log.subscribe("gone-1").wait(0)
+    assert reset.kind == "reset"
+    assert [event.data["number"] for event in rest] == [16, 17, 18, 19, 20]
+    again = log.subscribe(reset.id)
+    assert everything(again) == [16, 17, 18, 19, 20]
+
+
+def test_ids_of_two_runs_differ_and_grow_within_one() -> None:
+    runtime = Threads()
+    first, second = EventLog(runtime), EventLog(runtime)
+    for log in (first, second):
+        log.append("job", number=1)
+        log.append("job", number=2)
+    ids = [event.id for log in (first, second) for event in log.after(0)[0]]
+    assert len(set(ids)) == 4
+
+
+def test_a_reader_that_is_far_behind_gets_its_events_in_portions() -> None:
+    log = log_of(3 * AT_ONCE, 1000)
+    reader = log.subscribe(f"{log._run}-0")
+    assert len(reader.wait(0)) == AT_ONCE
+    assert everything(reader) == list(range(AT_ONCE + 1, 3 * AT_ONCE + 1))
+
+
+def test_a_waiting_reader_is_woken_and_a_closed_one_forgotten() -> None:
+    log = log_of(0, 10)
+    reader = log.subscribe(None)
+    got: list[int] = []
+    thread = threading.Thread(target=lambda: got.extend(len(reader.wait(20)) for _ in range(1)))
+    thread.start()
+    log.append("job", number=1)
+    thread.join(20)
+    assert got == [1]
+    reader.close()
+    reader.close()
+    assert not log._readers
+
+
+def test_links_that_come_and_go_are_told_and_new_ones_are_not() -> None:
+    before = {"a": True, "b": False, "c": True, "d": True}
+    assert network_changes(before, {"a": True, "b": True, "c": False, "e": True}) == [
+        ("c", False),
+        ("d", False),
+        ("b", True),
+    ]
+    assert network_changes({}, {"a": True, "b": False}) == []
+
+
+def test_the_service_tells_what_happens_to_jobs_links_modes_and_plans_and_who_wanted_it() -> None:
+    fabric = clos(2, 2, 1)
+    world = World(fabric, seen(fabric)).planned()
+    reader = world.service.subscribe(None)
+    world.put("a", [flow("h1", "h2")])
+    world.service.drain("spine1", True, ANN)
+    world.service.set_mode("ecmp", ANN)
+    world.delete("a")
+    down = fabric.without_links(["leaf1-spine2"])
+    world.show(seen(down), lambda step: step.fabric is not None and step.fabric.version == down.version)
+    world.switches[0].error = "refused"
+    world.service.settled()
+    events = []
+    while more := reader.wait(0):
+        events += more
+    told = [
+        (
+            event.kind,
+            {
+                k: v
+                for k, v in event.data.items()
+                if k in ("job", "change", "id", "drained", "up", "mode", "state", "cause", "by", "text")
+            },
+        )
+        for event in events
+    ]
+    assert ("job", {"job": "a", "change": "pushed", "by": "ann"}) in told
+    assert ("link", {"id": "spine1", "drained": True, "by": "ann"}) in told
+    assert ("mode", {"mode": "ecmp", "by": "ann"}) in told
+    assert ("job", {"job": "a", "change": "deleted", "by": "ann"}) in told
+    assert ("link", {"id": "leaf1-spine2", "up": False}) in told
+    assert ("error", {"text": "leaf1: refused"}) in told
+    plans = [data for kind, data in told if kind == "plan" and data["state"] == "computed"]
+    assert [(data["cause"], data["by"]) for data in plans] == [
+        ("job a pushed", "ann"),
+        ("spine1 drained", "ann"),
+        ("mode ecmp", "ann"),
+        ("job a deleted", "ann"),
+        ("leaf1-spine2 down", None),
+    ]

@@ -1,0 +1,259 @@
+"""What a controller that is started again comes to: the same, as far as the network is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.model.clos import clos
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.southbound.rules import RuleSet, difference
+from tests.unit.service.world import ANN, FakeStore, World, flow
+from tests.unit.southbound.test_cabling import seen
+
+FABRIC = clos(3, 3, 2)
+HOSTS = [host.name for host in FABRIC.hosts]
+IDS = [*FABRIC.cable_names, *FABRIC.leaf_index, *FABRIC.spine_index]
+
+Operation = tuple[str, Any]
+
+FLOWS = st.lists(
+    st.builds(flow, st.sampled_from(HOSTS), st.sampled_from(HOSTS), st.sampled_from([1, 10**6, 10**9])).filter(
+        lambda one: one["src"] != one["dst"]
+    ),
+    max_size=6,
+)
+OPERATIONS = st.one_of(
+    st.tuples(st.just("put"), st.tuples(st.sampled_from("abc"), FLOWS, st.booleans())),
+    st.tuples(st.just("delete"), st.sampled_from("abc")),
+    st.tuples(st.just("drain"), st.tuples(st.sampled_from(IDS), st.booleans())),
+    st.tuples(st.just("mode"), st.sampled_from(["planned", "ecmp", "frozen"])),
+    st.tuples(st.just("links"), st.sets(st.sampled_from(FABRIC.cable_names), max_size=3)),
+    st.tuples(st.just("rollback"), st.integers(0, 5)),
+    st.tuples(st.just("restart"), st.none()),
+)
+
+
+def rules_equal(one: RuleSet, other: RuleSet) -> bool:
+    """Whether no switch would be sent anything."""
+    dpids = one.switches.keys() | other.switches.keys()
+    return not any(difference(one[dpid], other[dpid]) for dpid in dpids)
+
+
+class Life:
+    """A controller through operations and restarts, always on a network that is as ``down`` says."""
+
+    def __init__(self) -> None:
+        self.down: set[str] = set()
+        self.store = FakeStore()
+        self.world = self.started()
+
+    @property
+    def fabric(self) -> Fabric:
+        return FABRIC.without_links(self.down)
+
+    def started(self) -> World:
+        world = World(FABRIC, seen(self.fabric), self.store)
+        return world.planned()
+
+    def do(self, operation: Operation) -> None:
+        kind, what = operation
+        service = self.world.service
+        if kind == "put":
+            name, flows, unknown = what
+            document = {"flows": flows} | ({"ports": "unknown"} if unknown else {})
+            service.put_job(name, json.dumps(document).encode(), _always(), ANN)
+        elif kind == "delete" and service.step.wanted.job(what) is not None:
+            service.delete_job(what, _always(), ANN)
+        elif kind == "drain":
+            service.drain(what[0], what[1], ANN)
+        elif kind == "mode":
+            service.set_mode(what, ANN)
+        elif kind == "links":
+            self.down = what
+            self.world.show(seen(self.fabric), lambda step: step.fabric is not None and step.fabric == self.fabric)
+        elif kind == "rollback" and service.step.wanted.mode != "frozen":
+            self.world.settle()
+            epochs = sorted(epoch for epoch, record in self.store.records.items() if record.paths is not None)
+            service.rollback(epochs[what % len(epochs)], ANN)
+        elif kind == "restart":
+            self.restart()
+
+    def restart(self) -> None:
+        self.world.settle()
+        self.world.close()
+        self.world = self.started()
+
+
+def _always() -> Any:
+    from controller.rest.backend import UNCONDITIONAL
+
+    return UNCONDITIONAL
+
+
+def told(world: World) -> dict[str, Any]:
+    """What does not depend on when it was asked."""
+    service = world.service
+    wanted = service.step.wanted
+    plan = world.read(lambda service: service.plan())["plan"]
+    return {
+        "jobs": [(job.name, job.revision, job.position, job.by, job.ports.tolist()) for job in wanted.jobs],
+        "drained": wanted.drained,
+        "mode": wanted.mode,
+        "paths": {row["id"]: row["paths"] for row in plan["flows"]},
+        "levels": plan["levels"],
+        "gap": plan["gap"],
+        "still_used": service.step.drain.still_used,
+    }
+
+
+@settings(max_examples=60)
+@given(st.lists(OPERATIONS, max_size=8))
+def test_after_any_life_a_fresh_controller_with_the_same_store_is_in_the_same_state(life: list[Operation]) -> None:
+    alive = Life()
+    for operation in life:
+        alive.do(operation)
+    alive.world.settle()
+    fresh = alive.started()
+    frozen = alive.world.service.step.wanted.mode == "frozen"
+    before, after = told(alive.world), told(fresh)
+    if frozen:
+        # What is only computed while the switches are frozen is not kept: it is computed anew.
+        for document in (before, after):
+            del document["paths"], document["levels"], document["gap"]
+    assert after == before
+    (mine, epoch), (theirs, other_epoch) = alive.world.installed[-1], fresh.installed[-1]
+    assert rules_equal(mine, theirs)
+    assert epoch == other_epoch
+    alive.world.close()
+    fresh.close()
+
+
+@pytest.mark.parametrize("down", [[], ["leaf1-spine1"], ["spine2", "leaf3-spine1"]])
+def test_an_unchanged_network_gets_the_same_plan_under_the_same_epoch_and_no_record(down: list[str]) -> None:
+    store = FakeStore()
+    network = seen(FABRIC.without_links(down))
+    first = World(FABRIC, network, store).planned()
+    first.put("a", [flow(a, b) for a in HOSTS for b in HOSTS if a != b])
+    kept = dict(store.records)
+    again = World(FABRIC, dataclasses.replace(network, starting=True, links={}, ports={}, switches=frozenset()), store)
+    again.until(lambda: again.service.step.plan is not None)
+    assert again.installed == []
+    again.show(network, lambda step: step.ripe)
+    (rules, epoch) = again.installed[-1]
+    assert epoch == first.installed[-1][1] == again.service.step.epoch
+    assert rules_equal(rules, first.installed[-1][0])
+    assert store.records == kept
+
+
+def test_a_link_that_failed_while_the_controller_was_away_moves_its_flows_and_no_others() -> None:
+    store = FakeStore()
+    first = World(FABRIC, seen(FABRIC), store).planned()
+    first.put("a", [flow("h1", "h3"), flow("h2", "h5")])
+    before = told(first)["paths"]
+    down = FABRIC.without_links(["leaf2-spine1", "leaf2-spine2"])
+    after = told(World(FABRIC, seen(down), store).planned())["paths"]
+    assert after["a/all/1"] == before["a/all/1"]
+    assert "leaf2" in str(after["a/all/0"])
+    assert "spine3" in str(after["a/all/0"])
+
+
+def test_in_discovery_kept_jobs_wait_for_their_hosts_and_no_rule_changes_for_that() -> None:
+    store = FakeStore()
+    whole = seen(FABRIC, hosts=True)
+    first = World(None, whole, store).planned()
+    ip = {host.name: host.ip for host in FABRIC.hosts}
+    first.put("a", [flow(ip["h1"], ip["h3"]), flow(ip["h2"], ip["h5"])])
+    kept = told(first)
+    again = World(None, dataclasses.replace(whole, hosts={}, starting=True), store)
+    again.until(lambda: again.service.step.survey.findings is not None and bool(again.service.step.unknown))
+    assert again.read(lambda service: service.jobs())["jobs"][0]["left_out"]
+    some = dict(list(whole.hosts.items())[::-1][:2])
+    again.show(dataclasses.replace(whole, hosts=some, starting=True), lambda step: step.fabric is not None)
+    assert "is kept and not planned" in str(again.health["reasons"])
+    reversed_hosts = dict(list(whole.hosts.items())[::-1])
+    again.show(dataclasses.replace(whole, hosts=reversed_hosts), lambda step: step.ripe)
+    paths, ports = told(again)["paths"], told(again)["jobs"]
+    assert ports == kept["jobs"]
+    assert paths == kept["paths"]
+    assert rules_equal(again.installed[-1][0], first.installed[-1][0])
+    assert "is kept" not in str(again.health["reasons"])
+
+
+def test_a_frozen_controller_without_the_network_of_then_gives_switches_what_they_held() -> None:
+    life = Life()
+    life.do(("put", ("a", [flow("h1", "h3"), flow("h3", "h1")], False)))
+    life.do(("mode", "frozen"))
+    held = life.world.installed[-1]
+    life.do(("put", ("b", [flow("h2", "h4")], False)))
+    life.do(("links", {"leaf1-spine1", "leaf2-spine2"}))
+    life.restart()
+    assert rules_equal(life.world.installed[-1][0], held[0])
+    assert life.world.installed[-1][1] == held[1]
+    life.do(("links", set()))
+    assert life.world.installed[-1][1] == held[1]
+    life.do(("mode", "planned"))
+    assert len(told(life.world)["paths"]) == 3
+    assert life.world.installed[-1][1] > held[1]
+
+
+def test_a_job_that_lost_its_ports_to_other_servers_gets_new_ones() -> None:
+    store = FakeStore()
+    World(FABRIC, seen(FABRIC), store).planned().put("a", [flow("h1", "h3"), flow("h1", "h2")])
+    merged = dataclasses.replace(
+        FABRIC,
+        hosts=tuple(dataclasses.replace(h, server="one" if h.name in ("h1", "h2") else h.server) for h in FABRIC.hosts),
+    )
+    after = World(merged, seen(merged), store).planned()
+    assert [row["id"] for row in after.read(lambda service: service.plan())["plan"]["flows"]] == ["a/all/0"]
+
+
+def test_preview_changes_nothing_and_says_what_the_change_then_does() -> None:
+    life = Life()
+    life.do(("put", ("a", [flow(a, b) for a in HOSTS for b in HOSTS if a != b], False)))
+    step, records, installed = life.world.service.step, dict(life.store.records), list(life.world.installed)
+    form = {"put": [{"name": "b", "flows": [flow("h1", "h6", 10**9)]}], "delete": [], "drain": ["spine1"]}
+    answer = json.loads(json.dumps(dict(life.world.service.preview(json.dumps(form).encode()))))
+    assert (life.world.service.step, life.store.records, life.world.installed) == (step, records, installed)
+    assert answer["epoch"] == step.epoch
+    assert {job["job"]: job["before"] is None for job in answer["jobs"]} == {"a": False, "b": True}
+    life.do(("drain", ("spine1", True)))
+    drained = life.world.read(lambda service: service.plan())["plan"]["min_level"]
+    only = {"drain": ["spine1"]}
+    life.do(("drain", ("spine1", False)))
+    life.do(("rollback", 1))
+    told_before = dict(life.world.service.preview(json.dumps(only).encode()))
+    assert told_before["after"]["min_level"] == pytest.approx(drained, rel=0.06)
+    assert told_before["moved_count"] == len(told_before["moved"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({"put": [{"flows": []}]}, "put[0].name"),
+        ({"put": [{"name": "b", "flows": [flow("h1", "nobody")]}]}, "put[0].flows[0].dst"),
+        ({"put": [{"name": "b", "flows": []}] * 2}, "put[1].name"),
+        ({"policy": "none"}, "policy"),
+        ({"colour": 1}, "colour"),
+    ],
+)
+def test_a_preview_of_what_cannot_be_says_which_field(form: dict[str, Any], field: str) -> None:
+    life = Life()
+    with pytest.raises(InputError) as caught:
+        life.world.service.preview(json.dumps(form).encode())
+    assert caught.value.field == field
+
+
+def test_in_what_is_previewed_gone_jobs_and_links_are_not_found() -> None:
+    from controller.model.errors import NotFoundError
+
+    life = Life()
+    for form in ({"delete": ["a"]}, {"drain": ["spine9"]}, {"undrain": ["h1"]}):
+        with pytest.raises(NotFoundError):
+            life.world.service.preview(json.dumps(form).encode())
