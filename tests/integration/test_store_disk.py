@@ -20,7 +20,7 @@ from tests.integration.store_on_small_disk import commit_until_refused
 from tests.integration.store_writer import PLANS_KEPT, step
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _root() -> None:
     """A disk of a test's own is a mount, and only root can make one."""
     if os.geteuid() != 0:
