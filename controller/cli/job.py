@@ -122,7 +122,7 @@ def place(
         typer.echo(orjson.dumps(row).decode(), err=out is None)
     else:
         _print_crossing(f"{given.name}, {method.value}", before, after, err=out is None)
-    write_document(out, _on_hosts(document, placed))
+    write_document(out, document_on_hosts(document, placed))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Job]:
@@ -154,7 +154,7 @@ def _crossing_before(fabric: Fabric, job: Job) -> Crossing | None:
     return crossing_of(fabric, job) if set(participants(job)) <= set(fabric.host_index) else None
 
 
-def _on_hosts(document: dict[str, Any], placed: Job) -> dict[str, Any]:
+def document_on_hosts(document: dict[str, Any], placed: Job) -> dict[str, Any]:
     """The document as it was with other hosts; where flows or a matrix name hosts, too, the job in full."""
     from controller.workload.job_document import document_of
 

@@ -31,6 +31,7 @@ from controller.cli.remote import (
     TokenOption,
     UrlOption,
 )
+from controller.cli.servers import hosts_of, on_servers
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.", show_default=False)]
 
@@ -48,6 +49,17 @@ def push(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The job's name.  [default: as in its file]", show_default=False)
+    ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option(
+            "--servers",
+            metavar="NAMES",
+            help="Put the ranks on the hosts of these servers of the fabric, in order; commas between.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return when the switches enforce the job's plan.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait at most.")] = 30.0,
     format: FormatOption = Format.TABLE,
@@ -59,8 +71,12 @@ def push(
     from controller.workload.job_file import parse_job
 
     document = read_document(job)
-    name = parse_job(document, source=str(job)).name
     client = Remote(url, token, ca_file).client()
+    if isinstance(document, dict):
+        document |= {} if name is None else {"name": name}
+        if servers is not None:
+            document = on_servers(document, hosts_of(client, servers.split(",")), str(job))
+    name = parse_job(document, source=str(job)).name
     try:
         taken = client.request("PUT", "jobs", name, body=orjson.dumps(document))
     except Failure as failure:
