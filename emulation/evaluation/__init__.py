@@ -1,0 +1,1 @@
+"""Scenarios, grids of simulations over them, and what is reported of the results."""

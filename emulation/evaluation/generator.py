@@ -1,0 +1,160 @@
+"""Jobs of the shape of the paper's evaluation, from a seed.
+
+The shape is read off the traffic files of ``ofircohen205/dcn-simulators`` (MIT), the simulator behind arXiv 2503.05324:
+a job reduces its gradients over its data-parallel replicas, in as many rings as a replica has GPUs (tensor x pipeline
+parallelism), each on its part of four bytes a parameter. A replica fills leaf after leaf, drawn at random; what it
+leaves free of the last one, a later replica may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.job import CollectiveCall, Job
+from controller.model.traffic import Int64Array
+from emulation.evaluation.timed_job import TimedJob
+
+Placement = Literal["leaves", "scattered"]
+
+GRADIENT_BYTES = 4
+
+FIRST_START, LAST_START = 2.3, 12.4
+"""Seconds between which jobs come, in the files."""
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What the files say of a model's training.
+
+    Attributes:
+        parameters: of the model.
+        rings: GPUs of a replica.
+        compute_seconds: of an epoch.
+    """
+
+    name: str
+    parameters: int
+    rings: int
+    compute_seconds: float
+
+    @property
+    def ring_bytes(self) -> int:
+        """What one ring reduces: the step of a ring of n is an n-th of it."""
+        return -(-GRADIENT_BYTES * self.parameters // self.rings)
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        ModelShape("GPT_3", 175_000_000_000, 64, 1.009615385),
+        ModelShape("BLOOM", 176_000_000_000, 48, 1.238769231),
+        ModelShape("LLaMA2_70B", 70_000_000_000, 128, 2.692307693),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What kind of jobs to make.
+
+    Attributes:
+        jobs: how many.
+        ring: hosts of a ring; a job that would not leave room for the others has smaller ones.
+        models: names out of ``SHAPES``, drawn from.
+        placement: ``leaves`` as in the files, or ``scattered`` over all free hosts.
+        unequal: every replica count between 2 and ``ring`` is as likely.
+        all_to_all: bytes that each host also has for the others of an expert group, in a phase of its own before the
+            rings; 0: none. Groups have ``ring`` neighbouring hosts of a replica.
+        come_and_go: seconds over which the starts are spread instead, and jobs have a half to all of the epochs.
+    """
+
+    jobs: int
+    ring: int
+    models: Sequence[str] = tuple(SHAPES)
+    placement: Placement = "leaves"
+    unequal: bool = False
+    all_to_all: int = 0
+    come_and_go: float = 0.0
+
+
+def generate(fabric: Fabric, mix: Mix, epochs: int, seed: int) -> tuple[TimedJob, ...]:
+    """Jobs on hosts of their own; equal arguments give equal jobs.
+
+    Raises:
+        InputError: the fabric has no room for so many jobs.
+    """
+    rng = np.random.default_rng([seed, mix.jobs, mix.ring])
+    shapes = [SHAPES[mix.models[i]] for i in rng.integers(0, len(mix.models), mix.jobs)]
+    seats = _Seats(fabric, rng, mix.placement)
+    made = []
+    for j, shape in enumerate(shapes):
+        room = seats.free - sum(2 * later.rings for later in shapes[j + 1 :])
+        size = int(rng.integers(2, mix.ring + 1)) if mix.unequal else mix.ring
+        while size > 2 and size * shape.rings > room:
+            size //= 2
+        if size * shape.rings > room:
+            raise InputError(
+                f"the fabric has {fabric.n_hosts} hosts, too few for {', '.join(each.name for each in shapes)}",
+                field="jobs",
+                value=mix.jobs,
+            )
+        replicas = np.stack([seats.take(shape.rings) for _ in range(size)])
+        start = float(rng.uniform(0, mix.come_and_go) if mix.come_and_go else rng.uniform(FIRST_START, LAST_START))
+        many = int(rng.integers(-(-epochs // 2), epochs + 1)) if mix.come_and_go else epochs
+        name = f"job_{j}-{shape.name}"
+        made.append(TimedJob(_job(fabric, name, shape, replicas, mix), shape.compute_seconds, many, start))
+    return tuple(made)
+
+
+def _job(fabric: Fabric, name: str, shape: ModelShape, replicas: Int64Array, mix: Mix) -> Job:
+    """Ring i joins host i of every replica [size, rings]; ranks go replica by replica."""
+    size, rings = replicas.shape
+    rank = np.arange(size * rings).reshape(size, rings)
+    calls = [
+        CollectiveCall(f"ring{i}", "all_reduce", tuple(rank[:, i].tolist()), shape.ring_bytes, "ring", phase=1)
+        for i in range(rings)
+    ]
+    if mix.all_to_all:
+        groups = [row[at : at + mix.ring].tolist() for row in rank for at in range(0, rings, mix.ring)]
+        calls += [
+            CollectiveCall(f"experts{i}", "all_to_all", tuple(group), mix.all_to_all, "direct", phase=0)
+            for i, group in enumerate(groups)
+            if len(group) > 1
+        ]
+    hosts = tuple(fabric.host_names[host] for host in replicas.ravel().tolist())
+    return Job(name, hosts=hosts, collectives=tuple(calls))
+
+
+class _Seats:
+    """Which hosts are free, and how they are given away."""
+
+    def __init__(self, fabric: Fabric, rng: np.random.Generator, placement: Placement) -> None:
+        order = np.argsort(fabric.host_leaf, kind="stable")
+        if placement == "scattered":
+            order = rng.permutation(order)
+            self.leaves = [order.tolist()]
+        else:
+            ends = np.searchsorted(fabric.host_leaf[order], np.arange(1, fabric.n_leaves))
+            self.leaves = [part.tolist() for part in np.split(order, ends)]
+        self.rng = rng
+
+    @property
+    def free(self) -> int:
+        return sum(map(len, self.leaves))
+
+    def take(self, many: int) -> Int64Array:
+        """Hosts for one replica: all that a leaf has free, then those of another leaf."""
+        taken: list[int] = []
+        while len(taken) < many:
+            open_leaves = [leaf for leaf in self.leaves if leaf]
+            leaf = open_leaves[int(self.rng.integers(0, len(open_leaves)))]
+            part = leaf[: many - len(taken)]
+            del leaf[: len(part)]
+            taken += part
+        return np.array(taken, dtype=np.int64)

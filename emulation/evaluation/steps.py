@@ -1,0 +1,252 @@
+"""From a job's collectives to the steps in which they send: the ``Schedule`` of the simulator.
+
+Steps of a collective are barriers where its algorithm goes in rounds (rings, halving and doubling, direct exchange),
+and dependencies of single edges where data is passed on (trees, chains). Whatever the steps, they move exactly the
+bytes of the flows (``controller.workload.collectives``, which names the sources of the algorithms).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.job import CollectiveCall, Job
+from controller.model.traffic import Int64Array, Traffic
+from controller.workload.collectives import Flows, algorithm_of, one_channel
+from controller.workload.rails import Servers
+from emulation.fluid.schedule import Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """How one collective sends its F flows (of one channel): S steps, T parts of flows.
+
+    Attributes:
+        repeat: [S] how often each step is done.
+        before, after: step ``after`` waits for step ``before``.
+        step, flow: [T] flow ``flow`` sends in step ``step``.
+        share: [T] of the flow's bytes in one run of the step.
+    """
+
+    repeat: Int64Array
+    before: IntArray
+    after: IntArray
+    step: IntArray
+    flow: IntArray
+    share: FloatArray
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.repeat)
+
+
+def steps_of(call: CollectiveCall, flows: Flows, pieces: int = 1) -> Steps:
+    """The steps of a described collective.
+
+    Args:
+        flows: of one of its channels.
+        pieces: in how many parts trees and chains pass their data on.
+    """
+    n, many = len(call.ranks), len(flows.src)
+    match call.op, algorithm_of(call):
+        case "all_reduce", "ring":
+            # Patarasuk and Yuan 2009: a reduce-scatter and an all-gather of n - 1 steps each.
+            return _rounds(many, [range(many)], repeat=2 * (n - 1))
+        case (("all_gather" | "reduce_scatter"), "ring"):
+            return _rounds(many, [range(many)], repeat=n - 1)
+        case "all_reduce", "direct":
+            return _rounds(many, [range(many)] * 2)
+        case "all_reduce", "halving_doubling":
+            return _rounds(many, _halving_doubling(n))
+        case (("all_reduce" | "broadcast" | "reduce"), ("tree" | "chain")):
+            return _passing_on(many, _waits(call, flows), pieces)
+        case _:
+            return _rounds(many, [range(many)])
+
+
+def schedule_of(fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1) -> Schedule:
+    """The steps of all of a job's collectives, phase after phase.
+
+    Args:
+        traffic: of this job alone, as expanded on the fabric. Flows that stay off the network take no time.
+        pieces: as for ``steps_of``.
+    """
+    servers = Servers.of(fabric)
+    hosts = np.array([fabric.host_index[name] for name in job.hosts], dtype=np.int64)
+    described = {call.name: call for call in job.collectives}
+    flow_of = np.split(np.argsort(traffic.collective, kind="stable"), _bounds(traffic))
+    built = _Build()
+    phases: dict[int, list[tuple[int, int]]] = {}
+    for k, row in enumerate(traffic.collectives):
+        own = flow_of[k]
+        call = described.get(row.name)
+        if call is None or _given_too(job, row.name):
+            steps, many = _rounds(1, [range(1)]), 1
+            number = np.zeros(len(own), dtype=np.int32)
+        else:
+            flows = one_channel(call, servers.server[hosts[np.array(call.ranks, dtype=np.int64)]])
+            steps, many = steps_of(call, flows, pieces), max(len(flows.src), 1)
+            number = traffic.number[own] % many
+        phases.setdefault(row.phase, []).append(built.add(k, steps, own, number, traffic.bytes))
+    built.order(phases)
+    return built.schedule()
+
+
+def _given_too(job: Job, name: str) -> bool:
+    """Whether flows or the matrix add to a described collective: nobody says in which step those are."""
+    return name in job.flows.collective or (job.matrix is not None and job.matrix.collective == name)
+
+
+def _bounds(traffic: Traffic) -> Int64Array:
+    bounds: Int64Array = np.cumsum(np.bincount(traffic.collective, minlength=len(traffic.collectives)))[:-1]
+    return bounds
+
+
+class _Build:
+    """Groups and transfers of a job, as they are added collective by collective."""
+
+    def __init__(self) -> None:
+        self.collective: list[int] = []
+        self.repeat: list[int] = []
+        self.edges: list[tuple[int, int]] = []
+        self.columns: list[tuple[Int64Array, Int64Array, FloatArray]] = []
+
+    def add(self, k: int, steps: Steps, own: Int64Array, number: IntArray, size: Int64Array) -> tuple[int, int]:
+        """The groups (first, end) of collective ``k`` with flows ``own`` [F], flow ``number`` [F] of the steps'."""
+        first = len(self.repeat)
+        self.collective += [k] * steps.n_steps
+        self.repeat += steps.repeat.tolist()
+        self.edges += zip((steps.before + first).tolist(), (steps.after + first).tolist(), strict=True)
+        order = np.argsort(steps.flow, kind="stable")
+        start = np.searchsorted(steps.flow[order], number)
+        count = np.searchsorted(steps.flow[order], number, side="right") - start
+        flow = np.repeat(own, count)
+        part = order[np.repeat(start - np.cumsum(count) + count, count) + np.arange(len(flow))]
+        self.columns.append((steps.step[part].astype(np.int64) + first, flow, size[flow] * steps.share[part]))
+        return first, len(self.repeat)
+
+    def order(self, phases: dict[int, list[tuple[int, int]]]) -> None:
+        """A phase waits for all of the phase before it: by one empty group between the two, for there may be many."""
+        waiting, waited = {after for _, after in self.edges}, {before for before, _ in self.edges}
+        for earlier, later in itertools.pairwise(sorted(phases)):
+            barrier = len(self.repeat)
+            self.collective.append(self.collective[phases[later][0][0]])
+            self.repeat.append(1)
+            ends = (g for first, end in phases[earlier] for g in range(first, end) if g not in waited)
+            begins = (g for first, end in phases[later] for g in range(first, end) if g not in waiting)
+            self.edges += [(g, barrier) for g in ends]
+            self.edges += [(barrier, g) for g in begins]
+
+    def schedule(self) -> Schedule:
+        group, flow, size = (
+            (np.concatenate(column) for column in zip(*self.columns, strict=True))
+            if self.columns
+            else (np.zeros(0), np.zeros(0), np.zeros(0))
+        )
+        order = np.argsort(group, kind="stable")
+        edges = np.array(self.edges, dtype=np.int32).reshape(-1, 2)
+        return Schedule(
+            collective=np.array(self.collective, dtype=np.int32),
+            repeat=np.array(self.repeat, dtype=np.int64),
+            delay=np.zeros(len(self.repeat)),
+            before=edges[:, 0].copy(),
+            after=edges[:, 1].copy(),
+            group=group[order].astype(np.int32),
+            flow=flow[order].astype(np.int32),
+            bytes=size[order].astype(np.float64),
+        )
+
+
+def _rounds(n_flows: int, rounds: Iterable[Iterable[int]], repeat: int = 1) -> Steps:
+    """Rounds one after the other, each with some of the flows; a flow sends equal parts in all of its rounds."""
+    members = [np.array(list(each), dtype=np.int32) for each in rounds]
+    times = np.bincount(np.concatenate([*members, np.zeros(0, dtype=np.int32)]), minlength=n_flows)
+    flow = np.concatenate([*members, np.zeros(0, dtype=np.int32)])
+    chain = np.arange(len(members) - 1, dtype=np.int32)
+    return Steps(
+        repeat=np.full(len(members), max(repeat, 1), dtype=np.int64),
+        before=chain,
+        after=chain + np.int32(1),
+        step=np.repeat(np.arange(len(members), dtype=np.int32), [len(each) for each in members]),
+        flow=flow,
+        share=1.0 / (times[flow] * max(repeat, 1)),
+    )
+
+
+def _halving_doubling(n: int) -> list[range]:
+    """Flows of each round, in ``halving_doubling.all_reduce``'s order: fold in, halve, double back, fold out."""
+    power = 1 << (n.bit_length() - 1)
+    outside = n - power
+    halving = [range(outside + i * power, outside + (i + 1) * power) for i in range(power.bit_length() - 1)]
+    last = outside + len(halving) * power
+    rounds = [range(outside), *halving, *reversed(halving), range(last, last + outside)]
+    return [each for each in rounds if len(each)]
+
+
+def _waits(call: CollectiveCall, flows: Flows) -> list[tuple[int, int]]:
+    """Pairs (before, after) of edges: what a rank passes on, it has to have.
+
+    A rank of a binomial tree sends to one child after the other (Thakur et al. 2005, section 4.2: a step each).
+    """
+    if call.op == "all_reduce":
+        return _double_tree(flows)
+    src, dst = flows.src.tolist(), flows.dst.tolist()
+    into: dict[int, list[int]] = {}
+    for edge, receiver in enumerate(dst):
+        into.setdefault(receiver, []).append(edge)
+    pairs = [(before, edge) for edge, sender in enumerate(src) for before in into.get(sender, ()) if before != edge]
+    if algorithm_of(call) == "chain":
+        # A chain that reduces comes round to its root, which sends nothing.
+        return pairs
+    ends = into.values() if call.op == "reduce" else _by(src).values()
+    return pairs + [pair for edges in ends for pair in itertools.pairwise(_by_bit(call, edges))]
+
+
+def _by(ends: list[int]) -> dict[int, list[int]]:
+    edges: dict[int, list[int]] = {}
+    for edge, rank in enumerate(ends):
+        edges.setdefault(rank, []).append(edge)
+    return edges
+
+
+def _by_bit(call: CollectiveCall, edges: list[int]) -> list[int]:
+    """A rank's edges to its children, in the order of the steps: edge e is child e + 1's, the farthest hears first."""
+    return sorted(edges, reverse=call.op == "broadcast")
+
+
+def _double_tree(flows: Flows) -> list[tuple[int, int]]:
+    """Two trees, in each all edges up and then all edges down; a root turns round when it has heard all children."""
+    pairs: list[tuple[int, int]] = []
+    edges = len(flows.src) // 4
+    for first in (0, 2 * edges):
+        up, down = range(first, first + edges), range(first + edges, first + 2 * edges)
+        into = _by(flows.dst[up.start : up.stop].tolist())
+        heard = _by(flows.dst[down.start : down.stop].tolist())
+        for edge in up:
+            pairs += [(first + before, edge) for before in into.get(int(flows.src[edge]), ())]
+        for edge in down:
+            sender = int(flows.src[edge])
+            above = heard.get(sender)
+            pairs += [(down.start + before, edge) for before in above or ()]
+            if not above:
+                pairs += [(first + before, edge) for before in into.get(sender, ())]
+    return pairs
+
+
+def _passing_on(n_flows: int, waits: list[tuple[int, int]], pieces: int) -> Steps:
+    """A step an edge and piece: it waits for the same piece on the edges before, and for the edge's piece before."""
+    edge = np.arange(n_flows * pieces, dtype=np.int32) // pieces
+    pairs = np.array(waits, dtype=np.int32).reshape(-1, 1, 2) * pieces + np.arange(pieces, dtype=np.int32)[:, None]
+    follow = np.flatnonzero(np.arange(n_flows * pieces) % pieces).astype(np.int32)
+    return Steps(
+        repeat=np.ones(n_flows * pieces, dtype=np.int64),
+        before=np.concatenate([pairs[..., 0].ravel(), follow - 1]).astype(np.int32),
+        after=np.concatenate([pairs[..., 1].ravel(), follow]).astype(np.int32),
+        step=np.arange(n_flows * pieces, dtype=np.int32),
+        flow=edge,
+        share=np.full(n_flows * pieces, 1.0 / pieces),
+    )

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.model.clos import clos
+from controller.model.errors import InputError
+from controller.workload.job_document import document_of
+from emulation.evaluation.data_files import folder_of, jobs_of_folder
+from emulation.evaluation.generator import SHAPES, Mix, generate
+from emulation.evaluation.timed_job import TimedJob, simulated_jobs
+
+PAPER = clos(32, 64, 32)
+
+
+def test_the_shapes_send_the_bytes_a_step_that_the_files_of_the_paper_have() -> None:
+    steps = {name: [-(-shape.ring_bytes // n) for n in (2, 4, 8)] for name, shape in SHAPES.items()}
+    assert steps["GPT_3"] == [5_468_750_000, 2_734_375_000, 1_367_187_500]
+    assert steps["BLOOM"] == [7_333_333_334, 3_666_666_667, 1_833_333_334]
+    assert steps["LLaMA2_70B"][:2] == [1_093_750_000, 546_875_000]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 5), st.sampled_from([2, 4, 8]), st.integers(0, 2**31), st.sampled_from(["leaves", "scattered"]),
+    st.booleans(), st.sampled_from([0, 10**6]),
+)  # fmt: skip
+def test_generated_jobs_have_hosts_of_their_own_and_rings_over_all_of_them(
+    jobs: int, ring: int, seed: int, placement: str, unequal: bool, to_all: int
+) -> None:
+    made = generate(PAPER, Mix(jobs, ring, placement=placement, unequal=unequal, all_to_all=to_all), 3, seed)  # type: ignore[arg-type]
+    assert len(made) == jobs
+    used = Counter(host for each in made for host in each.job.hosts)
+    assert set(used.values()) == {1}
+    for each in made:
+        rings = [call for call in each.job.collectives if call.op == "all_reduce"]
+        assert sorted(rank for call in rings for rank in call.ranks) == list(range(len(each.job.hosts)))
+        assert len({len(call.ranks) for call in rings}) == 1
+        assert 2 <= len(rings[0].ranks) <= ring
+
+
+def test_equal_seeds_give_equal_jobs_and_others_others() -> None:
+    def documents(seed: int) -> list:
+        return [(document_of(each.job), each.start) for each in generate(PAPER, Mix(3, 4), 2, seed)]
+
+    assert documents(1) == documents(1)
+    assert documents(1) != documents(2)
+
+
+def test_a_replica_fills_leaf_after_leaf_as_in_the_files() -> None:
+    made = generate(PAPER, Mix(1, 4, models=("GPT_3",)), 1, 5)[0]
+    leaves = Counter(PAPER.host_leaf[PAPER.host_index[host]] for host in made.job.hosts)
+    assert sorted(leaves.values()) == [32] * 8
+
+
+def test_jobs_that_come_and_go_have_a_half_to_all_of_the_epochs() -> None:
+    made = generate(PAPER, Mix(5, 2, come_and_go=20.0), 10, 5)
+    assert all(5 <= each.epochs <= 10 and 0 <= each.start <= 20 for each in made)
+
+
+def test_a_fabric_that_is_too_small_is_told() -> None:
+    with pytest.raises(InputError, match="too few"):
+        generate(clos(4, 4, 4), Mix(1, 2), 1, 0)
+
+
+def test_the_files_of_the_paper_give_rings_with_steps_and_times(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, 1, 2)
+    folder.mkdir(parents=True)
+    # Two leaves, two spines, two hosts a leaf: hosts are nodes 4 to 7.
+    (folder / "job_0-X.txt").write_text(
+        "#src dst src_tor dst_tor start_time flow_size compute_time stage_index\n"
+        "4 6 0 1 2500000000 1000 1500000000 0\n"
+        "6 4 1 0 2500000000 1000 1500000000 0\n"
+    )
+    fabric = clos(2, 2, 2)
+    (timed,) = jobs_of_folder(fabric, folder, 7)
+    assert (timed.start, timed.compute_seconds, timed.epochs) == (2.5, 1.5, 7)
+    (made,) = simulated_jobs(fabric, [timed])
+    assert made.schedule.repeat.tolist() == [2]
+    np.testing.assert_array_equal(made.schedule.bytes, [1000, 1000])
+    assert [fabric.host_names[host] for host in made.traffic.src.tolist()] == ["h1", "h3"]
+
+
+def test_a_folder_without_files_or_for_another_fabric_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no traffic file"):
+        jobs_of_folder(PAPER, tmp_path, 1)
+    (tmp_path / "job_0.txt").write_text("4 6 0 1 0 1000 0 0\n6 4 1 0 0 1000 0 0\n")
+    with pytest.raises(InputError, match=r"job_0\.txt"):
+        jobs_of_folder(PAPER, tmp_path, 1)
+
+
+def test_two_jobs_of_one_name_are_told_with_the_second_ones_file() -> None:
+    job = generate(PAPER, Mix(1, 2), 1, 0)[0].job
+    with pytest.raises(InputError, match=r"b\.yaml: name: .*has this name"):
+        simulated_jobs(PAPER, [TimedJob(job, source="a.yaml"), TimedJob(job, source="b.yaml")])
