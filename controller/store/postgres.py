@@ -67,16 +67,23 @@ _REASONS = {
 class _ImpatientConnection(psycopg.Connection[Any]):
     """A connection that is closed when the server does not answer: libpq itself would wait for ever."""
 
-    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        started = time.monotonic()
-        limit = ANSWER_SECONDS if timeout is None else timeout
+    def wait(self, gen: PQGen[RV], *arguments: Any, **named: Any) -> RV:
+        return super().wait(self._limited(gen), *arguments, **named)
+
+    def _limited(self, gen: PQGen[RV]) -> PQGen[RV]:
+        """The same generator; psycopg resumes it when the server says something, and every tenth of a second."""
+        deadline = time.monotonic() + ANSWER_SECONDS
         try:
-            return super().wait(gen, interval, limit)
-        except psycopg.OperationalError:
-            if time.monotonic() - started < limit:
-                raise
-            self.close()
-            raise psycopg.OperationalError("the server does not answer") from None
+            awaited = next(gen)
+            while True:
+                ready = yield awaited
+                if not ready and time.monotonic() > deadline:
+                    self.close()
+                    raise psycopg.OperationalError("the server does not answer")
+                awaited = gen.send(ready)
+        except StopIteration as end:
+            result: RV = end.value
+            return result
 
 
 def _connect(_dialect: Any, _record: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
