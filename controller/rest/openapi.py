@@ -73,7 +73,7 @@ def _schemas(resources: Iterable[Resource]) -> dict[str, Any]:
         for operation in resource.operations.values():
             models |= {model: None for model in operation.answers.values() if model is not None}
             if operation.body is not None:
-                models[operation.body.form] = None
+                models.update(dict.fromkeys(operation.body.forms))
     _, found = models_json_schema([(model, "validation") for model in models], ref_template=_REFERENCE)
     definitions: dict[str, Any] = found["$defs"]
     return dict(sorted(definitions.items()))
@@ -129,7 +129,9 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _body(body: Body) -> dict[str, Any]:
-    return {"required": True, "content": {JSON: {"schema": _reference(body.form), "example": dict(body.example)}}}
+    forms = [_reference(form) for form in body.forms]
+    schema = forms[0] if len(forms) == 1 else {"anyOf": forms}
+    return {"required": True, "content": {JSON: {"schema": schema, "example": dict(body.example)}}}
 
 
 def _answer(operation: Operation, status: int, model: type[BaseModel] | None) -> dict[str, Any]:

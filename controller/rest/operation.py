@@ -91,11 +91,17 @@ class Body:
         form: its model.
         example: a body that works on the fabric of the examples.
         most_bytes: more are refused; ``None``: as many as the server lets through.
+        or_form: another model that a body may have instead.
     """
 
     form: type[BaseModel]
     example: Mapping[str, Any]
     most_bytes: int | None = 64 * KIB
+    or_form: type[BaseModel] | None = None
+
+    @property
+    def forms(self) -> tuple[type[BaseModel], ...]:
+        return (self.form,) if self.or_form is None else (self.form, self.or_form)
 
 
 @dataclass(frozen=True)

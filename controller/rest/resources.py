@@ -19,6 +19,7 @@ from controller.rest.forms import read_form
 from controller.rest.messages import EVENT_STREAM, JSON, Response
 from controller.rest.openapi import openapi_document
 from controller.rest.operation import Body, Call, Operation, Parameter, Resource, Text, Whole
+from controller.workload.import_form import BodyForm
 from controller.workload.job_file import JobForm
 
 EVENT_ID = r"[A-Za-z0-9._-]{1,64}"
@@ -122,7 +123,7 @@ RESOURCES: tuple[Resource, ...] = (
                 "Take a job, or replace it, and answer with its part of the plan",
                 {200: schemas.JobDocument, 201: schemas.JobDocument},
                 role=Role.WRITE,
-                body=Body(JobForm, EXAMPLE_JOB, most_bytes=None),
+                body=Body(JobForm, EXAMPLE_JOB, most_bytes=None, or_form=BodyForm),
                 conditional=True,
                 tagged=True,
             ),
