@@ -1,0 +1,117 @@
+"""Controllers that are killed and started again on real switches: what was pushed is there, and no rule is touched."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
+from emulation.lab import Lab
+from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.rule_text import held
+from tests.integration.test_jobs import active, started
+
+pytestmark = pytest.mark.switches
+
+JOB = {
+    "matrix": {
+        "hosts": ["h1", "h2", "h3", "h4"],
+        "bytes": [[0, 0, 9, 8], [0, 0, 7, 9], [9, 9, 0, 0], [5, 9, 0, 0]],
+    }
+}
+
+
+def switches(fabric: Fabric) -> list[str]:
+    return [switch.name for switch in (*fabric.leaves, *fabric.spines)]
+
+
+def dumps(lab: Lab, fabric: Fabric) -> dict[str, set[tuple[Any, ...]]]:
+    """Of each switch, its rules with their cookies, which tell the epoch in which they were written."""
+    return {
+        name: {(flow.table, flow.priority, flow.match, flow.actions, flow.cookie) for flow in lab.flows(name)}
+        for name in switches(fabric)
+    }
+
+
+def packets(lab: Lab, fabric: Fabric) -> dict[str, int]:
+    return {name: sum(flow.packets for flow in lab.flows(name)) for name in switches(fabric)}
+
+
+def is_active(controller: Controller) -> bool:
+    """Whether the newest plan is on every switch."""
+    answer = controller.get("/v1/plan")
+    if answer.status != 200 or answer.body["active"] is None:
+        return False
+    return bool(answer.body["active"]["epoch"] == answer.body["computed"]["epoch"])
+
+
+def came_back(controller: Controller) -> None:
+    controller.wait_for("the plan is active", lambda: is_active(controller))
+
+
+def test_a_killed_controller_comes_back_with_its_jobs_drains_and_plan_and_writes_no_rule(
+    bench: Bench, tmp_path: Path
+) -> None:
+    fabric = clos(3, 2, 2)
+    lab, controller = started(bench, fabric, tmp_path)
+    assert controller.put("/v1/jobs/one", JOB).status == 201
+    assert controller.put("/v1/jobs/two", {"flows": [{"src": "h1", "dst": "h4", "bytes": 10**6}]}).status == 201
+    drained = controller.put("/v1/fabric/links/spine3", {"drained": True})
+    assert (drained.status, drained.body["still_used"]) == (200, [])
+    plan = active(controller)
+    # One cable stays down over the restart.
+    lab.set_cable("leaf1-spine1", up=False)
+    controller.wait_for("it is seen", lambda: controller.get("/healthz").body["status"] == "degraded")
+    plan = active(controller)
+    epoch = controller.get("/v1/plan").body["computed"]["epoch"]
+    jobs, rules, counted = controller.get("/v1/jobs").body, dumps(lab, fabric), packets(lab, fabric)
+    with lab.pinging() as pings:
+        controller.kill()
+        time.sleep(0.5)
+        controller.start()
+        came_back(controller)
+        time.sleep(1)
+    assert pings.unanswered == []
+    assert dumps(lab, fabric) == rules
+    # A rule that is written again counts from zero.
+    assert all(packets(lab, fabric)[name] > counted[name] for name in switches(fabric))
+    body = controller.get("/v1/plan").body
+    assert body["computed"]["epoch"] == epoch
+    assert {flow["id"]: flow["paths"] for flow in body["plan"]["flows"]} == {
+        flow["id"]: flow["paths"] for flow in plan["flows"]
+    }
+    assert controller.get("/v1/jobs").body == jobs
+    assert controller.get("/v1/fabric/links/spine3").body["drained"]
+    assert "changes for epoch" not in controller.log.read_text().split("HTTP listens")[-1]
+    lab.set_cable("leaf1-spine1", up=True)
+    controller.wait_for("it is back", lambda: controller.get("/healthz").body["status"] == "ok")
+    assert controller.delete("/v1/jobs/one").status == 204
+
+
+def test_discovery_alone_comes_back_with_its_job_on_the_same_paths(bench: Bench) -> None:
+    fabric = clos(2, 2, 2)
+    lab = bench.lab(fabric)
+    controller = bench.controller("controller.app")
+    lab.wait_connected()
+    eventually(lambda: lab.ping_all() == [], "hosts are learned", 30)
+    ip = {host.name: host.ip for host in fabric.hosts}
+    flows = [{"src": ip[a], "dst": ip[b], "bytes": 10**6} for a, b in (("h1", "h3"), ("h4", "h2"), ("h1", "h4"))]
+    assert controller.put("/v1/jobs/one", {"flows": flows}).status == 201
+    plan = active(controller)
+    rules = {name: held(lab, name) for name in switches(fabric)}
+    controller.kill()
+    controller.start()
+    controller.wait_for("it is planned again", lambda: is_active(controller) and flows_of(controller) == len(flows))
+    eventually(lambda: {name: held(lab, name) for name in switches(fabric)} == rules, "the same rules", 10)
+    again = active(controller)
+    assert {flow["id"]: flow["paths"] for flow in again["flows"]} == {
+        flow["id"]: flow["paths"] for flow in plan["flows"]
+    }
+
+
+def flows_of(controller: Controller) -> int:
+    return len(controller.get("/v1/plan").body["plan"]["flows"])
