@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from controller.model.errors import InputError
+from controller.routing.base import Options
+from controller.routing.options_text import parse_options
 
 MOST_HEADROOM = 0.9
 
@@ -35,6 +37,9 @@ class Settings:
     fabric: str = _option("", "fabric file that the network is meant to be; without it: discovery alone")
     policy: str = _option("fair", "routing policy of the plan")
     seed: int = _option(0, "seed of policies that draw", at_least=0, at_most=2**63 - 1)
+    policy_options: str = _option(
+        "", "options of the policy, such as rounds=1000000,churn_price=0.1 (docs/policies.md)"
+    )
     ecmp_action: str = _option(
         "bundle",
         "how traffic that is in no plan is spread: Open vSwitch's bundle action, which hashes UDP ports, or a "
@@ -108,7 +113,27 @@ def settings_from(values: Mapping[str, Any], *, policies: Sequence[str] | None =
             raise InputError(f"must be at most {limits.at_most:g}", field=name, value=value)
     if policies is not None and settings.policy not in policies:
         raise InputError(f"no such policy; there are {', '.join(policies)}", field="policy", value=settings.policy)
+    _check_policy_options(settings)
     return settings
+
+
+def options_of(settings: Settings) -> Options:
+    """The policy's options.
+
+    Raises:
+        InputError: there is no such option, or no such value of one.
+    """
+    return parse_options([part for part in settings.policy_options.split(",") if part.strip()])
+
+
+def _check_policy_options(settings: Settings) -> None:
+    try:
+        options = options_of(settings)
+    except InputError as error:
+        raise InputError(error.reason, field=f"policy_options: {error.field}", value=error.value) from None
+    if options.max_splits:
+        reason = "split flows cannot be enforced by rules per flow"
+        raise InputError(reason, field="policy_options: max_splits", value=options.max_splits)
 
 
 def unknown_keys(document: Mapping[str, Mapping[str, Any]], known: Container[tuple[str, str]]) -> list[str]:

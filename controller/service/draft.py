@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controller.config import Settings
+from controller.config import Settings, options_of
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Plan
 from controller.model.traffic import Traffic
@@ -113,6 +113,7 @@ def make_draft(
                 seed=settings.seed,
                 previous=memory.paths if memory is not None else None,
                 intended=reference,
+                options=options_of(settings),
                 clock=clock,
             )
         )
