@@ -1,0 +1,122 @@
+"""From what a scenario says of jobs to cases: named sets of jobs on the scenario's fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.job import CollectiveCall, Job
+from controller.workload.collectives import ALGORITHMS
+from controller.workload.job_file import load_job
+from emulation.evaluation.data_files import folder_of, jobs_of_folder
+from emulation.evaluation.generator import SHAPES, Mix, generate
+from emulation.evaluation.scenario_form import CaseForm, CollectiveForm, FilesForm, GeneratedForm, JobRow
+from emulation.evaluation.timed_job import TimedJob, simulated_jobs
+from emulation.fluid.schedule import SimulatedJob
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A set of jobs.
+
+    Attributes:
+        kind: ``files``, ``generated``, ``jobs`` or ``collective``, or the name that the scenario gives it: cases of
+            one kind are averaged.
+        name: its own.
+    """
+
+    kind: str
+    name: str
+    jobs: tuple[SimulatedJob, ...]
+
+
+def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterator[Case]:
+    """The cases that one entry of a scenario makes.
+
+    Args:
+        base: the folder that paths are relative to.
+
+    Raises:
+        InputError: a file that is wrong (with its name), or a field of the entry.
+    """
+    if form.jobs is not None:
+        kind, named = "jobs", _of_jobs(form.jobs, epochs, base)
+    elif form.files is not None:
+        kind, named = "files", _of_files(fabric, form.files, epochs, base)
+    elif form.generated is not None:
+        kind, named = "generated", _of_seeds(fabric, form.generated, epochs)
+    else:
+        assert form.collective is not None
+        kind, named = "collective", _of_collective(fabric, form.collective, epochs)
+    for name, jobs in named:
+        made = simulated_jobs(fabric, jobs)
+        yield Case(form.name or kind, name, made)
+
+
+def _of_jobs(rows: list[JobRow], epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+    jobs = []
+    for row in rows:
+        path = base / row.job
+        jobs.append(
+            TimedJob(load_job(path), row.compute_seconds, row.epochs or epochs, row.start, row.pieces, str(path))
+        )
+    yield "+".join(each.job.name for each in jobs), tuple(jobs)
+
+
+def _of_files(fabric: Fabric, form: FilesForm, epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+    root = base / form.folder
+    if not root.is_dir():
+        if form.optional:
+            return
+        raise InputError("there is no such folder", field="files.folder", value=str(root))
+    for jobs in form.jobs:
+        for ring in form.rings:
+            folder = folder_of(root, jobs, ring)
+            if folder.is_dir():
+                yield f"{jobs} jobs, rings of {ring}", jobs_of_folder(fabric, folder, epochs)
+
+
+def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+    for i, model in enumerate(form.models):
+        if model not in SHAPES:
+            raise InputError(f"there are {', '.join(SHAPES)}", field=f"generated.models[{i}]", value=model)
+    for jobs in form.jobs:
+        for ring in form.rings:
+            for seed in form.seeds:
+                mix = Mix(
+                    jobs, ring, form.models, form.placement, form.unequal, form.all_to_all_bytes,
+                    form.come_and_go_seconds,
+                )  # fmt: skip
+                name = f"{jobs} jobs, rings of {ring}" + (f", seed {seed}" if len(form.seeds) > 1 else "")
+                yield name, generate(fabric, mix, epochs, seed)
+
+
+def _of_collective(fabric: Fabric, form: CollectiveForm, epochs: int) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+    size, rest = divmod(fabric.n_hosts, form.groups)
+    if rest or size < 2:
+        raise InputError(
+            f"{fabric.n_hosts} hosts are no groups of equal size", field="collective.groups", value=form.groups
+        )
+    order = np.arange(fabric.n_hosts)
+    if form.order == "random":
+        order = np.random.default_rng(form.seed).permutation(order)
+    hosts = tuple(fabric.host_names[host] for host in order.tolist())
+    for i, algorithm in enumerate(form.algorithms):
+        if algorithm not in ALGORITHMS[form.op]:
+            raise InputError(
+                f"{form.op} goes by {', '.join(ALGORITHMS[form.op])}",
+                field=f"collective.algorithms[{i}]",
+                value=algorithm,
+            )
+        for many in form.bytes:
+            calls = tuple(
+                CollectiveCall(f"group{g}", form.op, tuple(range(g * size, (g + 1) * size)), many, algorithm)
+                for g in range(form.groups)
+            )
+            job = Job(f"{algorithm}-{many}", hosts=hosts, collectives=calls)
+            yield f"{algorithm}, {many / 1e6:g} MB", (TimedJob(job, epochs=epochs, pieces=form.pieces),)

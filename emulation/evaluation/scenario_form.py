@@ -1,0 +1,140 @@
+"""The form of a scenario file; docs/simulator.md has it in words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from controller.model.job import Algorithm, Op
+from emulation.evaluation.generator import SHAPES, Placement
+from emulation.fluid.movers import Allocation
+
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=100_000)]
+Number = Annotated[int, Field(ge=0, le=2**31)]
+Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9._+ -]+$")]
+
+
+def _listed(value: Any) -> Any:
+    """One value is short for a list of it."""
+    return value if isinstance(value, list) else [value]
+
+
+def _policy(value: Any) -> Any:
+    return {"policy": value} if isinstance(value, str) else value
+
+
+Counts = Annotated[list[Count], BeforeValidator(_listed), Field(min_length=1)]
+Numbers = Annotated[list[Number], BeforeValidator(_listed), Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JobRow(_Strict):
+    """A job file and its times; without ``epochs`` the scenario's."""
+
+    job: str
+    compute_seconds: Seconds = 0.0
+    epochs: Count | None = None
+    start: Seconds = 0.0
+    pieces: Annotated[int, Field(ge=1, le=1024)] = 1
+
+
+class FilesForm(_Strict):
+    """Traffic files of dcn-simulators; combinations that the folder does not have are left out."""
+
+    folder: str
+    jobs: Counts = [1, 3, 5]
+    rings: Counts = [2, 4, 8]
+    optional: bool = False
+
+
+class GeneratedForm(_Strict):
+    """Jobs from a seed: a case for each combination of ``jobs``, ``rings`` and ``seeds``."""
+
+    jobs: Counts
+    rings: Counts
+    seeds: Numbers = [0]
+    models: Annotated[list[str], Field(min_length=1)] = list(SHAPES)
+    placement: Placement = "leaves"
+    unequal: bool = False
+    all_to_all_bytes: Annotated[int, Field(ge=0, le=2**53)] = 0
+    come_and_go_seconds: Seconds = 0.0
+
+
+class CollectiveForm(_Strict):
+    """One collective over groups of all hosts: a case for each combination of ``algorithms`` and ``bytes``."""
+
+    op: Op = "all_reduce"
+    algorithms: Annotated[list[Algorithm], BeforeValidator(_listed), Field(min_length=1)]
+    bytes: Annotated[list[Annotated[int, Field(ge=1, le=2**53)]], BeforeValidator(_listed), Field(min_length=1)]
+    groups: Count = 1
+    order: Literal["in_order", "random"] = "in_order"
+    seed: Number = 0
+    pieces: Annotated[int, Field(ge=1, le=1024)] = 1
+
+
+class CaseForm(_Strict):
+    """Where jobs come from: exactly one of the four. ``name`` goes before the names of the cases that it makes."""
+
+    name: Name | None = None
+    jobs: Annotated[list[JobRow], Field(min_length=1)] | None = None
+    files: FilesForm | None = None
+    generated: GeneratedForm | None = None
+    collective: CollectiveForm | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> CaseForm:
+        given = [each for each in (self.jobs, self.files, self.generated, self.collective) if each is not None]
+        if len(given) != 1:
+            raise ValueError("a case has exactly one of 'jobs', 'files', 'generated' and 'collective'")
+        return self
+
+
+class PolicyForm(_Strict):
+    """A policy with options; ``fair+split`` is short for ``fair`` with as many splits as are ever allowed."""
+
+    policy: str
+    name: Name | None = None
+    options: dict[str, Any] = {}
+
+
+class ChangeForm(_Strict):
+    """At this time, these switches and links fail, or come back."""
+
+    at: Seconds
+    names: Annotated[list[str], Field(min_length=1)]
+    up: bool = False
+
+
+class ScenarioForm(_Strict):
+    """The whole file; the grid is the product of cases, failures, policies, allocations and seeds."""
+
+    name: Name = "scenario"
+    fabric: Annotated[Any, Field(description="a path, or what a fabric file holds")]
+    cases: Annotated[list[CaseForm], Field(min_length=1)]
+    policies: Annotated[
+        list[Annotated[PolicyForm, BeforeValidator(_policy)]], BeforeValidator(_listed), Field(min_length=1)
+    ]
+    failed_spines: Numbers = [0]
+    failed_links: Annotated[list[Count], BeforeValidator(_listed)] = []
+    changes: list[ChangeForm] = []
+    allocation: Annotated[list[Allocation], BeforeValidator(_listed), Field(min_length=1)] = [Allocation.FLOW]
+    triggers: Annotated[list[Literal["arrival", "epoch", "failure", "period"]], Field(min_length=1)] = [
+        "arrival",
+        "epoch",
+        "failure",
+    ]
+    period: Seconds = 0.0
+    until: Annotated[float, Field(gt=0)] = float("inf")
+    seeds: Numbers = [0]
+    epochs: Count = 10
+
+    @model_validator(mode="after")
+    def _period(self) -> ScenarioForm:
+        if ("period" in self.triggers) != (self.period > 0):
+            raise ValueError("'period' among the triggers, and how many seconds it is, belong together")
+        return self

@@ -1,0 +1,121 @@
+"""A grid of cells, run here or on a cluster; what is finished stays finished.
+
+A finished cell is a file, named by a hash of what went into it (``cell.key_of``) and written in one go, so that a
+sweep that was stopped anywhere goes on where it was. The files are written by the process that asked, also where a
+cluster did the work: nobody else needs to see its disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import orjson
+
+from emulation.evaluation.cell import Row, key_of, run_cell
+from emulation.evaluation.scenario import Cell
+
+
+class Backend(StrEnum):
+    """Who does the work: processes of this machine (joblib), or a Dask cluster."""
+
+    LOCAL = "local"
+    DASK = "dask"
+
+
+Progress = Callable[[int, int], None]
+"""Told (finished, of how many) whenever a cell is."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The files of finished cells.
+
+    Attributes:
+        folder: where they are; it is made when the first one is.
+    """
+
+    folder: Path
+
+    def read(self, key: str) -> Row | None:
+        """The row of a finished cell; a file that is no row, whatever happened to it, is a cell that is not."""
+        try:
+            row = orjson.loads((self.folder / f"{key}.json").read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            return None
+        return row if isinstance(row, dict) else None
+
+    def write(self, key: str, row: Row) -> None:
+        """Keep a row: the file is there with all that is in it, or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        draft = self.folder / f".{key}.{os.getpid()}"
+        draft.write_bytes(orjson.dumps(row, option=orjson.OPT_INDENT_2))
+        draft.replace(self.folder / f"{key}.json")
+
+
+def sweep(
+    cells: Sequence[Cell],
+    finished: Finished,
+    *,
+    workers: int = 1,
+    backend: Backend = Backend.LOCAL,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """The rows of all cells, in their order.
+
+    Args:
+        workers: processes on this machine.
+        scheduler: address of the Dask cluster's (``tcp://host:8786``).
+        progress: called in this thread.
+
+    An interrupt (Ctrl-C) ends the workers and is passed on; all rows that were finished by then are kept.
+
+    Raises:
+        ModuleNotFoundError: Dask is asked for and not installed.
+        OSError: the scheduler does not answer.
+    """
+    keys = [key_of(cell) for cell in cells]
+    rows = {key: row for key in dict.fromkeys(keys) if (row := finished.read(key)) is not None}
+    left = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in rows}
+    total = len(rows) + len(left)
+    tell = progress or (lambda done, of: None)
+    tell(len(rows), total)
+    if left:
+        made = _on_dask(left, scheduler) if backend is Backend.DASK else _here(left, workers)
+        with closing(made):
+            for key, row in made:
+                finished.write(key, row)
+                rows[key] = row
+                tell(len(rows), total)
+    return [rows[key] for key in keys]
+
+
+def _keyed(key: str, cell: Cell) -> tuple[str, Row]:
+    return key, run_cell(cell)
+
+
+def _here(cells: dict[str, Cell], workers: int) -> Generator[tuple[str, Row], None, None]:
+    if workers == 1 or len(cells) == 1:
+        yield from (_keyed(key, cell) for key, cell in cells.items())
+        return
+    from joblib import Parallel, delayed
+
+    pool = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
+    yield from pool(delayed(_keyed)(key, cell) for key, cell in cells.items())
+
+
+def _on_dask(cells: dict[str, Cell], scheduler: str | None) -> Generator[tuple[str, Row], None, None]:
+    from distributed import Client, as_completed
+
+    with Client(scheduler, set_as_default=False) as client:
+        futures = [client.submit(_keyed, key, cell, key=f"fairspine-{key}") for key, cell in cells.items()]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            client.cancel(futures)
