@@ -14,6 +14,7 @@ from controller.cli.live_plan import show_live_plan
 from controller.cli.output import Format, FormatOption, number, print_json, print_table, seconds
 from controller.cli.plan_table import print_plan
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.config import MOST_HEADROOM
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,17 @@ OptionsOption = Annotated[
     ),
 ]
 
-_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous")
+HeadroomOption = Annotated[
+    float,
+    typer.Option(
+        "--headroom",
+        min=0.0,
+        max=MOST_HEADROOM,
+        help="The part of every link to leave to traffic in no plan (storage, checkpoints).",
+    ),
+]
+
+_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom")
 
 
 def plan(
@@ -74,6 +85,7 @@ def plan(
             "--previous", metavar="FILE", help="A plan in force (JSON, as this command prints it) to stay near."
         ),
     ] = None,
+    headroom: HeadroomOption = 0.0,
     live: Annotated[bool, typer.Option("--live", help="Show a running controller's plan instead.")] = False,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -100,6 +112,7 @@ def plan(
     import orjson
 
     from controller.planning.earlier_plan import load_previous
+    from controller.planning.headroom import with_headroom
     from controller.planning.make_plan import make_plan
     from controller.planning.plan_document import plan_document
     from controller.routing import warm_up
@@ -111,7 +124,13 @@ def plan(
     before = load_previous(previous, place) if previous else None
     warm_up()  # the time that is told is the policy's own, not that of loading compiled code
     made = make_plan(
-        place, traffic, policy=policy, seed=seed, previous=before, options=options, clock=time.perf_counter
+        with_headroom(place, headroom),
+        traffic,
+        policy=policy,
+        seed=seed,
+        previous=before,
+        options=options,
+        clock=time.perf_counter,
     )
     document = plan_document(place, traffic, made)
     if format is Format.JSON:
@@ -134,6 +153,7 @@ def compare(
     ] = "ecmp,greedy,fair",
     seed: SeedOption = 0,
     option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
+    headroom: HeadroomOption = 0.0,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Plan by several policies, a row each.
@@ -144,6 +164,7 @@ def compare(
     import orjson
 
     from controller.planning.compare import compare as compare_policies
+    from controller.planning.headroom import with_headroom
     from controller.routing import POLICIES, warm_up
     from controller.routing.options_text import parse_options
 
@@ -152,7 +173,9 @@ def compare(
     names = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
     _check_policies(names)
     warm_up()
-    standings = compare_policies(place, traffic, names, seed=seed, options=options, clock=time.perf_counter)
+    standings = compare_policies(
+        with_headroom(place, headroom), traffic, names, seed=seed, options=options, clock=time.perf_counter
+    )
     rows = [
         {
             "policy": standing.plan.policy,

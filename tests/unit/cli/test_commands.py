@@ -245,6 +245,67 @@ def test_a_yaml_job_is_pushed_as_json(run: Any, controller: Controller, tmp_path
     assert json.loads(controller.asked[0][2]) == {"name": "a", "flows": [{"src": "h1", "dst": "h2", "bytes": 5}]}
 
 
+FABRIC_OF_SERVERS = {
+    "hosts": [
+        {"name": "a1", "server": "a", "rail": 1},
+        {"name": "b0", "server": "b", "rail": 0},
+        {"name": "a0", "server": "a", "rail": 0},
+        {"name": "b1", "server": "b", "rail": 1},
+    ]
+}
+
+
+def test_a_job_is_pushed_on_the_hosts_of_servers_by_rail_under_another_name(
+    run: Any, controller: Controller, tmp_path: Path
+) -> None:
+    model = {"preset": "gpt3-175b"}
+    ring = {"name": "dp", "op": "all_reduce", "algorithm": "ring", "ranks": [0, 3], "bytes": 8}
+    documents: list[dict[str, Any]] = [
+        {"model": model, "parallelism": {"tp": 2}, "micro_batches": 2},
+        {"collectives": [ring]},
+        {"name": "x", "hosts": ["w", "x", "y", "z"], "collectives": [ring]},
+        {"hosts": ["w", "x", "y", "z"], "flows": [{"src": "w", "dst": "z", "bytes": 1}]},
+    ]
+    for document in documents:
+        controller.lay_out((200, FABRIC_OF_SERVERS), (201, JOB))
+        (tmp_path / "job.json").write_text(json.dumps(document))
+        arguments = [
+            "push",
+            str(tmp_path / "job.json"),
+            "--url",
+            controller.url,
+            "--name",
+            "slurm-7",
+            "--servers",
+            "b,a",
+        ]
+        assert run(*arguments)[0] == 0, document
+        method, path, body = controller.asked[-1]
+        sent = json.loads(body)
+        assert (method, path, sent["name"]) == ("PUT", "/v1/jobs/slurm-7", "slurm-7")
+        assert sent["hosts"] == ["b0", "b1", "a0", "a1"]
+    assert [(flow["src"], flow["dst"]) for flow in sent["flows"]] == [("b0", "a1")]
+
+
+@pytest.mark.parametrize(
+    ("servers", "says"),
+    [
+        ("a,c", "--servers: 'c': the fabric has no server of this name"),
+        ("a,", "--servers: '': the fabric has no server of this name"),
+        ("a,b,a", "--servers: 'a': is named twice"),
+        ("a", "job.json: the servers have 2 hosts, and the job has 4 ranks"),
+    ],
+)
+def test_servers_that_do_not_fit_are_told_and_nothing_is_pushed(
+    run: Any, controller: Controller, tmp_path: Path, servers: str, says: str
+) -> None:
+    controller.lay_out((200, FABRIC_OF_SERVERS))
+    (tmp_path / "job.json").write_text(json.dumps({"name": "a", "hosts": ["w", "x", "y", "z"], "collectives": []}))
+    code, out, err = run("push", str(tmp_path / "job.json"), "--url", controller.url, "--servers", servers)
+    assert (code, out, len(controller.asked)) == (2, "", 1)
+    assert err.endswith(says + "\n")
+
+
 def test_waiting_ends_when_the_plan_is_active(run: Any, controller: Controller) -> None:
     active = {"jobs": [SUMMARY | {"active": True}]}
     controller.lay_out((201, JOB), (200, {"jobs": [SUMMARY]}), (200, active))
