@@ -48,6 +48,16 @@ def test_near_a_plan_in_force_nothing_moves_that_need_not(run: Any, tmp_path: Pa
     assert paths[1] == paths[0] != paths[2]
 
 
+def test_headroom_leaves_a_part_of_every_link_and_takes_as_much_longer(run: Any) -> None:  # noqa: F811
+    whole, less = (json.loads(run("plan", *JOB, *more, "--format", "json").out) for more in ([], ["--headroom", "0.2"]))
+    assert less["collectives"][0]["seconds"] == pytest.approx(whole["collectives"][0]["seconds"] / 0.8)
+    assert max(link["load_gbps"] / link["gbps"] for link in less["links"]) == pytest.approx(0.8)
+    assert [link["gbps"] for link in less["links"]] == [link["gbps"] for link in whole["links"]]
+    row = json.loads(run("compare", *JOB, "--headroom", "0.2", "--format", "json").out)["policies"][-1]
+    assert row["min_speed"] == pytest.approx(less["min_speed"])
+    assert run("plan", *JOB, "--headroom", "0.95").code == 2
+
+
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
