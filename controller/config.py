@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controller.model.errors import InputError
-from controller.routing.base import Options
-from controller.routing.options_text import parse_options
+
+if TYPE_CHECKING:
+    from controller.routing.base import Options
 
 MOST_HEADROOM = 0.9
 
@@ -123,6 +124,9 @@ def options_of(settings: Settings) -> Options:
     Raises:
         InputError: there is no such option, or no such value of one.
     """
+    # Commands read options' defaults here, and must not wait for compiled code to load.
+    from controller.routing.options_text import parse_options
+
     return parse_options([part for part in settings.policy_options.split(",") if part.strip()])
 
 
