@@ -11,20 +11,15 @@ import typer
 from controller.cli.failure import Failure
 from controller.cli.output import Format, FormatOption
 from controller.cli.planning import FabricOption, JobOption
+from controller.config import Settings
 
 
 def emulate(
     fabric: FabricOption,
     job: JobOption,
     policies: Annotated[
-        str | None,
-        typer.Option(
-            "--policies",
-            help="Policies with commas between; the others are compared with the first.  "
-            "[default: ecmp and the controller's]",
-            show_default=False,
-        ),
-    ] = None,
+        str, typer.Option("--policies", help="Policies with commas between; the others are compared with the first.")
+    ] = f"ecmp,{Settings.policy}",
     mode: Annotated[str, typer.Option("--mode", help="How the switches enforce a plan.")] = "per_flow",
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31, help="Seed of the first draw.")] = 1,
     draws: Annotated[int, typer.Option("--draws", help="Draws of each policy that leaves it to chance.")] = 3,
@@ -56,9 +51,6 @@ def emulate(
     except ModuleNotFoundError as error:
         raise Failure(f"{error.name} is not installed: pip install 'fairspine[emulation]' (make setup does)") from None
 
-    from controller.config import Settings
-
-    policies = policies or f"ecmp,{Settings.policy}"
     request = Request(
         fabric=fabric,
         jobs=tuple(job),
