@@ -96,13 +96,21 @@ class SqliteFile:
         self.check()
         return self._engine.connect()
 
-    def _prepare(self, connection: Any, record: Any) -> None:
+    def _prepare(self, connection: Any, _record: Any) -> None:
+        try:
+            self._set_up(connection)
+        except BaseException:
+            # Nobody else has it yet, and a file that is in use cannot be unmounted.
+            connection.close()
+            raise
+
+    def _set_up(self, connection: Any) -> None:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if tables and VERSION_TABLE not in tables:
             raise StoreError(f"{self.shown} is the database of another program")
         # Stays with the file, so it is not done to another program's.
         connection.execute("PRAGMA journal_mode=WAL").close()
-        _prepare(connection, record)
+        _prepare(connection)
 
     def check(self) -> None:
         # SQLite goes on writing to a file that was removed, and all of that would end with the controller.
@@ -161,7 +169,7 @@ class Memory:
         """There was nobody else."""
 
 
-def _prepare(connection: Any, _record: Any) -> None:
+def _prepare(connection: Any, _record: Any = None) -> None:
     # Python's module would begin transactions where it sees fit; _begin does instead.
     connection.isolation_level = None
     for pragma in (
