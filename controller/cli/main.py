@@ -22,6 +22,7 @@ from controller.cli import (
     mode,
     planning,
     preview,
+    simulate,
     token,
 )
 from controller.cli.failure import Failure
@@ -44,6 +45,10 @@ app.command(
     epilog="Example: fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
     "--policies ecmp,greedy",
 )(planning.compare)
+app.command(
+    "simulate",
+    epilog="Example: fairspine simulate --scenario examples/scenarios/demo.yaml --policies ecmp,fair",
+)(simulate.simulate)
 app.command(
     "emulate",
     epilog="Example: fairspine emulate --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "

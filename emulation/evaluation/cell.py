@@ -6,11 +6,13 @@ import dataclasses
 import hashlib
 import time
 from functools import cache
-from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import controller.routing
+import emulation.fluid
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric, FloatArray
@@ -29,16 +31,16 @@ Row = dict[str, Any]
 """Column -> value, as plain data: names of the cell, then what was measured."""
 
 
-def run_cell(cell: Cell) -> Row:
-    """Simulate a cell; the row says how it went."""
+def run_cell(cell: Cell) -> tuple[Row, Results]:
+    """Simulate a cell: the row says how it went, the results say everything."""
+    warm()
     began = time.perf_counter()
     results = simulate_cell(cell)
-    return row_of(cell, results, time.perf_counter() - began)
+    return row_of(cell, results, time.perf_counter() - began), results
 
 
-def simulate_cell(cell: Cell, *, bins: float = 0.0) -> Results:
-    """Its results whole; ``bins``: seconds of each bin of link utilisation, 0 for none."""
-    warm()
+def simulate_cell(cell: Cell) -> Results:
+    """The results whole."""
 
     def plan(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
         policy = cell.policy
@@ -55,7 +57,7 @@ def simulate_cell(cell: Cell, *, bins: float = 0.0) -> Results:
             period=cell.period,
             changes=cell.changes,
             until=cell.until,
-            bins=bins,
+            bins=cell.bins,
         )
     )
 
@@ -148,11 +150,23 @@ def _plain(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
+@cache
+def _code() -> str:
+    """A hash of the policies, the simulator and this file: a row that other code made is no answer."""
+    folders = (Path(controller.routing.__file__).parent, Path(emulation.fluid.__file__).parent)
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    digest = hashlib.blake2b(digest_size=16)
+    for path in (*files, Path(__file__)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 def key_of(cell: Cell) -> str:
     """A hash of everything that the row depends on but the machine: equal keys, equal rows (times apart)."""
     said = [
-        version("fairspine"), cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy,
-        str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes,
+        _code(), cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy.name,
+        cell.policy.policy, cell.policy.options,
+        str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
     ]  # fmt: skip
     digest = hashlib.blake2b(repr(said).encode(), digest_size=16)
     for job in cell.case.jobs:

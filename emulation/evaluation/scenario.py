@@ -37,6 +37,7 @@ class NamedPolicy:
     name: str
     policy: str
     options: Options
+    allocations: frozenset[Allocation] = frozenset(Allocation)
 
     @property
     def splits(self) -> bool:
@@ -71,6 +72,7 @@ class Cell:
 
     Attributes:
         fabric: as it is meant to be; ``failure`` says what is down.
+        bins: seconds of each bin of link utilisation in results that are kept whole; 0: none.
     """
 
     fabric: Fabric
@@ -83,6 +85,7 @@ class Cell:
     period: float
     until: float
     changes: tuple[LinkChange, ...]
+    bins: float
 
     @property
     def name(self) -> str:
@@ -109,6 +112,7 @@ class Scenario:
     period: float
     until: float
     changes: tuple[LinkChange, ...]
+    bins: float
     notes: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
@@ -120,16 +124,16 @@ class Scenario:
                     cells.append(
                         Cell(
                             self.fabric, case, failure, policy, allocation, seed, self.triggers, self.period,
-                            self.until, self.changes,
+                            self.until, self.changes, self.bins,
                         )
                     )  # fmt: skip
         return cells
 
     def _allocations(self, policy: NamedPolicy) -> list[Allocation]:
-        alike = {Allocation.FLOW, Allocation.PACED}
-        if policy.splits or not alike <= set(self.allocations):
-            return list(self.allocations)
-        return [each for each in self.allocations if each is not Allocation.PACED]
+        wanted = [each for each in self.allocations if each in policy.allocations]
+        if policy.splits or Allocation.FLOW not in wanted:
+            return wanted
+        return [each for each in wanted if each is not Allocation.PACED]
 
 
 def load_scenario(path: str | Path, policies: Sequence[str] | None = None) -> Scenario:
@@ -206,6 +210,7 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
         triggers=frozenset(form.triggers),
         period=form.period,
         until=form.until,
+        bins=form.bins,
         changes=tuple(LinkChange(each.at, tuple(each.names), each.up) for each in form.changes),
         notes=tuple(notes),
     )
@@ -249,7 +254,8 @@ def _policy(form: PolicyForm, field: str) -> NamedPolicy:
         options = parse_options([f"{name}={'' if value is None else value}" for name, value in settings.items()])
     except InputError as error:
         raise InputError(error.reason, field=f"{field}.{error.field}", value=error.value) from None
-    return NamedPolicy(form.name or form.policy, base, options)
+    allocations = frozenset(Allocation if form.allocation is None else form.allocation)
+    return NamedPolicy(form.name or form.policy, base, options, allocations)
 
 
 def _tidied(error: InputError) -> InputError:

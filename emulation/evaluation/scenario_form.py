@@ -95,11 +95,15 @@ class CaseForm(_Strict):
 
 
 class PolicyForm(_Strict):
-    """A policy with options; ``fair+split`` is short for ``fair`` with as many splits as are ever allowed."""
+    """A policy with options; ``fair+split`` is short for ``fair`` with as many splits as are ever allowed.
+
+    ``allocation``: those of the scenario's that it is simulated with, where that is not all of them.
+    """
 
     policy: str
     name: Name | None = None
     options: dict[str, Any] = {}
+    allocation: Annotated[list[Allocation], BeforeValidator(_listed), Field(min_length=1)] | None = None
 
 
 class ChangeForm(_Strict):
@@ -130,6 +134,7 @@ class ScenarioForm(_Strict):
     ]
     period: Seconds = 0.0
     until: Annotated[float, Field(gt=0)] = float("inf")
+    bins: Seconds = 0.0
     seeds: Numbers = [0]
     epochs: Count = 10
 

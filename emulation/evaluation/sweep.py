@@ -12,11 +12,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 import orjson
 
 from emulation.evaluation.cell import Row, key_of, run_cell
+from emulation.evaluation.results_file import write_results
 from emulation.evaluation.scenario import Cell
 
 
@@ -26,6 +28,8 @@ class Backend(StrEnum):
     LOCAL = "local"
     DASK = "dask"
 
+
+Work = Callable[[str, Cell], tuple[str, Row]]
 
 Progress = Callable[[int, int], None]
 """Told (finished, of how many) whenever a cell is."""
@@ -61,6 +65,7 @@ def sweep(
     cells: Sequence[Cell],
     finished: Finished,
     *,
+    whole: Path | None = None,
     workers: int = 1,
     backend: Backend = Backend.LOCAL,
     scheduler: str | None = None,
@@ -69,6 +74,8 @@ def sweep(
     """The rows of all cells, in their order.
 
     Args:
+        whole: where the results of each cell are to be, in a folder by the cell's key (``results_file``); a cell whose
+            folder is not there is not finished. Workers write them: they have to see that disk.
         workers: processes on this machine.
         scheduler: address of the Dask cluster's (``tcp://host:8786``).
         progress: called in this thread.
@@ -80,13 +87,18 @@ def sweep(
         OSError: the scheduler does not answer.
     """
     keys = [key_of(cell) for cell in cells]
-    rows = {key: row for key in dict.fromkeys(keys) if (row := finished.read(key)) is not None}
+    rows = {
+        key: row
+        for key in dict.fromkeys(keys)
+        if (row := finished.read(key)) is not None and (whole is None or (whole / key).is_dir())
+    }
     left = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in rows}
     total = len(rows) + len(left)
     tell = progress or (lambda done, of: None)
     tell(len(rows), total)
     if left:
-        made = _on_dask(left, scheduler) if backend is Backend.DASK else _here(left, workers)
+        work = partial(_work, whole)
+        made = _on_dask(work, left, scheduler) if backend is Backend.DASK else _here(work, left, workers)
         with closing(made):
             for key, row in made:
                 finished.write(key, row)
@@ -95,25 +107,28 @@ def sweep(
     return [rows[key] for key in keys]
 
 
-def _keyed(key: str, cell: Cell) -> tuple[str, Row]:
-    return key, run_cell(cell)
+def _work(whole: Path | None, key: str, cell: Cell) -> tuple[str, Row]:
+    row, results = run_cell(cell)
+    if whole is not None:
+        write_results(whole / key, row, results)
+    return key, row
 
 
-def _here(cells: dict[str, Cell], workers: int) -> Generator[tuple[str, Row], None, None]:
+def _here(work: Work, cells: dict[str, Cell], workers: int) -> Generator[tuple[str, Row], None, None]:
     if workers == 1 or len(cells) == 1:
-        yield from (_keyed(key, cell) for key, cell in cells.items())
+        yield from (work(key, cell) for key, cell in cells.items())
         return
     from joblib import Parallel, delayed
 
     pool = Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-    yield from pool(delayed(_keyed)(key, cell) for key, cell in cells.items())
+    yield from pool(delayed(work)(key, cell) for key, cell in cells.items())
 
 
-def _on_dask(cells: dict[str, Cell], scheduler: str | None) -> Generator[tuple[str, Row], None, None]:
+def _on_dask(work: Work, cells: dict[str, Cell], scheduler: str | None) -> Generator[tuple[str, Row], None, None]:
     from distributed import Client, as_completed
 
     with Client(scheduler, set_as_default=False) as client:
-        futures = [client.submit(_keyed, key, cell, key=f"fairspine-{key}") for key, cell in cells.items()]
+        futures = [client.submit(work, key, cell, key=f"fairspine-{key}") for key, cell in cells.items()]
         try:
             for future in as_completed(futures):
                 yield future.result()

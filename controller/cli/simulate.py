@@ -1,0 +1,153 @@
+"""``fairspine simulate``: scenarios on the flow-level simulator, and a report of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.failure import Failure
+from controller.cli.output import Format, FormatOption, number, print_json, print_table, seconds
+from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from emulation.evaluation.standings import Standing
+
+
+def simulate(
+    scenario: Annotated[Path, typer.Option("--scenario", metavar="FILE", help="What to simulate (YAML or JSON).")],
+    policies: Annotated[
+        str | None,
+        typer.Option("--policies", help="Policies with commas between.  [default: the scenario's]", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the report goes; finished simulations are kept there.")
+    ] = Path("out/evaluation"),
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=1024, help="Simulations at once on this machine.")] = 1,
+    backend: Annotated[str, typer.Option("--backend", help="local, or dask: a cluster does the work.")] = "local",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler", metavar="ADDRESS", help="The Dask cluster's, as tcp://host:8786.", show_default=False
+        ),
+    ] = None,
+    results: Annotated[
+        bool, typer.Option("--results", help="Also write every simulation whole, as JSON and Parquet.")
+    ] = False,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Simulate a scenario under several policies, and write a report.
+
+    The report is index.html in the folder --out, with standings.csv and cells.csv. A sweep that is stopped goes on
+    where it was when it is started again. Exits 1 if some job waited for a path that never came.
+    """
+    try:
+        import orjson
+
+        from emulation.evaluation.report import write_report
+        from emulation.evaluation.scenario import load_scenario
+        from emulation.evaluation.standings import standings_of
+        from emulation.evaluation.sweep import Backend, Finished, sweep
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+
+    chosen = _backend(Backend, backend, scheduler)
+    names = None if policies is None else [name.strip() for name in policies.split(",")]
+    grid = load_scenario(scenario, names)
+    for note in grid.notes:
+        typer.echo(f"note: {note}", err=True)
+    try:
+        with _progress() as progress:
+            rows = sweep(
+                grid.cells(),
+                Finished(out / "cells"),
+                whole=out / "results" if results else None,
+                workers=jobs,
+                backend=chosen,
+                scheduler=scheduler,
+                progress=progress,
+            )
+        page = write_report(out, grid.name, rows, grid.notes)
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+    except KeyboardInterrupt:
+        raise Failure("stopped; started again, it goes on where it was", exit_code=130) from None
+    except OSError as error:
+        raise Failure(str(error)) from None
+    standings = standings_of(rows)
+    if format is Format.JSON:
+        document = {"scenario": grid.name, "report": str(page), "standings": standings, "cells": rows}
+        print_json(orjson.dumps(document))
+    else:
+        for kind in dict.fromkeys(standing.kind for standing in standings):
+            _print_kind(kind, [standing for standing in standings if standing.kind == kind])
+        typer.echo(f"report: {page}")
+    stalled = sum(row["stalled"] for row in rows)
+    if stalled:
+        raise Failure(f"in {stalled} of {len(rows)} simulations some job waited for a path that never came")
+
+
+def _backend(kinds: Any, name: str, scheduler: str | None) -> Any:
+    """The backend by its name, with what it needs."""
+    if name not in list(kinds):
+        raise InputError(f"there are {', '.join(kinds)}", field="--backend", value=name)
+    if (name == kinds.DASK) != (scheduler is not None):
+        raise InputError("--backend dask and --scheduler ADDRESS belong together", field="--scheduler", value=scheduler)
+    return kinds(name)
+
+
+def _missing(error: ModuleNotFoundError) -> Failure:
+    extra = "cluster" if error.name in ("dask", "distributed") else "emulation"
+    return Failure(f"{error.name} is not installed: pip install 'fairspine[{extra}]'")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    with Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("")
+        yield lambda done, of: progress.update(task, completed=done, total=of)
+
+
+def _print_kind(kind: str, standings: Sequence[Standing]) -> None:
+    failures = list(dict.fromkeys(standing.failure for standing in standings))
+    at = {(standing.policy, standing.failure): standing for standing in standings}
+    cases = max(standing.cases for standing in standings)
+    rows = []
+    for policy in dict.fromkeys(standing.policy for standing in standings):
+        mine = [at[policy, failure] for failure in failures if (policy, failure) in at]
+        planning = [standing.planning_mean for standing in mine if standing.planning_mean is not None]
+        rows.append(
+            (
+                policy,
+                *(
+                    f"{number(standing.ratio)} ({number(standing.ratio_worst)})"
+                    if (standing := at.get((policy, failure)))
+                    else "-"
+                    for failure in failures
+                ),
+                seconds(sum(planning) / len(planning) if planning else None),
+            )
+        )
+    print_table(
+        f"{kind}: epoch time over the ideal by what failed, mean of {cases} case{'s' * (cases > 1)} (slowest job of all)",
+        ("policy", *(f"{failure}>" for failure in failures), "planning>"),
+        rows,
+    )
