@@ -11,7 +11,7 @@ venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool)
 test_packages=(curl openssl tcpdump iperf3 postgresql python3-simgrid)
 extras=emulation
-[ "$what" = test ] && extras=emulation,test,check
+[ "$what" = test ] && extras=emulation,cluster,test,check
 
 temporary=()
 cleanup() { [ ${#temporary[@]} = 0 ] || rm -f "${temporary[@]}"; }
