@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.client import Client, described
+from controller.cli.client import Client, described, not_understood
 from controller.cli.failure import Failure
 from controller.cli.history import kept_plan
 from controller.cli.mode import ModeName, current, meaning
@@ -111,5 +111,5 @@ def _thing(document: Any) -> dict[str, Any]:
     """A ``DrainDocument``."""
     thing = described(document, "id", "kind", "drained", "epoch", "cables", "still_used")
     if not isinstance(thing["cables"], list) or not isinstance(thing["still_used"], list):
-        raise Failure("the answer is not understood; is this a fairspine controller?")
+        raise not_understood(thing)
     return thing

@@ -1,20 +1,18 @@
 #!/bin/sh
 # EpilogSlurmctld: takes a job that ends off fairspine's controller. See README.md.
-# shellcheck source=fairspine.sh
-. "$(dirname "$0")/fairspine.sh"
+(
+  # shellcheck source=fairspine.sh
+  . "$(dirname "$0")/fairspine.sh"
 
-remove() {
-  read_settings || return
+  read_settings || exit
   if ask jobs delete "$job"; then
     log "$job removed"
-    return
+    exit
   fi
   # Most jobs were never pushed.
   case $said in
     *"no job is named"*) ;;
     *) log "$job is not removed: $said" ;;
   esac
-}
-
-remove
+)
 exit 0

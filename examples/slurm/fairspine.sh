@@ -20,6 +20,12 @@ read_settings() {
     log "others than its owner may read or write $settings, which has a token in it: chmod 600"
     return 1
   fi
+  # A mistake in it would end this shell, with a status that Slurm takes for the job's fault.
+  # shellcheck disable=SC1090
+  if ! (. "$settings") > /dev/null 2>&1; then
+    log "$settings is no list of shell variables"
+    return 1
+  fi
   set -a
   # shellcheck disable=SC1090
   . "$settings"

@@ -201,13 +201,24 @@ def test_a_controller_that_is_away_or_says_nothing_holds_up_no_job(slurm: Slurm)
     ]
 
 
-def test_settings_that_are_missing_or_that_others_may_read_are_not_used(slurm: Slurm) -> None:
+def test_settings_that_are_missing_wrong_or_that_others_may_read_are_not_used(slurm: Slurm) -> None:
     slurm.run("prolog.sh")
     slurm.set_up(FAIRSPINE_URL="http://127.0.0.1:1")
     slurm.settings.chmod(0o640)
     slurm.run("epilog.sh")
+    slurm.settings.chmod(0o600)
+    slurm.settings.write_text("FAIRSPINE_URL=(\n")
+    slurm.run("prolog.sh")
     assert slurm.log[0] == f"job 4711: {slurm.settings} cannot be read"
     assert slurm.log[1].endswith("which has a token in it: chmod 600")
+    assert slurm.log[2:] == [f"job 4711: {slurm.settings} is no list of shell variables"]
+
+
+@pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
+def test_a_machine_that_lacks_everything_runs_jobs_all_the_same(tmp_path: Path, script: str) -> None:
+    shutil.copy(SLURM / script, tmp_path)
+    done = subprocess.run([tmp_path / script], env={}, cwd="/", capture_output=True, timeout=PATIENCE_SECONDS)
+    assert done.returncode == 0
 
 
 def test_the_scripts_have_no_mistake_that_shellcheck_knows() -> None:
