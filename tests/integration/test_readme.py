@@ -51,6 +51,7 @@ def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> Non
     controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
     commands = [c for c in COMMANDS if re.match(REMOTE, c)]
     assert len(commands) >= 12
+    said = {}
     for command in commands:
         argv = [word.strip('"') for word in command.split()]
         if argv[0] == "curl":
@@ -58,7 +59,12 @@ def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> Non
         done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=30)
         assert done.returncode == 0, (command, done.stderr)
         assert done.stdout, command
+        said[command] = done.stdout
     assert [job["name"] for job in controller.get("/v1/jobs").body["jobs"]] == ["gpt3-a", "llama-b"]
+    # The two jobs fill every uplink with a flow, so those over the spine have to go elsewhere.
+    row = re.search(r"^ spine2 .*$", said[".venv/bin/fairspine drain spine2"], re.MULTILINE)
+    assert row
+    assert int(row[0].split()[-2]) >= 4, row[0]
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))
