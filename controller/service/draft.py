@@ -21,7 +21,9 @@ from controller.workload.expand import combine
 
 @dataclass(frozen=True)
 class Memory:
-    """The plan that the switches were given last, in terms that outlive a restart and a renumbering.
+    """The plan that the switches were given last (before they were given any: the newest one).
+
+    In terms that outlive a restart and a renumbering.
 
     Attributes:
         basis: what it was made for; where that is so again, this is the plan.
@@ -29,6 +31,7 @@ class Memory:
         links_down: cables and host links that were down, by the names that ``Fabric.without_links`` takes.
         drained: ids that were drained.
         enforced: whether its paths were on the switches (in mode ``ecmp`` they were not).
+        given: whether switches were given anything of it: ``False`` before the network is known for the first time.
     """
 
     epoch: int
@@ -38,6 +41,7 @@ class Memory:
     links_down: tuple[str, ...]
     drained: frozenset[str]
     enforced: bool
+    given: bool = True
 
 
 @dataclass(frozen=True)

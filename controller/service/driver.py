@@ -35,6 +35,9 @@ from controller.store.values import Change, Kept, KeptMode, PlanRecord
 
 LOG = logging.getLogger("fairspine.service")
 
+RETRY_FIRST, RETRY_LAST = 1.0, 60.0
+"""Seconds until a step that could not be taken is tried again, doubling up to the last."""
+
 Install = Callable[[RuleSet, int, Mapping[int, str]], None]
 """Called with the rules that switches should hold, the epoch of their plan, and switch names; does not block."""
 
@@ -226,15 +229,17 @@ class Driver:
     # -- the network ---------------------------------------------------------------------------------------------
 
     def _follow_network(self) -> None:
+        delay = RETRY_FIRST
         while True:
-            self._dirty.wait()
+            self._dirty.wait(delay if self.failed else None)
             self._runtime.sleep(self._settings.debounce_ms / 1e3)
             self._dirty.clear()
             try:
                 self._follow()
-                self.failed = ""
+                self.failed, delay = "", RETRY_FIRST
             except Exception as error:
-                # The old plan stays. The next change tries again.
+                # The old plan stays. The next change tries again, or some time without one.
+                delay = min(2 * delay, RETRY_LAST)
                 LOG.exception("no new plan")
                 self.failed = f"{type(error).__name__}: {error}"
                 self._events.append("error", text=f"no new plan could be made: {self.failed}")

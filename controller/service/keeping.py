@@ -110,7 +110,7 @@ def plan_record(
     basis, down, drained = draft.basis, links_down(fabric), step.wanted.drained
     if step.wanted.mode == "frozen":
         held = step.memory
-        if held is None:
+        if held is None or not held.given:
             return None
         paths = held.paths if held.enforced else None
         basis, down, drained = held.basis, held.links_down, held.drained

@@ -32,7 +32,7 @@ class Step:
     Attributes:
         epoch: of the plan; grows by one whenever plan or rules are computed anew; the cookies carry it.
         draft: the plan for what is wanted; ``None`` while the fabric is not known.
-        memory: the plan that the switches hold; ``None``: none yet. In mode ``frozen`` that is not the newest one.
+        memory: the plan that the switches hold; in mode ``frozen`` that is not the newest one.
         rules: what every switch should hold; ``None``: whatever it does hold.
         enforced: epoch of these rules.
         names: switch names by datapath id, for people.
@@ -121,8 +121,8 @@ def advance(
     )  # fmt: skip
     epoch = before.epoch if same or _resumed(before, draft) else next_epoch
     memory = before.memory
-    if ripe and wanted.mode != "frozen":
-        memory = _remembered(found.fabric, wanted, draft, epoch)
+    if wanted.mode != "frozen" and (ripe or memory is None or not memory.given):
+        memory = _remembered(found.fabric, wanted, draft, epoch, ripe)
     step = Step(
         epoch=epoch,
         survey=found,
@@ -147,7 +147,7 @@ def _resumed(before: Step, draft: Draft) -> bool:
     return before.draft is None and kept is not None and kept.epoch == before.epoch and kept.basis == draft.basis
 
 
-def _remembered(fabric: Fabric, wanted: Wanted, draft: Draft, epoch: int) -> Memory:
+def _remembered(fabric: Fabric, wanted: Wanted, draft: Draft, epoch: int, given: bool) -> Memory:
     return Memory(
         epoch=epoch,
         basis=draft.basis,
@@ -156,6 +156,7 @@ def _remembered(fabric: Fabric, wanted: Wanted, draft: Draft, epoch: int) -> Mem
         links_down=links_down(fabric),
         drained=wanted.drained,
         enforced=wanted.mode == "planned",
+        given=given,
     )
 
 
@@ -174,7 +175,7 @@ def _frozen(settings: Settings, fabric: Fabric, before: Step, step: Step, learn:
         step = dataclasses.replace(step, memory=memory)
     else:
         held, enforced = before.rules, before.enforced
-    if held is None and step.ripe and step.memory is not None:
+    if held is None and step.ripe and step.memory is not None and step.memory.given:
         held = rules_of_memory(settings, fabric, step.memory, step.unknown, learn)
         enforced = step.memory.epoch
     return dataclasses.replace(step, rules=held, enforced=enforced)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from controller.model.errors import UnavailableError
@@ -51,8 +52,9 @@ class Worker:
         """End the process."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            process.wait()
+            # What was on its way to a process that has died cannot be flushed.
+            with suppress(OSError), process:
+                process.kill()
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -1,0 +1,84 @@
+"""Documents that are too large for a thread go through the worker process, whatever is wanted of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controller.model.clos import clos
+from controller.model.errors import InputError
+from controller.service import admission as module
+from controller.service.admission import Admission
+from controller.service.wanted import UNPLACED, Admitted, Wanted
+from tests.unit.service.world import Threads, flow
+
+FABRIC = clos(2, 2, 2)
+
+
+class Processes(Threads):
+    """Threads that may start processes."""
+
+    def start_process(self, command: list[str]) -> Any:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@pytest.fixture
+def admission(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(module, "SMALL", 0)
+    made = Admission(Processes())
+    yield made
+    made.close()
+
+
+def document(*flows: dict[str, Any]) -> bytes:
+    return json.dumps({"flows": flows}).encode()
+
+
+def test_jobs_previews_and_kept_jobs_come_back_whole_from_the_worker(admission: Admission) -> None:
+    body = document(flow("h1", "h3"), flow("h2", "h4"))
+    traffic = admission.admit("a", body, FABRIC, [], 10)
+    assert traffic.n_flows == 2
+    form = {"put": [{"name": "b", "flows": [flow("h1", "h3")]}], "drain": ["spine1"]}
+    tried = admission.tried(json.dumps(form).encode(), FABRIC, [traffic], 10)
+    assert [(name, t.n_flows) for name, _, t in tried.jobs] == [("b", 1)]
+    assert tried.form.drain == ["spine1"]
+    ports = np.array([50001, 50002], dtype=np.int32)
+    job = Admitted("a", body, "r", 0, 0.0, "ann", ports, None, UNPLACED)
+    lost = dataclasses.replace(job, name="lost", document=document(flow("h1", "h9")), position=1)
+    placed = admission.readmit(Wanted((job, lost)), FABRIC, 10)
+    assert placed.jobs[0].traffic is not None
+    assert placed.jobs[0].traffic.udp_src.tolist() == ports.tolist()
+    assert "h9" in placed.jobs[1].left_out
+
+
+def test_what_is_wrong_comes_back_from_the_worker_as_the_same_error(admission: Admission) -> None:
+    with pytest.raises(InputError) as caught:
+        admission.admit("a", document(flow("h1", "h9")), FABRIC, [], 10)
+    assert (caught.value.field, caught.value.value) == ("flows[0].dst", "h9")
+
+
+def test_kept_jobs_that_can_have_their_ports_get_them_before_others_get_new_ones() -> None:
+    admission = Admission(Threads())
+    body = document(flow("h1", "h3"))
+    free = int(admission.admit("first", body, FABRIC, [], 10).udp_src[0])
+    # The first one's kept ports no longer fit its flows; the second one's are what the first would like to have.
+    first = Admitted("first", body, "r", 0, 0.0, "", np.zeros(5, dtype=np.int32), None)
+    second = Admitted("second", body, "r", 1, 0.0, "", np.array([free], dtype=np.int32), None)
+    placed = admission.readmit(Wanted((first, second)), FABRIC, 10)
+    assert placed.jobs[1].ports.tolist() == [free]
+    assert placed.jobs[0].traffic is not None
+    assert placed.jobs[0].ports.tolist() != [free]
+
+
+def test_kept_jobs_beyond_the_limit_of_flows_are_left_out() -> None:
+    body = document(flow("h1", "h3"))
+    ports = np.array([50001], dtype=np.int32)
+    jobs = tuple(Admitted(name, body, "r", i, 0.0, "", ports + i, None) for i, name in enumerate("ab"))
+    placed = Admission(Threads()).readmit(Wanted(jobs), FABRIC, 1)
+    assert [job.traffic is None for job in placed.jobs] == [False, True]
+    assert "room for 0" in placed.jobs[1].left_out
