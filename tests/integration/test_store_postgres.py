@@ -54,7 +54,7 @@ def check(store: Store, model: Model) -> None:
     assert [plain(plan) for plan in store.plans()] == model.listed()
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(changes(), max_size=4))
 def test_a_server_gives_back_what_a_dictionary_would(postgres_url: str, history: list[Change]) -> None:
     # Every example goes on where the one before has ended, after it has removed whatever that has left.

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.model.errors import NotFoundError
@@ -15,7 +15,11 @@ from controller.store.values import Change
 from tests.unit.store.kept import Model, changes, plain
 
 
-@settings(max_examples=50)
+# Files are opened, synced and closed here, and a machine that is busy with other things is no failure.
+BUSY = [HealthCheck.too_slow]
+
+
+@settings(max_examples=30, suppress_health_check=BUSY)
 @given(history=st.lists(changes(), max_size=6), kept=st.integers(1, 6), reopened=st.sets(st.integers(0, 5)))
 def test_a_file_gives_back_what_a_dictionary_would(history: list[Change], kept: int, reopened: set[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +37,7 @@ def test_a_file_gives_back_what_a_dictionary_would(history: list[Change], kept: 
         store.close()
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, suppress_health_check=BUSY)
 @given(st.lists(changes(), max_size=4), st.integers(0, 13), st.integers(0, 5))
 def test_lists_of_plans_are_pages_of_one_history(history: list[Change], before: int, limit: int) -> None:
     store, model = Store.open("memory", plans_kept=5), Model(5)
