@@ -14,7 +14,6 @@ from controller.store.store import Store
 from controller.store.values import Change
 from tests.unit.store.kept import Model, changes, plain
 
-
 # Files are opened, synced and closed here, and a machine that is busy with other things is no failure.
 BUSY = [HealthCheck.too_slow]
 
