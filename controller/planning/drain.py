@@ -49,8 +49,9 @@ def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
 
 def known(fabric: Fabric, names: Iterable[str]) -> frozenset[str]:
     """Those of some ids that the fabric has; a kept drain may be of something that a new fabric file leaves out."""
-    there = set(fabric.cable_names) | set(fabric.spine_index) | set(fabric.leaf_index)
-    return frozenset(name for name in names if name in there)
+    names = set(names)
+    switches = {name for name in names if name in fabric.spine_index or name in fabric.leaf_index}
+    return frozenset(switches | names.intersection(fabric.cable_names)) if names else frozenset()
 
 
 def drain(fabric: Fabric, drained: Iterable[str]) -> Drain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from controller.config import Settings, options_of
 from controller.model.fabric import Fabric
@@ -61,7 +62,7 @@ class Draft:
     basis: Basis
     plan: Plan
 
-    @property
+    @cached_property
     def paths(self) -> Previous:
         """Where every flow goes, to be remembered."""
         return Previous.of(self.planned_on, self.traffic, self.plan.assignment)

@@ -22,7 +22,7 @@ from controller.model.observed import Observed
 from controller.rest.backend import EventKind
 from controller.routing import Previous
 from controller.service.admission import Admission
-from controller.service.events import EventLog, network_changes
+from controller.service.events import EventLog
 from controller.service.keeper import Keeper
 from controller.service.keeping import Keeping, plan_record, restore
 from controller.service.reports import CablingReport, SwitchErrors, SwitchReport
@@ -103,7 +103,6 @@ class Driver:
         """Why the newest step could not be taken."""
         self._recorded = self._reserved = kept.epoch
         self._installed = -1
-        self._links: dict[str, bool] = {}
         self._cabling = CablingReport(intended is not None)
         self._switch_errors = SwitchErrors()
         self._attempt: tuple[object, ...] = ()
@@ -195,21 +194,18 @@ class Driver:
 
     def _carry_out(self, pending: _Pending) -> None:
         order = pending.order
-        base, step = self._step_on_newest(order)
+        base, step, record = self._step_on_newest(order)
         self._reserved = max(self._reserved, step.epoch)
-        record = self._record(step, base, order)
         self.keeper.commit(dataclasses.replace(order.change, plans=() if record is None else (record,)))
         # It is kept: from here on nothing takes it back.
         self.wanted = order.apply(self.wanted)
         if order.change.mode is not None:
             self.mode = order.change.mode
         if self.step is not base:
-            base, step = self._step_on_newest(order)
-            late = self._record(step, base, order)
-            if late is not None:
+            base, step, record = self._step_on_newest(order)
+            if record is not None:
                 self._reserved = max(self._reserved, step.epoch)
-                self.keeper.later(late)
-                record = late
+                self.keeper.later(record)
         if record is not None:
             self._recorded = record.epoch
         pending.step, pending.record = step, record
@@ -218,13 +214,13 @@ class Driver:
             self._events.append(kind, **data, by=order.by, epoch=step.epoch)
         self._publish(step, base, record)
 
-    def _step_on_newest(self, order: Order) -> tuple[Step, Step]:
-        """The newest published step, and one with the order on top of it."""
+    def _step_on_newest(self, order: Order) -> tuple[Step, Step, PlanRecord | None]:
+        """The newest published step, one with the order on top of it, and its record."""
         while True:
             base = self.step
-            step = self._advance(order.apply(self.wanted), base, order.take)
+            step, record = self._advance(order.apply(self.wanted), base, order)
             if self.step is base:
-                return base, step
+                return base, step, record
 
     # -- the network ---------------------------------------------------------------------------------------------
 
@@ -247,18 +243,18 @@ class Driver:
     def _follow(self) -> None:
         base, wanted = self.step, self.wanted
         placed = self._placed(wanted, base.fabric or self._intended)
-        step = self._advance(placed, base)
+        step, record = self._advance(placed, base)
         more = self._placed(placed, step.fabric)
         if more is not placed:
-            placed, step = more, self._advance(more, base)
+            placed = more
+            step, record = self._advance(placed, base)
         overtaken = step.epoch != base.epoch and step.epoch <= self._reserved
         if self.step is not base or self.wanted is not wanted or overtaken:
             self._dirty.set()
             return
         self.wanted = placed
-        record = None
-        if step.ripe and step.epoch != self._recorded and step.wanted.mode != "frozen":
-            record = self._record(step, base)
+        if not step.ripe or step.epoch == self._recorded:
+            record = None
         self._publish(step, base, record)
         if record is not None:
             # After the rules: the network does not wait for a disk.
@@ -279,40 +275,19 @@ class Driver:
 
     # -- both ----------------------------------------------------------------------------------------------------
 
-    def _advance(self, wanted: Wanted, base: Step, take: Previous | None = None) -> Step:
-        step: Step = self._runtime.offload(
+    def _advance(self, wanted: Wanted, base: Step, order: Order | None = None) -> tuple[Step, PlanRecord | None]:
+        """A step on top of ``base``, and the record of its plan if it is a new one."""
+        taken: tuple[Step, PlanRecord | None] = self._runtime.offload(
             _advance, self._settings, self._intended, self._observe(), wanted, base, self._runtime.clock,
-            self._reserved, take,
+            self._reserved, order, self._runtime.now(),
         )  # fmt: skip
-        return step
-
-    def _record(self, step: Step, base: Step, order: Order | None = None) -> PlanRecord | None:
-        if step.epoch == base.epoch and base.draft is not None:
-            return None
-        if step.wanted.mode == "frozen" and base.wanted.mode == "frozen":
-            # The switches are given nothing new: what they hold is on record.
-            return None
-        changes = [f"{name} {'up' if up else 'down'}" for name, up in self._link_changes(step)]
-        causes = [] if order is None else [order.cause]
-        causes += changes[:5] + ([f"and {len(changes) - 5} more"] if len(changes) > 5 else [])
-        return plan_record(
-            step,
-            base,
-            at=self._runtime.now(),
-            cause=", ".join(causes) or ("the controller started" if base.draft is None else "the network changed"),
-            by=None if order is None else order.by,
-            rollback_of=None if order is None else order.rollback_of,
-        )
-
-    def _link_changes(self, step: Step) -> list[tuple[str, bool]]:
-        return network_changes(self._links, _links(step.fabric)) if step.ripe and step.fabric is not None else []
+        return taken
 
     def _publish(self, step: Step, base: Step, record: PlanRecord | None) -> None:
         self.step = step
         if step.ripe and step.fabric is not None:
-            for name, up in self._link_changes(step):
+            for name, up in step.changes:
                 self._events.append("link", id=name, up=up)
-            self._links = _links(step.fabric)
             self._cabling.report(step.survey)
         if step.epoch != base.epoch:
             self.computed_at = self._runtime.now() if record is None else record.at
@@ -332,14 +307,6 @@ class Driver:
         self._events.append("error", text=text)
 
 
-def _links(fabric: Fabric | None) -> dict[str, bool]:
-    """Whether each cable and each host's link is up, by name."""
-    if fabric is None:
-        return {}
-    links = {name: cable.up for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)}
-    return links | {f"{host.name}-{host.leaf}": host.up for host in fabric.hosts}
-
-
 def _advance(
     settings: Settings,
     intended: Fabric | None,
@@ -348,7 +315,13 @@ def _advance(
     before: Step,
     clock: Callable[[], float],
     last_epoch: int,
-    take: Previous | None,
-) -> Step:
-    """``advance`` for those that pass arguments on by position."""
-    return advance(settings, intended, observed, wanted, before, clock, last_epoch=last_epoch, take=take)
+    order: Order | None,
+    at: float,
+) -> tuple[Step, PlanRecord | None]:
+    """What takes long, off the event loop."""
+    if order is None:
+        step = advance(settings, intended, observed, wanted, before, clock, last_epoch=last_epoch)
+        return step, plan_record(step, before, at=at)
+    step = advance(settings, intended, observed, wanted, before, clock, last_epoch=last_epoch, take=order.take)
+    record = plan_record(step, before, at=at, cause=order.cause, by=order.by, rollback_of=order.rollback_of)
+    return step, record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -84,10 +84,3 @@ class Reader:
 
     def close(self) -> None:
         self._log.forget(self)
-
-
-def network_changes(before: Mapping[str, bool], now: Mapping[str, bool]) -> list[tuple[str, bool]]:
-    """(name, up) of every cable and host link that has come, gone, or changed; what is new and up is no change."""
-    gone = [(name, False) for name, up in before.items() if up and not now.get(name, False)]
-    back = [(name, True) for name, up in now.items() if up and not before.get(name, True)]
-    return gone + back

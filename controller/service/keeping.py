@@ -97,14 +97,19 @@ NO_PATHS = Previous((), (), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.in
 
 
 def plan_record(
-    step: Step, before: Step, *, at: float, cause: str, by: str | None, rollback_of: int | None = None
+    step: Step, before: Step, *, at: float, cause: str = "", by: str | None = None, rollback_of: int | None = None
 ) -> PlanRecord | None:
-    """The record of a step's plan; ``None`` where there is none to keep.
+    """The record of a step's plan; ``None`` where there is none to keep: no new plan, or none that switches are given.
+
+    ``cause``: what somebody (``by``) did; what the network did stands in the step.
 
     In mode ``frozen`` it is of what the switches hold: after a restart they are given the same again.
     """
     draft, fabric = step.draft, step.fabric
-    if draft is None or fabric is None:
+    if draft is None or fabric is None or (step.epoch == before.epoch and before.draft is not None):
+        return None
+    if step.wanted.mode == "frozen" and before.wanted.mode == "frozen":
+        # The switches are given nothing new: what they hold is on record.
         return None
     paths: Previous | None = draft.paths
     basis, down, drained = draft.basis, links_down(fabric), step.wanted.drained
@@ -120,7 +125,7 @@ def plan_record(
     return PlanRecord(
         epoch=step.epoch,
         at=at,
-        cause=cause,
+        cause=_cause(cause, step, before),
         by=by,
         policy=basis.policy,
         seed=basis.seed,
@@ -142,3 +147,12 @@ def plan_record(
         rollback_of=rollback_of,
         paths=None if paths is None else KeptPaths(paths.hosts, paths.paths, paths.key, paths.path, paths.share),
     )
+
+
+def _cause(asked: str, step: Step, before: Step) -> str:
+    """Why there is a new plan, for people."""
+    causes = [asked] if asked else []
+    causes += [f"{name} {'up' if up else 'down'}" for name, up in step.changes[:5]]
+    if len(step.changes) > 5:
+        causes.append(f"and {len(step.changes) - 5} more")
+    return ", ".join(causes) or ("the controller started" if before.draft is None else "the network changed")

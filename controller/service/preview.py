@@ -23,12 +23,41 @@ MOST_MOVED = 1000
 """Flows that are named."""
 
 
-def settings_of(settings: Settings, form: PreviewForm, policies: Sequence[str]) -> Settings:
-    """The options with the policy and the seed to try.
+def compare(
+    settings: Settings,
+    policies: Sequence[str],
+    intended: Fabric | None,
+    step: Step,
+    tried: Tried,
+    clock: Callable[[], float],
+) -> dict[str, Any]:
+    """Plan what would be wanted as the next step would, and tell both plans side by side.
 
     Raises:
-        InputError: no policy has this name.
+        InputError: no policy has the name that is to be tried, or there would be more jobs than there may be.
+        NotFoundError: a job to delete, or a cable, spine or leaf, that is not there.
     """
+    before = step.draft
+    assert before is not None
+    assert step.fabric is not None
+    tried_settings = _settings(settings, tried.form, policies)
+    wanted = _wanted(step.wanted, step.fabric, tried, settings.max_jobs)
+    after = make_draft(tried_settings, intended, step.fabric, wanted, step.memory, clock, before=before)
+    moved = moved_flows(after.traffic, before.paths.on(step.fabric), after.paths)
+    names = sorted({job.name for job in (*step.wanted.jobs, *wanted.jobs)})
+    return {
+        "epoch": step.epoch,
+        "before": _value(settings, before, step.wanted.mode),
+        "after": _value(tried_settings, after, wanted.mode),
+        "moved_count": len(moved),
+        "moved": [after.traffic.flow_id(flow) for flow in moved[:MOST_MOVED].tolist()],
+        "jobs": [{"job": name, "before": _slowest(before, name), "after": _slowest(after, name)} for name in names],
+        "still_used": list(after.drain.still_used),
+    }
+
+
+def _settings(settings: Settings, form: PreviewForm, policies: Sequence[str]) -> Settings:
+    """The options with the policy and the seed to try."""
     if form.policy is not None and form.policy not in policies:
         raise InputError(f"no such policy; there are {', '.join(policies)}", field="policy", value=form.policy)
     return dataclasses.replace(
@@ -38,13 +67,8 @@ def settings_of(settings: Settings, form: PreviewForm, policies: Sequence[str]) 
     )
 
 
-def wanted_of(wanted: Wanted, fabric: Fabric, tried: Tried, max_jobs: int) -> Wanted:
-    """What would be wanted.
-
-    Raises:
-        InputError: more jobs than there may be.
-        NotFoundError: a job to delete, or a cable, spine or leaf, that is not there.
-    """
+def _wanted(wanted: Wanted, fabric: Fabric, tried: Tried, max_jobs: int) -> Wanted:
+    """What would be wanted."""
     form = tried.form
     for name in form.delete:
         if wanted.job(name) is None:
@@ -69,32 +93,6 @@ def wanted_of(wanted: Wanted, fabric: Fabric, tried: Tried, max_jobs: int) -> Wa
         raise InputError(f"that makes {len(wanted.jobs)} jobs, and there is room for {max_jobs}", field="put")
     drained = (wanted.drained | set(form.drain)) - set(form.undrain)
     return dataclasses.replace(wanted, drained=drained, mode=form.mode or wanted.mode)
-
-
-def compare(
-    settings: Settings,
-    tried_settings: Settings,
-    intended: Fabric | None,
-    step: Step,
-    wanted: Wanted,
-    clock: Callable[[], float],
-) -> dict[str, Any]:
-    """Plan what would be wanted as the next step would, and tell both plans side by side."""
-    before = step.draft
-    assert before is not None
-    assert step.fabric is not None
-    after = make_draft(tried_settings, intended, step.fabric, wanted, step.memory, clock, before=before)
-    moved = moved_flows(after.traffic, before.paths.on(step.fabric), after.paths)
-    names = sorted({job.name for job in (*step.wanted.jobs, *wanted.jobs)})
-    return {
-        "epoch": step.epoch,
-        "before": _value(settings, before, step.wanted.mode),
-        "after": _value(tried_settings, after, wanted.mode),
-        "moved_count": len(moved),
-        "moved": [after.traffic.flow_id(flow) for flow in moved[:MOST_MOVED].tolist()],
-        "jobs": [{"job": name, "before": _slowest(before, name), "after": _slowest(after, name)} for name in names],
-        "still_used": list(after.drain.still_used),
-    }
 
 
 def _value(settings: Settings, draft: Draft, mode: Mode) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Service:
             job = Admitted(
                 name=name,
                 document=body,
-                revision=revision("" if old is None else old.revision, body),
+                revision=self._runtime.offload(revision, "" if old is None else old.revision, body),
                 # A new version keeps its job's place: ports of the jobs behind it do not change either way.
                 position=driver.wanted.next_position if old is None else old.position,
                 changed=self._runtime.now(),
@@ -161,7 +161,7 @@ class Service:
     def drainable(self, name: str) -> Document:
         step = self._known_step()
         self._check_drainable(step, name)
-        return documents.drain(step, name)
+        return self._offload(documents.drain, step, name)
 
     def drain(self, name: str, drained: bool, caller: Caller) -> Document:
         with self._driver.alone():
@@ -177,12 +177,12 @@ class Service:
                         ("link", {"id": name, "drained": drained}),
                     )
                 )
-            return documents.drain(step, name)
+            return self._offload(documents.drain, step, name)
 
     def _check_drainable(self, step: Step, name: str) -> None:
         """The fabric has it, or it is drained from when the fabric had it."""
         if name not in step.wanted.drained:
-            cables_of(self._known_fabric(), name)
+            self._runtime.offload(cables_of, self._known_fabric(), name)
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
@@ -233,10 +233,8 @@ class Service:
             if step.draft is None:
                 raise UnavailableError("there is no plan yet")
             tried = self._admission.tried(body, fabric, step.wanted.traffic, self._settings.max_flows)
-            settings = preview.settings_of(self._settings, tried.form, ENFORCEABLE)
-            wanted = preview.wanted_of(step.wanted, fabric, tried, self._settings.max_jobs)
             return self._offload(
-                preview.compare, self._settings, settings, self._intended, step, wanted, self._runtime.clock
+                preview.compare, self._settings, ENFORCEABLE, self._intended, step, tried, self._runtime.clock
             )
 
     def routes(self, host: str) -> Document:

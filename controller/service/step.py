@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from controller.config import Settings
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
@@ -40,6 +42,8 @@ class Step:
         ripe: the network is known well enough for rules. While switches have only begun to connect, most of it seems
             to be missing, and whatever they hold from before is better than rules for that.
         recalled: the fabric as it was before a restart, until it is known anew.
+        seen: the fabric when it was ripe last.
+        changes: (cable or host link, up) that came or went since.
     """
 
     epoch: int = 0
@@ -53,6 +57,8 @@ class Step:
     unknown: frozenset[int] = frozenset()
     ripe: bool = False
     recalled: Fabric | None = None
+    seen: Fabric | None = None
+    changes: tuple[tuple[str, bool], ...] = ()
 
     @property
     def fabric(self) -> Fabric | None:
@@ -115,7 +121,7 @@ def advance(
     )
     same = same_network and take is None and wanted == before.wanted
     if same and before.ripe == ripe:
-        return dataclasses.replace(before, survey=found, wanted=wanted)
+        return dataclasses.replace(before, survey=found, wanted=wanted, changes=())
     draft = make_draft(
         settings, intended, found.fabric, wanted, before.memory, clock, before=before.draft, take=take
     )  # fmt: skip
@@ -134,6 +140,8 @@ def advance(
         names={dpid: switch.name for dpid, switch in found.fabric.switch_by_dpid.items()},
         unknown=unknown,
         ripe=ripe,
+        seen=found.fabric if ripe else before.seen,
+        changes=tuple(link_changes(before.seen, found.fabric)) if ripe else (),
     )
     learn = _learns(intended, found)
     if wanted.mode == "frozen":
@@ -162,8 +170,22 @@ def _remembered(fabric: Fabric, wanted: Wanted, draft: Draft, epoch: int, given:
 
 def links_down(fabric: Fabric) -> tuple[str, ...]:
     """Cables and host links that are down, by the names that ``Fabric.without_links`` takes."""
-    cables = (name for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if not cable.up)
-    return (*cables, *(f"{host.name}-{host.leaf}" for host in fabric.hosts if not host.up))
+    return tuple(name for name, up in _links(fabric).items() if not up)
+
+
+def link_changes(before: Fabric | None, now: Fabric) -> list[tuple[str, bool]]:
+    """(name, up) of every cable and host link that has come, gone, or changed; what is new and up is no change."""
+    if before is None or (before.link_ids == now.link_ids and np.array_equal(before.link_up, now.link_up)):
+        return []
+    old, new = _links(before), _links(now)
+    gone = [(name, False) for name, up in old.items() if up and not new.get(name, False)]
+    back = [(name, True) for name, up in new.items() if up and not old.get(name, True)]
+    return gone + back
+
+
+def _links(fabric: Fabric) -> dict[str, bool]:
+    links = {name: cable.up for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)}
+    return links | {f"{host.name}-{host.leaf}": host.up for host in fabric.hosts}
 
 
 def _frozen(settings: Settings, fabric: Fabric, before: Step, step: Step, learn: bool) -> Step:
@@ -195,5 +217,5 @@ def _listening(
     rules = None if wanted.mode == "frozen" else compile_listening(observed.switches)
     return Step(
         epoch=epoch, survey=found, wanted=wanted, memory=before.memory, rules=rules, enforced=epoch,
-        unknown=observed.switches, ripe=ripe, recalled=before.recalled,
+        unknown=observed.switches, ripe=ripe, recalled=before.recalled, seen=before.seen,
     )  # fmt: skip

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.clos import clos
-from controller.service.events import AT_ONCE, EventLog, Reader, network_changes
+from controller.service.events import AT_ONCE, EventLog, Reader
+from controller.service.step import link_changes
 from tests.unit.service.world import ANN, Threads, World, flow
 from tests.unit.southbound.test_cabling import seen
 
@@ -96,13 +98,11 @@ def test_a_waiting_reader_is_woken_and_a_closed_one_forgotten() -> None:
 
 
 def test_links_that_come_and_go_are_told_and_new_ones_are_not() -> None:
-    before = {"a": True, "b": False, "c": True, "d": True}
-    assert network_changes(before, {"a": True, "b": True, "c": False, "e": True}) == [
-        ("c", False),
-        ("d", False),
-        ("b", True),
-    ]
-    assert network_changes({}, {"a": True, "b": False}) == []
+    before, now = (clos(2, 2, 1).without_links(names) for names in (["spine1"], ["leaf1-spine2", "leaf2-spine1"]))
+    fewer = dataclasses.replace(now, cables=now.cables[:-1], hosts=now.hosts[:-1])
+    assert link_changes(before, now) == [("leaf1-spine2", False), ("leaf1-spine1", True)]
+    assert link_changes(now, fewer) == [("leaf2-spine2", False), ("h2-leaf2", False)]
+    assert link_changes(fewer, now) == link_changes(None, now) == []
 
 
 def test_the_service_tells_what_happens_to_jobs_links_modes_and_plans_and_who_wanted_it() -> None:
