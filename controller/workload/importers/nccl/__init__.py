@@ -21,6 +21,7 @@ formula, and a note says so; what it holds wins.
 
 Written after the format strings of NCCL 2.4 to 2.28 (src/init.cc, enqueue.cc, graph/connect.cc, transport/net.cc,
 transport/net_ib.cc, and the plug-in inspector) and logs that people published in its issues. They differ in:
+``Trees [c] parent->rank->a/b/c`` until 2.5;
 ``Ring`` instead of ``Channel`` before connections until 2.7; ``a[busId]`` until 2.17 and ``a[device]`` since; START
 lines and ``commId`` from 2.16 on; ``ncclCommSplit`` lines from 2.18 on, without an identity of their own from 2.23 on;
 connections made at the first use from 2.22 on, by another thread; algorithms by number until 2.26 and by name since.
@@ -35,6 +36,7 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
+from controller.workload.importers import streams
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.nccl.communicators import Communicator, join, number_ranks
 from controller.workload.importers.nccl.ends import End, Ends
@@ -44,7 +46,6 @@ from controller.workload.importers.nccl.log import Log, Member
 from controller.workload.importers.nccl.topology import topology
 from controller.workload.importers.nccl.work import work_of
 from controller.workload.importers.notes import Notes
-from controller.workload.importers.streams import at_line, lines
 
 _LINE = 1 << 16
 
@@ -83,8 +84,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
 
 def _read(source: Source, log: Log, inspector: Inspector) -> None:
     found = False
-    for number, line in lines(source, limit=_LINE, cut=True):
-        where = at_line(source, number)
+    for number, line in streams.lines(source, limit=_LINE, cut=True):
+        where = streams.at_line(source, number)
         found |= log.add(where, line) or inspector.add(where, line)
     if not found:
         log.notes.add("files without NCCL's lines", f"{source.name}: no line of NCCL's is in it")

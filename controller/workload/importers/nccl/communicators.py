@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from controller.model.errors import InputError
 from controller.workload.importers.nccl.log import Log, Member, Use
@@ -60,6 +61,13 @@ class Communicator:
         return next(iter(self.members.values()))
 
 
+class _Nameless(NamedTuple):
+    """A communicator without an identity: the ``number``-th of its size."""
+
+    n_ranks: int
+    number: int
+
+
 def join(log: Log) -> list[Communicator]:
     """The communicators of a log, in the order in which it names them.
 
@@ -84,6 +92,13 @@ def join(log: Log) -> list[Communicator]:
                 source=member.where,
                 value=f"{member.host}:{member.pid}",
             )
+    for key, one in found.items():
+        if isinstance(key, _Nameless) and key.number == 1:
+            log.notes.add(
+                "sizes of communicators that are not told apart",
+                f"{one.first.where}: several communicators have {key.n_ranks} ranks, and nothing tells which ranks are "
+                "together (NCCL from 2.16 on would); taken in the order in which they come",
+            )
     return list(found.values())
 
 
@@ -95,13 +110,10 @@ def _key(member: Member, keys: dict[int, Hashable], found: dict[Hashable, Commun
         # From 2.23 on a split communicator's lines have no identity of their own.
         return "split", keys[id(member.parent)], member.split, member.color
     # Before 2.16 no line tells an identity: ranks come together in the order in which they are named.
-    number = 0
-    while True:
-        key = ("size", member.n_ranks, number)
-        one = found.get(key)
-        if one is None or member.rank not in one.members:
-            return key
-        number += 1
+    key = _Nameless(member.n_ranks, 0)
+    while key in found and member.rank in found[key].members:
+        key = key._replace(number=key.number + 1)
+    return key
 
 
 def number_ranks(communicators: list[Communicator], notes: Notes) -> list[Member | None]:

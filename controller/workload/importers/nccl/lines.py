@@ -154,6 +154,7 @@ _RING = re.compile(rf"Ring (\d{{1,4}}) : ({_I}) -> (\d{{1,9}}) -> ({_I})\s*$")
 _ORDER = re.compile(r"Channel (\d{1,4})(?:/\d{1,4})? :((?: +\d{1,9})+)\s*$")
 _TREE = re.compile(rf"Tree (\d{{1,4}}) : ({_I}) -> (\d{{1,9}}) -> ({_I})/({_I})/({_I})\s*$")
 _OF_TREES = re.compile(rf"\[(\d{{1,4}})\] ({_I})/({_I})/({_I})->(\d{{1,9}})->({_I})")
+_OF_OLD_TREES = re.compile(rf"\[(\d{{1,4}})\] ({_I})->(\d{{1,9}})->({_I})/({_I})/({_I})")
 _CONNECTION = re.compile(
     r"(?:Channel|Ring) (\d{1,4})(?:/(\d{1,4}))? : (\d{1,9})(?:\[[^]]*\])? -> (\d{1,9})(?:\[[^]]*\])?"
     r"(?: \[(send|receive)\])? via (\S.*?)\s*$"
@@ -239,9 +240,13 @@ def _trees(message: str) -> Message:
     if match := _TREE.match(message):
         channel, up, rank, *down = match.groups()
         return Tree(_channel_number(channel), int(rank), int(up), tuple(int(child) for child in down))
+    # Down, rank, up; until 2.5 the other way round.
+    rows = [(channel, rank, up, down) for channel, *down, rank, up in _OF_TREES.findall(message)] or [
+        (channel, rank, up, down) for channel, up, rank, *down in _OF_OLD_TREES.findall(message)
+    ]
     found = tuple(
-        Tree(_channel_number(channel), int(rank), int(up), (int(first), int(second), int(third)))
-        for channel, first, second, third, rank, up in _OF_TREES.findall(message)
+        Tree(_channel_number(channel), int(rank), int(up), tuple(int(child) for child in down))
+        for channel, rank, up, down in rows
     )
     if not found:
         raise ValueError(message)

@@ -21,6 +21,7 @@ class Style:
     id: bool
     function: str = ""
     graph: bool = True  # whether GRAPH is on
+    parent_first: bool = False  # in a tree
 
 
 STYLES = (
@@ -29,6 +30,7 @@ STYLES = (
     Style("2.18.3", "Channel {c:02d}/0", bus=False, start=True, id=True),
     Style("2.27.3", "Channel {c:02d}/0", bus=False, start=True, id=True, function="ncclCommInitRank "),
     Style("2.27.3, default subsystems", "Channel {c:02d}/0", bus=False, start=True, id=True, graph=False),
+    Style("2.4.8", "Ring {c:02d}", bus=True, start=False, id=False, graph=False, parent_first=True),
 )
 
 
@@ -109,7 +111,7 @@ def log_of(cluster: Cluster, rank: int, style: Style) -> list[str]:
     if style.graph:
         for c in range(len(cluster.rings)):
             said.append(f"Ring {c:02d} : {cluster.before(c, rank)} -> {rank} -> {cluster.after(c, rank)}")
-    said.append("Trees" + "".join(f" [{c}] {_tree(tree, rank)}" for c, tree in enumerate(cluster.trees)))
+    said.append("Trees" + "".join(f" [{c}] {_tree(tree, rank, style)}" for c, tree in enumerate(cluster.trees)))
     for c in range(len(cluster.rings)):
         before, after = cluster.before(c, rank), cluster.after(c, rank)
         if before != rank and cluster.server(before) != cluster.server(rank):
@@ -135,9 +137,10 @@ def _call(cluster: Cluster, rank: int, call: Call) -> str:
     )
 
 
-def _tree(tree: Sequence[int], rank: int) -> str:
+def _tree(tree: Sequence[int], rank: int, style: Style) -> str:
     down = [child for child, above in enumerate(tree) if above == rank] + [-1, -1, -1]
-    return f"{down[0]}/{down[1]}/{down[2]}->{rank}->{tree[rank]}"
+    below = f"{down[0]}/{down[1]}/{down[2]}"
+    return f"{tree[rank]}->{rank}->{below}" if style.parent_first else f"{below}->{rank}->{tree[rank]}"
 
 
 def _connection(cluster: Cluster, style: Style, channel: int, src: int, dst: int) -> str:

@@ -194,6 +194,7 @@ def test_connections_that_another_thread_makes_later_belong_to_their_rank() -> N
         "Ring 00 : 45 -> 46 [send] via NET/Socket/0",
         "Ring 00 : 15[41000] -> 0[1b000] [receive] via NET/IB/0",
         "Ring 01 : 0[0] -> 1[1] via P2P/IPC",
+        "Trees [0] 22->23->-1/-1/-1",
         "Trees [0] 1/-1/-1->0->7|7->0->1/-1/-1 [1] 1/-1/-1->0->7|7->0->1/-1/-1",
         "Channel 04 : 3[b000] -> 0[6000] via P2P/direct pointer",
         "Channel 01 : 0[7000] -> 7[41000] via direct shared memory",
