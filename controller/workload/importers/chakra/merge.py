@@ -37,14 +37,14 @@ def merge(traces: Sequence[RankTrace], groups: Mapping[str, tuple[int, ...]], re
     for key in sorted({key for trace in by_rank.values() for key in trace.work}, key=lambda k: (k.group, k.op, k.root)):
         job.collective(key)
     job.passed_on()
+    if n < 2 and any(trace.work for trace in traces):
+        raise InputError(
+            "tells of one rank alone: all ranks' traces, or a file of groups, would say who takes part",
+            source=traces[0].source.name,
+        )
     if not job.calls and not job.src:
         raise InputError(
             "has no communication" if len(traces) == 1 else "and the others have no communication",
-            source=traces[0].source.name,
-        )
-    if n < 2:
-        raise InputError(
-            "tells of one rank alone: all ranks' traces, or a file of groups, would say who takes part",
             source=traces[0].source.name,
         )
     missing = n - len(by_rank)

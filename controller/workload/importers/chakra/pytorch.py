@@ -22,6 +22,8 @@ from controller.workload.importers.chakra.trace import IGNORED, WORLD, Key, Rank
 COMMS = "record_param_comms"
 GROUPS = "## process_group:init ##"
 MAX_GROUP_TEXT = 64 << 20
+MAX_DEPTH = 100
+"""Lists and mappings within each other: traces have ten. The parser names where it is at each of them."""
 
 
 def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
@@ -35,7 +37,7 @@ def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
     groups: dict[str, tuple[int, ...]] = {}
     try:
         with source.open() as stream:
-            for prefix, value in _items(stream):
+            for prefix, value in _items(stream, source):
                 if prefix == "nodes":
                     nodes += 1
                     if isinstance(value, dict):
@@ -59,10 +61,16 @@ def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
     return trace
 
 
-def _items(stream: BinaryIO) -> Any:
+_STEP = {"start_map": 1, "start_array": 1, "end_map": -1, "end_array": -1}
+
+
+def _items(stream: BinaryIO, source: Source) -> Any:
     """(key, value) of the top level, but of ``nodes`` and ``workload_graph`` (key, entry) one entry at a time."""
-    builder, prefix, depth = None, "", 0
+    builder, prefix, depth, deep = None, "", 0, 0
     for where, event, value in ijson.parse(stream, use_float=True):
+        deep += _STEP.get(event, 0)
+        if deep > MAX_DEPTH:
+            raise InputError(f"is no execution trace: it is nested more than {MAX_DEPTH} deep", source=source.name)
         if builder is None:
             key = where.partition(".")[0]
             inside = where in ("nodes.item", "workload_graph.item")
@@ -74,7 +82,7 @@ def _items(stream: BinaryIO) -> Any:
                 continue
             builder, prefix, depth = ijson.ObjectBuilder(), where if where == "distributedInfo.rank" else key, 0
         builder.event(event, value)
-        depth += {"start_map": 1, "start_array": 1, "end_map": -1, "end_array": -1}.get(event, 0)
+        depth += _STEP.get(event, 0)
         if depth == 0:
             yield prefix, builder.value
             builder = None

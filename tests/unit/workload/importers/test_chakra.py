@@ -180,7 +180,7 @@ def test_the_oldest_schema_has_its_inputs_bare() -> None:
     ("files", "kind", "complaint"),
     [
         ([et(node(COMPUTE))], "et", "trace.0.et: has no communication"),
-        ([et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8))], "et", "no communication"),
+        ([et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8))], "et", "tells of one rank alone"),
         ([et(node(COLLECTIVE, comm_type=ALL_REDUCE))], "et", "message 1 (node 1): has no whole number comm_size"),
         ([et(node(COLLECTIVE, comm_type=99, comm_size=1))], "et", "comm_type 99"),
         ([et(node(SEND, comm_dst=-1, comm_size=1))], "et", "rank -1"),
@@ -237,6 +237,12 @@ def test_a_long_trace_needs_no_memory_of_its_length() -> None:
     finally:
         tracemalloc.stop()
     assert found.ranks == 2
+
+
+@pytest.mark.parametrize("content", [b"[" * 50_000, b'{"nodes": [' + b'{"a":' * 50_000])
+def test_a_trace_nested_without_end_is_refused(content: bytes) -> None:
+    with pytest.raises(InputError, match="nested more than 100 deep"):
+        read(sources([content], "json"), ImportRequest())
 
 
 GOOD = [
