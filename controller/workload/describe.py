@@ -280,4 +280,7 @@ def _line(strategy: Strategy) -> str:
     parts.append(f"{batch.micro_batches} micro-batches of {batch.micro_batch_size}")
     if batch.distributed_optimizer:
         parts.append("distributed optimizer")
+    parts += [f"{op} by {algorithm}" for op, algorithm in strategy.algorithms.items()]
+    if strategy.channels is not None:
+        parts.append(f"{strategy.channels} channels")
     return ", ".join(parts)

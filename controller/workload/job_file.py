@@ -17,8 +17,7 @@ from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matri
 from controller.model.traffic import Int64Array
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.importers.base import provisional_hosts
-from controller.workload.iteration import iteration
-from controller.workload.strategy_form import Strategy, StrategyForm, strategy_of
+from controller.workload.strategy_form import Channels, Strategy, StrategyForm, strategy_of
 
 MAX_BYTES = 2**53
 """More than any buffer holds, and as far as JSON's numbers are exact."""
@@ -35,8 +34,6 @@ UdpPort = Annotated[int, Field(ge=1, le=65535)]
 # Levels are speeds over weights: far from 1 they would drown in rounding.
 Weight = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
-# NCCL has at most 64; a flow for each and peer is what they cost.
-Channels = Annotated[int, Field(ge=1, le=1024)]
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
 
@@ -196,7 +193,7 @@ def _described(form: JobForm, strategy: Strategy | None) -> tuple[CollectiveCall
     """The collectives that follow from model and parallelism."""
     if strategy is None:
         return ()
-    calls = iteration(strategy.model, strategy.parallelism, strategy.batch)
+    calls = strategy.collectives()
     given = {row.name: i for i, row in enumerate(form.collectives)}
     for call in calls:
         if call.bytes > MAX_BYTES:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error
-from controller.workload.iteration import Batch, Dtype, Dtypes
+from controller.model.job import Algorithm, CollectiveCall, Op
+from controller.workload.collectives import ALGORITHMS
+from controller.workload.iteration import Batch, Dtype, Dtypes, iteration
 from controller.workload.models import Model, parameters_in_experts, preset
 from controller.workload.parallelism import MAX_RANKS, Parallelism, checked, parse_order
 
@@ -28,6 +31,8 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+# NCCL has at most 64; a flow for each and peer is what they cost.
+Channels = Annotated[int, Field(ge=1, le=1024)]
 Parameters = Annotated[int, Field(ge=0, le=10**16), BeforeValidator(_whole)]
 
 
@@ -99,15 +104,31 @@ class StrategyForm(BaseModel):
     micro_batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     distributed_optimizer: bool = False
     dtypes: DtypesForm = DtypesForm()
+    channels: Channels | None = None
+    algorithms: dict[Op, Algorithm] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A job by model and parallelism, checked."""
+    """A job by model and parallelism, checked.
+
+    Attributes:
+        channels: of each of its collectives.
+        algorithms: of operations that are not done by their usual one.
+    """
 
     model: Model
     parallelism: Parallelism
     batch: Batch
+    channels: int | None = None
+    algorithms: Mapping[Op, Algorithm] = field(default_factory=dict)
+
+    def collectives(self) -> tuple[CollectiveCall, ...]:
+        """Those of one iteration."""
+        return tuple(
+            dataclasses.replace(call, algorithm=self.algorithms.get(call.op), channels=self.channels)
+            for call in iteration(self.model, self.parallelism, self.batch)
+        )
 
 
 def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
@@ -140,7 +161,11 @@ def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
             dispatch=form.dtypes.dispatch or form.dtypes.activations,
         ),
     )
-    return Strategy(model, _parallelism(form.parallelism, model, n_hosts), batch)
+    for op, algorithm in form.algorithms.items():
+        if algorithm not in ALGORITHMS[op]:
+            raise InputError(f"{op} has {', '.join(ALGORITHMS[op])}", field=f"algorithms.{op}", value=algorithm)
+    parallelism = _parallelism(form.parallelism, model, n_hosts)
+    return Strategy(model, parallelism, batch, form.channels, form.algorithms)
 
 
 def read_strategy(document: Any, n_hosts: int) -> Strategy | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import pytest
@@ -110,6 +111,17 @@ def model_of(form: Any) -> Model:
     return strategy.model
 
 
+def test_channels_are_of_every_collective_and_algorithms_of_their_operations() -> None:
+    plain = parse_job(DOCUMENT).collectives
+    chosen = parse_job(with_(channels=4, algorithms={"all_reduce": "tree", "all_gather": "direct"}))
+    algorithm = {"all_reduce": "tree", "all_gather": "direct"}
+    assert {call.op for call in plain} > algorithm.keys()
+    assert chosen.collectives == tuple(
+        dataclasses.replace(call, channels=4, algorithm=algorithm.get(call.op)) for call in plain
+    )
+    assert parse_job(document_of(chosen)).collectives == chosen.collectives
+
+
 def test_a_model_of_ones_own_has_as_many_key_value_heads_as_heads_unless_told_otherwise() -> None:
     assert model_of(OWN) == Model("own", 4, 8, 16, 4000, kv_width=16)
     assert model_of(OWN | {"kv_width": 4}).kv_width == 4
@@ -133,6 +145,12 @@ def test_parameters_may_be_written_with_an_exponent() -> None:
 # -- what cannot be used -------------------------------------------------------------------------------------------
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "an algorithm that the operation has not": (
+        with_(algorithms={"all_gather": "tree"}),
+        "algorithms.all_gather: 'tree': all_gather has ring, direct",
+    ),
+    "an algorithm of no operation": (with_(algorithms={"gather": "ring"}), "algorithms.gather.[key]: 'gather': "),
+    "channels without a model": (without("model") | {"channels": 2}, "channels: only a job with a 'model' has this"),
     "unknown model": (with_(model="llama"), "model: 'llama': no model has this name; did you mean 'llama2-70b'? there"),
     "unknown preset": (
         with_(model={"preset": "x", "layers": 2}),
