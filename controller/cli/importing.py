@@ -96,14 +96,15 @@ def import_files(
     method = _placement(placement)
     with _progress(files) as on_read:
         imported = read(open_sources(files, on_read), request)
-    if fabric_out is not None:
-        if imported.fabric is None:
-            raise InputError("the files describe no fabric", field="fabric-out")
-        write_document(fabric_out, dict(imported.fabric))
+    if fabric_out is not None and imported.fabric is None:
+        raise InputError("the files describe no fabric", field="fabric-out")
     place = place or _described(imported)
     job = _placed(imported, place, method, seed)
     document = _document(job)
     summary = _summary(imported, job, place)
+    if fabric_out is not None and imported.fabric is not None:
+        write_document(fabric_out, dict(imported.fabric))
+    write_document(out, document)
     to_stdout = out is None or str(out) == "-"
     if format is Format.JSON and not to_stdout:
         print_json(orjson.dumps(summary))
@@ -111,7 +112,6 @@ def import_files(
         typer.echo(orjson.dumps(summary).decode(), err=True)
     else:
         _print_summary(summary, err=to_stdout)
-    write_document(out, document)
 
 
 def _fabric(path: Path | None) -> Fabric | None:
@@ -200,9 +200,10 @@ def _progress(files: Sequence[Path]) -> Iterator[Callable[[int], None] | None]:
 def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, Any]:
     """What was read; flows and bytes are those on the network where the job is on a fabric, else all."""
     from controller.workload.collectives import flows_of
-    from controller.workload.expand import expand
+    from controller.workload.expand import check_count, expand
 
     if fabric is None:
+        check_count(job)
         sizes = [job.flows.bytes, *(flows_of(call).bytes for call in job.collectives)]
         if job.matrix is not None:
             sizes.append(job.matrix.bytes[job.matrix.bytes > 0])

@@ -118,11 +118,12 @@ def place(
         "before": None if before is None else before._asdict(),
         "after": after._asdict(),
     }
-    if format is Format.JSON:
-        typer.echo(orjson.dumps(row).decode(), err=out is None)
-    else:
-        _print_crossing(f"{given.name}, {method.value}", before, after, err=out is None)
     write_document(out, document_on_hosts(document, placed))
+    to_stdout = out is None or str(out) == "-"
+    if format is Format.JSON:
+        typer.echo(orjson.dumps(row).decode(), err=to_stdout)
+    else:
+        _print_crossing(f"{given.name}, {method.value}", before, after, err=to_stdout)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Job]:

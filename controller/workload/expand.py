@@ -83,7 +83,7 @@ def expand(
         InputError: the fabric has no such host, a port that is claimed or to be had again is taken, or there are too
             many flows.
     """
-    _check_count(job, max_flows)
+    check_count(job, max_flows)
     names = _collective_names(job)
     servers = Servers.of(fabric)
     server = servers.server
@@ -131,7 +131,12 @@ def combine(jobs: Sequence[JobTraffic]) -> Traffic:
     )
 
 
-def _check_count(job: Job, max_flows: int) -> None:
+def check_count(job: Job, max_flows: int = MAX_FLOWS) -> None:
+    """Refuse a job before its flows fill the memory.
+
+    Raises:
+        InputError: it has more than ``max_flows`` flows.
+    """
     many = sum(count_of(call) for call in job.collectives) + len(job.flows.src)
     if job.matrix is not None:
         many += int(np.count_nonzero(job.matrix.bytes))

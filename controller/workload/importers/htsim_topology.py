@@ -57,9 +57,7 @@ class _Values:
         if key in self.values:
             return self.values[key][1]
         if default is None:
-            raise InputError(
-                f"{key} is missing", source=self.place.source.name, field=f"line {self.place.line}"
-            )
+            raise InputError(f"{key} is missing", source=self.place.source.name, field=f"line {self.place.line}")
         return default
 
     def error(self, key: str, reason: str) -> InputError:

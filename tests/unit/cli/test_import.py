@@ -176,8 +176,18 @@ def test_what_does_not_fit_is_one_line_and_writes_nothing(run: Run, files: list[
     ):
         assert run("import", "nccl", *files, *arguments, "--out", str(out)) == (2, "", error)
         assert not out.exists()
-    code, _, err = run("import", "nccl", *files, "--out", str(tmp_path / "no" / "job.json"))
-    assert (code, err) == (2, f"fairspine: {tmp_path}/no/job.json: cannot be written: No such file or directory\n")
+    code, said, err = run("import", "nccl", *files, "--out", str(tmp_path / "no" / "job.json"))
+    assert (code, said) == (2, "")
+    assert err == f"fairspine: {tmp_path}/no/job.json: cannot be written: No such file or directory\n"
+
+
+def test_a_head_that_promises_more_flows_than_memory_holds_is_refused(run: Run, tmp_path: Path) -> None:
+    head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 all_gpus: 131072\n1\n"
+    (tmp_path / "large.txt").write_text(f"{head}x -1 1 NONE 0 1 NONE 0 1 ALLTOALL 100 1\n")
+    code, said, err = run("import", "aicb", str(tmp_path / "large.txt"), "--out", str(tmp_path / "job.json"))
+    assert (code, said) == (2, "")
+    assert err.startswith("fairspine: collectives: the job has 17179738112 flows")
+    assert not (tmp_path / "job.json").exists()
 
 
 def test_a_terminal_sees_progress_and_nothing_else_does(

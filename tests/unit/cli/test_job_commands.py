@@ -107,8 +107,11 @@ def test_a_job_that_is_nowhere_yet_cannot_be_described_on_a_fabric(run: Run) -> 
 
 def test_a_file_that_cannot_be_written_is_told(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "nowhere" / "x.json"
-    code, _, err = run("job", "place", "--job", GPT3, "--fabric", RAILS, "--out", str(out))
-    assert (code, err) == (2, f"fairspine: {out}: cannot be written: No such file or directory\n")
+    assert run("job", "place", "--job", GPT3, "--fabric", RAILS, "--out", str(out)) == (
+        2,
+        "",
+        f"fairspine: {out}: cannot be written: No such file or directory\n",
+    )
 
 
 @pytest.mark.parametrize("command", ["describe", "place"])
