@@ -147,7 +147,7 @@ def _print_kind(kind: str, standings: Sequence[Standing]) -> None:
             )
         )
     print_table(
-        f"{kind}: epoch time over the ideal by what failed, mean of {cases} case{'s' * (cases > 1)} (slowest job of all)",
+        f"{kind}: epoch time over the ideal by what failed, mean of cases ({cases}), and the slowest job of all",
         ("policy", *(f"{failure}>" for failure in failures), "planning>"),
         rows,
     )

@@ -194,7 +194,10 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
             raise InputError(error.reason, field=f"cases[{i}].{error.field}", value=error.value) from None
         if not made:
             notes.append(f"cases[{i}] is left out: {entry.files.folder if entry.files else 'it'} is not there")
-        cases += made
+        for case in made:
+            if any((case.kind, case.name) == (other.kind, other.name) for other in cases):
+                raise InputError("another entry makes a case of this name", field=f"cases[{i}].name", value=case.name)
+            cases.append(case)
     if not cases:
         raise InputError("no case is left: the files of all of them are missing", field="cases")
     spines = [Failure(spines=count) for count in dict.fromkeys(form.failed_spines)]

@@ -13,7 +13,8 @@ from emulation.fluid.movers import Allocation
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Number = Annotated[int, Field(ge=0, le=2**31)]
-Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9._+ -]+$")]
+Title = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9._+,: -]+$")]
+PolicyName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9._+-]+$")]
 
 
 def _listed(value: Any) -> Any:
@@ -80,7 +81,7 @@ class CollectiveForm(_Strict):
 class CaseForm(_Strict):
     """Where jobs come from: exactly one of the four. ``name`` goes before the names of the cases that it makes."""
 
-    name: Name | None = None
+    name: Title | None = None
     jobs: Annotated[list[JobRow], Field(min_length=1)] | None = None
     files: FilesForm | None = None
     generated: GeneratedForm | None = None
@@ -101,7 +102,7 @@ class PolicyForm(_Strict):
     """
 
     policy: str
-    name: Name | None = None
+    name: PolicyName | None = None
     options: dict[str, Any] = {}
     allocation: Annotated[list[Allocation], BeforeValidator(_listed), Field(min_length=1)] | None = None
 
@@ -117,7 +118,7 @@ class ChangeForm(_Strict):
 class ScenarioForm(_Strict):
     """The whole file; the grid is the product of cases, failures, policies, allocations and seeds."""
 
-    name: Name = "scenario"
+    name: Title = "scenario"
     fabric: Annotated[Any, Field(description="a path, or what a fabric file holds")]
     cases: Annotated[list[CaseForm], Field(min_length=1)]
     policies: Annotated[

@@ -130,7 +130,7 @@ def _on_dask(work: Work, cells: dict[str, Cell], scheduler: str | None) -> Gener
     with Client(scheduler, set_as_default=False) as client:
         futures = [client.submit(work, key, cell, key=f"fairspine-{key}") for key, cell in cells.items()]
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=client.loop):
                 yield future.result()
         finally:
             client.cancel(futures)

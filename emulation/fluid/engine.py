@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numba as nb
+import numpy as np
 
 from emulation.fluid.heap import drop, put
 from emulation.fluid.sharing import attach, detach, join, rebalance, settle, touch
@@ -108,7 +109,8 @@ def run(program, movers, state, until):
     events = state.events
     while True:
         if events.size[0] == 0 or events.time[events.order[0]] > until:
-            state.now[0] = until
+            if until < np.inf:
+                state.now[0] = until
             return True
         state.now[0] = max(state.now[0], events.time[events.order[0]])
         last = state.now[0] * (1.0 + AT_ONCE)

@@ -99,6 +99,7 @@ class _Run:
         self.movers = self._movers()
         self.state = initial_state(self.program, self.movers, self._capacity())
         self.previous: Previous | None = None
+        self.answered = False
         self.failed: dict[str, None] = {}
         self.present: list[int] = []
         self.epoch = [0] * len(self.what.jobs)
@@ -119,7 +120,7 @@ class _Run:
         left = len(self.what.jobs)
         while left and self._now < self.what.until:
             ahead = min(self.agenda[0][0] if self.agenda else np.inf, self.what.until)
-            if np.isinf(ahead) and self.state.events.size[0] == 0:
+            if self.state.events.size[0] == 0 and self._nothing_will_change():
                 break  # whoever is left waits for a path that never comes
             reached = engine.run(self.program, self.movers, self.state, ahead)
             self._fetch()
@@ -127,6 +128,11 @@ class _Run:
             if reached and left:
                 self._happen(ahead)
         return self.recorder.results(self._now, stalled=left > 0 and self._now < self.what.until)
+
+    def _nothing_will_change(self) -> bool:
+        """Whether all that is still to come is looking at the links and asking anew what was asked already."""
+        ahead = {kind for _, kind, _, _ in self.agenda}
+        return ahead <= {BIN} or (ahead <= {BIN, TICK} and self.answered)
 
     @property
     def _now(self) -> float:
@@ -143,6 +149,7 @@ class _Run:
         launched: list[int] = []
         while self.agenda and self.agenda[0][0] <= now:
             _, kind, _, what = heapq.heappop(self.agenda)
+            self.answered = self.answered and kind in (TICK, BIN)
             if kind == ARRIVAL and isinstance(what, int):
                 self.present.append(what)
                 self.recorder.job_came(what, now)
@@ -206,6 +213,7 @@ class _Run:
         here = np.isin(self.traffic.job_index[self.traffic.collective], self._job_numbers())
         flows = np.flatnonzero(here)
         traffic = _part(self.traffic, flows)
+        self.answered = True
         began = self.what.clock()
         made = self.what.planner(self.fabric, traffic, self.previous)
         seconds = self.what.clock() - began

@@ -109,6 +109,29 @@ def test_asked_at_a_failure_the_policy_moves_what_is_under_way() -> None:
     assert [planning.cause for planning in results.plannings] == ["arrival", "failure"]
 
 
+def test_who_waits_for_ever_is_told_whatever_else_goes_on() -> None:
+    traffic = traffic_of([(0, 2, 25 * GB, 0), (1, 3, 5 * GB, 0)], [Collective("j", "c")])
+    for more in (
+        {"changes": [LinkChange(0.0, ("h1-leaf1",))]},
+        {"changes": [LinkChange(1.0, ("h1-leaf1",))], "bins": 0.5},
+        {"changes": [LinkChange(1.0, ("h1-leaf1",))], "triggers": frozenset({"arrival", "period"}), "period": 0.3},
+    ):
+        results = run(clos(2, 2, 2), job(traffic), **more)  # type: ignore[arg-type]
+        assert results.stalled
+        assert 0.4 <= results.ended <= 1.5
+        assert results.flows.ended.tolist() == [0.4]
+
+
+def test_asked_by_the_clock_the_policy_gets_stranded_flows_going_again() -> None:
+    traffic = traffic_of([(0, 2, 25 * GB, 0)], [Collective("j", "c")])
+    ticks = frozenset({"arrival", "period"})
+    changes = [LinkChange(1.0, ("spine1",)), LinkChange(1.0, ("spine2",)), LinkChange(3.2, ("spine2",), up=True)]
+    results = run(clos(2, 2, 2), job(traffic), changes=changes, triggers=ticks, period=0.5)
+    # Stranded from 1.0 s on; the question at 3.5 s finds the spine that came back at 3.2 s, unless it was the flow's.
+    assert seconds(results)[0] in (pytest.approx(4.5), pytest.approx(4.2))
+    assert not results.stalled
+
+
 def test_a_split_flow_that_meets_another_is_faster_unpaced_where_its_pieces_are_free() -> None:
     # Flow 0 is split over both spines; flow 1 shares spine 1 with its half.
     traffic = traffic_of([(0, 2, 10 * GB, 0), (1, 3, 10 * GB, 1)], [Collective("j", "a"), Collective("j", "b")])

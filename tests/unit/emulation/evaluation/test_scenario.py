@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.errors import InputError
+from emulation.evaluation.cell import key_of
+from emulation.evaluation.scenario import ALL_SPLITS, load_scenario
+from tests.unit.emulation.evaluation.small import document, scenario
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "scenarios"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_are_scenarios(path: Path) -> None:
+    made = load_scenario(path)
+    assert made.cells()
+    assert len({(case.kind, case.name) for case in made.cases}) == len(made.cases)
+
+
+def test_the_grid_is_the_product_but_for_what_would_be_the_same_twice() -> None:
+    made = scenario(
+        policies=["ecmp", "greedy", "fair", "fair+split", {"policy": "spray", "allocation": "paced"}],
+        failed_spines=[0, 1],
+        allocation=["flow", "paced"],
+        seeds=[1, 2, 3],
+    )
+    cells = [(cell.failure.name, cell.policy.name, str(cell.allocation), cell.seed) for cell in made.cells()]
+    one = [
+        *(("ecmp", "flow", seed) for seed in (1, 2, 3)),
+        ("greedy", "flow", 1),
+        ("fair", "flow", 1),
+        ("fair+split", "flow", 1),
+        ("fair+split", "paced", 1),
+        ("spray", "paced", 1),
+    ]
+    assert cells == [(failure, *cell) for failure in ("none", "1 spine") for cell in one]
+
+
+def test_failed_spines_are_those_of_the_highest_numbers() -> None:
+    made = scenario(failed_spines=[2])
+    live = made.failures[0].on(made.fabric, 0)
+    assert live == made.fabric.without_links(["spine3", "spine4"])
+    assert made.failures[0].name == "2 spines"
+
+
+def test_failed_links_are_drawn_by_the_seed_and_every_policy_sees_every_draw() -> None:
+    made = scenario(failed_spines=[0], failed_links=[3], seeds=[1, 2], policies=["fair"])
+    down = []
+    for cell in made.cells()[1:]:
+        live = cell.failure.on(cell.fabric, cell.seed)
+        assert (~live.link_up).sum() == 6
+        assert live == cell.failure.on(cell.fabric, cell.seed)
+        down.append(live.version)
+    assert len(set(down)) == 2
+
+
+def test_splitting_as_much_as_is_allowed_has_a_short_name_and_options_a_long_one() -> None:
+    made = scenario(policies=["fair+split", {"policy": "fair", "name": "few", "options": {"max_splits": 4}}])
+    assert [(p.name, p.policy, p.options.max_splits) for p in made.policies] == [
+        ("fair+split", "fair", ALL_SPLITS),
+        ("few", "fair", 4),
+    ]
+
+
+def test_asked_policies_take_the_scenarios_options_where_it_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    named = {"policy": "fair", "name": "few", "options": {"max_splits": 4}}
+    import orjson
+
+    path.write_bytes(orjson.dumps(document(policies=["ecmp", named])))
+    assert [policy.name for policy in load_scenario(path, ["few", "greedy"]).policies] == ["few", "greedy"]
+    assert load_scenario(path, ["few"]).policies[0].options.max_splits == 4
+    with pytest.raises(InputError, match="no policy has this name"):
+        load_scenario(path, ["fairest"])
+
+
+def test_missing_files_are_left_out_where_they_are_optional_and_told() -> None:
+    gone = {"folder": "nowhere", "optional": True}
+    kept = document()["cases"]
+    made = scenario(cases=[{"files": gone}, *kept])
+    assert len(made.cases) == 1
+    assert "nowhere" in made.notes[0]
+    with pytest.raises(InputError, match="no case is left"):
+        scenario(cases=[{"files": gone}])
+
+
+def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_the_key() -> None:
+    def keys(**more: Any) -> set[str]:
+        return {key_of(cell) for cell in scenario(**more).cells()}
+
+    base = keys()
+    assert base == keys()
+    assert len(base) == 2
+    changes: list[dict[str, Any]] = [
+        {"epochs": 3},
+        {"seeds": [5]},
+        {"failed_spines": [1]},
+        {"allocation": "collective"},
+        {"triggers": ["arrival"]},
+        {"until": 5.0},
+        {"changes": [{"at": 1.0, "names": ["spine1"]}]},
+        {"fabric": {"clos": {"spines": 4, "leaves": 4, "hosts_per_leaf": 4, "uplink_gbps": 50}}},
+        {"cases": [{"collective": {"algorithms": ["direct"], "bytes": [10**8], "groups": 4, "order": "random"}}]},
+        {"policies": [{"policy": "fair", "name": "ecmp", "options": {"rounds": 1}}]},
+    ]
+    for more in changes:
+        assert not base & keys(**more), more
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "reason"),
+    [
+        ({"polices": []}, "polices", "this key is not known"),
+        ({"policies": ["fairest"]}, "policies[0]", "no policy has this name"),
+        ({"policies": ["greedy+split"]}, "policies[0]", "splits no flow"),
+        ({"policies": ["fair", "fair"]}, "policies[1].name", "two policies"),
+        ({"policies": [{"policy": "fair", "options": {"max_split": 1}}]}, "policies[0].option", "did you mean"),
+        ({"policies": []}, "policies", "at least 1"),
+        ({"failed_spines": [0, 4]}, "failed_spines[1]", "one has to stay"),
+        ({"failed_spines": [-1]}, "failed_spines[0]", "greater than or equal"),
+        ({"failed_links": [16]}, "failed_links[0]", "the fabric has 16"),
+        ({"changes": [{"at": 1.0, "names": ["spine9"]}]}, "changes[0].names[0]", "no switch and no link"),
+        ({"allocation": "fast"}, "allocation[0]", "input should be"),
+        ({"triggers": ["period"]}, "", "belong together"),
+        ({"fabric": {"clos": {"spines": 0}}}, "fabric.clos.spines", "greater than or equal"),
+        ({"fabric": 7}, "fabric", "a mapping"),
+        ({"cases": [{}]}, "cases[0]", "exactly one"),
+        ({"cases": document()["cases"] * 2}, "cases[1].name", "of this name"),
+        ({"cases": []}, "cases", "at least 1"),
+        ({"cases": [{"generated": {"jobs": 1, "rings": 2}}]}, "cases[0].jobs", "too few"),
+        (
+            {"cases": [{"generated": {"jobs": 1, "rings": 2, "models": ["GPT"]}}]},
+            "cases[0].generated.models[0]",
+            "there are",
+        ),
+        (
+            {"cases": [{"collective": {"algorithms": "chain", "bytes": 1}}]},
+            "cases[0].collective.algorithms[0]",
+            "all_reduce goes by",
+        ),
+        ({"cases": [{"files": {"folder": "nowhere"}}]}, "cases[0].files.folder", "no such folder"),
+        ({"seeds": "many"}, "seeds[0]", "integer"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_field(
+    wrong: dict[str, Any], field: str, reason: str, tmp_path: Path
+) -> None:
+    import yaml
+
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(document(**wrong)))
+    with pytest.raises(InputError) as told:
+        load_scenario(path)
+    assert told.value.source == str(path)
+    assert told.value.field.startswith(field)
+    assert reason in told.value.reason
+    assert "\n" not in str(told.value)
+
+
+def test_a_job_file_that_is_wrong_is_told_by_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text('{"name": "a", "host": []}')
+    with pytest.raises(InputError) as told:
+        scenario(tmp_path, cases=[{"jobs": [{"job": "job.json"}]}])
+    assert told.value.source == str(tmp_path / "job.json")
+    assert told.value.field == "host"
