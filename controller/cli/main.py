@@ -99,15 +99,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Failure as failure:
         _complain(failure)
         code = failure.exit_code
-    except BrokenPipeError:
+    except OSError as error:
+        _complain_of_output(error)
         code = 1
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read has gone. Python flushes once more at the very end, and would complain then.
+    except OSError as error:
+        _complain_of_output(error)
+        # Python flushes once more at the very end, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
+
+
+def _complain_of_output(error: OSError) -> None:
+    """A full disk, say; that whoever read has gone is no news."""
+    if not isinstance(error, BrokenPipeError):
+        _complain(error)
 
 
 def _complain(error: Exception) -> None:

@@ -184,6 +184,14 @@ def test_a_reader_that_goes_away_leaves_no_traceback(form: str) -> None:
     assert process.wait() == 1
 
 
+@pytest.mark.parametrize("form", ["json", "table"])
+def test_a_full_disk_below_standard_output_is_one_line(form: str) -> None:
+    command = [sys.executable, "-m", "controller.cli.main", "plan", *BOTH, "--format", form]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "fairspine: [Errno 28] No space left on device\n")
+
+
 def test_ctrl_c_leaves_no_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
