@@ -13,7 +13,7 @@ from controller.model.fabric import Fabric, IntArray
 from controller.model.job import Job
 from controller.model.traffic import Int64Array
 from controller.workload.collectives import one_channel
-from controller.workload.expand import expand
+from controller.workload.expand import check_count, expand
 from controller.workload.packing import Affinity, grow, pack, refine
 
 Method = Literal["packed", "scattered", "random"]
@@ -71,8 +71,10 @@ def place(
         free: names of the hosts that may be used; ``None``: all. Hosts that are down are never used.
 
     Raises:
-        InputError: the fabric has too few hosts, or a name in ``free`` is none of its hosts.
+        InputError: the fabric has too few hosts, a name in ``free`` is none of its hosts, or the job has more flows
+            than memory holds.
     """
+    check_count(job)
     n = len(participants(job))
     slots = _slots(fabric, _usable(fabric, free), n)
     blocks = -(-n // slots.size)

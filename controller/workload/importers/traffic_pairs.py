@@ -2,7 +2,7 @@
 
 A job of that simulator computes, then runs all of its rings at once; a ring makes 2 (n - 1) steps, in each of which
 every member sends the next the given bytes. That is a ring all-reduce of n times those bytes
-(``collectives.ring_all_reduce``). A line is one edge of a ring:
+(``collectives.ring``). A line is one edge of a ring:
 
     source  destination  source leaf  destination leaf  start (ns)  bytes a step  computing (ns)  ring
 
