@@ -113,6 +113,10 @@ class Driver:
 
     def start(self) -> None:
         """Begin to take steps."""
+        LOG.info(
+            "kept from before: plan %d, %d jobs, %d drains, mode %s",
+            self.step.epoch, len(self.wanted.jobs), len(self.wanted.drained), self.wanted.mode,
+        )  # fmt: skip
         self.keeper.start(self.wanted.drained)
         self._runtime.spawn(self._follow_network)
         self._runtime.spawn(self._carry_out_orders)
@@ -166,6 +170,9 @@ class Driver:
             StorageError: it could not be kept, so it was not done.
             UnavailableError: no plan could be made with it, so it was not done.
         """
+        if self._intended is None and self.step.fabric is not None and not self.step.ripe and self.wanted.left_out:
+            # A plan without them would be kept in place of the one that has their paths.
+            raise UnavailableError("the network is still being discovered, and kept jobs wait for their hosts")
         pending = self._pending = _Pending(order, self._runtime.signal())
         self._ordered.set()
         pending.done.wait()

@@ -10,9 +10,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from controller.store.store import Store
 
 ROOT = Path(__file__).parents[2]
 RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
@@ -109,6 +112,17 @@ def test_it_starts_from_the_configuration_file_that_comes_with_it(running) -> No
 )
 def test_an_option_that_the_policy_cannot_use_is_told_before_the_start(text, complaint) -> None:
     assert complaint in refused("--policy-options", text, "--store", "memory", "controller.app")
+
+
+def test_a_store_that_somebody_has_or_that_is_none_is_told_in_one_line(ports, tmp_path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    with closing(Store.open(url)):
+        said = refused(*ports, "--fabric", FABRIC, "--store", url, "controller.app")
+    assert said.startswith("ryu-manager: ")
+    assert "store.db" in said
+    said = refused(*ports, "--fabric", FABRIC, "--store", "mysql://me:secret@there/db", "controller.app")
+    assert "store" in said
+    assert "secret" not in said
 
 
 def test_a_second_controller_is_told_that_the_port_is_taken(running) -> None:

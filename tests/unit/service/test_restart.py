@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.clos import clos
-from controller.model.errors import InputError
+from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
+from controller.rest import schemas
+from controller.rest.backend import UNCONDITIONAL
 from controller.southbound.rules import RuleSet, difference
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.test_cabling import seen
@@ -37,6 +40,20 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("links"), st.sets(st.sampled_from(FABRIC.cable_names), max_size=3)),
     st.tuples(st.just("rollback"), st.integers(0, 5)),
     st.tuples(st.just("restart"), st.none()),
+    st.tuples(
+        st.just("preview"),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "put": st.builds(lambda flows: [{"name": "d", "flows": flows}], FLOWS),
+                "delete": st.lists(st.sampled_from("abc"), max_size=1),
+                "drain": st.lists(st.sampled_from(IDS), max_size=2),
+                "undrain": st.lists(st.sampled_from(IDS), max_size=2),
+                "policy": st.sampled_from(["greedy", "ecmp", "fair"]),
+                "mode": st.sampled_from(["planned", "ecmp", "frozen"]),
+            },
+        ),
+    ),
 )
 
 
@@ -68,9 +85,9 @@ class Life:
         if kind == "put":
             name, flows, unknown = what
             document = {"flows": flows} | ({"ports": "unknown"} if unknown else {})
-            service.put_job(name, json.dumps(document).encode(), _always(), ANN)
+            service.put_job(name, json.dumps(document).encode(), UNCONDITIONAL, ANN)
         elif kind == "delete" and service.step.wanted.job(what) is not None:
-            service.delete_job(what, _always(), ANN)
+            service.delete_job(what, UNCONDITIONAL, ANN)
         elif kind == "drain":
             service.drain(what[0], what[1], ANN)
         elif kind == "mode":
@@ -82,19 +99,27 @@ class Life:
             self.world.settle()
             epochs = sorted(epoch for epoch, record in self.store.records.items() if record.paths is not None)
             service.rollback(epochs[what % len(epochs)], ANN)
+        elif kind == "preview":
+            self.preview(what)
         elif kind == "restart":
             self.restart()
+
+    def preview(self, form: dict[str, Any]) -> None:
+        """Whatever it says, nothing is different afterwards."""
+        self.world.settle()
+        step, wanted, kept = self.world.service.step, self.world.service.step.wanted, self.store.load()
+        installed, records = list(self.world.installed), dict(self.store.records)
+        with suppress(NotFoundError):
+            answer = dict(self.world.service.preview(json.dumps(form).encode()))
+            assert schemas.PreviewDocument.model_validate(answer).epoch == step.epoch
+        assert (self.world.service.step, self.world.service.step.wanted) == (step, wanted)
+        assert (self.store.load().drained, self.store.load().mode) == (kept.drained, kept.mode)
+        assert (self.world.installed, self.store.records) == (installed, records)
 
     def restart(self) -> None:
         self.world.settle()
         self.world.close()
         self.world = self.started()
-
-
-def _always() -> Any:
-    from controller.rest.backend import UNCONDITIONAL
-
-    return UNCONDITIONAL
 
 
 def told(world: World) -> dict[str, Any]:
@@ -177,6 +202,8 @@ def test_in_discovery_kept_jobs_wait_for_their_hosts_and_no_rule_changes_for_tha
     some = dict(list(whole.hosts.items())[::-1][:2])
     again.show(dataclasses.replace(whole, hosts=some, starting=True), lambda step: step.fabric is not None)
     assert "is kept and not planned" in str(again.health["reasons"])
+    with pytest.raises(UnavailableError, match="still being discovered"):
+        again.delete("a")
     reversed_hosts = dict(list(whole.hosts.items())[::-1])
     again.show(dataclasses.replace(whole, hosts=reversed_hosts), lambda step: step.ripe)
     paths, ports = told(again)["paths"], told(again)["jobs"]
@@ -251,8 +278,6 @@ def test_a_preview_of_what_cannot_be_says_which_field(form: dict[str, Any], fiel
 
 
 def test_in_what_is_previewed_gone_jobs_and_links_are_not_found() -> None:
-    from controller.model.errors import NotFoundError
-
     life = Life()
     for form in ({"delete": ["a"]}, {"drain": ["spine9"]}, {"undrain": ["h1"]}):
         with pytest.raises(NotFoundError):

@@ -368,3 +368,21 @@ def test_what_is_drained_and_gone_from_the_file_can_be_undrained() -> None:
     assert "spine3" not in str(world.health["reasons"])
     with pytest.raises(NotFoundError):
         world.service.drain("spine3", False, ANN)
+
+
+def test_headroom_is_left_on_every_link_and_another_one_makes_another_plan(fabric: Fabric) -> None:
+    world = World(fabric, seen(fabric), headroom=0.25).planned()
+    world.put("a", [*JOB, *OTHER])
+    links = world.read(lambda service: service.links())["links"]
+    assert max(link["load_gbps"] for link in links) == pytest.approx(75.0)
+    assert {link["gbps"] for link in links} == {100.0}
+    rates = [
+        piece["rate_gbps"]
+        for flow in world.read(lambda service: service.routes("h1"))["flows"]
+        for piece in flow["pieces"]
+    ]
+    assert rates == [pytest.approx(75.0)]
+    world.settle()
+    epoch = world.service.step.epoch
+    same, other = (World(fabric, seen(fabric), world.store, headroom=part).planned() for part in (0.25, 0.5))
+    assert (same.service.step.epoch, other.service.step.epoch) == (epoch, epoch + 1)
