@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    scenario: Annotated[Path, typer.Option("--scenario", metavar="FILE", help="What to simulate (YAML or JSON).")],
+    scenario: Annotated[
+        list[Path],
+        typer.Option("--scenario", metavar="FILE", help="What to simulate (YAML or JSON); may be given several times."),
+    ],
     policies: Annotated[
         str | None,
         typer.Option("--policies", help="Policies with commas between.  [default: the scenario's]", show_default=False),
@@ -40,7 +43,7 @@ def simulate(
     ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Simulate a scenario under several policies, and write a report.
+    """Simulate scenarios under several policies, and write a report.
 
     The report is index.html in the folder --out, with standings.csv and cells.csv. A sweep that is stopped goes on
     where it was when it is started again. Exits 1 if some job waited for a path that never came.
@@ -57,13 +60,19 @@ def simulate(
 
     chosen = _backend(Backend, backend, scheduler)
     names = None if policies is None else [name.strip() for name in policies.split(",")]
-    grid = load_scenario(scenario, names)
-    for note in grid.notes:
+    grids = [load_scenario(path, names) for path in scenario]
+    for i, grid in enumerate(grids):
+        if any(grid.name == other.name for other in grids[:i]):
+            raise InputError(
+                "a scenario before it has this name", source=str(scenario[i]), field="name", value=grid.name
+            )
+    notes = [f"{grid.name}: {note}" for grid in grids for note in grid.notes]
+    for note in notes:
         typer.echo(f"note: {note}", err=True)
     try:
         with _progress() as progress:
             rows = sweep(
-                grid.cells(),
+                [cell for grid in grids for cell in grid.cells()],
                 Finished(out / "cells"),
                 whole=out / "results" if results else None,
                 workers=jobs,
@@ -71,7 +80,7 @@ def simulate(
                 scheduler=scheduler,
                 progress=progress,
             )
-        page = write_report(out, grid.name, rows, grid.notes)
+        page = write_report(out, rows, notes)
     except ModuleNotFoundError as error:
         raise _missing(error) from None
     except KeyboardInterrupt:
@@ -80,11 +89,14 @@ def simulate(
         raise Failure(str(error)) from None
     standings = standings_of(rows)
     if format is Format.JSON:
-        document = {"scenario": grid.name, "report": str(page), "standings": standings, "cells": rows}
+        document = {"report": str(page), "notes": notes, "standings": standings, "cells": rows}
         print_json(orjson.dumps(document))
     else:
-        for kind in dict.fromkeys(standing.kind for standing in standings):
-            _print_kind(kind, [standing for standing in standings if standing.kind == kind])
+        grouped: dict[str, list[Standing]] = {}
+        for standing in standings:
+            grouped.setdefault(f"{standing.scenario}, {standing.kind}", []).append(standing)
+        for title, group in grouped.items():
+            _print_group(title, group)
         typer.echo(f"report: {page}")
     stalled = sum(row["stalled"] for row in rows)
     if stalled:
@@ -126,7 +138,7 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, of: progress.update(task, completed=done, total=of)
 
 
-def _print_kind(kind: str, standings: Sequence[Standing]) -> None:
+def _print_group(title: str, standings: Sequence[Standing]) -> None:
     failures = list(dict.fromkeys(standing.failure for standing in standings))
     at = {(standing.policy, standing.failure): standing for standing in standings}
     cases = max(standing.cases for standing in standings)
@@ -147,7 +159,7 @@ def _print_kind(kind: str, standings: Sequence[Standing]) -> None:
             )
         )
     print_table(
-        f"{kind}: epoch time over the ideal by what failed, mean of cases ({cases}), and the slowest job of all",
+        f"{title}: epoch time over the ideal by what failed, mean of cases ({cases}), and the slowest job of all",
         ("policy", *(f"{failure}>" for failure in failures), "planning>"),
         rows,
     )

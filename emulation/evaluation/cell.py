@@ -120,6 +120,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
     planned = np.array([planning.seconds for planning in results.plannings])
     took_fct = results.flows.ended - results.flows.began
     return {
+        "scenario": cell.scenario,
         "kind": cell.case.kind,
         "case": cell.case.name,
         "failure": cell.failure.name,
@@ -164,7 +165,7 @@ def _code() -> str:
 def key_of(cell: Cell) -> str:
     """A hash of everything that the row depends on but the machine: equal keys, equal rows (times apart)."""
     said = [
-        _code(), cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy.name,
+        _code(), cell.scenario, cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy.name,
         cell.policy.policy, cell.policy.options,
         str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
     ]  # fmt: skip

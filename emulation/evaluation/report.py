@@ -21,7 +21,7 @@ th:first-child, td:first-child { text-align: left } td.best { font-weight: 700 }
 """
 
 
-def write_report(folder: Path, name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> Path:
+def write_report(folder: Path, rows: Sequence[Row], notes: Sequence[str] = ()) -> Path:
     """Write ``index.html``, ``standings.csv`` and ``cells.csv``; the path of the first.
 
     Raises:
@@ -32,25 +32,30 @@ def write_report(folder: Path, name: str, rows: Sequence[Row], notes: Sequence[s
     (folder / "standings.csv").write_text(standings_csv(standings), encoding="utf-8")
     (folder / "cells.csv").write_text(rows_csv(rows), encoding="utf-8")
     page = folder / "index.html"
-    page.write_text(_page(name, rows, standings, notes), encoding="utf-8")
+    page.write_text(_page(rows, standings, notes), encoding="utf-8")
     return page
 
 
-def _page(name: str, rows: Sequence[Row], standings: Sequence[Standing], notes: Sequence[str]) -> str:
-    kinds = list(dict.fromkeys(standing.kind for standing in standings))
+def _page(rows: Sequence[Row], standings: Sequence[Standing], notes: Sequence[str]) -> str:
+    scenarios = list(dict.fromkeys(standing.scenario for standing in standings))
+    title = f"{', '.join(scenarios)}: simulated"
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width">',
-        f"<title>{escape(name)}: simulated</title><style>{STYLE}</style></head><body>",
-        f"<h1>{escape(name)}</h1>",
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
+        f"<h1>{escape(title)}</h1>",
         f"<p>{len(rows)} simulations, {sum(row['wall_seconds'] for row in rows):.0f} s of work. Epoch time is that of"
         " the communication alone, over the least it can take on the healthy fabric with nobody else there: mean over"
         " the jobs of a case, then over cases; in parentheses the slowest job of all cases.</p>",
         *(f"<p>Note: {escape(note)}.</p>" for note in notes),
     ]
-    for kind in kinds:
-        parts.append(_kind(kind, [standing for standing in standings if standing.kind == kind]))
-    parts += [_cases(rows), "</body></html>"]
+    for scenario in scenarios:
+        parts.append(f"<h2>{escape(scenario)}</h2>")
+        mine = [standing for standing in standings if standing.scenario == scenario]
+        for kind in dict.fromkeys(standing.kind for standing in mine):
+            parts.append(_kind(kind, [standing for standing in mine if standing.kind == kind]))
+        parts.append(_cases([row for row in rows if row["scenario"] == scenario]))
+    parts.append("</body></html>")
     return "\n".join(parts)
 
 
@@ -59,7 +64,7 @@ def _kind(kind: str, standings: Sequence[Standing]) -> str:
     cases = max(standing.cases for standing in standings)
     return "\n".join(
         [
-            f"<h2>{escape(kind)} ({cases} case{'s' * (cases > 1)})</h2>",
+            f"<h3>{escape(kind)} ({cases} case{'s' * (cases > 1)})</h3>",
             _table("epoch time ÷ ideal", standings, _ratio, lambda standing: standing.ratio),
             f'<img alt="epoch, transfer and planning times by policy" src="data:image/png;base64,{picture}">',
             _table("transfer time, median / 99th percentile (s)", standings, _fct, lambda standing: standing.fct_99),
@@ -112,7 +117,7 @@ def _cases(rows: Sequence[Row]) -> str:
         _table(kind, [standing for standing in standings if standing.kind == kind], _ratio, lambda s: s.ratio)
         for kind in kinds
     ]
-    return f"<h2>The cases one by one</h2><details><summary>epoch time ÷ ideal</summary>{''.join(tables)}</details>"
+    return f"<details><summary>the cases one by one: epoch time ÷ ideal</summary>{''.join(tables)}</details>"
 
 
 def _ratio(standing: Standing) -> str:

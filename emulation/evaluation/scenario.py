@@ -75,6 +75,7 @@ class Cell:
         bins: seconds of each bin of link utilisation in results that are kept whole; 0: none.
     """
 
+    scenario: str
     fabric: Fabric
     case: Case
     failure: Failure
@@ -123,7 +124,7 @@ class Scenario:
                 for allocation in self._allocations(policy):
                     cells.append(
                         Cell(
-                            self.fabric, case, failure, policy, allocation, seed, self.triggers, self.period,
+                            self.name, self.fabric, case, failure, policy, allocation, seed, self.triggers, self.period,
                             self.until, self.changes, self.bins,
                         )
                     )  # fmt: skip

@@ -30,6 +30,7 @@ class Standing:
         moved: flows that changed their path, a simulation.
     """
 
+    scenario: str
     kind: str
     policy: str
     failure: str
@@ -45,18 +46,19 @@ class Standing:
 
 
 def standings_of(rows: Sequence[Row]) -> list[Standing]:
-    """One for each kind, policy and failure, in the order of the rows."""
-    several: dict[str, set[str]] = {}
+    """One for each scenario, kind, policy and failure, in the order of the rows."""
+    several: dict[tuple[str, str], set[str]] = {}
     for row in rows:
-        several.setdefault(row["policy"], set()).add(row["allocation"])
-    grouped: dict[tuple[str, str, str], list[Row]] = {}
+        several.setdefault((row["scenario"], row["policy"]), set()).add(row["allocation"])
+    grouped: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in rows:
-        label = row["policy"] + (f", {row['allocation']}" if len(several[row["policy"]]) > 1 else "")
-        grouped.setdefault((row["kind"], label, row["failure"]), []).append(row)
+        alone = len(several[row["scenario"], row["policy"]]) == 1
+        label = row["policy"] if alone else f"{row['policy']}, {row['allocation']}"
+        grouped.setdefault((row["scenario"], row["kind"], label, row["failure"]), []).append(row)
     return [_standing(*key, group) for key, group in grouped.items()]
 
 
-def _standing(kind: str, policy: str, failure: str, rows: list[Row]) -> Standing:
+def _standing(scenario: str, kind: str, policy: str, failure: str, rows: list[Row]) -> Standing:
     by_case: dict[str, list[Row]] = {}
     for row in rows:
         by_case.setdefault(row["case"], []).append(row)
@@ -66,6 +68,7 @@ def _standing(kind: str, policy: str, failure: str, rows: list[Row]) -> Standing
         return _over(means, np.mean)
 
     return Standing(
+        scenario=scenario,
         kind=kind,
         policy=policy,
         failure=failure,
