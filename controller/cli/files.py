@@ -20,13 +20,13 @@ def write_document(path: Path | None, document: dict[str, Any]) -> None:
         InputError: the file cannot be written.
     """
     import orjson
-    import yaml
+
+    from controller.model.fabric_file import yaml_of
 
     if path is None or str(path) == "-":
         print_json(orjson.dumps(document, option=orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0))
     elif path.suffix.lower() in (".yaml", ".yml"):
-        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        write_text(path, [yaml.dump(document, Dumper=dumper, sort_keys=False, default_flow_style=None)])
+        write_text(path, [yaml_of(document)])
     else:
         write_text(path, [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()])
 

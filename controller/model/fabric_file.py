@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Iterable
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -87,6 +88,23 @@ def load_fabric(path: str | Path) -> Fabric:
     return parse_fabric(read_document(path), source=str(path))
 
 
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    pass
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    pass
+
+
+for _class in (_Loader, _Dumper):
+    # To YAML 1.1, which PyYAML reads, 1e9 is text; to YAML 1.2 it is a number (section 10.3.2).
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"),
+        list("-+.0123456789"),
+    )
+
+
 def read_document(path: str | Path) -> Any:
     """A YAML or JSON file as plain Python data (JSON is tried first: it is much faster on large files)."""
     try:
@@ -97,15 +115,24 @@ def read_document(path: str | Path) -> Any:
         raise InputError("is not UTF-8 text", source=str(path)) from None
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        # The YAML parser would overflow the stack.
+        raise InputError("is nested too deep", source=str(path)) from None
+    except ValueError:
         pass
     try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else ""
         reason = f"is neither JSON nor YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}"
         raise InputError(reason, field=where, source=str(path)) from None
+
+
+def yaml_of(document: Any) -> str:
+    """Plain data as YAML; ``read_document`` reads the same back."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=None)
+    return text
 
 
 def parse_fabric(document: Any, *, source: str = "") -> Fabric:

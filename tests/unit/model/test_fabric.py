@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.errors import InputError
-from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric
+from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric, read_document, yaml_of
 from tests.unit.strategies import fabrics
 
 SHORT = {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}
@@ -195,6 +195,25 @@ def test_a_bad_fabric_is_one_line_that_names_file_field_and_value(document, mess
         parse_fabric(document, source="F")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["1e9", "2.5E+3", "1e-2", "-1.e1", "1.5", "7"])
+def test_numbers_of_yaml_are_those_of_json(tmp_path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(f"a: {text}\n")
+    assert read_document(tmp_path / "a.yaml") == {"a": float(text)}
+
+
+@given(text=st.from_regex(r"[-0-9A-Za-z._+]{0,8}", fullmatch=True) | st.sampled_from(["1e9", "12e4", "no"]))
+def test_text_that_looks_like_a_number_stays_text_in_a_yaml_file(tmp_path_factory, text: str) -> None:
+    path = tmp_path_factory.mktemp("yaml") / "a.yaml"
+    path.write_text(yaml_of({"hosts": [text]}))
+    assert read_document(path) == {"hosts": [text]}
+
+
+def test_a_file_nested_without_end_is_refused(tmp_path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="is nested too deep"):
+        read_document(tmp_path / "deep.json")
 
 
 def test_a_file_that_cannot_be_read_or_parsed_is_named(tmp_path) -> None:
