@@ -1,0 +1,108 @@
+"""``fairspine simulate``: from a scenario file to tables, a report and exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from controller.cli.main import main
+from tests.unit.emulation.evaluation.small import document
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Run with a scenario of these fields; exit code, standard output and standard error."""
+
+    def call(*arguments: str, name: str = "s.json", **more: Any) -> tuple[object, str, str]:
+        path = tmp_path / name
+        path.write_bytes(orjson.dumps(document(**more)))
+        with pytest.raises(SystemExit) as end:
+            main(["simulate", "--scenario", str(path), "--out", str(tmp_path / "out"), *arguments])
+        return end.value.code or 0, *capsys.readouterr()
+
+    return call
+
+
+def test_a_scenario_gives_a_table_and_a_report(run: Any, tmp_path: Path) -> None:
+    code, out, err = run(failed_spines=[0, 1], policies=["ecmp", "fair", "fair+split"])
+    assert (code, err) == (0, "")
+    rows = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert "1.000 (1.000)" in rows["fair"]
+    assert [name in rows for name in ("ecmp", "fair+split", "report:")] == [True] * 3
+    assert (tmp_path / "out" / "index.html").exists()
+    assert not (tmp_path / "out" / "results").exists()
+
+
+def test_json_has_the_standings_and_every_cell(run: Any, tmp_path: Path) -> None:
+    code, out, _ = run("--format", "json", "--policies", "greedy, spray")
+    told = json.loads(out)
+    assert code == 0
+    assert [standing["policy"] for standing in told["standings"]] == ["greedy", "spray"]
+    assert [cell["policy"] for cell in told["cells"]] == ["greedy", "spray"]
+    assert Path(told["report"]).read_text().startswith("<!doctype html>")
+
+
+def test_several_scenarios_make_one_report(run: Any, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(orjson.dumps(document(name="other")))
+    code, out, _ = run("--scenario", str(other), "--policies", "fair")
+    assert code == 0
+    assert "small, collective" in out
+    assert "other, collective" in out
+    code, _, err = run("--scenario", str(tmp_path / "s.json"))
+    assert (code, "a scenario before it has this name" in err) == (2, True)
+
+
+def test_whole_simulations_are_kept_if_asked_for(run: Any, tmp_path: Path) -> None:
+    assert run("--policies", "fair", "--results")[0] == 0
+    (folder,) = (tmp_path / "out" / "results").iterdir()
+    assert (folder / "results.json").exists()
+    assert (folder / "flows.parquet").exists()
+
+
+def test_a_job_that_never_gets_a_path_is_a_failure_after_the_report(run: Any, tmp_path: Path) -> None:
+    code, _, err = run("--policies", "fair", changes=[{"at": 0.0, "names": ["leaf1"]}])
+    assert (code, err.count("\n")) == (1, 1)
+    assert "a path that never came" in err
+    assert (tmp_path / "out" / "index.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--policies", "fairest"], "no policy has this name"),
+        (["--backend", "slurm"], "--backend: 'slurm': there are local, dask"),
+        (["--backend", "dask"], "belong together"),
+        (["--scheduler", "tcp://127.0.0.1:8786"], "belong together"),
+        (["--scenario", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_run(run: Any, tmp_path: Path, arguments: list, reason: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert reason in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_where_something_is_not_installed_the_extra_is_told(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, _, err = run("--policies", "fair")
+    assert (code, "pip install 'fairspine[emulation]'" in err) == (1, True)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    code, _, err = run("--policies", "ecmp", "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9")
+    assert (code, "pip install 'fairspine[cluster]'" in err) == (1, True)
+
+
+def test_help_has_an_example(run: Any) -> None:
+    assert "Example: fairspine simulate --scenario" in " ".join(run("--help")[1].split())
+
+
+def test_a_folder_that_cannot_be_written_is_told(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    code, _, err = run("--policies", "fair")
+    assert (code, err.count("\n")) == (1, 1)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulation.evaluation.report import write_report
+from emulation.evaluation.standings import rows_csv, standings_csv, standings_of
+
+
+def row(**more: Any) -> dict[str, Any]:
+    return {
+        "scenario": "s",
+        "kind": "files",
+        "case": "a",
+        "failure": "none",
+        "policy": "fair",
+        "allocation": "flow",
+        "seed": 0,
+        "ratio": 1.0,
+        "ratio_worst": 1.5,
+        "gbps": 50.0,
+        "fct": {str(p): p / 100 for p in (25, 50, 75, 90, 95, 99)},
+        "planning_mean": 0.001,
+        "planning_worst": 0.002,
+        "moved": 3,
+        "wall_seconds": 0.1,
+        **more,
+    }
+
+
+def test_seeds_are_averaged_before_cases_so_that_more_draws_have_no_more_say() -> None:
+    rows = [row(ratio=1.0), *(row(case="b", seed=seed, ratio=2.0 + seed) for seed in (0, 1, 2))]
+    (standing,) = standings_of(rows)
+    assert (standing.ratio, standing.cases) == (2.0, 2)
+    assert standing.ratio_worst == 1.5
+    assert (standing.fct_50, standing.fct_99) == (0.5, 0.99)
+
+
+def test_kinds_policies_and_failures_stand_by_themselves() -> None:
+    rows = [row(), row(kind="generated"), row(policy="ecmp"), row(failure="1 spine"), row(scenario="t")]
+    standings = standings_of(rows)
+    assert len(standings) == 5
+    assert [standing.scenario for standing in standings] == ["s"] * 4 + ["t"]
+
+
+def test_the_allocation_is_part_of_the_name_where_a_policy_has_several() -> None:
+    rows = [row(), row(policy="fair+split"), row(policy="fair+split", allocation="paced")]
+    assert [standing.policy for standing in standings_of(rows)] == ["fair", "fair+split, flow", "fair+split, paced"]
+
+
+def test_a_mean_over_cases_of_which_one_came_to_nothing_is_not_told() -> None:
+    (standing,) = standings_of([row(), row(case="b", ratio=None, ratio_worst=None)])
+    assert (standing.ratio, standing.ratio_worst) == (None, None)
+
+
+def test_the_tables_are_csv_with_a_line_for_each(tmp_path: Path) -> None:
+    rows = [row(), row(policy="ecmp", ratio=None)]
+    lines = list(csv.DictReader(rows_csv(rows).splitlines()))
+    assert [line["policy"] for line in lines] == ["fair", "ecmp"]
+    assert (lines[0]["fct_99"], lines[0]["ratio"], lines[1]["ratio"]) == ("0.99", "1.0", "")
+    lines = list(csv.DictReader(standings_csv(standings_of(rows)).splitlines()))
+    assert [float(line["planning_worst"]) for line in lines] == [0.002, 0.002]
+
+
+def test_the_report_is_one_file_that_asks_nobody_for_anything(tmp_path: Path) -> None:
+    rows = [row(), row(policy="ecmp", ratio=3.25, ratio_worst=4.0), row(failure="1 spine", ratio=1.032)]
+    page = write_report(tmp_path / "out", rows, ["cases[0] is <left> out"])
+    text = page.read_text()
+    for wanted in ("1.000 (1.500)", "3.250 (4.000)", "1.032 (1.500)", "failed: 1 spine", "&lt;left&gt;"):
+        assert wanted in text, wanted
+    assert not re.search(r"https?:|//[a-z]|<script|<link|@import|url\(", re.sub(r"base64,[^\"]*", "", text))
+    assert set(re.findall(r'src="([^,"]*)', text)) == {"data:image/png;base64"}
+    assert {path.name for path in page.parent.iterdir()} == {"index.html", "standings.csv", "cells.csv"}
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        write_report(tmp_path / "file" / "out", [row()])
