@@ -175,12 +175,18 @@ _ONLY = re.compile(r"NCCL_ALGO set by environment to (\S+?)\.?\s*$")
 
 
 def split(line: str) -> tuple[Thread, str] | None:
-    """Who wrote a line, and what it says; ``None``: it is not NCCL's. Launchers put text of their own before it."""
+    """Who wrote a line, and what it says; ``None``: it is not NCCL's.
+
+    Launchers put text of their own before it. Where ranks share a file, one may begin its line after another's prefix:
+    what follows is of the last one.
+    """
     if "NCCL INFO" not in line:
         return None
     match = _PREFIX.search(line)
     if match is None:
         return None
+    while (inner := _PREFIX.match(match[5])) is not None:
+        match = inner
     host, pid, tid, gpu, message = match.groups()
     return Thread(host.partition(".")[0] or host, int(pid), int(tid), int(gpu)), message
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.workload.importers.inventory import parse_inventory
-from controller.workload.importers.nccl.lines import parse
+from controller.workload.importers.nccl.lines import parse, split
 from tests.unit.workload.importers.nccl_logs import (
     STYLES,
     Call,
@@ -214,6 +214,11 @@ def test_connections_that_another_thread_makes_later_belong_to_their_rank() -> N
 )
 def test_lines_of_every_version_are_understood(line: str) -> None:
     assert parse(line) is not None
+
+
+def test_a_line_that_began_behind_anothers_prefix_is_of_who_wrote_it() -> None:
+    line = "node2:40517:40631 [7] NCCL INFO Ring 04 : 7[7] -> 3[3] via P2P/IPC"
+    assert split(f"node1:40515:40655 [6] NCCL INFO {line}") == split(line)
 
 
 # -- anything at all ---------------------------------------------------------------------------------------------------
