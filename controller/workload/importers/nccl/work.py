@@ -80,7 +80,7 @@ def work_of(log: Log, communicators: list[Communicator], given: int | None, iter
         return [_given(one, given, default) for one in communicators]
     if given is not None:
         log.notes.once("the input tells sizes, so the bytes that were given count for nothing")
-    if guessed and not log.only:
+    if guessed and log.only not in ({"ring"}, {"tree"}):
         log.notes.once(
             f"which algorithm an all-reduce took is not told (NCCL_DEBUG_SUBSYS=TUNING would); counted as {default}",
         )

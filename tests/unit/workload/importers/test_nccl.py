@@ -145,6 +145,13 @@ def test_a_tree_all_reduce_goes_up_and_down_every_edge(line: str, data: st.DataO
     assert not imported.notes
 
 
+@pytest.mark.parametrize(("value", "noted"), [("Ring", False), ("Tree", False), ("Ring,Tree", True), ("^NVLS", True)])
+def test_an_algorithm_that_nobody_tells_is_noted_unless_there_was_no_other(value: str, noted: bool) -> None:
+    line = choice(0, SMALL, f"NCCL_ALGO set by environment to {value}.")
+    notes = run([*logs(SMALL, NEWEST), line]).notes
+    assert any("which algorithm an all-reduce took is not told" in note for note in notes) == noted
+
+
 def test_an_operation_takes_only_the_channels_that_nccl_chose_for_its_size() -> None:
     line = "AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={1..1}"
     imported = run([*logs(SMALL, NEWEST), choice(0, SMALL, line)])
