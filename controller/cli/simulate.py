@@ -51,14 +51,18 @@ def simulate(
     try:
         import orjson
 
+        from emulation.evaluation.needed import check_installed
         from emulation.evaluation.report import write_report
         from emulation.evaluation.scenario import load_scenario
         from emulation.evaluation.standings import standings_of
         from emulation.evaluation.sweep import Backend, Finished, sweep
-    except ModuleNotFoundError as error:
-        raise _missing(error) from None
 
-    chosen = _backend(Backend, backend, scheduler)
+        chosen = _backend(Backend, backend, scheduler)
+        check_installed(workers=jobs, backend=chosen, whole=results)
+    except ModuleNotFoundError as error:
+        extra = "cluster" if error.name == "distributed" else "emulation"
+        raise Failure(f"{error.name} is not installed: pip install 'fairspine[{extra}]'") from None
+
     names = None if policies is None else [name.strip() for name in policies.split(",")]
     grids = [load_scenario(path, names) for path in scenario]
     for i, grid in enumerate(grids):
@@ -81,8 +85,6 @@ def simulate(
                 progress=progress,
             )
         page = write_report(out, rows, notes)
-    except ModuleNotFoundError as error:
-        raise _missing(error) from None
     except KeyboardInterrupt:
         raise Failure("stopped; started again, it goes on where it was", exit_code=130) from None
     except OSError as error:
@@ -110,11 +112,6 @@ def _backend(kinds: Any, name: str, scheduler: str | None) -> Any:
     if (name == kinds.DASK) != (scheduler is not None):
         raise InputError("--backend dask and --scheduler ADDRESS belong together", field="--scheduler", value=scheduler)
     return kinds(name)
-
-
-def _missing(error: ModuleNotFoundError) -> Failure:
-    extra = "cluster" if error.name in ("dask", "distributed") else "emulation"
-    return Failure(f"{error.name} is not installed: pip install 'fairspine[{extra}]'")
 
 
 @contextmanager

@@ -88,11 +88,6 @@ class Cell:
     changes: tuple[LinkChange, ...]
     bins: float
 
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"{self.case.kind}, {self.case.name}, {self.failure.name}, {self.policy.name}, {self.allocation}"
-
 
 @dataclass(frozen=True, eq=False)
 class Scenario:

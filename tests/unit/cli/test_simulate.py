@@ -89,13 +89,23 @@ def test_bad_input_is_one_line_and_nothing_is_run(run: Any, tmp_path: Path, argu
     assert not (tmp_path / "out").exists()
 
 
-def test_where_something_is_not_installed_the_extra_is_told(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    code, _, err = run("--policies", "fair")
-    assert (code, "pip install 'fairspine[emulation]'" in err) == (1, True)
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    code, _, err = run("--policies", "ecmp", "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9")
-    assert (code, "pip install 'fairspine[cluster]'" in err) == (1, True)
+@pytest.mark.parametrize(
+    ("module", "extra", "arguments"),
+    [
+        ("matplotlib.figure", "emulation", []),
+        ("joblib", "emulation", ["--jobs", "2"]),
+        ("pyarrow.parquet", "emulation", ["--results"]),
+        ("distributed", "cluster", ["--backend", "dask", "--scheduler", "tcp://127.0.0.1:9"]),
+    ],
+)
+def test_what_is_not_installed_is_told_before_anything_is_run(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, extra: str, arguments: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, "")
+    assert err == f"fairspine: {module} is not installed: pip install 'fairspine[{extra}]'\n"
+    assert not (tmp_path / "out").exists()
 
 
 def test_help_has_an_example(run: Any) -> None:
