@@ -25,7 +25,7 @@ def test_every_make_target_of_the_readme_exists(command) -> None:
     assert done.returncode == 0, done.stderr
 
 
-LOCAL = r"\.venv/bin/fairspine ((plan|compare) --fabric|job )"
+LOCAL = r"\.venv/bin/fairspine ((plan|compare) --fabric|job |simulate )"
 REMOTE = r"curl|\.venv/bin/fairspine (push|jobs|preview|drain|undrain|plan --live|history|mode)"
 
 
