@@ -143,7 +143,7 @@ def _placement(given: str | None) -> Method | Sequence[str] | None:
             return method
     if given is None:
         return None
-    if not Path(given).exists():
+    if not given or not Path(given).exists():
         raise InputError(f"is neither a file nor one of {', '.join(METHODS)}", field="placement", value=given)
     document = read_document(given)
     hosts = document.split() if isinstance(document, str) else document

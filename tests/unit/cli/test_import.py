@@ -158,6 +158,7 @@ def test_a_wrong_inventory_is_told_with_its_line(
         (["nccl", "/nowhere/x.log", "--fabric", "/nowhere/f.yaml"], "/nowhere/f.yaml: cannot be read: No such file"),
         (["nccl", "x", "--name", "a b"], "name: 'a b': "),
         (["nccl", "x", *FABRIC, "--placement", "best"], "placement: 'best': is neither a file nor one of in-order, "),
+        (["nccl", "x", *FABRIC, "--placement", ""], "placement: '': is neither a file nor one of in-order, "),
         (["nccl", __file__], f"{__file__}: no line of NCCL's is in it"),
     ],
 )
