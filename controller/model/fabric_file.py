@@ -89,7 +89,16 @@ def load_fabric(path: str | Path) -> Fabric:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    pass
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """As ever, but of two equal keys (YAML 1.2, section 3.2.1.3) the second does not win: they are an error."""
+        seen = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if (key.tag, key.value) in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"found the key {key.value!r:.80} twice", problem_mark=key.start_mark
+                )
+            seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

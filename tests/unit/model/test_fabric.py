@@ -210,6 +210,12 @@ def test_text_that_looks_like_a_number_stays_text_in_a_yaml_file(tmp_path_factor
     assert read_document(path) == {"hosts": [text]}
 
 
+def test_a_key_that_stands_twice_in_a_yaml_mapping_is_refused_with_its_line(tmp_path) -> None:
+    (tmp_path / "a.yaml").write_text("a: {b: 1, c: 1}\nb: 2\na: 3\n")
+    with pytest.raises(InputError, match=r"a\.yaml: line 3: .*found the key 'a' twice"):
+        read_document(tmp_path / "a.yaml")
+
+
 def test_a_file_nested_without_end_is_refused(tmp_path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000)
     with pytest.raises(InputError, match="is nested too deep"):
