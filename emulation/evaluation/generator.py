@@ -87,8 +87,10 @@ def generate(fabric: Fabric, mix: Mix, epochs: int, seed: int) -> tuple[TimedJob
     """Jobs on hosts of their own; equal arguments give equal jobs.
 
     Raises:
-        InputError: the fabric has no room for so many jobs.
+        InputError: the fabric has no room for so many jobs, or a ring would have one host.
     """
+    if mix.ring < 2:
+        raise InputError("a ring has at least two hosts", field="rings", value=mix.ring)
     rng = np.random.default_rng([seed, mix.jobs, mix.ring])
     shapes = [SHAPES[mix.models[i]] for i in rng.integers(0, len(mix.models), mix.jobs)]
     seats = _Seats(fabric, rng, mix.placement)
@@ -97,7 +99,7 @@ def generate(fabric: Fabric, mix: Mix, epochs: int, seed: int) -> tuple[TimedJob
         room = seats.free - sum(2 * later.rings for later in shapes[j + 1 :])
         size = int(rng.integers(2, mix.ring + 1)) if mix.unequal else mix.ring
         while size > 2 and size * shape.rings > room:
-            size //= 2
+            size = max(2, size // 2)
         if size * shape.rings > room:
             raise InputError(
                 f"the fabric has {fabric.n_hosts} hosts, too few for {', '.join(each.name for each in shapes)}",

@@ -68,6 +68,17 @@ def test_a_fabric_that_is_too_small_is_told() -> None:
         generate(clos(4, 4, 4), Mix(1, 2), 1, 0)
 
 
+def test_a_ring_of_one_is_told() -> None:
+    with pytest.raises(InputError, match="at least two hosts"):
+        generate(PAPER, Mix(1, 1, unequal=True), 1, 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_where_room_is_short_rings_get_smaller_but_never_to_a_single_host(seed: int) -> None:
+    made = generate(clos(4, 24, 16), Mix(2, 3, models=("LLaMA2_70B", "GPT_3")), 1, seed)
+    assert {len(each.job.collectives[0].ranks) for each in made} <= {2, 3}
+
+
 def test_the_files_of_the_paper_give_rings_with_steps_and_times(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, 1, 2)
     folder.mkdir(parents=True)
