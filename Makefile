@@ -9,7 +9,7 @@ MODE ?= per_flow
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active load constraints clean
+.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active evaluation load constraints clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,10 @@ bench-loop: setup ## how long a large job holds the controller's event loop
 
 bench-active: setup ## from a PUT until the last switch has confirmed the plan (as root)
 	@$(BIN)/python benchmarks/put_to_active.py
+
+evaluation: setup ## the paper's evaluation and more, simulated: out/evaluation/index.html; POLICIES=a,b chooses
+	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal,--scenario examples/scenarios/$(name).yaml) \
+	  $(if $(POLICIES),--policies $(POLICIES)) --jobs 2 --out out/evaluation
 
 load: setup-test ## a minute of 50 mixed requests a second on the HTTP interface: latency and memory
 	@$(BIN)/python benchmarks/load.py
