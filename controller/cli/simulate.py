@@ -16,6 +16,7 @@ from controller.model.errors import InputError
 
 if TYPE_CHECKING:
     from emulation.evaluation.standings import Standing
+    from emulation.evaluation.targets import Verdict
 
 
 def simulate(
@@ -46,7 +47,8 @@ def simulate(
     """Simulate scenarios under several policies, and write a report.
 
     The report is index.html in the folder --out, with standings.csv and cells.csv. A sweep that is stopped goes on
-    where it was when it is started again. Exits 1 if some job waited for a path that never came.
+    where it was when it is started again. Exits 1 if some job waited for a path that never came, or a target of the
+    scenario was not reached.
     """
     try:
         import orjson
@@ -56,6 +58,7 @@ def simulate(
         from emulation.evaluation.scenario import load_scenario
         from emulation.evaluation.standings import standings_of
         from emulation.evaluation.sweep import Backend, Finished, sweep
+        from emulation.evaluation.targets import verdicts_of
 
         chosen = _backend(Backend, backend, scheduler)
         check_installed(workers=jobs, backend=chosen, whole=results)
@@ -84,14 +87,16 @@ def simulate(
                 scheduler=scheduler,
                 progress=progress,
             )
-        page = write_report(out, rows, notes)
+        verdicts = [verdict for grid in grids for verdict in verdicts_of(grid.name, grid.targets, rows)]
+        references = {grid.name: grid.references for grid in grids}
+        page = write_report(out, rows, notes, references=references, verdicts=verdicts)
     except KeyboardInterrupt:
         raise Failure("stopped; started again, it goes on where it was", exit_code=130) from None
     except OSError as error:
         raise Failure(str(error)) from None
     standings = standings_of(rows)
     if format is Format.JSON:
-        document = {"report": str(page), "notes": notes, "standings": standings, "cells": rows}
+        document = {"report": str(page), "notes": notes, "standings": standings, "targets": verdicts, "cells": rows}
         print_json(orjson.dumps(document))
     else:
         grouped: dict[str, list[Standing]] = {}
@@ -99,10 +104,15 @@ def simulate(
             grouped.setdefault(f"{standing.scenario}, {standing.kind}", []).append(standing)
         for title, group in grouped.items():
             _print_group(title, group)
+        if verdicts:
+            _print_targets(verdicts)
         typer.echo(f"report: {page}")
     stalled = sum(row["stalled"] for row in rows)
     if stalled:
         raise Failure(f"in {stalled} of {len(rows)} simulations some job waited for a path that never came")
+    missed = sum(not verdict.reached for verdict in verdicts)
+    if missed:
+        raise Failure(f"{missed} of {len(verdicts)} targets were not reached")
 
 
 def _backend(kinds: Any, name: str, scheduler: str | None) -> Any:
@@ -160,3 +170,18 @@ def _print_group(title: str, standings: Sequence[Standing]) -> None:
         ("policy", *(f"{failure}>" for failure in failures), "planning>"),
         rows,
     )
+
+
+def _print_targets(verdicts: Sequence[Verdict]) -> None:
+    rows = [
+        (
+            f"{verdict.scenario}, {verdict.kind}",
+            verdict.failure,
+            verdict.what,
+            number(verdict.measured),
+            number(verdict.allowed),
+            "yes" if verdict.reached else "NO",
+        )
+        for verdict in verdicts
+    ]
+    print_table("targets", ("cases", "failed", "epoch time ÷ ideal", "measured>", "allowed>", "reached"), rows)

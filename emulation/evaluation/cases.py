@@ -45,17 +45,17 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
         InputError: a file that is wrong (with its name), or a field of the entry.
     """
     if form.jobs is not None:
-        kind, named = "jobs", _of_jobs(form.jobs, epochs, base)
+        named = _of_jobs(form.jobs, epochs, base)
     elif form.files is not None:
-        kind, named = "files", _of_files(fabric, form.files, epochs, base)
+        named = _of_files(fabric, form.files, epochs, base)
     elif form.generated is not None:
-        kind, named = "generated", _of_seeds(fabric, form.generated, epochs)
+        named = _of_seeds(fabric, form.generated, epochs)
     else:
         assert form.collective is not None
-        kind, named = "collective", _of_collective(fabric, form.collective, epochs)
+        named = _of_collective(fabric, form.collective, epochs)
     for name, jobs in named:
         made = simulated_jobs(fabric, jobs)
-        yield Case(form.name or kind, name, made)
+        yield Case(form.kind, name, made)
 
 
 def _of_jobs(rows: list[JobRow], epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:

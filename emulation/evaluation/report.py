@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from emulation.evaluation.cell import Row
 from emulation.evaluation.plots import plot
-from emulation.evaluation.standings import Standing, rows_csv, standings_csv, standings_of
+from emulation.evaluation.standings import Standing, rows_csv, standings_csv, standings_of, verdicts_csv
+from emulation.evaluation.targets import Reference, Verdict
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0 } caption { text-align: left; font-weight: 600; padding: .3rem 0 }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right }
-th:first-child, td:first-child { text-align: left } td.best { font-weight: 700 } img { max-width: 100% }
+th:first-child, td:first-child { text-align: left } td.best { font-weight: 700 }
+tr.other { font-style: italic } p.source { font-size: 85% } img { max-width: 100% }
 @media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd } th, td { border-color: #444 }
   img { background: #fff } }
 """
 
 
-def write_report(folder: Path, rows: Sequence[Row], notes: Sequence[str] = ()) -> Path:
-    """Write ``index.html``, ``standings.csv`` and ``cells.csv``; the path of the first.
+def write_report(
+    folder: Path,
+    rows: Sequence[Row],
+    notes: Sequence[str] = (),
+    *,
+    references: Mapping[str, Sequence[Reference]] | None = None,
+    verdicts: Sequence[Verdict] = (),
+) -> Path:
+    """Write ``index.html``, ``standings.csv``, ``cells.csv`` and ``targets.csv``; the path of the first.
+
+    Args:
+        references: by scenario, figures of others to stand below ours.
+        verdicts: which targets were reached.
 
     Raises:
         OSError: the folder cannot be written to.
@@ -31,12 +44,19 @@ def write_report(folder: Path, rows: Sequence[Row], notes: Sequence[str] = ()) -
     standings = standings_of(rows)
     (folder / "standings.csv").write_text(standings_csv(standings), encoding="utf-8")
     (folder / "cells.csv").write_text(rows_csv(rows), encoding="utf-8")
+    (folder / "targets.csv").write_text(verdicts_csv(verdicts), encoding="utf-8")
     page = folder / "index.html"
-    page.write_text(_page(rows, standings, notes), encoding="utf-8")
+    page.write_text(_page(rows, standings, notes, references or {}, verdicts), encoding="utf-8")
     return page
 
 
-def _page(rows: Sequence[Row], standings: Sequence[Standing], notes: Sequence[str]) -> str:
+def _page(
+    rows: Sequence[Row],
+    standings: Sequence[Standing],
+    notes: Sequence[str],
+    references: Mapping[str, Sequence[Reference]],
+    verdicts: Sequence[Verdict],
+) -> str:
     scenarios = list(dict.fromkeys(standing.scenario for standing in standings))
     title = f"{', '.join(scenarios)}: simulated"
     parts = [
@@ -53,19 +73,22 @@ def _page(rows: Sequence[Row], standings: Sequence[Standing], notes: Sequence[st
         parts.append(f"<h2>{escape(scenario)}</h2>")
         mine = [standing for standing in standings if standing.scenario == scenario]
         for kind in dict.fromkeys(standing.kind for standing in mine):
-            parts.append(_kind(kind, [standing for standing in mine if standing.kind == kind]))
+            others = [each for each in references.get(scenario, ()) if not each.kinds or kind in each.kinds]
+            parts.append(_kind(kind, [standing for standing in mine if standing.kind == kind], others))
+        parts.append(_targets([verdict for verdict in verdicts if verdict.scenario == scenario]))
         parts.append(_cases([row for row in rows if row["scenario"] == scenario]))
     parts.append("</body></html>")
     return "\n".join(parts)
 
 
-def _kind(kind: str, standings: Sequence[Standing]) -> str:
+def _kind(kind: str, standings: Sequence[Standing], others: Sequence[Reference]) -> str:
     picture = base64.b64encode(plot(standings)).decode()
     cases = max(standing.cases for standing in standings)
     return "\n".join(
         [
             f"<h3>{escape(kind)} ({cases} case{'s' * (cases > 1)})</h3>",
-            _table("epoch time ÷ ideal", standings, _ratio, lambda standing: standing.ratio),
+            _table("epoch time ÷ ideal", standings, _ratio, lambda standing: standing.ratio, others),
+            *(f'<p class="source">{escape(other.name)}: {escape(other.source)}.</p>' for other in others),
             f'<img alt="epoch, transfer and planning times by policy" src="data:image/png;base64,{picture}">',
             _table("transfer time, median / 99th percentile (s)", standings, _fct, lambda standing: standing.fct_99),
             _table("throughput of a job (Gbit/s)", standings, lambda s: _number(s.gbps, 0), None),
@@ -80,8 +103,9 @@ def _table(
     standings: Sequence[Standing],
     text: Callable[[Standing], str],
     rank: Callable[[Standing], float | None] | None,
+    others: Sequence[Reference] = (),
 ) -> str:
-    """Policies down, failures across; what is lowest by ``rank`` stands out."""
+    """Policies down and others' figures below, failures across; what is lowest of ours by ``rank`` stands out."""
     failures = list(dict.fromkeys(standing.failure for standing in standings))
     by_policy: dict[str, dict[str, Standing]] = {}
     for standing in standings:
@@ -105,6 +129,28 @@ def _table(
             stands_out = value is not None and low is not None and value <= low * (1 + 1e-9)
             cells.append(f"<td{' class=best' if stands_out else ''}>{escape(text(row[failure]))}</td>")
         lines.append(f"<tr><td>{escape(policy)}</td>{''.join(cells)}</tr>")
+    for other in others:
+        given = (f"<td>{escape(_given(other, failure))}</td>" for failure in failures)
+        lines.append(f"<tr class=other><td>{escape(other.name)}</td>{''.join(given)}</tr>")
+    return "".join(lines) + "</table>"
+
+
+def _given(other: Reference, failure: str) -> str:
+    worst = f" ({_number(other.ratio_worst[failure], 3)})" if failure in other.ratio_worst else ""
+    return _number(other.ratio.get(failure), 3) + worst
+
+
+def _targets(verdicts: Sequence[Verdict]) -> str:
+    if not verdicts:
+        return ""
+    heads = ("target", "cases", "failed", "measured", "allowed", "reached")
+    lines = ["<table><caption>targets</caption><tr>", *(f"<th>{head}</th>" for head in heads), "</tr>"]
+    for verdict in verdicts:
+        cells = (
+            verdict.what, verdict.kind, verdict.failure, _number(verdict.measured, 4), _number(verdict.allowed, 4),
+            "yes" if verdict.reached else "no",
+        )  # fmt: skip
+        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
     return "".join(lines) + "</table>"
 
 

@@ -18,6 +18,7 @@ from controller.routing import POLICIES, Options
 from controller.routing.options_text import parse_options
 from emulation.evaluation.cases import Case, cases_of
 from emulation.evaluation.scenario_form import PolicyForm, ScenarioForm
+from emulation.evaluation.targets import Reference, Target, references_of, targets_of
 from emulation.fluid.movers import Allocation
 from emulation.fluid.simulator import LinkChange, Trigger
 
@@ -94,6 +95,8 @@ class Scenario:
     """A scenario, read and checked.
 
     Attributes:
+        references: figures of others, for the report.
+        targets: how the grid should come out.
         notes: what was left out, a sentence each.
     """
 
@@ -109,6 +112,8 @@ class Scenario:
     until: float
     changes: tuple[LinkChange, ...]
     bins: float
+    references: tuple[Reference, ...] = ()
+    targets: tuple[Target, ...] = ()
     notes: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
@@ -196,13 +201,15 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
             cases.append(case)
     if not cases:
         raise InputError("no case is left: the files of all of them are missing", field="cases")
-    spines = [Failure(spines=count) for count in dict.fromkeys(form.failed_spines)]
-    links = [Failure(links=count) for count in dict.fromkeys(form.failed_links)]
+    failures = (
+        *(Failure(spines=count) for count in dict.fromkeys(form.failed_spines)),
+        *(Failure(links=count) for count in dict.fromkeys(form.failed_links)),
+    )
     return Scenario(
         name=form.name,
         fabric=fabric,
         cases=tuple(cases),
-        failures=(*spines, *links),
+        failures=failures,
         policies=named,
         allocations=tuple(dict.fromkeys(form.allocation)),
         seeds=tuple(dict.fromkeys(form.seeds)),
@@ -211,6 +218,8 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
         until=form.until,
         bins=form.bins,
         changes=tuple(LinkChange(each.at, tuple(each.names), each.up) for each in form.changes),
+        references=references_of(form, [failure.name for failure in failures]),
+        targets=targets_of(form, [failure.name for failure in failures]),
         notes=tuple(notes),
     )
 

@@ -13,6 +13,7 @@ from emulation.fluid.movers import Allocation
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Number = Annotated[int, Field(ge=0, le=2**31)]
+Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Title = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9._+,: -]+$")]
 PolicyName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9._+-]+$")]
 
@@ -87,6 +88,13 @@ class CaseForm(_Strict):
     generated: GeneratedForm | None = None
     collective: CollectiveForm | None = None
 
+    @property
+    def kind(self) -> str:
+        """The name, or else where the jobs come from."""
+        return self.name or next(
+            source for source in ("jobs", "files", "generated", "collective") if getattr(self, source) is not None
+        )
+
     @model_validator(mode="after")
     def _one(self) -> CaseForm:
         given = [each for each in (self.jobs, self.files, self.generated, self.collective) if each is not None]
@@ -115,6 +123,36 @@ class ChangeForm(_Strict):
     up: bool = False
 
 
+class ReferenceForm(_Strict):
+    """What others measured, by failure (``none``, ``1 spine``, ``16 links``); shown beside ours."""
+
+    name: Title
+    source: Annotated[str, Field(min_length=1, max_length=400)]
+    kinds: list[Title] = []
+    ratio: Annotated[dict[str, Ratio], Field(min_length=1)]
+    ratio_worst: dict[str, Ratio] = {}
+
+
+class TargetForm(_Strict):
+    """How low a policy's mean is to be: by failure, or as low as another policy's, or both."""
+
+    policy: str
+    kinds: list[Title] = []
+    at_most: dict[str, Ratio] = {}
+    tolerance: Annotated[float, Field(ge=0, le=1)] = 0.0
+    not_above: str | None = None
+    below: list[str] = []
+    case_tolerance: Annotated[float, Field(ge=0, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> TargetForm:
+        if not self.at_most and self.not_above is None:
+            raise ValueError("a target has 'at_most' or 'not_above'")
+        if self.not_above is None and (self.below or self.case_tolerance is not None):
+            raise ValueError("'below' and 'case_tolerance' belong to 'not_above'")
+        return self
+
+
 class ScenarioForm(_Strict):
     """The whole file; the grid is the product of cases, failures, policies, allocations and seeds."""
 
@@ -138,6 +176,13 @@ class ScenarioForm(_Strict):
     bins: Seconds = 0.0
     seeds: Numbers = [0]
     epochs: Count = 10
+    references: list[ReferenceForm] = []
+    targets: list[TargetForm] = []
+
+    @property
+    def kinds(self) -> list[str]:
+        """Of its cases."""
+        return list(dict.fromkeys(case.kind for case in self.cases))
 
     @model_validator(mode="after")
     def _period(self) -> ScenarioForm:

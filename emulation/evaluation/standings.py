@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from emulation.evaluation.cell import PERCENTILES, Row
+from emulation.evaluation.targets import Verdict
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,11 @@ def _over(values: Sequence[float | None], what: Callable[[list[float]], object])
 def standings_csv(standings: Iterable[Standing]) -> str:
     """The standings as CSV."""
     return _csv([asdict(standing) for standing in standings])
+
+
+def verdicts_csv(verdicts: Iterable[Verdict]) -> str:
+    """The verdicts as CSV."""
+    return _csv([asdict(verdict) for verdict in verdicts])
 
 
 def rows_csv(rows: Sequence[Row]) -> str:

@@ -72,6 +72,18 @@ def test_a_job_that_never_gets_a_path_is_a_failure_after_the_report(run: Any, tm
     assert (tmp_path / "out" / "index.html").exists()
 
 
+def test_targets_are_told_and_a_missed_one_is_a_failure_after_the_report(run: Any, tmp_path: Path) -> None:
+    goal = {"policy": "fair", "at_most": {"none": 1.0}}
+    code, out, err = run(targets=[goal])
+    assert (code, err) == (0, "")
+    assert "fair, mean" in out
+    code, out, err = run("--format", "json", targets=[goal, {"policy": "ecmp", "at_most": {"none": 1.0}}])
+    assert (code, err.count("\n")) == (1, 1)
+    assert "1 of 2 targets were not reached" in err
+    assert [verdict["reached"] for verdict in json.loads(out)["targets"]] == [True, False]
+    assert (tmp_path / "out" / "targets.csv").read_text().count("\n") == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

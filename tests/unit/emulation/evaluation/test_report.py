@@ -9,6 +9,7 @@ import pytest
 
 from emulation.evaluation.report import write_report
 from emulation.evaluation.standings import rows_csv, standings_csv, standings_of
+from emulation.evaluation.targets import Reference, Verdict
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -74,7 +75,23 @@ def test_the_report_is_one_file_that_asks_nobody_for_anything(tmp_path: Path) ->
         assert wanted in text, wanted
     assert not re.search(r"https?:|//[a-z]|<script|<link|@import|url\(", re.sub(r"base64,[^\"]*", "", text))
     assert set(re.findall(r'src="([^,"]*)', text)) == {"data:image/png;base64"}
-    assert {path.name for path in page.parent.iterdir()} == {"index.html", "standings.csv", "cells.csv"}
+    assert {path.name for path in page.parent.iterdir()} == {"index.html", "standings.csv", "cells.csv", "targets.csv"}
+
+
+def test_figures_of_others_stand_below_ours_with_their_source_and_targets_are_judged(tmp_path: Path) -> None:
+    other = Reference("theirs <a>", "a paper", frozenset({"files"}), {"none": 1.106}, {"none": 1.874})
+    verdict = Verdict("s", "files", "none", "fair, mean", 1.25, 1.01, False)
+    text = write_report(tmp_path, [row()], references={"s": [other], "t": [other]}, verdicts=[verdict]).read_text()
+    for wanted in (
+        "<td>theirs &lt;a&gt;</td><td>1.106 (1.874)</td>",
+        "a paper",
+        "<td>1.2500</td><td>1.0100</td><td>no",
+    ):
+        assert wanted in text, wanted
+    assert "1.106" not in write_report(tmp_path, [row(kind="jobs")], references={"s": [other]}).read_text()
+    write_report(tmp_path, [row()], verdicts=[verdict])
+    (line,) = csv.DictReader((tmp_path / "targets.csv").read_text().splitlines())
+    assert (line["measured"], line["reached"]) == ("1.25", "False")
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
