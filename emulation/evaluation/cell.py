@@ -19,6 +19,7 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Previous, assign, warm_up
 from controller.routing.demand import Demand
+from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
 from emulation.fluid.movers import GBIT
 from emulation.fluid.records import Results
@@ -107,7 +108,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
     ``ratio``: epoch communication time over the ideal one, mean over epochs and then jobs; ``ratio_worst``: of the
     slowest job. ``None`` where some job with traffic finished no epoch.
     ``fct``: seconds of the transfers (of pieces, where those go by themselves). ``gbps``: what a job sends while it
-    communicates, mean over jobs.
+    communicates, mean over jobs. ``link_mean``, ``link_busiest``, ``imbalance``: see ``LinkUse``.
     """
     ratios, rates = [], []
     for job in cell.case.jobs:
@@ -118,6 +119,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
             ratios.append(mean / ideal)
             rates.append(float(job.traffic.bytes.sum()) * GBIT / mean)
     planned = np.array([planning.seconds for planning in results.plannings])
+    used = link_use(results)
     took_fct = results.flows.ended - results.flows.began
     return {
         "scenario": cell.scenario,
@@ -133,6 +135,9 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "ratio_worst": _plain(np.max(ratios)) if ratios else None,
         "gbps": _plain(np.mean(rates)) if rates else None,
         "fct": {str(p): _percentile(took_fct, p) for p in PERCENTILES},
+        "link_mean": used.mean,
+        "link_busiest": used.busiest,
+        "imbalance": used.imbalance,
         "plans": len(planned),
         "planning_mean": _plain(planned.mean()) if len(planned) else None,
         "planning_worst": _plain(planned.max()) if len(planned) else None,

@@ -1,11 +1,18 @@
-"""Plots of standings, as PNG."""
+"""Plots of standings and of single simulations, as PNG."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from emulation.evaluation.standings import Standing
+from emulation.fluid.records import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def plot(standings: Sequence[Standing]) -> bytes:
@@ -35,6 +42,40 @@ def plot(standings: Sequence[Standing]) -> bytes:
         axes.grid(axis="y", alpha=0.3)
     axes.set_xticks(range(len(policies)), policies, rotation=20, ha="right")
     figure.axes[0].legend(ncols=len(failures), fontsize="small")
+    return _png(figure)
+
+
+def plot_results(results: Results) -> bytes:
+    """One simulation: epochs of each job, how long transfers took, and the links' utilisation where it was told."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 10), layout="constrained")
+    epochs, transfers, links = figure.subplots(3, 1)
+    for job in results.came:
+        own = [epoch for epoch in results.epochs if epoch.job == job]
+        epochs.plot([epoch.ended for epoch in own], [epoch.seconds for epoch in own], marker=".", label=job)
+    epochs.set(xlabel="seconds", ylabel="communication of an epoch (s)", ylim=(0, None))
+    if results.came:
+        epochs.legend(fontsize="small")
+    took = np.sort(results.flows.ended - results.flows.began)
+    transfers.step(took, np.arange(1, len(took) + 1) / max(len(took), 1), where="post")
+    transfers.set(xlabel="seconds of a transfer", ylabel="share of transfers")
+    if len(results.bin_end):
+        first = results.fabric.first_cable_link
+        seconds = np.diff(results.bin_end, prepend=0.0)
+        used = results.gbit[:, first:] / (results.fabric.link_gbps[first:] * seconds[:, None])
+        links.plot(results.bin_end, used.max(axis=1, initial=0.0), drawstyle="steps-pre", label="busiest link")
+        links.plot(results.bin_end, used.mean(axis=1), drawstyle="steps-pre", label="mean")
+        links.legend(fontsize="small")
+    else:
+        links.text(0.5, 0.5, "the scenario names no bins", ha="center", transform=links.transAxes)
+    links.set(xlabel="seconds", ylabel="leaf-spine links, utilisation", ylim=(0, 1.05))
+    for axes in figure.axes:
+        axes.grid(alpha=0.3)
+    return _png(figure)
+
+
+def _png(figure: Figure) -> bytes:
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=90, metadata={"Software": None})
     return image.getvalue()

@@ -92,6 +92,10 @@ def _kind(kind: str, standings: Sequence[Standing], others: Sequence[Reference])
             f'<img alt="epoch, transfer and planning times by policy" src="data:image/png;base64,{picture}">',
             _table("transfer time, median / 99th percentile (s)", standings, _fct, lambda standing: standing.fct_99),
             _table("throughput of a job (Gbit/s)", standings, lambda s: _number(s.gbps, 0), None),
+            _table(
+                "busiest ÷ mean of a leaf's links", standings, lambda s: _number(s.imbalance, 3), lambda s: s.imbalance
+            ),
+            _table("utilisation of leaf-spine links, computing included: mean / busiest (%)", standings, _used, None),
             _table("planning time, mean / worst (ms)", standings, _planning, None),
             _table("flows moved, a simulation", standings, lambda s: _number(s.moved, 0), None),
         ]
@@ -172,6 +176,11 @@ def _ratio(standing: Standing) -> str:
 
 def _fct(standing: Standing) -> str:
     return f"{_number(standing.fct_50, 4)} / {_number(standing.fct_99, 4)}"
+
+
+def _used(standing: Standing) -> str:
+    mean, busiest = (None if value is None else value * 100 for value in (standing.link_mean, standing.link_busiest))
+    return f"{_number(mean, 1)} / {_number(busiest, 1)}"
 
 
 def _planning(standing: Standing) -> str:

@@ -1,4 +1,4 @@
-"""One simulation whole: as JSON for a look, and as Parquet for everything that is long."""
+"""One simulation whole: as JSON and a plot for a look, and as Parquet for everything that is long."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import numpy as np
 import orjson
 
 from emulation.evaluation.cell import PERCENTILES, Row
+from emulation.evaluation.plots import plot_results
 from emulation.fluid.movers import GBIT, Allocation
 from emulation.fluid.records import Results
 
-SUMMARY = "results.json"
+SUMMARY, PLOT = "results.json", "results.png"
 
 
 def write_results(folder: Path, row: Row, results: Results) -> None:
     """Write ``results.json`` (the row, epochs, plans, percentiles) and ``epochs``, ``runs``, ``flows`` and ``links`` as
-    Parquet.
+    Parquet, and ``results.png``.
 
     ``runs``: every run of every step. ``flows``: every transfer that came through (with ``collective`` allocation:
     every group, whose transfers end together), in seconds of the simulation. ``links``: Gbit that each
@@ -29,13 +30,14 @@ def write_results(folder: Path, row: Row, results: Results) -> None:
 
     Raises:
         OSError: the folder cannot be written.
-        ModuleNotFoundError: pyarrow is not installed.
+        ModuleNotFoundError: pyarrow or matplotlib is not installed.
     """
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
         (draft / SUMMARY).write_bytes(orjson.dumps(_summary(row, results), option=orjson.OPT_INDENT_2))
+        (draft / PLOT).write_bytes(plot_results(results))
         for name, columns in _tables(row, results).items():
             _write_parquet(draft / f"{name}.parquet", columns)
         shutil.rmtree(folder, ignore_errors=True)

@@ -27,6 +27,7 @@ class Standing:
         ratio_worst: of the slowest job in the worst case.
         fct_50, fct_99: seconds, mean over cases of that percentile.
         gbps: what a job sends while it communicates.
+        link_mean, link_busiest, imbalance: see ``LinkUse``; the busiest of all.
         planning_mean, planning_worst: seconds of the policy a plan.
         moved: flows that changed their path, a simulation.
     """
@@ -41,6 +42,9 @@ class Standing:
     fct_50: float | None
     fct_99: float | None
     gbps: float | None
+    link_mean: float | None
+    link_busiest: float | None
+    imbalance: float | None
     planning_mean: float | None
     planning_worst: float | None
     moved: float | None
@@ -79,6 +83,9 @@ def _standing(scenario: str, kind: str, policy: str, failure: str, rows: list[Ro
         fct_50=mean(lambda row: row["fct"]["50"]),
         fct_99=mean(lambda row: row["fct"]["99"]),
         gbps=mean(lambda row: row["gbps"]),
+        link_mean=mean(lambda row: row["link_mean"]),
+        link_busiest=_over([row["link_busiest"] for row in rows], np.max),
+        imbalance=mean(lambda row: row["imbalance"]),
         planning_mean=mean(lambda row: row["planning_mean"]),
         planning_worst=_over([row["planning_worst"] for row in rows], np.max),
         moved=mean(lambda row: row["moved"]),

@@ -69,7 +69,8 @@ class Results:
 
     Attributes:
         came, went: seconds by job; who never left has no entry in ``went``.
-        bin_end: [B] seconds; ``gbit`` [B, E]: what each link carried in each bin.
+        bin_end: [B] seconds, the last bin may be short; ``gbit`` [B, E]: what each link carried in each bin.
+        carried: [E] Gbit that each link carried in all.
         ended: seconds at which the simulation did.
         stalled: somebody waited for a path that never came.
     """
@@ -85,6 +86,7 @@ class Results:
     went: dict[str, float]
     bin_end: FloatArray
     gbit: FloatArray
+    carried: FloatArray
     ended: float
     stalled: bool
 
@@ -125,6 +127,11 @@ class Recorder:
         self._bins.append((now, (gbit - self._carried)[:-1]))
         self._carried = gbit.copy()
 
+    def last_bin_ended(self, now: float, gbit: FloatArray) -> None:
+        """The same for what came after the last whole bin."""
+        if now > (self._bins[-1][0] if self._bins else 0.0):
+            self.bin_ended(now, gbit)
+
     def fetch(self, state: State, movers: Movers, group_job: IntArray, epoch: Sequence[int]) -> None:
         """Take the engine's logs, and empty them; all entries are of the epochs that the jobs [J] are in."""
         now_in = np.asarray(epoch, dtype=np.int32)
@@ -146,7 +153,8 @@ class Recorder:
             )  # fmt: skip
             state.n_done[0] = 0
 
-    def results(self, now: float, *, stalled: bool) -> Results:
+    def results(self, now: float, gbit: FloatArray, *, stalled: bool) -> Results:
+        """All of it; ``gbit`` as for ``bin_ended``."""
         group, epoch, run, began, ended = _columns(self._runs, 5)
         return Results(
             fabric=self.fabric,
@@ -160,6 +168,7 @@ class Recorder:
             went=self.went,
             bin_end=np.array([at for at, _ in self._bins]),
             gbit=np.array([gbit for _, gbit in self._bins]).reshape(-1, self.fabric.n_links),
+            carried=gbit[:-1].copy(),
             ended=now,
             stalled=stalled,
         )

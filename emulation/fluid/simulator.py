@@ -127,7 +127,10 @@ class _Run:
             left -= self._epochs_ended()
             if reached and left:
                 self._happen(ahead)
-        return self.recorder.results(self._now, stalled=left > 0 and self._now < self.what.until)
+        engine.settle_all(self.movers, self.state)
+        if self.what.bins > 0:
+            self.recorder.last_bin_ended(self._now, self.state.gbit)
+        return self.recorder.results(self._now, self.state.gbit, stalled=left > 0 and self._now < self.what.until)
 
     def _nothing_will_change(self) -> bool:
         """Whether all that is still to come is looking at the links and asking anew what was asked already."""

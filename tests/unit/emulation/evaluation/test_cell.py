@@ -9,11 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.job import CollectiveCall, Job
+from controller.model.traffic import Collective, Traffic
 from emulation.evaluation.cell import ideal_seconds, run_cell
+from emulation.evaluation.link_use import link_use
 from emulation.evaluation.results_file import write_results
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
+from emulation.fluid.schedule import SimulatedJob, one_step_each
+from emulation.fluid.simulator import Simulation, simulate
 from tests.unit.emulation.evaluation.small import scenario
 
 
@@ -67,6 +72,43 @@ def test_a_job_that_finished_no_epoch_has_no_ratio() -> None:
     assert row["stalled"]
 
 
+def test_the_use_of_links_follows_from_what_crosses_them() -> None:
+    made = scenario(
+        cases=[{"collective": {"op": "all_to_all", "algorithms": "direct", "bytes": 10**8}}],
+        policies=["spray"], failed_spines=[0, 2], allocation="collective",
+    )  # fmt: skip
+    rows = [run_cell(cell)[0] for cell in made.cells()]
+    assert [row["imbalance"] for row in rows] == pytest.approx([1.0, 1.0])
+    # 15 others, 12 of them on other leaves; with half of the uplinks these are what holds all up.
+    assert [row["link_mean"] for row in rows] == pytest.approx([12 / 15, 1.0])
+    assert [row["link_busiest"] for row in rows] == pytest.approx([12 / 15, 1.0])
+
+
+def test_the_busiest_of_a_leafs_links_is_held_against_their_mean() -> None:
+    fabric, pair = clos(4, 2, 4), np.array([0, 1], dtype=np.int32)
+    traffic = Traffic(pair, pair + 4, pair * 0 + 10**9, pair * 0, pair, pair + 50000, (Collective("j", "c"),))
+    for paths, wanted in (([0, 0], 4.0), ([0, 1], 2.0)):
+        results = simulate(
+            Simulation(
+                fabric,
+                [SimulatedJob("j", traffic, one_step_each(traffic), compute_seconds=0.08)],
+                lambda *_, paths=paths: Assignment.single(np.array(paths, dtype=np.int32)),
+            )
+        )
+        used = link_use(results)
+        took = 0.08 + 0.08 * wanted / 2
+        assert used.imbalance == pytest.approx(wanted)
+        assert used.busiest == pytest.approx((took - 0.08) / took)
+        # Two flows have two links each, of the sixteen.
+        assert used.mean == pytest.approx(4 * 0.08 / 16 / took)
+
+
+def test_what_stays_on_its_leaf_uses_no_link_between_leaves_and_spines() -> None:
+    cases = [{"collective": {"algorithms": ["ring"], "bytes": [10**8], "groups": 4, "order": "in_order"}}]
+    row, _ = run_cell(scenario(cases=cases, policies=["fair"]).cells()[0])
+    assert (row["link_mean"], row["link_busiest"], row["imbalance"]) == (0.0, 0.0, None)
+
+
 def test_whole_results_are_kept_as_json_and_parquet(tmp_path: Path) -> None:
     cell = scenario(policies=["fair"], bins=0.005).cells()[0]
     row, results = run_cell(cell)
@@ -77,6 +119,7 @@ def test_whole_results_are_kept_as_json_and_parquet(tmp_path: Path) -> None:
     assert summary["ratio"] == row["ratio"]
     assert len(summary["epoch_times"]) == 2
     tables = {path.stem: parquet.read_table(path).to_pydict() for path in (tmp_path / "one").glob("*.parquet")}
+    assert (tmp_path / "one" / "results.png").read_bytes().startswith(b"\x89PNG")
     assert set(tables) == {"epochs", "runs", "flows", "links"}
     assert tables["runs"]["ended"] == results.runs.ended.tolist()
     # Four rings of four, six steps, two epochs: every transfer is there, from a host to the next of its ring.

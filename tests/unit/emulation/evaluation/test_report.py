@@ -25,6 +25,9 @@ def row(**more: Any) -> dict[str, Any]:
         "ratio_worst": 1.5,
         "gbps": 50.0,
         "fct": {str(p): p / 100 for p in (25, 50, 75, 90, 95, 99)},
+        "link_mean": 0.25,
+        "link_busiest": 0.5,
+        "imbalance": 1.75,
         "planning_mean": 0.001,
         "planning_worst": 0.002,
         "moved": 3,
@@ -71,7 +74,15 @@ def test_the_report_is_one_file_that_asks_nobody_for_anything(tmp_path: Path) ->
     rows = [row(), row(policy="ecmp", ratio=3.25, ratio_worst=4.0), row(failure="1 spine", ratio=1.032)]
     page = write_report(tmp_path / "out", rows, ["cases[0] is <left> out"])
     text = page.read_text()
-    for wanted in ("1.000 (1.500)", "3.250 (4.000)", "1.032 (1.500)", "failed: 1 spine", "&lt;left&gt;"):
+    for wanted in (
+        "1.000 (1.500)",
+        "3.250 (4.000)",
+        "1.032 (1.500)",
+        "1.750",
+        "25.0 / 50.0",
+        "failed: 1 spine",
+        "&lt;left&gt;",
+    ):
         assert wanted in text, wanted
     assert not re.search(r"https?:|//[a-z]|<script|<link|@import|url\(", re.sub(r"base64,[^\"]*", "", text))
     assert set(re.findall(r'src="([^,"]*)', text)) == {"data:image/png;base64"}
