@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import controller.routing
+import emulation.evaluation.link_use
 import emulation.fluid
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
@@ -158,11 +159,11 @@ def _plain(value: Any) -> float | None:
 
 @cache
 def _code() -> str:
-    """A hash of the policies, the simulator and this file: a row that other code made is no answer."""
+    """A hash of the policies, the simulator and what makes rows: a row that other code made is no answer."""
     folders = (Path(controller.routing.__file__).parent, Path(emulation.fluid.__file__).parent)
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     digest = hashlib.blake2b(digest_size=16)
-    for path in (*files, Path(__file__)):
+    for path in (*files, Path(__file__), Path(emulation.evaluation.link_use.__file__)):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
