@@ -20,6 +20,7 @@ import orjson
 from emulation.evaluation.cell import Row, key_of, run_cell
 from emulation.evaluation.results_file import write_results
 from emulation.evaluation.scenario import Cell
+from emulation.interrupts import ending_by_exception
 
 
 class Backend(StrEnum):
@@ -80,7 +81,8 @@ def sweep(
         scheduler: address of the Dask cluster's (``tcp://host:8786``).
         progress: called in this thread.
 
-    An interrupt (Ctrl-C) ends the workers and is passed on; all rows that were finished by then are kept.
+    An interrupt (Ctrl-C), and SIGTERM or SIGHUP to the main thread (``SystemExit``), end the workers and are passed on;
+    all rows that were finished by then are kept.
 
     Raises:
         ModuleNotFoundError: Dask is asked for and not installed.
@@ -99,7 +101,7 @@ def sweep(
     if left:
         work = partial(_work, whole)
         made = _on_dask(work, left, scheduler) if backend is Backend.DASK else _here(work, left, workers)
-        with closing(made):
+        with ending_by_exception(), closing(made):
             for key, row in made:
                 finished.write(key, row)
                 rows[key] = row

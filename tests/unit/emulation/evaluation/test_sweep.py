@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import emulation.evaluation.sweep
 from emulation.evaluation.cell import key_of
 from emulation.evaluation.sweep import Backend, Finished, sweep
-from tests.unit.emulation.evaluation.small import scenario
+from tests.unit.emulation.evaluation.small import document, scenario
 
 ROOT = Path(__file__).parents[4]
 
@@ -79,28 +80,52 @@ def test_whole_results_count_among_what_has_to_be_there(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "whole").iterdir()] == [key_of(cells[0])]
 
 
-def test_control_c_ends_workers_and_command_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
+@contextmanager
+def swept(out: Path) -> Iterator[subprocess.Popen[str]]:
+    """A sweep by two workers, some cells of which are finished and most are not."""
+    (out / "long.json").write_text(json.dumps(document(seeds=list(range(2000)), policies=["ecmp"])))
     command = [
-        sys.executable, "-m", "controller.cli.main", "simulate", "--scenario", "examples/scenarios/demo.yaml",
-        "--out", str(tmp_path), "--jobs", "2",
+        sys.executable, "-m", "controller.cli.main", "simulate", "--scenario", str(out / "long.json"),
+        "--out", str(out), "--jobs", "2",
     ]  # fmt: skip
     process = subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
         deadline = time.monotonic() + 120
-        while not list(tmp_path.glob("cells/*.json")) and process.poll() is None and time.monotonic() < deadline:
+        while not list(out.glob("cells/*.json")) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_control_c_ends_workers_and_command_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
+    with swept(tmp_path) as process:
         os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-    if process.returncode == 0:
-        pytest.skip("it was done before it could be interrupted")
     assert process.returncode == 130, told
     assert told.splitlines()[-1] == "fairspine: stopped; started again, it goes on where it was"
-    assert list(tmp_path.glob("cells/*.json"))
+    assert 0 < len(list(tmp_path.glob("cells/*.json"))) < 2000
+
+
+def test_a_sweep_that_is_told_to_end_leaves_no_worker_behind(tmp_path: Path) -> None:
+    with swept(tmp_path) as process:
+        process.terminate()
+        process.communicate(timeout=60)
+        assert process.returncode == 128 + signal.SIGTERM
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(process.pid, 0)
+            except ProcessLookupError:
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("workers of the sweep are still there")
+    assert 0 < len(list(tmp_path.glob("cells/*.json"))) < 2000
 
 
 @contextmanager
