@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
 from controller.model.errors import InputError
-from controller.model.job import CollectiveCall, FlowList, Job
+from controller.model.job import CollectiveCall, FlowList, Job, Op
 from controller.workload.importers.base import Imported, ImportRequest, provisional_hosts
-from controller.workload.importers.chakra.trace import MAX_BYTES, WORLD, Key, RankTrace
+from controller.workload.importers.chakra.members import Members, group_table, world_size
+from controller.workload.importers.chakra.trace import MAX_BYTES, ROOTED, Key, RankTrace, Total
 from controller.workload.importers.fields import MAX_RANKS, job_name
 from controller.workload.importers.notes import Notes
 
@@ -28,32 +29,37 @@ def merge(traces: Sequence[RankTrace], groups: Mapping[str, tuple[int, ...]], re
         InputError: two files are of one rank, groups differ, or nobody sends anybody anything.
     """
     notes = Notes()
-    by_rank = _by_rank(traces)
-    known = _groups(by_rank, groups)
-    n = _world(by_rank, known)
+    by_rank = _by_rank(traces, notes)
+    known = group_table(by_rank, groups)
+    n = world_size(by_rank, known)
+    first = traces[0].source
     if n > MAX_RANKS:
-        raise InputError(f"{n} ranks are more than {MAX_RANKS}", source=traces[0].source.name)
-    job = _Builder(n, known, by_rank, notes, request.iterations)
+        raise InputError(f"{n} ranks are more than {MAX_RANKS}", source=first.name)
+    members = Members(n, known, by_rank, notes)
+    _find_roots(by_rank, members, notes)
+    job = _Builder(members, by_rank, notes, request.iterations)
     for key in sorted({key for trace in by_rank.values() for key in trace.work}, key=lambda k: (k.group, k.op, k.root)):
         job.collective(key)
     job.passed_on()
+    left_out = [f"{count} x {what}" for trace in traces for what, count in trace.left_out.items()]
     if n < 2 and any(trace.work for trace in traces):
         raise InputError(
             "tells of one rank alone: all ranks' traces, or a file of groups, would say who takes part",
-            source=traces[0].source.name,
+            source=first.name,
         )
     if not job.calls and not job.src:
-        raise InputError(
-            "has no communication" if len(traces) == 1 else "and the others have no communication",
-            source=traces[0].source.name,
-        )
+        reason = "has no communication" if len(traces) == 1 else "and the others have no communication"
+        raise InputError(f"{reason}; left out: {left_out[0]}" if left_out else reason, source=first.name)
+    for trace in traces:
+        for what, count in trace.left_out.items():
+            notes.add("things left out", f"{_short(trace)}: left out, {count} x {what}")
     missing = n - len(by_rank)
     if missing:
         notes.add("ranks", f"traces of {missing} of {n} ranks are missing; what the others say counts for them")
-    return job.imported(request.name or job_name(traces[0].source, "trace"))
+    return job.imported(request.name or job_name(first, "trace"))
 
 
-def _by_rank(traces: Sequence[RankTrace]) -> dict[int, RankTrace]:
+def _by_rank(traces: Sequence[RankTrace], notes: Notes) -> dict[int, RankTrace]:
     by_rank: dict[int, RankTrace] = {}
     for position, trace in enumerate(traces):
         rank = position if trace.rank is None else trace.rank
@@ -61,122 +67,148 @@ def _by_rank(traces: Sequence[RankTrace]) -> dict[int, RankTrace]:
             raise InputError(f"is of rank {rank}, as {by_rank[rank].source.name} is", source=trace.source.name)
         if not 0 <= rank < MAX_RANKS:
             raise InputError("is no rank", source=trace.source.name, field="rank", value=rank)
+        if trace.rank is None and len(traces) > 1:
+            notes.add(
+                "files taken in their order", f"{_short(trace)} does not tell its rank: by its place it is {rank}"
+            )
         by_rank[rank] = trace
     return by_rank
 
 
-def _groups(by_rank: Mapping[int, RankTrace], given: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    known = dict(given)
-    told: dict[str, tuple[int, ...]] = {}
+def _short(trace: RankTrace) -> str:
+    return trace.source.name.rpartition("/")[2]
+
+
+def _find_roots(by_rank: Mapping[int, RankTrace], members: Members, notes: Notes) -> None:
+    """PyTorch's older traces have the rank itself where newer ones have the root: then each rank tells of another root,
+    and no other rank does."""
+    tellers: dict[tuple[str, str], dict[int, list[int]]] = {}
     for rank, trace in by_rank.items():
-        for name, ranks in trace.groups.items():
-            # Different ranks may give different groups one name, if each is in its own alone.
-            if rank not in ranks and ranks:
-                continue
-            if ranks and told.setdefault(name, ranks) != ranks:
-                raise InputError(
-                    f"group {name!r:.40} has other ranks here than in another trace", source=trace.source.name
-                )
-    known.update(told)
-    return known
-
-
-def _world(by_rank: Mapping[int, RankTrace], known: Mapping[str, tuple[int, ...]]) -> int:
-    """How many ranks there are."""
-    highest = max(by_rank)
-    for ranks in known.values():
-        highest = max(highest, *ranks)
-    for trace in by_rank.values():
-        highest = max(highest, *(size - 1 for size in trace.sizes.values()), *(peer for _, peer in trace.sent), -1)
-        highest = max(highest, *(peer for _, peer in trace.taken), -1)
-    return highest + 1
+        for key in trace.work:
+            if key.op in ROOTED:
+                tellers.setdefault((key.group, key.op), {}).setdefault(key.root, []).append(rank)
+    for (group, op), by_root in tellers.items():
+        ranks = members.of(group)
+        if len(by_root) < 2 or any(
+            len(who) > 1 or ranks[root : root + 1] != (who[0],) for root, who in by_root.items()
+        ):
+            continue
+        notes.add(
+            "roots", f"{members.label(group)}: no trace tells the root of {op}; the first rank of the group is it"
+        )
+        for root, who in by_root.items():
+            work = by_rank[who[0]].work
+            work[Key(group, op)] = work.pop(Key(group, op, root))
 
 
 class _Builder:
     """Collects calls and flows."""
 
-    def __init__(
-        self,
-        n: int,
-        groups: Mapping[str, tuple[int, ...]],
-        by_rank: Mapping[int, RankTrace],
-        notes: Notes,
-        iterations: int,
-    ) -> None:
-        self.n, self.groups, self.by_rank = n, groups, by_rank
+    def __init__(self, members: Members, by_rank: Mapping[int, RankTrace], notes: Notes, iterations: int) -> None:
+        self.members, self.by_rank = members, by_rank
         self.notes, self.iterations = notes, iterations
         self.calls: list[CollectiveCall] = []
         self.src: list[str] = []
         self.dst: list[str] = []
         self.sizes: list[int] = []
         self.of: list[str] = []
-        self.used: set[str] = set()
+        self.names: set[str] = set()
+        self.groups: set[str] = set()
 
     def collective(self, key: Key) -> None:
         """One operation of one group, as the ranks that ran it tell."""
-        ranks = self._members(key.group)
-        tellers = [rank for rank in ranks if rank in self.by_rank and key in self.by_rank[rank].work]
-        if not tellers or len(ranks) < 2:
+        ranks = self.members.of(key.group)
+        totals = {rank: self.by_rank[rank].work[key] for rank in self.members.tellers(key, ranks)}
+        if not totals or len(ranks) < 2:
             return
-        totals = {rank: self.by_rank[rank].work[key] for rank in tellers}
-        most = max(tellers, key=lambda rank: totals[rank].bytes)
-        least = min(tellers, key=lambda rank: totals[rank].bytes)
-        even = key.op not in ("all_to_all", "gather", "scatter")
-        if even and totals[most].bytes != totals[least].bytes:
-            self.notes.add(
-                "collectives that ranks tell differently",
-                f"{self._label(key.group)}: {key.op} is {totals[most].bytes} bytes by {self._file(most)} and "
-                f"{totals[least].bytes} by {self._file(least)}; the larger counts",
-            )
-        name = self._name(f"{self._label(key.group)}-{key.op}" + (f"-root{key.root}" if key.root else ""))
+        self.groups.add(key.group)
+        root = key.root % len(ranks)
+        most = max(totals, key=lambda rank: totals[rank].bytes)
+        name = self._name(f"{self.members.label(key.group)}-{key.op}" + (f"-root{key.root}" if key.root else ""))
         if key.op == "all_to_all" and any(total.to for total in totals.values()):
-            for rank, total in totals.items():
-                for position, size in total.to.items():
-                    if position < len(ranks) and ranks[position] != rank:
-                        self._flow(rank, ranks[position], size, name)
+            self._exchange(ranks, totals, name)
             return
         if key.op in ("gather", "scatter"):
-            root = ranks[key.root % len(ranks)]
             for rank in ranks:
-                size = totals.get(rank, totals[most]).bytes
-                if rank != root and key.op == "gather":
-                    self._flow(rank, root, size, name)
-                elif rank != root:
-                    self._flow(root, rank, -(-totals[most].bytes // len(ranks)), name)
+                if rank == ranks[root]:
+                    continue
+                if key.op == "gather":
+                    self._flow(rank, ranks[root], totals.get(rank, totals[most]).bytes, name)
+                else:
+                    self._flow(ranks[root], rank, -(-totals[most].bytes // len(ranks)), name)
             return
+        if key.op != "all_to_all":
+            self._compare(key, totals, most)
         size = totals[most].bytes * (len(ranks) if key.op == "all_gather" else 1)
         if size > MAX_BYTES:
             raise InputError(f"{name} has {size} bytes, more than any job has", source=self.by_rank[most].source.name)
-        if key.op in ("broadcast", "reduce"):
-            start = key.root % len(ranks)
-            ranks = ranks[start:] + ranks[:start]
-        self.calls.append(CollectiveCall(name, key.op, ranks, -(-size // self.iterations)))  # type: ignore[arg-type]
+        if key.op in ROOTED:
+            ranks = ranks[root:] + ranks[:root]
+        self.calls.append(CollectiveCall(name, cast(Op, key.op), ranks, -(-size // self.iterations)))
+
+    def _compare(self, key: Key, totals: Mapping[int, Total], most: int) -> None:
+        least = min(totals, key=lambda rank: totals[rank].bytes)
+        if totals[most].bytes != totals[least].bytes:
+            self.notes.add(
+                "collectives that ranks tell differently",
+                f"{self.members.label(key.group)}: {key.op} is {totals[most].bytes} bytes by "
+                f"{_short(self.by_rank[most])} and {totals[least].bytes} by {_short(self.by_rank[least])}; "
+                "the larger counts",
+            )
+
+    def _exchange(self, ranks: tuple[int, ...], totals: Mapping[int, Total], name: str) -> None:
+        """An all-to-all of which at least some runs tell who gets how much."""
+        for rank, total in totals.items():
+            share = -(-total.even // len(ranks))
+            for position, peer in enumerate(ranks):
+                size = total.to.get(position, 0) + share
+                if size and peer != rank:
+                    self._flow(rank, peer, size, name)
+        if len(totals) < len(ranks):
+            self.notes.add(
+                "uneven all-to-alls that are told in part",
+                f"{name}: what {len(ranks) - len(totals)} of {len(ranks)} ranks send is not told, and left out",
+            )
 
     def passed_on(self) -> None:
         """Sends, and receives that nobody tells of as sends."""
-        for rank, trace in self.by_rank.items():
-            for (group, peer), size in sorted(trace.sent.items()):
+        sent = {rank: self._peers(trace, trace.sent) for rank, trace in self.by_rank.items()}
+        taken = {rank: self._peers(trace, trace.taken) for rank, trace in self.by_rank.items()}
+        for rank in self.by_rank:
+            for (group, peer), size in sorted(sent[rank].items()):
                 self._pass(rank, peer, size, group)
-                other = self.by_rank.get(peer)
-                took = other.taken.get((group, rank), 0) if other else size
+                took = taken[peer].get((group, rank), 0) if peer in taken else size
                 if took != size:
                     self.notes.add(
                         "pairs whose sends and receives differ",
                         f"rank {rank} sends rank {peer} {size} bytes, of which {took} are received",
                     )
-            for (group, peer), size in sorted(trace.taken.items()):
-                if peer not in self.by_rank:
+            for (group, peer), size in sorted(taken[rank].items()):
+                if peer not in sent:
                     self._pass(peer, rank, size, group)
-                elif (group, rank) not in self.by_rank[peer].sent:
+                elif (group, rank) not in sent[peer]:
                     self.notes.add(
                         "pairs whose sends and receives differ",
                         f"rank {rank} receives {size} bytes from rank {peer}, which sends none",
                     )
 
+    def _peers(self, trace: RankTrace, table: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """The table with ranks of the job as peers."""
+        if not trace.peers_in_group:
+            return dict(table)
+        found = {}
+        for (group, position), size in table.items():
+            ranks = self.members.of(group)
+            if position >= len(ranks):
+                raise InputError(
+                    f"sends to or receives from rank {position} of a group of {len(ranks)}", source=trace.source.name
+                )
+            found[group, ranks[position]] = size
+        return found
+
     def imported(self, name: str) -> Imported:
         names = [call.name for call in self.calls] + list(dict.fromkeys(self.of))
-        groups = {name.rpartition("-")[0] for name in names}
-        phase = {name: i if len(groups) == 1 else 0 for i, name in enumerate(names)}
+        phase = {name: i if len(self.groups) == 1 else 0 for i, name in enumerate(names)}
         flows = FlowList(
             tuple(self.src),
             tuple(self.dst),
@@ -188,22 +220,14 @@ class _Builder:
             CollectiveCall(call.name, call.op, call.ranks, call.bytes, phase=phase[call.name]) for call in self.calls
         )
         phases = {name: phase[name] for name in dict.fromkeys(self.of) if phase[name]}
-        job = Job(name, hosts=provisional_hosts(self.n), collectives=calls, flows=flows, phases=phases)
-        return Imported(job, False, self.n, max(1, len(groups)), len(names), self.notes.sentences())
-
-    def _members(self, group: str) -> tuple[int, ...]:
-        ranks = self.groups.get(group, ())
-        if ranks:
-            return ranks
-        size = max((trace.sizes.get(group, 0) for trace in self.by_rank.values()), default=0)
-        if group != WORLD and 0 < size < self.n:
-            self.notes.add("groups", f"the ranks of group {group!r:.40} are not told; the first {size} are taken")
-            return tuple(range(size))
-        return tuple(range(self.n))
+        n = self.members.n
+        job = Job(name, hosts=provisional_hosts(n), collectives=calls, flows=flows, phases=phases)
+        return Imported(job, False, n, len(self.groups), len(names), self.notes.sentences())
 
     def _pass(self, src: int, dst: int, size: int, group: str) -> None:
         if src != dst:
-            self._flow(src, dst, size, f"{self._label(group)}-{PASSED_ON}")
+            self.groups.add(group)
+            self._flow(src, dst, size, f"{self.members.label(group)}-{PASSED_ON}")
 
     def _flow(self, src: int, dst: int, size: int, name: str) -> None:
         if len(self.src) == MAX_FLOWS:
@@ -213,17 +237,11 @@ class _Builder:
         self.sizes.append(-(-size // self.iterations))
         self.of.append(name)
 
-    def _label(self, group: str) -> str:
-        return re.sub(r"[^A-Za-z0-9._]+", "_", group).strip("_")[:40] or "all"
-
     def _name(self, name: str) -> str:
         """Names that were different stay so when what a name may not have is gone."""
         wanted, number = name, 1
-        while name in self.used:
+        while name in self.names:
             number += 1
             name = f"{wanted}.{number}"
-        self.used.add(name)
+        self.names.add(name)
         return name
-
-    def _file(self, rank: int) -> str:
-        return self.by_rank[rank].source.name.rpartition("/")[2]

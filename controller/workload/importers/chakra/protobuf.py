@@ -7,7 +7,7 @@ before the operation, so of an all-gather it is one rank's part.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, BinaryIO
@@ -17,13 +17,14 @@ from google.protobuf.message import DecodeError
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
+from controller.workload.importers.chakra.groups import NODE, read_groups
 from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace
 from controller.workload.importers.fields import MAX_RANKS
 
 MAX_MESSAGE = 64 << 20
 """Bytes of one message: the head of a trace may hold a whole input file of its maker."""
 
-SEND, RECEIVE, COLLECTIVE = 5, 6, 7
+METADATA, SEND, RECEIVE, COLLECTIVE = 1, 5, 6, 7
 OPS = {
     0: "all_reduce",
     1: "reduce",
@@ -37,11 +38,11 @@ OPS = {
 }
 BARRIER = 9
 
-_RANK = re.compile(r"\.([0-9]{1,6})\.[A-Za-z]+(\.gz)?$")
+_RANK = re.compile(r"(?:\.|rank[._-]?)([0-9]{1,6})\.[A-Za-z]+(\.gz)?$", re.IGNORECASE)
 
 
 def rank_in_name(name: str) -> int | None:
-    """The rank of ``all_reduce.3.et``; ``None`` where the name holds none."""
+    """The rank of ``all_reduce.3.et`` or ``rank3.json``; ``None`` where the name holds none."""
     found = _RANK.search(name)
     return int(found[1]) if found and int(found[1]) < MAX_RANKS else None
 
@@ -62,32 +63,55 @@ def read_et(source: Source) -> RankTrace:
                 message.ParseFromString(content)
             except (DecodeError, UnicodeDecodeError):
                 raise InputError("is no message of a Chakra trace", source=source.name, field=where) from None
-            if number > 0 and message.type in (SEND, RECEIVE, COLLECTIVE):
-                _take(trace, message, f"{where} (node {message.id})")
+            if number == 0:
+                continue
+            where = f"{where} (node {message.id})"
+            if message.type in (SEND, RECEIVE, COLLECTIVE):
+                has = {row.name: getattr(row, kind) for row in message.attr if (kind := row.WhichOneof("value"))}
+                take(trace, message.type, has, where)
+            elif message.type == METADATA and NODE in message.name and message.inputs.values:
+                # Chakra's converter writes the list of inputs as Python prints it.
+                read_groups(trace, message.inputs.values.strip().removeprefix("['").removesuffix("']"), where)
     return trace
 
 
-def _take(trace: RankTrace, node: Any, where: str) -> None:
-    has = {
-        attribute.name: getattr(attribute, kind) for attribute in node.attr if (kind := attribute.WhichOneof("value"))
-    }
+def take(trace: RankTrace, kind: int, has: Mapping[str, Any], where: str) -> None:
+    """One node of communication.
+
+    Args:
+        kind: ``SEND``, ``RECEIVE`` or ``COLLECTIVE``.
+        has: its attributes.
+
+    Raises:
+        InputError: it lacks what a flow needs.
+    """
+    if has.get("is_cpu_op") is True and "comm_size" not in has:
+        # The call on the processor, of which the kernel is another node.
+        return
     size = _whole(trace, has, "comm_size", where)
-    group = has.get("pg_name", has.get("comm_group", has.get("involved_dim_group", WORLD)))
-    group = str(group) if isinstance(group, (str, int)) else WORLD
-    if node.type == COLLECTIVE:
-        kind = _whole(trace, has, "comm_type", where)
-        if kind == BARRIER:
+    named = has.get("pg_name", has.get("comm_group", WORLD))
+    group = trace.name_of(str(named)) if isinstance(named, (str, int)) else WORLD
+    dimensions = getattr(has.get("involved_dim"), "values", ())
+    if not all(dimensions):
+        trace.leave_out("involved_dim that leaves dimensions out, which no trace describes: all ranks are taken")
+    if kind == COLLECTIVE:
+        number = _whole(trace, has, "comm_type", where)
+        if number == BARRIER:
             return
-        if kind not in OPS:
-            raise trace.error(f"comm_type {kind} is none that is known", where)
+        if number not in OPS:
+            raise trace.error(f"comm_type {number} is none that is known", where)
         root = _whole(trace, has, "root_rank", where) if "root_rank" in has else 0
-        trace.add(Key(group, OPS[kind], root), size, where)
+        trace.add(Key(group, OPS[number], root), size, where)
+        return
+    peer = "comm_dst" if kind == SEND else "comm_src"
+    if peer in has:
+        trace.pass_on(kind == SEND, group, _whole(trace, has, peer, where), size, where)
     else:
-        peer = _whole(trace, has, "comm_dst" if node.type == SEND else "comm_src", where)
-        trace.pass_on(node.type == SEND, group, peer, size, where)
+        # Chakra's converter of PyTorch's traces does not know them.
+        trace.leave_out(f"{'send' if kind == SEND else 'receive'} without its peer")
 
 
-def _whole(trace: RankTrace, has: dict[str, Any], name: str, where: str) -> int:
+def _whole(trace: RankTrace, has: Mapping[str, Any], name: str, where: str) -> int:
     value = has.get(name)
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         value = int(value)

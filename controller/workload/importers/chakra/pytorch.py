@@ -8,7 +8,6 @@ splits, then where the group begins among all ranks, its stride, and its size.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -16,11 +15,11 @@ import ijson
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
-from controller.workload.importers.chakra.protobuf import rank_in_name
-from controller.workload.importers.chakra.trace import IGNORED, WORLD, Key, RankTrace, op_of
+from controller.workload.importers.chakra.groups import NODE, check_group, is_group, read_groups
+from controller.workload.importers.chakra.protobuf import COLLECTIVE, RECEIVE, SEND, rank_in_name, take
+from controller.workload.importers.chakra.trace import ROOTED, WORLD, Key, RankTrace, is_known, op_of
 
 COMMS = "record_param_comms"
-GROUPS = "## process_group:init ##"
 MAX_GROUP_TEXT = 64 << 20
 MAX_DEPTH = 100
 """Lists and mappings within each other: traces have ten. The parser names where it is at each of them."""
@@ -38,17 +37,14 @@ def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
     try:
         with source.open() as stream:
             for prefix, value in _items(stream, source):
-                if prefix == "nodes":
+                if prefix in ("nodes", "workload_graph"):
                     nodes += 1
                     if isinstance(value, dict):
-                        _take(trace, value, nodes)
-                elif prefix == "workload_graph":
-                    raise InputError(
-                        "is Chakra's JSON without what a collective sends: its .et files have sizes", source=source.name
-                    )
-                elif prefix in ("rank", "distributedInfo.rank") and isinstance(value, int):
-                    trace.rank = value
-                elif _is_group(value):
+                        (_node if prefix == "nodes" else _graph)(trace, value, f"{prefix}[{nodes - 1}]")
+                elif prefix in ("rank", "distributedInfo.rank") and type(value) is int:
+                    trace.rank, trace.rank_told = value, True
+                elif is_group(value):
+                    check_group(source, prefix, tuple(value), prefix[:40])
                     groups[prefix] = tuple(value)
     except (ijson.JSONError, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, InputError):
@@ -88,44 +84,31 @@ def _items(stream: BinaryIO, source: Source) -> Any:
             builder = None
 
 
-def _is_group(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(rank) is int for rank in value)
-
-
-def _take(trace: RankTrace, node: Mapping[str, Any], number: int) -> None:
-    name = node.get("name")
-    if name not in (COMMS, GROUPS):
+def _graph(trace: RankTrace, node: Mapping[str, Any], where: str) -> None:
+    """A node of Chakra's own JSON, which has what its protobuf has (src/feeder/JSONNode.cpp there)."""
+    kind = node.get("NodeType")
+    if kind not in (SEND, RECEIVE, COLLECTIVE):
         return
-    where = f"nodes[{number - 1}]"
+    if "comm_size" not in node and node.get("is_cpu_op") is not True:
+        raise trace.error("does not tell what it sends: Chakra's .et files do", where)
+    take(trace, kind, node, where)
+
+
+def _node(trace: RankTrace, node: Mapping[str, Any], where: str) -> None:
+    name = node.get("name")
+    if not isinstance(name, str) or (name != COMMS and NODE not in name):
+        return
     inputs = node.get("inputs")
     values = inputs.get("values") if isinstance(inputs, dict) else inputs
     if not isinstance(values, list):
         raise trace.error("has no inputs", where)
-    if name == GROUPS:
-        _groups(trace, values, where)
-    else:
+    if name == COMMS:
         _comms(trace, values, _attributes(node), where)
-
-
-def _groups(trace: RankTrace, values: list[Any], where: str) -> None:
+        return
     text = values[0] if values else None
     if not isinstance(text, str) or len(text) > MAX_GROUP_TEXT:
         raise trace.error("names no groups", where)
-    try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError):
-        raise trace.error("names its groups in no JSON", where) from None
-    for row in rows if isinstance(rows, list) else []:
-        if not isinstance(row, dict):
-            continue
-        ranks, size = row.get("ranks"), row.get("group_size")
-        # The oldest traces refer to a group by the address of its backend.
-        for key in {str(row[k]) for k in ("pg_name", "backend_id", "pg_id") if isinstance(row.get(k), (str, int))}:
-            if isinstance(ranks, list) and _is_group(ranks):
-                trace.member(key, tuple(ranks), where)
-            elif type(size) is int:
-                trace.sized(key, size, where)
-                trace.groups.setdefault(key, ())
+    read_groups(trace, text, where)
 
 
 def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,41 +119,34 @@ def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _comms(trace: RankTrace, values: list[Any], attributes: Mapping[str, Any], where: str) -> None:
-    at = next((i for i, value in enumerate(values) if isinstance(value, str) and _known(value)), None)
+    at = next((i for i, value in enumerate(values) if isinstance(value, str) and is_known(value)), None)
     if at is None:
-        name = next((value for value in values if isinstance(value, str)), attributes.get("collective_name"))
-        raise trace.error(f"has no operation that is known: {name!r:.60}", where)
+        # Among them the broadcasts and reductions of which PyTorch makes uneven gathers and scatters.
+        named = next((value for value in values if isinstance(value, str)), "")
+        trace.leave_out(f"run of {named!r:.40}, which is no operation that is known")
+        return
     op = op_of(values[at])
     if op is None:
         return
     before, behind = values[:at], values[at + 1 :]
-    tensors = [t for value in before for t in _tensors(value)]
-    size = sum(count * width for count, width in tensors)
+    size = sum(count * width for value in before for count, width in _tensors(value))
     numbers = [value for value in before if type(value) is int]
     rank = numbers[-1] if numbers else 0
-    group = _group_name(before, numbers, attributes)
+    group = trace.name_of(_group_name(before, numbers, attributes))
     whole = [value for value in behind if type(value) is int]
     if whole:
         _place(trace, group, whole, where)
-    splits = [value for value in behind if isinstance(value, list)]
     if op in ("send", "recv"):
+        trace.peers_in_group = True
         trace.pass_on(op == "send", group, rank, size, where)
         return
+    splits = next((value for value in behind if isinstance(value, list)), None)
     to = None
-    if op == "all_to_all" and splits and _is_group(splits[0]) and sum(splits[0]) > 0:
-        rows = sum(splits[0])
-        to = {peer: -(-size * part // rows) for peer, part in enumerate(splits[0]) if part > 0}
-    root = 0
-    if op in ("broadcast", "reduce", "gather", "scatter"):
-        root = rank
-    elif not trace.groups.get(group) and 0 <= rank < trace.sizes.get(group, 0):
-        # Of a group of all ranks this is the rank itself, which says more than the file's name.
-        trace.rank = rank
-    trace.add(Key(group, op, root), size, where, to)
-
-
-def _known(name: str) -> bool:
-    return op_of(name) is not None or name.lower() in IGNORED
+    if op == "all_to_all" and is_group(splits) and splits and min(splits) >= 0 and (rows := sum(splits)) > 0:
+        to = {peer: -(-size * part // rows) for peer, part in enumerate(splits) if part}
+    if op not in ROOTED:
+        trace.is_at(group, rank)
+    trace.add(Key(group, op, rank if op in ROOTED else 0), size, where, to)
 
 
 def _group_name(before: list[Any], numbers: list[int], attributes: Mapping[str, Any]) -> str:

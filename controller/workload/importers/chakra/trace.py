@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from controller.model.errors import InputError
@@ -16,6 +17,7 @@ WORLD = ""
 NAMES = {
     "allreduce": "all_reduce",
     "allreducecoalesced": "all_reduce",
+    "allreducesparse": "all_reduce",
     "allgather": "all_gather",
     "allgatherbase": "all_gather",
     "allgathercoalesced": "all_gather",
@@ -39,6 +41,10 @@ NAMES = {
 
 IGNORED = frozenset({"wait", "barrier", "init", "allreducebarrier"})
 
+ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+
+_MAX_KINDS = 100
+
 
 def op_of(name: str) -> str | None:
     """The operation that a trace calls so; ``None``: it is none that moves bytes.
@@ -46,7 +52,17 @@ def op_of(name: str) -> str | None:
     >>> op_of("_allgather_base"), op_of("ALL_TO_ALL"), op_of("wait")
     ('all_gather', 'all_to_all', None)
     """
-    return NAMES.get(name.lower().replace("_", "").removeprefix("c10d::").removeprefix("nccl:"))
+    return NAMES.get(_plain(name))
+
+
+def is_known(name: str) -> bool:
+    """Whether it is an operation at all."""
+    plain = _plain(name)
+    return plain in NAMES or plain in IGNORED
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").removeprefix("c10d::").removeprefix("nccl:")
 
 
 @dataclass(frozen=True)
@@ -60,10 +76,15 @@ class Key:
 
 @dataclass
 class Total:
-    """How often, and bytes of this rank's buffer in all; ``to``: bytes by position in the group, where it is told."""
+    """Bytes of this rank's buffer in all runs of a collective.
 
-    count: int = 0
+    Attributes:
+        even: of these, the bytes of runs that do not say who gets how much.
+        to: bytes of the other runs, by position in the group.
+    """
+
     bytes: int = 0
+    even: int = 0
     to: dict[int, int] = field(default_factory=dict)
 
 
@@ -72,29 +93,53 @@ class RankTrace:
     """What one file says.
 
     Attributes:
-        rank: ``None`` where the file does not say.
+        rank: ``None`` where neither the file nor its name says.
+        rank_told: whether the file itself says so.
         groups: ranks of each group; empty: all there are.
+        aliases: other names that operations call a group by.
         sizes: how many ranks a group has, where its ranks are not told.
         sent, taken: bytes by (group, peer) of point-to-point operations.
+        peers_in_group: whether these peers are positions in the group, not ranks of the job.
+        left_out: what was passed over, and how often.
     """
 
     source: Source
     rank: int | None
+    rank_told: bool = False
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     work: dict[Key, Total] = field(default_factory=dict)
     sent: dict[tuple[str, int], int] = field(default_factory=dict)
     taken: dict[tuple[str, int], int] = field(default_factory=dict)
+    peers_in_group: bool = False
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def name_of(self, group: str) -> str:
+        """The name that all ranks have for a group."""
+        return group if group in self.groups else self.aliases.get(group, group)
+
+    def is_at(self, group: str, position: int) -> None:
+        """This rank's position in a group: where the group's ranks are told, that says which rank it is."""
+        ranks = self.groups.get(group)
+        if self.rank_told or ranks is None or not 0 <= position < (len(ranks) or self.sizes.get(group, 0)):
+            return
+        self.rank, self.rank_told = ranks[position] if ranks else position, True
+
+    def used(self) -> set[str]:
+        """The groups in which any operation of this rank is."""
+        return {key.group for key in self.work} | {name for table in (self.sent, self.taken) for name, _ in table}
 
     def add(self, key: Key, size: int, where: str, to: dict[int, int] | None = None) -> None:
-        """One run of a collective."""
+        """One run of a collective; ``to``: bytes by position in the group, where the run tells."""
         self._check(size, where)
         total = self.work.setdefault(key, Total())
-        total.count += 1
         total.bytes += size
+        if to is None:
+            total.even += size
         for peer, part in (to or {}).items():
             total.to[peer] = total.to.get(peer, 0) + part
-        if total.bytes > MAX_BYTES or len(self.work) > MAX_GROUPS:
+        if total.bytes > MAX_BYTES or len(self.work) > MAX_GROUPS or len(total.to) > MAX_RANKS:
             raise self.error("more than any job has", where)
 
     def pass_on(self, sends: bool, group: str, peer: int, size: int, where: str) -> None:
@@ -108,9 +153,7 @@ class RankTrace:
             raise self.error("more than any job has", where)
 
     def member(self, name: str, ranks: tuple[int, ...], where: str) -> None:
-        """A group and its ranks."""
-        if any(not 0 <= rank < MAX_RANKS for rank in ranks) or len(set(ranks)) < len(ranks):
-            raise self.error(f"the ranks of group {name!r:.40} are no ranks, or not distinct", where)
+        """A group and its ranks, which have been checked; none: all there are."""
         if self.groups.setdefault(name, ranks) != ranks:
             raise self.error(f"group {name!r:.40} has other ranks than before", where)
         if len(self.groups) > MAX_GROUPS:
@@ -122,6 +165,13 @@ class RankTrace:
             raise self.error(f"{size} ranks are not in 1 .. {MAX_RANKS}", where)
         if self.sizes.setdefault(name, size) != size:
             raise self.error(f"group {name!r:.40} has {size} ranks here and {self.sizes[name]} before", where)
+        if len(self.sizes) > MAX_GROUPS:
+            raise self.error("more groups than any job has", where)
+
+    def leave_out(self, what: str) -> None:
+        """Something that is passed over: a noun with what goes with it."""
+        if what in self.left_out or len(self.left_out) < _MAX_KINDS:
+            self.left_out[what] += 1
 
     def error(self, reason: str, where: str) -> InputError:
         return InputError(reason, source=self.source.name, field=where)

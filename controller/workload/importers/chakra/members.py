@@ -1,0 +1,97 @@
+"""Who is in which group, from what all traces and a file of groups tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from controller.model.errors import InputError
+from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace
+from controller.workload.importers.notes import Notes
+
+_ALL = frozenset({WORLD, "0"})
+"""Without other word these are all ranks: so ASTRA-sim has it, and PyTorch's first group is named 0."""
+
+_NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9._]+")
+
+
+def group_table(by_rank: Mapping[int, RankTrace], given: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Ranks by group, none for all; what traces say wins over what is given.
+
+    Raises:
+        InputError: traces of two ranks that are in a group contradict each other.
+    """
+    told: dict[str, tuple[int, ...]] = {}
+    everybody: dict[str, tuple[int, ...]] = {}
+    for rank, trace in by_rank.items():
+        for name, ranks in trace.groups.items():
+            if not ranks:
+                everybody[name] = ()
+            # Different ranks may give different groups one name, if each is in its own alone.
+            elif rank in ranks and told.setdefault(name, ranks) != ranks:
+                raise InputError(
+                    f"group {name!r:.40} has other ranks here than in another trace", source=trace.source.name
+                )
+    return {**given, **everybody, **told}
+
+
+def world_size(by_rank: Mapping[int, RankTrace], known: Mapping[str, tuple[int, ...]]) -> int:
+    """How many ranks there are: as many as anything that is told needs."""
+    highest = max(by_rank)
+    for ranks in known.values():
+        highest = max(highest, *ranks, -1)
+    for trace in by_rank.values():
+        peers = (peer for table in (trace.sent, trace.taken) for _, peer in table)
+        highest = max(highest, *(size - 1 for size in trace.sizes.values()), *peers, -1)
+    return highest + 1
+
+
+class Members:
+    """The ranks of each group.
+
+    Attributes:
+        n: ranks of the job.
+    """
+
+    def __init__(
+        self, n: int, known: Mapping[str, tuple[int, ...]], by_rank: Mapping[int, RankTrace], notes: Notes
+    ) -> None:
+        self.n = n
+        self._known, self._by_rank, self._notes = known, by_rank, notes
+        self._found: dict[str, tuple[int, ...]] = {}
+        self._users: dict[str, list[int]] = {}
+        for rank in sorted(by_rank):
+            for group in by_rank[rank].used():
+                self._users.setdefault(group, []).append(rank)
+
+    def of(self, group: str) -> tuple[int, ...]:
+        """In the order of their positions; a note says where it is a guess."""
+        if group not in self._found:
+            self._found[group] = self._known.get(group) or self._guessed(group)
+        return self._found[group]
+
+    def tellers(self, key: Key, ranks: tuple[int, ...]) -> list[int]:
+        """Those of the ranks whose traces have the collective."""
+        return [rank for rank in ranks if rank in self._by_rank and key in self._by_rank[rank].work]
+
+    def label(self, group: str) -> str:
+        """The group in names of collectives."""
+        return _NOT_IN_LABELS.sub("_", group).strip("_")[:40] or "all"
+
+    def _guessed(self, group: str) -> tuple[int, ...]:
+        size = max((trace.sizes.get(group, 0) for trace in self._by_rank.values()), default=0)
+        if group == WORLD or size == self.n or (not size and (group in self._known or group in _ALL)):
+            return tuple(range(self.n))
+        users = tuple(self._users.get(group, ()))
+        complete = len(self._by_rank) == self.n and len(users) > 1
+        if len(users) == size or (not size and complete):
+            self._note(group, f"the {len(users)} whose traces have it are taken")
+            return users
+        if size:
+            self._note(group, f"the first {size} are taken")
+            return tuple(range(size))
+        self._note(group, f"all {self.n} are taken")
+        return tuple(range(self.n))
+
+    def _note(self, group: str, taken: str) -> None:
+        self._notes.add("groups", f"the ranks of group {group!r:.40} are not told; {taken}")
