@@ -114,8 +114,16 @@ def _server(arguments: argparse.Namespace) -> int:
     def report(result: dict[str, Any]) -> None:
         _print(result, arguments.format, _server_text)
 
-    with Server(arguments.bind, control_port=arguments.control_port, port=arguments.port, report=report) as server:
-        print(f"listening on {arguments.bind}", file=sys.stderr, flush=True)
+    def opened(client: str, queue_pairs: int) -> None:
+        tell(f"client {client} has opened {queue_pairs} queue pair{'s' * (queue_pairs > 1)}")
+
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    with Server(
+        arguments.bind, control_port=arguments.control_port, port=arguments.port, opened=opened, report=report
+    ) as server:
+        tell(f"listening on {arguments.bind}")
         try:
             server.serve(lambda: arguments.once and server.reported > 0)
         except KeyboardInterrupt:

@@ -34,7 +34,11 @@ _SEND_SECONDS = 5.0
 
 
 class Server:
-    """Listens on ``ip``; ``serve`` blocks until ``until()`` holds. ``report`` gets one result a client.
+    """Listens on ``ip``; ``serve`` blocks until ``until()`` holds.
+
+    Args:
+        opened: gets each client's address and how many queue pairs it has opened.
+        report: gets one result a client.
 
     Raises:
         InputError: the address or a port cannot be used.
@@ -46,9 +50,11 @@ class Server:
         *,
         control_port: int = CONTROL_PORT,
         port: int = ROCE_PORT,
+        opened: Callable[[str, int], None] = lambda client, queue_pairs: None,
         report: Callable[[dict[str, Any]], None] = lambda result: None,
     ) -> None:
         self.reported = 0
+        self.opened = opened
         self._report = report
         self.endpoint = Endpoint(ip, port=port, failed=self._on_failure)
         self._clients: set[_Session] = set()
@@ -184,6 +190,7 @@ class _Session:
             answer.append({"qp": qp, "rkey": rkey})
         self._opened_at = self._last_at = time.monotonic()
         self._tell({"qps": answer})
+        self._server.opened(self._peer_ip, len(answer))
 
     def _finish(self) -> None:
         rows = [asdict(receiver.counters) for receiver in self._receivers.values()]

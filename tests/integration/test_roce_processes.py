@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -16,7 +15,6 @@ from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import EmulationError, agent_configs, numbered_routes, run_collectives
 from emulation.roce.sender import SenderOptions
-from emulation.roce.wire import ROCE_PORT
 from tests.integration.roce_hosts import ROCE, roce_server, spawn_here
 
 # Of the process's own, so that two runs of this file at once do not meet.
@@ -26,17 +24,11 @@ NAMES = tuple(HOSTS)
 FAST = SenderOptions(line_rate=4e8)
 
 
-def wait_for_endpoint(ip: str) -> None:
-    """Until somebody has UDP port 4791 there."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.bind((ip, ROCE_PORT))
-            except OSError:
-                return
-        time.sleep(0.1)
-    pytest.fail(f"nobody listens on {ip}")
+def wait_for_client(server: subprocess.Popen[str]) -> None:
+    """Until the server says that a client has opened its queue pairs."""
+    assert server.stderr is not None
+    line = server.stderr.readline()
+    assert line.startswith("client "), line
 
 
 def test_a_ring_all_reduce_of_four_ranks_sums_right_and_moves_three_halves_of_the_buffer_on_each_edge() -> None:
@@ -149,7 +141,7 @@ def test_ctrl_c_ends_a_client_without_a_traceback_and_the_server_notices() -> No
     with roce_server(f"{NET}.1", (), "--once") as server:
         argv = [*ROCE, "client", f"{NET}.1", "--bind", f"{NET}.2", "--seconds", "60", "--rate-mbps", "10"]
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-        wait_for_endpoint(f"{NET}.2")
+        wait_for_client(server)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=10)
         assert process.returncode == 130
@@ -165,8 +157,7 @@ def test_a_server_that_dies_ends_the_client_with_one_line() -> None:
             *["--retries", "1"],
         ]
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-        wait_for_endpoint(f"{NET}.2")
-        time.sleep(0.5)
+        wait_for_client(server)
         server.kill()
         _, err = process.communicate(timeout=30)
     assert process.returncode == 1
