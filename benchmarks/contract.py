@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from instances import all_to_all, five_jobs, odd, rings
+from instances import all_to_all, five_jobs, in_phases, odd, rings
 from rich.console import Console
 from rich.table import Table
 
@@ -61,7 +61,7 @@ def no_worse(instances: int, seed: int) -> list[dict[str, Any]]:
 
 
 def equal_loads(instances: int, seed: int) -> list[dict[str, Any]]:
-    """Point 2: equal loads on a healthy symmetric fabric, gap for one path a flow."""
+    """Point 2: equal loads (in each phase) on a healthy symmetric fabric, gap for one path a flow."""
     worst, tried = 0.0, 0
     for i in range(instances):
         rng = np.random.default_rng([seed, 2, i])
@@ -70,9 +70,12 @@ def equal_loads(instances: int, seed: int) -> list[dict[str, Any]]:
             spines, leaves, hosts, uplink_gbps=float(rng.choice([50, 100, 400])), parallel=int(rng.integers(1, 3))
         )
         size = int(rng.integers(2, min(64, fabric.n_hosts) + 1))
-        traffic = (rings if rng.random() < 0.7 else all_to_all)(fabric, size, seed=i)
+        phases = int(rng.choice([1, 1, 2, 3]))
+        made = [(rings if rng.random() < 0.7 else all_to_all)(fabric, size, seed=3 * i + k) for k in range(phases)]
+        traffic = in_phases(made) if phases > 1 else made[0]
         demand = Demand.of(fabric, traffic)
-        if np.ptp(demand.gbps) > TOLERANCE * demand.gbps.max():
+        phase = traffic.phase[traffic.collective]
+        if any(np.ptp(demand.gbps[phase == p]) > TOLERANCE * demand.gbps.max() for p in range(phases)):
             continue
         tried += 1
         plan = evaluate(fabric, traffic, assign("fair", fabric, traffic).assignment, demand=demand)

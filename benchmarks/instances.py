@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,19 @@ def all_to_all(fabric: Fabric, size: int, seed: int = 0, *, flows: int | None = 
     group = np.repeat(np.arange(n), len(one))[:flows]
     jobs = [Collective(f"job{k}", "all_to_all") for k in range(int(group[-1]) + 1)]
     return traffic_of(src, dst, np.full(len(src), 10**7), group, jobs)
+
+
+def in_phases(parts: Sequence[Traffic]) -> Traffic:
+    """One job that does one part after the other."""
+    jobs = [
+        Collective("job", f"c{i}.{k}", 1.0, i) for i, part in enumerate(parts) for k in range(len(part.collectives))
+    ]
+    first = np.cumsum([0, *(len(part.collectives) for part in parts)])[:-1]
+    return traffic_of(
+        *(np.concatenate([getattr(part, column) for part in parts]) for column in ("src", "dst", "bytes")),
+        np.concatenate([part.collective + at for part, at in zip(parts, first.tolist(), strict=True)]),
+        jobs,
+    )
 
 
 def five_jobs(fabric: Fabric, seed: int = 0) -> Traffic:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,9 @@ from controller.routing.demand import NETWORK, Demand
 from controller.routing.filling import Incidence
 from controller.routing.kernels import packing
 from controller.routing.objective import relaxed_levels
+
+MOST_PHASES = 64
+"""Phases of all jobs that are looked at one by one in a bound; of the others only the heaviest at a leaf counts."""
 
 
 def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None) -> Bound:
@@ -61,7 +66,7 @@ def single_bound(demand: Demand) -> float:
     occurs, these numbers must add up to the number of units that have it. For n equal units on s equal uplinks this
     is the rounding up of n / s. Where links are equal, also the i + 1 smallest of the s i + 1 largest units must fit
     on one link, since some link carries i + 1 of them (a pigeonhole bound of bin packing: Martello and Toth, Knapsack
-    Problems, 8.3). Of a job with several phases, the heaviest at the leaf counts.
+    Problems, 8.3). Of a job with several phases, one counts: the heaviest at the leaf, then each of them in turn.
     """
     if not demand.n_units:
         return np.inf
@@ -69,27 +74,31 @@ def single_bound(demand: Demand) -> float:
     load = demand.unit_load
     best = np.inf
     for leaf_of, links in ((demand.unit_src, fabric.live_up), (demand.unit_dst, fabric.live_down)):
-        chosen = _heaviest_phases(demand, leaf_of)
-        if load.min() == load.max():
-            # The usual case. Leaves alone are sorted by their digits, which is several times as fast.
-            order = np.argsort(leaf_of[chosen].astype(np.int16 if fabric.n_leaves < 2**15 else np.int32), kind="stable")
-        else:
-            order = np.lexsort((-load[chosen], leaf_of[chosen]))
-        units = chosen[order]
-        ptr = np.searchsorted(leaf_of[units], np.arange(fabric.n_leaves + 1))
-        best = min(best, float(packing.packing_bound(ptr, load[units], links, fabric.link_gbps)))
+        for chosen in _together(demand, leaf_of):
+            if load.min() == load.max():
+                # The usual case. Leaves alone are sorted by their digits, which is several times as fast.
+                kind = np.int16 if fabric.n_leaves < 2**15 else np.int32
+                order = np.argsort(leaf_of[chosen].astype(kind), kind="stable")
+            else:
+                order = np.lexsort((-load[chosen], leaf_of[chosen]))
+            units = chosen[order]
+            ptr = np.searchsorted(leaf_of[units], np.arange(fabric.n_leaves + 1))
+            best = min(best, float(packing.packing_bound(ptr, load[units], links, fabric.link_gbps)))
     return best
 
 
-def _heaviest_phases(demand: Demand, leaf_of: IntArray) -> NDArray[np.int64]:
-    """Units that may load a leaf all at once: of each job with several phases only its heaviest there."""
+def _together(demand: Demand, leaf_of: IntArray) -> Iterator[NDArray[np.int64]]:
+    """Units that may load a leaf all at once: of each job with several phases only one of them there."""
     if len(demand.group_job) == 1:
-        return np.arange(demand.n_units)
-    return np.flatnonzero(
-        packing.in_heaviest_phase(
-            demand.part_ptr, demand.part_group, demand.unit_load, leaf_of, demand.group_job, demand.fabric.n_leaves
-        )
-    )
+        yield np.arange(demand.n_units)
+        return
+    for preferred in (-1, *range(1, min(len(demand.group_job), MOST_PHASES + 1))):
+        yield np.flatnonzero(
+            packing.in_heaviest_phase(
+                demand.part_ptr, demand.part_group, demand.unit_load, leaf_of, demand.group_job,
+                demand.fabric.n_leaves, preferred,
+            )
+        )  # fmt: skip
 
 
 def gap(objective: Objective, limit: Bound, assignment: Assignment) -> float | None:

@@ -15,6 +15,9 @@ MOST_UNITS = 2_000
 ROUNDS = 20_000
 """Moves and swaps tried before one more flow is cut."""
 
+MOST_CUTS = 150
+"""More cuts than that are not tried: each waits for the search to give up."""
+
 SLIVER = 0.01
 """No piece is cut down to less than this part of itself."""
 
@@ -35,7 +38,7 @@ def carve(demand: Demand, path: IntArray, level: float, extra: int, seed: int) -
     pieces = Pieces(loaded, path[loaded].astype(np.int64), load[loaded])
     cuttable = demand.traffic.udp_src[demand.part_flow] != ANY_PORT
     # Pieces of a flow that meet are one again, so there may be more cuts than extra pieces in the end.
-    for turn in range(2 * extra + 1):
+    for turn in range(min(2 * extra, MOST_CUTS) + 1):
         pieces, reached = pieces.searched(demand, level, ROUNDS, seed + turn)
         pieces = pieces.merged()
         if reached:

@@ -16,6 +16,9 @@ from controller.routing.demand import Demand
 from controller.routing.kernels import edge_coloring, place
 from controller.routing.previous import Previous
 
+MANY = 4
+"""Flows that a class of equal loads has at least, on average, where classes are coloured by themselves."""
+
 
 def assign(
     fabric: Fabric,
@@ -30,27 +33,57 @@ def assign(
     return Result(demand.assignment(color_units(demand, seed)))
 
 
-def color_units(demand: Demand, seed: int) -> IntArray:
-    """[U] path class of each unit."""
+def color_units(demand: Demand, seed: int, *, apart: bool = False) -> IntArray:
+    """[U] path class of each unit.
+
+    Each phase is coloured by itself (the first of every job together, then the second, and so on): what never runs at
+    the same time need not share spines out among itself.
+
+    Args:
+        apart: colour each class of equal loads by itself, too.
+    """
     fabric = demand.fabric
     classes = np.flatnonzero(fabric.path_type >= 0).astype(np.int32)
     if not demand.n_units:
         return np.zeros(0, dtype=np.int32)
     src, dst, load = demand.unit_src, demand.unit_dst, demand.unit_load
-    order = coloring_order(demand)
-    left, n_left = edge_coloring.slots(src, order, fabric.n_leaves, len(classes))
-    right, n_right = edge_coloring.slots(dst, order, fabric.n_leaves, len(classes))
+    order, part = _in_parts(demand, apart)
+    vertices = fabric.n_leaves * (int(part.max()) + 1)
+    left, n_left = edge_coloring.slots(src + part * fabric.n_leaves, order, vertices, len(classes))
+    right, n_right = edge_coloring.slots(dst + part * fabric.n_leaves, order, vertices, len(classes))
     hue = edge_coloring.color(left, right, max(n_left, n_right), len(classes), seed & 0xFFFFFFFF)
     path: IntArray = classes[hue]
     place.repair(src, dst, load, fabric.live_up, fabric.live_down, fabric.link_gbps, path)
     return path
 
 
-def coloring_order(demand: Demand) -> IntArray:
-    """[U] units by phase group, then by falling load: what is adjacent is spread over different spines."""
-    load = demand.unit_load
-    if len(demand.group_job) == 1:
-        if (load[1:] <= load[:-1]).all():
-            return np.arange(demand.n_units, dtype=np.int32)
-        return np.argsort(-load, kind="stable").astype(np.int32)
-    return np.lexsort((-load, demand.part_group[demand.part_ptr[:-1]])).astype(np.int32)
+def has_rounds(demand: Demand) -> bool:
+    """Whether flows of one collective differ in load by classes: it goes in rounds (halving and doubling), likely.
+
+    Rounds are no phases, for other collectives of the job go on meanwhile; but of two plans with equal levels, the one
+    that shares out each round evenly is faster.
+    """
+    load, collective = demand.load[demand.part_flow], demand.traffic.collective[demand.part_flow]
+    if not len(load) or (load == load[0]).all():
+        return False
+    kinds = np.unique(np.stack([collective.astype(np.float64), load], axis=1), axis=0)
+    several = np.bincount(kinds[:, 0].astype(np.int64))
+    return bool(several.max() > 1) and len(kinds) * MANY <= len(load)
+
+
+def _in_parts(demand: Demand, apart: bool) -> tuple[IntArray, IntArray]:
+    """[U] units part by part, by falling load (what is adjacent goes over different spines), and [U] their parts."""
+    load, group_job = demand.unit_load, demand.group_job
+    part = np.zeros(demand.n_units, dtype=np.int32)
+    if len(group_job) > 1:
+        first = np.flatnonzero(np.diff(group_job, prepend=-1))
+        rank = np.arange(len(group_job)) - first[np.searchsorted(first, np.arange(len(group_job)), side="right") - 1]
+        part = rank.astype(np.int32)[demand.part_group[demand.part_ptr[:-1]]]
+    if apart:
+        pairs = np.stack([part.astype(np.float64), load], axis=1)
+        part = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+    elif len(group_job) == 1 and (load[1:] <= load[:-1]).all():
+        return np.arange(demand.n_units, dtype=np.int32), part
+    if len(group_job) == 1 and not apart:
+        return np.argsort(-load, kind="stable").astype(np.int32), part
+    return np.lexsort((-load, part)).astype(np.int32), part

@@ -66,6 +66,11 @@ def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple
     """[U] path class of each unit, and the levels [K], with no regard to an earlier plan."""
     path = coloring.color_units(demand, seed)
     level = levels_of(demand, path)
+    if coloring.has_rounds(demand):
+        other = coloring.color_units(demand, seed, apart=True)
+        other_level = levels_of(demand, other)
+        if compare_levels(other_level, level) >= 0:
+            path, level = other, other_level
     if goal.reached(level):
         return path, level
     for other in (greedy.place_units(demand), first_fit.place_units(demand, seed, options)):

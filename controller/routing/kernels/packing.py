@@ -97,15 +97,18 @@ def _unequal_links(load, capacity, limit):
 
 
 @nb.njit(nogil=True, cache=True)
-def in_heaviest_phase(part_ptr, part_group, unit_load, leaf_of, group_job, n_leaves):
+def in_heaviest_phase(part_ptr, part_group, unit_load, leaf_of, group_job, n_leaves, preferred):
     """[U] whether a unit belongs to the phase of its job that loads its leaf most (units of one-phase jobs all do).
+
+    The phase group ``preferred`` (-1: none) counts as its job's heaviest wherever it has a unit.
 
     A unit shared by several phases counts with the phase of its first part, for which its load is no overestimate
     only if it is alone in it: such units are left out.
     """
     total = np.zeros((n_leaves, len(group_job)))
     for u in range(len(unit_load)):
-        total[leaf_of[u], part_group[part_ptr[u]]] += unit_load[u]
+        g = part_group[part_ptr[u]]
+        total[leaf_of[u], g] += unit_load[u] if g != preferred else np.inf
     chosen = np.zeros(len(unit_load), np.bool_)
     for u in range(len(unit_load)):
         g = part_group[part_ptr[u]]

@@ -60,6 +60,37 @@ def test_equal_loads_on_a_healthy_symmetric_fabric_leave_no_gap(seed: int) -> No
     assert gap(evaluate(fabric, traffic, assignment), bound(fabric, traffic), assignment) == pytest.approx(0, abs=1e-6)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_phases_of_equal_loads_each_leave_no_gap_either(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    spines, leaves, hosts = (int(n) for n in rng.integers(2, 9, 3))
+    fabric = clos(spines, leaves, hosts, parallel=int(rng.integers(1, 3)))
+    n_phases = int(rng.integers(2, 5))
+    flows = []
+    for phase in range(n_phases):
+        ring = rng.permutation(fabric.n_hosts)[: int(rng.integers(2, fabric.n_hosts + 1))]
+        flows += [(int(a), int(b), 10**6 * (phase + 1), phase) for a, b in zip(ring, np.roll(ring, -1), strict=True)]
+    traffic = traffic_of(flows, [Collective("j", f"c{p}", phase=p) for p in range(n_phases)])
+    assignment = assign("fair", fabric, traffic).assignment
+    assert not assignment.is_split()
+    assert gap(evaluate(fabric, traffic, assignment), bound(fabric, traffic), assignment) == pytest.approx(0, abs=1e-6)
+
+
+def test_each_round_of_halving_and_doubling_is_shared_out_evenly() -> None:
+    # 16 ranks, one a host, all on different leaves but for two a leaf; round r joins ranks that differ in bit r.
+    fabric = clos(4, 4, 4)
+    host = np.random.default_rng(3).permutation(16)
+    flows = [(int(host[i]), int(host[i ^ (1 << r)]), 2**20 >> r, 0) for r in range(4) for i in range(16)]
+    traffic = traffic_of(flows, [Collective("j", "all_reduce")])
+    assignment = assign("fair", fabric, traffic).assignment
+    leaf = fabric.host_leaf[traffic.src]
+    for r in range(4):
+        crossing = (np.arange(64) // 16 == r) & (assignment.path >= 0)
+        used = np.bincount(leaf[crossing] * 4 + assignment.path[crossing], minlength=16)
+        assert used.max(initial=0) <= 1
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_unequal_loads_on_odd_fabrics_come_within_one_percent_of_the_proven_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
