@@ -1,6 +1,8 @@
-"""For every test: how Hypothesis searches, and kernels that are compiled before anything is tried."""
+"""For every test: how Hypothesis searches, kernels that are compiled before anything is tried, and a Ctrl-C that works."""
 
 from __future__ import annotations
+
+import signal
 
 import pytest
 from hypothesis import settings
@@ -8,6 +10,11 @@ from hypothesis import settings
 # Time is never asserted: machines are noisy, and the first example of a kernel compiles it.
 settings.register_profile("fairspine", deadline=None, print_blob=True)
 settings.load_profile("fairspine")
+
+# A shell starts what it runs in the background with SIGINT ignored, and children inherit that: tests that send a
+# Ctrl-C to a program would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
