@@ -1,4 +1,4 @@
-"""For every test: how Hypothesis searches, kernels that are compiled before anything is tried, and a Ctrl-C that works."""
+"""For every test: how Hypothesis searches, kernels compiled before anything is tried, and a Ctrl-C that works."""
 
 from __future__ import annotations
 
