@@ -10,19 +10,49 @@ import typer
 
 from controller.cli.failure import Failure
 from controller.cli.output import Format, FormatOption
-from controller.cli.planning import FabricOption, JobOption
 from controller.config import Settings
+from controller.model.errors import InputError
+
+DEFAULT_POLICIES = f"ecmp,{Settings.policy}"
 
 
 def emulate(
-    fabric: FabricOption,
-    job: JobOption,
+    fabric: Annotated[
+        Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric (YAML or JSON).", show_default=False)
+    ] = None,
+    job: Annotated[
+        list[Path] | None,
+        typer.Option("--job", metavar="FILE", help="A job; may be given several times.", show_default=False),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            "--scenario",
+            metavar="FILE",
+            help="A scenario of 'fairspine simulate' in place of fabric and jobs: measured beside simulated.",
+            show_default=False,
+        ),
+    ] = None,
     policies: Annotated[
-        str, typer.Option("--policies", help="Policies with commas between; the others are compared with the first.")
-    ] = f"ecmp,{Settings.policy}",
+        str | None,
+        typer.Option(
+            "--policies",
+            help="Policies with commas between; the others are compared with the first.  "
+            f"[default: {DEFAULT_POLICIES}, or the scenario's]",
+            show_default=False,
+        ),
+    ] = None,
     mode: Annotated[str, typer.Option("--mode", help="How the switches enforce a plan.")] = "per_flow",
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**31, help="Seed of the first draw.")] = 1,
-    draws: Annotated[int, typer.Option("--draws", help="Draws of each policy that leaves it to chance.")] = 3,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, max=2**31, help="Seed of the first draw.  [default: 1]", show_default=False),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws", help="Draws of each policy that leaves it to chance.  [default: 3]", show_default=False
+        ),
+    ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", help="About how long the longest job takes if it is alone on the fabric.")
     ] = 5.0,
@@ -44,6 +74,9 @@ def emulate(
     Brings up the fabric on Mininet and Open vSwitch, with links a thousand times slower and jobs of fewer bytes, runs
     the controller, pushes the jobs, and measures their collectives. Exits 1 if a result is wrong, or if a flow was
     counted off its planned path.
+
+    With a scenario: each of its cases and failures, beside what the simulator says of the same jobs on the same
+    paths, in the folder --out/--name. Exits 1, too, if the ratio of two policies' times is 15 % off.
     """
     try:
         from emulation.experiments.command import run_isolated
@@ -51,17 +84,29 @@ def emulate(
     except ModuleNotFoundError as error:
         raise Failure(f"{error.name} is not installed: pip install 'fairspine[emulation]' (make setup does)") from None
 
+    names = None if policies is None else tuple(part.strip() for part in policies.split(","))
+    if scenario is not None:
+        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--expect-faster": expect_faster}
+        for option, value in given.items():
+            if value:
+                raise InputError("a scenario says that itself", field=option)
+        from emulation.experiments.scenario_command import run_scenario
+
+        wanted = Request(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
+        sys.exit(run_scenario(scenario, wanted, names, "json" if format is Format.JSON else "table"))
+    if fabric is None or not job:
+        raise InputError("is missing, and there is no --scenario", field="--job" if fabric is not None else "--fabric")
+    first = 1 if seed is None else seed
     request = Request(
         fabric=fabric,
         jobs=tuple(job),
-        policies=tuple(part.strip() for part in policies.split(",")),
+        policies=names or tuple(DEFAULT_POLICIES.split(",")),
         mode=mode,
-        seed=seed,
-        draws=draws,
+        seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
         link_mbps=link_mbps,
         out=out,
         name=name,
         expect_faster=expect_faster,
     )
-    sys.exit(run_isolated(request, as_json=format is Format.JSON))
+    sys.exit(run_isolated(request, "json" if format is Format.JSON else "table"))

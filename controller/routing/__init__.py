@@ -2,7 +2,18 @@
 
 from controller.routing.base import TOLERANCE, Options, Policy, Result
 from controller.routing.previous import Previous
-from controller.routing.registry import ENFORCEABLE, POLICIES, assign
+from controller.routing.registry import DRAWING, ENFORCEABLE, POLICIES, assign
 from controller.routing.warm_up import warm_up
 
-__all__ = ["ENFORCEABLE", "POLICIES", "TOLERANCE", "Options", "Policy", "Previous", "Result", "assign", "warm_up"]
+__all__ = [
+    "DRAWING",
+    "ENFORCEABLE",
+    "POLICIES",
+    "TOLERANCE",
+    "Options",
+    "Policy",
+    "Previous",
+    "Result",
+    "assign",
+    "warm_up",
+]

@@ -42,6 +42,9 @@ ENFORCEABLE = tuple(name for name, policy in POLICIES.items() if not policy.spli
 """Policies whose plans switches can follow: they split no flow (``fair`` only if told to). The others are for
 ``fairspine plan`` and ``compare``."""
 
+DRAWING = ("ecmp", "random")
+"""Policies that leave it to chance: every seed is another draw, and one draw says little."""
+
 
 def assign(
     name: str,

@@ -28,11 +28,13 @@ class Case:
         kind: ``files``, ``generated``, ``jobs`` or ``collective``, or the name that the scenario gives it: cases of
             one kind are averaged.
         name: its own.
+        described: the same jobs as they were described.
     """
 
     kind: str
     name: str
     jobs: tuple[SimulatedJob, ...]
+    described: tuple[TimedJob, ...] = ()
 
 
 def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterator[Case]:
@@ -55,7 +57,7 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
         named = _of_collective(fabric, form.collective, epochs)
     for name, jobs in named:
         made = simulated_jobs(fabric, jobs)
-        yield Case(form.kind, name, made)
+        yield Case(form.kind, name, made, jobs)
 
 
 def _of_jobs(rows: list[JobRow], epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error, load_fabric, parse_fabric, read_document
-from controller.routing import POLICIES, Options
+from controller.routing import DRAWING, POLICIES, Options
 from controller.routing.options_text import parse_options
 from emulation.evaluation.cases import Case, cases_of
 from emulation.evaluation.scenario_form import PolicyForm, ScenarioForm
@@ -26,9 +26,6 @@ SPLIT = "+split"
 
 ALL_SPLITS = 1_000_000_000
 """More than any fabric allows: the policies themselves allow leaves x spines."""
-
-DRAWING = frozenset({"ecmp", "random"})
-"""Policies of which every seed is another draw; the others are simulated with the first seed alone."""
 
 
 @dataclass(frozen=True)

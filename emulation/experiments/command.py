@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from controller.model.errors import InputError
 from emulation import isolate, needs
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 PROGRAM = "fairspine emulate"
 INTERRUPTED = 130
 
+Output = Literal["table", "json", "none"]
+"""What standard output gets besides the files: a table for people, the document, or nothing."""
 
-def run_isolated(request: Request, *, as_json: bool) -> int:
+
+def run_isolated(request: Request, output: Output) -> int:
     """Run an experiment in namespaces of its own; the exit status: 0, 1 failed, 130 interrupted.
 
     Raises:
@@ -33,7 +36,7 @@ def run_isolated(request: Request, *, as_json: bool) -> int:
     """
     from emulation.experiments.run import prepare
 
-    arguments = [request.to_json(), "json" if as_json else "table"]
+    arguments = [request.to_json(), output]
     try:
         # Whatever can be wrong with the files is told first, and without root.
         prepare(load(request))
@@ -43,23 +46,23 @@ def run_isolated(request: Request, *, as_json: bool) -> int:
         with _folder_of_our_own(request):
             return isolate.run([sys.executable, "-m", "emulation.experiments", *arguments])
     except LabError as error:
-        return _complain(str(error))
+        return complain(str(error))
 
 
 def main(arguments: list[str]) -> int:
-    """Inside: ``python -m emulation.experiments REQUEST table|json``."""
+    """Inside: ``python -m emulation.experiments REQUEST table|json|none``."""
     request = Request.from_json(arguments[0])
     try:
         with ending_by_exception():
-            return _serve(load(request), as_json=arguments[1] == "json")
+            return _serve(load(request), arguments[1])
     except (LabError, EmulationError) as error:
-        return _complain(str(error))
+        return complain(str(error))
     except KeyboardInterrupt:
-        _complain("interrupted; everything that was made is gone")
+        complain("interrupted; everything that was made is gone")
         return INTERRUPTED
 
 
-def _serve(scenario: Scenario, *, as_json: bool) -> int:
+def _serve(scenario: Scenario, output: str) -> int:
     from emulation.experiments import picture
     from emulation.experiments.results import document
     from emulation.experiments.run import run
@@ -76,13 +79,13 @@ def _serve(scenario: Scenario, *, as_json: bool) -> int:
     numbers.write_text(json.dumps(values, indent=1) + "\n")
     drawing = request.out / f"{request.name}.png"
     picture.draw(outcome, drawing)
-    _print(outcome, values, as_json=as_json)
+    _print(outcome, values, output)
     say(f"wrote {drawing} and {numbers}")
     for note in outcome.notes():
         say(f"note: {note}")
     failures = outcome.failures()
     for failure in failures:
-        _complain(failure)
+        complain(failure)
     return 1 if failures else 0
 
 
@@ -103,15 +106,16 @@ def _folder_of_our_own(request: Request) -> Iterator[None]:
         os.close(folder)
 
 
-def _print(outcome: Outcome, values: dict[str, Any], *, as_json: bool) -> None:
+def _print(outcome: Outcome, values: dict[str, Any], output: str) -> None:
     from emulation.experiments import table
 
-    if as_json:
+    if output == "json":
         print(json.dumps(values))
-    else:
+    elif output == "table":
         table.print_outcome(outcome)
 
 
-def _complain(text: str) -> int:
+def complain(text: str) -> int:
+    """One line on standard error; the exit status of a failure."""
     print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
     return 1

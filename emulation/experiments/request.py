@@ -15,15 +15,12 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import load_fabric, read_document
 from controller.model.job import Job
 from controller.model.traffic import Traffic
-from controller.routing import ENFORCEABLE
+from controller.routing import DRAWING, ENFORCEABLE
 from controller.workload.expand import combine
 from controller.workload.load import load_jobs
 
 MODES = ("per_flow",)
 """Ways to enforce a plan that the controller has."""
-
-DRAWING = ("ecmp", "random")
-"""Policies that leave it to chance: a result of theirs means something only with several draws behind it."""
 
 MAX_DRAWS = 100
 
@@ -34,8 +31,7 @@ class Request:
 
     Attributes:
         policies: in the order in which they run; speed-ups are against the first one.
-        seed: of the first draw; the following draws have the following seeds.
-        draws: how often a policy of ``DRAWING`` runs.
+        seeds: of the draws of each policy of ``DRAWING``; the others run once, with the first.
         seconds: how long the longest job takes with the whole fabric to itself, about; its bytes are scaled to that.
         link_mbps: what the fastest link gets; ``None``: as much as the machine carries (scale.py).
         name: of the files that are written to ``out``, and of the folder with the logs.
@@ -46,8 +42,7 @@ class Request:
     jobs: tuple[Path, ...]
     policies: tuple[str, ...] = ("ecmp", Settings.policy)
     mode: str = MODES[0]
-    seed: int = 1
-    draws: int = 3
+    seeds: tuple[int, ...] = (1, 2, 3)
     seconds: float = 5.0
     link_mbps: float | None = None
     out: Path = Path("out")
@@ -66,7 +61,7 @@ class Request:
     def from_json(text: str) -> Request:
         values = json.loads(text)
         paths = {"fabric": Path(values["fabric"]), "out": Path(values["out"]), "jobs": tuple(map(Path, values["jobs"]))}
-        return Request(**{**values, **paths, "policies": tuple(values["policies"])})
+        return Request(**{**values, **paths, "policies": tuple(values["policies"]), "seeds": tuple(values["seeds"])})
 
 
 @dataclass(frozen=True)
@@ -109,8 +104,8 @@ def load(request: Request) -> Scenario:
     _check_policies(request.policies)
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", request.name):
         raise InputError("a name has letters, digits, '.', '_' and '-'", field="--name", value=request.name)
-    if not 1 <= request.draws <= MAX_DRAWS:
-        raise InputError(f"1 to {MAX_DRAWS}", field="--draws", value=request.draws)
+    if not 1 <= len(request.seeds) <= MAX_DRAWS:
+        raise InputError(f"1 to {MAX_DRAWS}", field="--draws", value=len(request.seeds))
     if not 0.1 <= request.seconds <= 600:
         raise InputError("0.1 to 600", field="--seconds", value=request.seconds)
     if not request.jobs:
@@ -136,7 +131,7 @@ def _check_policies(names: Sequence[str]) -> None:
 
 def _draws(request: Request) -> tuple[Draw, ...]:
     return tuple(
-        Draw(policy, request.seed + i)
+        Draw(policy, seed)
         for policy in request.policies
-        for i in range(request.draws if policy in DRAWING else 1)
+        for seed in (request.seeds if policy in DRAWING else request.seeds[:1])
     )

@@ -21,7 +21,7 @@ TIMES = {"ecmp": {"gpt": 10.0, "llama": 9.0}, "greedy": {"gpt": 5.0, "llama": 9.
 
 @pytest.fixture
 def scenario(tmp_path: Path):
-    return scenario_of(tmp_path, CLOS, JOBS, policies=("ecmp", "greedy"), draws=2)
+    return scenario_of(tmp_path, CLOS, JOBS, policies=("ecmp", "greedy"), seeds=(1, 2))
 
 
 def test_a_row_a_job_and_policy_with_the_gain_against_the_mean_of_the_first_policys_draws(scenario) -> None:
@@ -43,7 +43,7 @@ def test_only_what_is_wrong_is_a_failure(scenario, tmp_path) -> None:
     wrong = outcome_of(scenario, TIMES, wrong=("rank 0: element 7",))
     assert len(wrong.failures()) == 2 * len(wrong.runs)
     assert "gpt/dp0: wrong result: rank 0: element 7" in wrong.failures()[0]
-    strict = scenario_of(tmp_path, CLOS, JOBS, policies=("ecmp", "greedy"), draws=2, expect_faster=True)
+    strict = scenario_of(tmp_path, CLOS, JOBS, policies=("ecmp", "greedy"), seeds=(1, 2), expect_faster=True)
     (line,) = outcome_of(strict, TIMES).failures()
     assert line.startswith("llama was not faster under greedy than under ecmp")
     slower = {policy: {job: 100 * value for job, value in times.items()} for policy, times in TIMES.items()}
@@ -91,7 +91,7 @@ def png_size(path: Path) -> tuple[int, int]:
     ],
 )
 def test_the_picture_is_of_the_same_size_whatever_the_fabric(tmp_path, clos, policies) -> None:
-    scenario = scenario_of(tmp_path, clos, JOBS, policies=policies, draws=2)
+    scenario = scenario_of(tmp_path, clos, JOBS, policies=policies, seeds=(1, 2))
     times: dict[str, Any] = {**TIMES, "random": TIMES["ecmp"]}
     path = tmp_path / "picture.png"
     picture.draw(outcome_of(scenario, times), path)

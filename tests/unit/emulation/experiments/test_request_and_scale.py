@@ -22,13 +22,13 @@ SMALL = "{spines: 2, leaves: 2, hosts_per_leaf: 2}"
 
 
 def test_a_request_survives_the_way_into_another_process() -> None:
-    request = Request(Path("f.yaml"), (Path("a.json"), Path("b.json")), ("ecmp", "fair"), seed=7, link_mbps=12.5)
+    request = Request(Path("f.yaml"), (Path("a.json"), Path("b.json")), ("ecmp", "fair"), seeds=(7,), link_mbps=12.5)
     assert Request.from_json(request.to_json()) == request
 
 
 def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_once(tmp_path) -> None:
     scenario = scenario_of(
-        tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=("ecmp", "greedy", "random"), draws=2, seed=5
+        tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=("ecmp", "greedy", "random"), seeds=(5, 6)
     )
     assert scenario.draws == (
         Draw("ecmp", 5), Draw("ecmp", 6), Draw("greedy", 5), Draw("random", 5), Draw("random", 6),
@@ -42,7 +42,7 @@ def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_onc
         ({"policies": ("ecmp", "spray")}, "--policies: 'spray': switches can follow "),
         ({"policies": ("ecmp", "ecmp")}, "listed twice"),
         ({"policies": ()}, "at least one"),
-        ({"draws": 0}, "--draws: 0"),
+        ({"seeds": ()}, "--draws: 0"),
         ({"seconds": 0.0}, "--seconds: 0.0"),
         ({"seconds": math.nan}, "--seconds: nan"),
         ({"jobs": ()}, "--job"),

@@ -1,0 +1,132 @@
+"""Whether packets and simulation agree: the times of both side by side, and the ratios between policies."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emulation.experiments.from_scenario import Experiment
+from emulation.experiments.simulated import simulated_seconds
+
+WITHIN = 0.15
+"""How far a measured ratio may be from the simulated one."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A job under a policy and a failure.
+
+    Attributes:
+        simulated, measured: seconds of each draw; simulated ones at the scale of the measured ones.
+    """
+
+    case: str
+    failure: str
+    policy: str
+    job: str
+    simulated: tuple[float, ...]
+    measured: tuple[float, ...]
+
+    @property
+    def mean_simulated(self) -> float:
+        return statistics.fmean(self.simulated)
+
+    @property
+    def mean_measured(self) -> float:
+        return statistics.fmean(self.measured)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time under one policy over that under another one, mean over jobs and draws, and whether both sides agree.
+
+    Attributes:
+        off: measured over simulated ratio, minus 1.
+    """
+
+    case: str
+    one: str
+    other: str
+    simulated: float
+    measured: float
+
+    @property
+    def off(self) -> float:
+        return self.measured / self.simulated - 1.0
+
+    @property
+    def agrees(self) -> bool:
+        return abs(self.off) <= WITHIN
+
+
+def compare(experiment: Experiment, document: Mapping[str, Any]) -> list[Compared]:
+    """A row for each policy and job of an experiment.
+
+    Args:
+        document: what the experiment wrote (``results.document``).
+    """
+    scale = document["scale"]["time"]
+    rows = []
+    for policy in experiment.request.policies:
+        runs = [run for run in document["runs"] if run["policy"] == policy]
+        simulated = [simulated_seconds(experiment, run) for run in runs]
+        measured = [_measured(experiment, run) for run in runs]
+        for job in experiment.case.jobs:
+            if job.name in simulated[0]:
+                rows.append(
+                    Compared(
+                        experiment.case.name,
+                        experiment.failure.name,
+                        policy,
+                        job.name,
+                        tuple(seconds[job.name] * scale for seconds in simulated),
+                        tuple(seconds[job.name] for seconds in measured),
+                    )
+                )
+    return rows
+
+
+def _measured(experiment: Experiment, run: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds of each job: its phases one after the other, each as long as its longest collective."""
+    phase = {(row.job, row.name): row.phase for job in experiment.case.jobs for row in job.traffic.collectives}
+    longest: dict[tuple[str, int], float] = {}
+    for row in run["collectives"]:
+        key = row["job"], phase[row["job"], row["name"]]
+        longest[key] = max(longest.get(key, 0.0), row["seconds"])
+    total: dict[str, float] = {}
+    for (job, _), seconds in longest.items():
+        total[job] = total.get(job, 0.0) + seconds
+    return total
+
+
+def ratios(rows: Sequence[Compared]) -> list[Ratio]:
+    """Every two of what was compared in a case, policies and failures alike."""
+    found = []
+    for case in dict.fromkeys(row.case for row in rows):
+        members: dict[str, list[Compared]] = {}
+        for row in rows:
+            if row.case == case:
+                members.setdefault(label(row), []).append(row)
+        for one, other in itertools.combinations(members, 2):
+            found.append(
+                Ratio(
+                    case,
+                    one,
+                    other,
+                    _mean(members[one], measured=False) / _mean(members[other], measured=False),
+                    _mean(members[one], measured=True) / _mean(members[other], measured=True),
+                )
+            )
+    return found
+
+
+def label(row: Compared) -> str:
+    """``fair``, or ``fair, 1 spine failed``."""
+    return row.policy if row.failure == "none" else f"{row.policy}, {row.failure} failed"
+
+
+def _mean(rows: Sequence[Compared], *, measured: bool) -> float:
+    return statistics.fmean(row.mean_measured if measured else row.mean_simulated for row in rows)

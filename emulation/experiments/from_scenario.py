@@ -1,0 +1,108 @@
+"""From a scenario of the simulator to experiments on packets: one for each case and failure, the same paths in both.
+
+Experiments are ordered by files, as people order theirs: each case and failure gets a folder with its fabric file (what
+is failed is down in it) and its job files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import fabric_document
+from controller.routing import DRAWING, ENFORCEABLE, Options
+from controller.workload.job_document import document_of
+from emulation.evaluation.cases import Case
+from emulation.evaluation.scenario import Failure, NamedPolicy, Scenario
+from emulation.experiments.request import Request
+
+MOST_HOSTS = 64
+"""Of a fabric that is emulated: two cores carry sixteen at 15 Mbit/s, and more at less."""
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One case under one failure: a lab, and all policies on it.
+
+    Attributes:
+        fabric: with what is failed down.
+        request: its fabric and job files are written by ``write``.
+    """
+
+    case: Case
+    failure: Failure
+    fabric: Fabric
+    request: Request
+
+    def write(self) -> None:
+        """The files that the request names.
+
+        Raises:
+            InputError: they cannot be written.
+        """
+        documents: list[tuple[Path, Any]] = [(self.request.fabric, fabric_document(self.fabric))]
+        documents += zip(self.request.jobs, (document_of(timed.job) for timed in self.case.described), strict=True)
+        try:
+            self.request.folder.mkdir(parents=True, exist_ok=True)
+            for path, document in documents:
+                path.write_text(json.dumps(document) + "\n")
+        except OSError as error:
+            raise InputError(error.strerror or str(error), field="--out", value=str(self.request.folder)) from None
+
+
+def experiments_of(scenario: Scenario, wanted: Request) -> tuple[list[Experiment], list[str]]:
+    """The experiments, and what is left out of them, a sentence each.
+
+    Args:
+        wanted: what holds for all of them; its fabric, jobs, policies, seeds and name are not looked at.
+
+    Raises:
+        InputError: the fabric is too large, or no policy is left.
+    """
+    if scenario.fabric.n_hosts > MOST_HOSTS:
+        raise InputError(
+            f"one machine emulates at most {MOST_HOSTS} hosts", field="fabric", value=scenario.fabric.n_hosts
+        )
+    policies, notes = _policies(scenario.policies)
+    if not policies:
+        raise InputError("switches can follow none of them", field="policies")
+    if scenario.changes:
+        notes.append("changes of links are left out: what is failed is failed from the beginning")
+    made = []
+    for case in scenario.cases:
+        for failure in scenario.failures:
+            for seed in scenario.seeds if failure.links else scenario.seeds[:1]:
+                name = _slug(f"{case.name}-{failure.name}" + (f"-{seed}" if failure.links else ""))
+                folder = wanted.out / name
+                request = replace(
+                    wanted,
+                    fabric=folder / "fabric.json",
+                    jobs=tuple(folder / f"{_slug(job.name)}.json" for job in case.jobs),
+                    policies=policies,
+                    seeds=(seed,) if failure.links else scenario.seeds,
+                    name=name,
+                )
+                made.append(Experiment(case, failure, failure.on(scenario.fabric, seed), request))
+    return made, notes
+
+
+def _policies(named: tuple[NamedPolicy, ...]) -> tuple[tuple[str, ...], list[str]]:
+    kept, notes = [], []
+    for each in named:
+        if each.policy not in ENFORCEABLE or each.splits:
+            notes.append(f"{each.name} is left out: it splits flows, and no rules per flow can do that")
+        elif each.options != Options():
+            notes.append(f"{each.name} is left out: experiments have no options of policies")
+        else:
+            kept.append(each.policy)
+    # What leaves it to chance comes first: tables compare with it.
+    return tuple(sorted(dict.fromkeys(kept), key=lambda name: name not in DRAWING)), notes
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "case"

@@ -1,0 +1,130 @@
+"""``fairspine emulate --scenario``: the experiments of a scenario one after the other, and what they say together."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from controller.model.errors import InputError
+from emulation import needs
+from emulation.errors import LabError
+from emulation.evaluation.scenario import load_scenario
+from emulation.experiments.agreement import WITHIN, Compared, Ratio, compare, label, ratios
+from emulation.experiments.command import Output, complain, run_isolated
+from emulation.experiments.from_scenario import experiments_of
+from emulation.experiments.request import Request, load
+from emulation.experiments.run import prepare
+from emulation.experiments.table import time_cell
+
+_WIDE = 120
+
+
+def run_scenario(path: Path, wanted: Request, policies: Sequence[str] | None, output: Output) -> int:
+    """Run all of it; the exit status: 0, 1 failed or disagreed, 130 interrupted.
+
+    Args:
+        wanted: how the experiments run; ``out`` gets a folder for each of them, and the comparison.
+        policies: in place of the scenario's.
+
+    Raises:
+        InputError: the scenario is wrong, or not for one machine.
+    """
+    scenario = load_scenario(path, policies)
+    try:
+        experiments, notes = experiments_of(scenario, wanted)
+    except InputError as error:
+        raise error.with_source(str(path)) from None
+    lacking = needs.missing()
+    if lacking:
+        return complain(lacking)
+    for note in (*scenario.notes, *notes):
+        print(f"note: {note}", file=sys.stderr)
+    try:
+        for experiment in experiments:
+            experiment.write()
+            prepare(load(experiment.request))
+    except LabError as error:
+        return complain(str(error))
+    rows: list[Compared] = []
+    failed = False
+    for number, experiment in enumerate(experiments, start=1):
+        request = experiment.request
+        print(
+            f"experiment {number} of {len(experiments)}: {experiment.case.name}, failed: {experiment.failure.name}",
+            file=sys.stderr,
+        )
+        status = run_isolated(request, "none")
+        if status > 1:
+            return status
+        failed = failed or status != 0
+        written = request.out / f"{request.name}.json"
+        if status and not written.exists():
+            continue
+        rows += compare(experiment, json.loads(written.read_text()))
+        written.rename(request.folder / "results.json")
+        written.with_suffix(".png").rename(request.folder / "results.png")
+    found = ratios(rows)
+    _write(wanted.out, rows, found)
+    if output == "json":
+        print(json.dumps(_document(rows, found)))
+    elif output == "table":
+        _print(rows, found)
+    print(f"wrote {wanted.out / 'agreement.json'} and .csv", file=sys.stderr)
+    off = [ratio for ratio in found if not ratio.agrees]
+    for ratio in off:
+        complain(
+            f"{ratio.case}: {ratio.one} against {ratio.other}: {ratio.measured:.2f} measured, {ratio.simulated:.2f} "
+            f"simulated, {ratio.off:+.0%}"
+        )
+    return 1 if failed or off else 0
+
+
+def _document(rows: Sequence[Compared], found: Sequence[Ratio]) -> dict[str, Any]:
+    return {
+        "times": [asdict(row) for row in rows],
+        "ratios": [asdict(ratio) | {"off": ratio.off, "agrees": ratio.agrees} for ratio in found],
+        "within": WITHIN,
+    }
+
+
+def _write(folder: Path, rows: Sequence[Compared], found: Sequence[Ratio]) -> None:
+    document = _document(rows, found)
+    (folder / "agreement.json").write_text(json.dumps(document, indent=1) + "\n")
+    with (folder / "agreement.csv").open("w", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["case", "failure", "policy", "job", "draw", "simulated_seconds", "measured_seconds"])
+        for row in rows:
+            for draw, pair in enumerate(zip(row.simulated, row.measured, strict=True)):
+                table.writerow([row.case, row.failure, row.policy, row.job, draw, *pair])
+
+
+def _print(rows: Sequence[Compared], found: Sequence[Ratio]) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDE)
+    times = Table("case", "policy", "job", box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("simulated", "measured", "off"):
+        times.add_column(column, justify="right")
+    for row in rows:
+        off = row.mean_measured / row.mean_simulated - 1.0
+        times.add_row(row.case, label(row), row.job, time_cell(row.simulated), time_cell(row.measured), f"{off:+.1%}")
+    console.print(times)
+    pairs = Table("case", "time under", "over that under", box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("simulated", "measured", "off", ""):
+        pairs.add_column(column, justify="right")
+    for ratio in found:
+        verdict = "agrees" if ratio.agrees else f"more than {WITHIN:.0%}"
+        pairs.add_row(
+            ratio.case, ratio.one, ratio.other, f"{ratio.simulated:.2f}", f"{ratio.measured:.2f}", f"{ratio.off:+.1%}",
+            verdict,
+        )  # fmt: skip
+    console.print(pairs)

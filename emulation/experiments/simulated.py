@@ -1,0 +1,52 @@
+"""What the simulator says of an experiment: the same jobs on the same fabric over the same paths, without packets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from controller.model.assignment import LOCAL, Assignment
+from controller.model.fabric import Fabric, IntArray
+from controller.model.traffic import Traffic
+from controller.routing import Previous
+from emulation.experiments.from_scenario import Experiment
+from emulation.fluid.simulator import Simulation, simulate
+
+
+def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds on the fabric (not scaled) that each job communicates, if all begin at once.
+
+    Args:
+        run: one of the ``runs`` of an experiment's document: its flows' links are the paths.
+    """
+    links = {flow: tuple(unit["links"]) for unit in run["flows"] for flow in unit["ids"]}
+
+    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
+        del previous
+        return Assignment.single(_paths(fabric, traffic, links))
+
+    at_once = [replace(job, compute_seconds=0.0, epochs=1, start=0.0) for job in experiment.case.jobs]
+    results = simulate(Simulation(experiment.fabric, at_once, planner))
+    return {epoch.job: epoch.seconds for epoch in results.epochs}
+
+
+def _paths(fabric: Fabric, traffic: Traffic, links: Mapping[str, tuple[str, ...]]) -> IntArray:
+    """[F] path class of each flow, from the names of the links between leaves and spines that it takes."""
+    ids = fabric.link_ids
+    path = np.full(traffic.n_flows, LOCAL, dtype=np.int32)
+    leaves = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
+    for flow, (a, b) in enumerate(zip(leaves[0].tolist(), leaves[1].tolist(), strict=True)):
+        if a == b:
+            continue
+        wanted = links[traffic.flow_id(flow)]
+        path[flow] = next(
+            k
+            for k in range(fabric.n_paths)
+            if fabric.up_link[a, k] >= 0
+            and fabric.down_link[b, k] >= 0
+            and (ids[fabric.up_link[a, k]], ids[fabric.down_link[b, k]]) == wanted
+        )
+    return path

@@ -1,0 +1,126 @@
+"""Experiments out of scenarios, the simulator's word on them, and whether both sides agree; no packet is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.errors import InputError
+from controller.model.fabric_file import load_fabric
+from controller.routing import assign
+from emulation.evaluation.scenario import parse_scenario
+from emulation.experiments.agreement import Compared, compare, ratios
+from emulation.experiments.from_scenario import Experiment, experiments_of
+from emulation.experiments.request import Request, load
+from emulation.experiments.simulated import simulated_seconds
+
+RINGS = {"op": "all_reduce", "algorithms": ["ring"], "bytes": [10**9], "groups": 2, "order": "random", "seed": 14}
+
+
+def experiments(out: Path, **fields: Any) -> tuple[list[Experiment], list[str]]:
+    document = {
+        "name": "t",
+        "fabric": {"clos": {"spines": 4, "leaves": 4, "hosts_per_leaf": 4, "host_gbps": 100, "uplink_gbps": 100}},
+        "cases": [{"collective": RINGS}],
+        "policies": ["greedy", "ecmp", "fair+split"],
+        "seeds": [3, 8],
+        **fields,
+    }
+    return experiments_of(parse_scenario(document, out), Request(Path(), (), out=out, seconds=2.0))
+
+
+def run_of(experiment: Experiment, policy: str, seed: int) -> dict[str, Any]:
+    """The part of a run's document that says where flows went."""
+    (job,) = experiment.case.jobs
+    fabric, traffic = experiment.fabric, job.traffic
+    paths = assign(policy, fabric, traffic, seed=seed).assignment.path.tolist()
+    ids = fabric.link_ids
+    flows = []
+    for flow, path in enumerate(paths):
+        a, b = fabric.host_leaf[traffic.src[flow]], fabric.host_leaf[traffic.dst[flow]]
+        if a != b:
+            links = [ids[fabric.up_link[a, path]], ids[fabric.down_link[b, path]]]
+            flows.append({"ids": [traffic.flow_id(flow)], "links": links})
+    return {"policy": policy, "seed": seed, "flows": flows}
+
+
+def test_each_failure_is_an_experiment_whose_files_hold_it(tmp_path: Path) -> None:
+    made, notes = experiments(tmp_path, failed_spines=[0, 1])
+    assert [each.failure.name for each in made] == ["none", "1 spine"]
+    assert len({each.request.folder for each in made}) == 2
+    assert ["fair+split" in note for note in notes] == [True]
+    for each in made:
+        each.write()
+        read = load(each.request)
+        assert read.fabric.version == each.fabric.version
+        assert read.traffic.version == each.case.jobs[0].traffic.version
+        assert [(draw.policy, draw.seed) for draw in read.draws] == [("ecmp", 3), ("ecmp", 8), ("greedy", 3)]
+    down = [cable.spine for cable in load_fabric(made[1].request.fabric).cables if not cable.up]
+    assert down == ["spine4"] * 4
+
+
+def test_links_that_are_drawn_are_an_experiment_a_seed(tmp_path: Path) -> None:
+    made, _ = experiments(tmp_path, failed_links=[2])
+    drawn = [each for each in made if each.failure.links]
+    assert [each.request.seeds for each in drawn] == [(3,), (8,)]
+    assert drawn[0].fabric.version != drawn[1].fabric.version
+
+
+def test_what_no_machine_carries_or_no_switch_follows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"fabric: 96: one machine emulates at most 64 hosts"):
+        experiments(tmp_path, fabric={"clos": {"spines": 2, "leaves": 4, "hosts_per_leaf": 24, "uplink_gbps": 100}})
+    with pytest.raises(InputError, match="policies: switches can follow none of them"):
+        experiments(tmp_path, policies=["spray"])
+
+
+@pytest.mark.parametrize(("policy", "slowest"), [("greedy", 2.0), ("fair", 1.0)])
+def test_the_simulator_runs_over_the_paths_of_the_experiment(tmp_path: Path, policy: str, slowest: float) -> None:
+    (experiment,), _ = experiments(tmp_path)
+    (job,) = experiment.case.jobs
+    (name,) = simulated_seconds(experiment, run_of(experiment, policy, 1))
+    # A ring of eight over 100 Gbit/s links: 14/8 of the buffer on each edge.
+    alone = 14 / 8 * 8e9 / 100e9
+    assert name == job.name
+    assert simulated_seconds(experiment, run_of(experiment, policy, 1))[name] == pytest.approx(slowest * alone)
+
+
+def test_times_are_compared_at_the_scale_of_the_measured_ones_draw_by_draw(tmp_path: Path) -> None:
+    (experiment,), _ = experiments(tmp_path)
+    (job,) = experiment.case.jobs
+    names = [row.name for row in job.traffic.collectives]
+    runs = []
+    for policy, seed in (("ecmp", 3), ("ecmp", 8), ("greedy", 3)):
+        rows = [{"job": job.name, "name": name, "seconds": 5.0 + seed + k} for k, name in enumerate(names)]
+        runs.append({**run_of(experiment, policy, seed), "collectives": rows})
+    found = compare(experiment, {"scale": {"time": 10.0}, "runs": runs})
+    assert [(row.policy, len(row.simulated), row.measured) for row in found] == [
+        ("ecmp", 2, (9.0, 14.0)),
+        ("greedy", 1, (9.0,)),
+    ]
+    for row in found:
+        own = [run for run in runs if run["policy"] == row.policy]
+        assert row.simulated == tuple(10.0 * simulated_seconds(experiment, run)[job.name] for run in own)
+
+
+def test_ratios_are_of_every_two_policies_and_failures_of_a_case_and_fifteen_percent_apart_is_too_far() -> None:
+    rows = [
+        Compared("c", "none", "ecmp", "a", (2.0, 4.0), (2.0, 4.0)),
+        Compared("c", "none", "ecmp", "b", (5.0, 5.0), (5.0, 5.0)),
+        Compared("c", "none", "fair", "a", (1.0,), (1.1,)),
+        Compared("c", "none", "fair", "b", (1.0,), (1.1,)),
+        Compared("c", "1 spine", "fair", "a", (2.0,), (1.6,)),
+        Compared("d", "none", "fair", "a", (2.0,), (9.0,)),
+    ]
+    found = {(ratio.case, ratio.one, ratio.other): ratio for ratio in ratios(rows)}
+    assert sorted(found) == [
+        ("c", "ecmp", "fair"),
+        ("c", "ecmp", "fair, 1 spine failed"),
+        ("c", "fair", "fair, 1 spine failed"),
+    ]
+    fair = found["c", "ecmp", "fair"]
+    assert (fair.simulated, fair.measured) == (pytest.approx(4.0), pytest.approx(4.0 / 1.1))
+    assert fair.off == pytest.approx(1 / 1.1 - 1)
+    assert fair.agrees
+    assert not found["c", "fair", "fair, 1 spine failed"].agrees
