@@ -9,7 +9,7 @@ MODE ?= per_flow
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active evaluation load constraints clean
+.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active evaluation evaluation-emulated load constraints clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ bench-active: setup ## from a PUT until the last switch has confirmed the plan (
 evaluation: setup ## the paper's evaluation and more, simulated: out/evaluation/index.html; POLICIES=a,b chooses
 	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal,--scenario examples/scenarios/$(name).yaml) \
 	  $(if $(POLICIES),--policies $(POLICIES)) --jobs 2 --out out/evaluation
+
+evaluation-emulated: setup ## ecmp, greedy and fair on packets, beside the simulator's times for the same paths (as root)
+	@$(BIN)/fairspine emulate --scenario examples/scenarios/emulated.yaml --seconds 2 --link-mbps 10 --name evaluation-emulated
 
 load: setup-test ## a minute of 50 mixed requests a second on the HTTP interface: latency and memory
 	@$(BIN)/python benchmarks/load.py

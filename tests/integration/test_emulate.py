@@ -109,3 +109,44 @@ def test_the_buffers_of_a_process_packet_sockets_grow_and_no_others_do() -> None
         assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= RECEIVE_BYTES
         assert udp.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == before
         assert not raw.get_inheritable()
+
+
+def test_a_scenario_runs_on_packets_beside_its_simulation_and_tells_every_ratio(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(
+        "name: tiny\n"
+        "fabric: {clos: {spines: 2, leaves: 2, hosts_per_leaf: 2, host_gbps: 100, uplink_gbps: 100}}\n"
+        "cases: [{collective: {op: all_reduce, algorithms: [ring], bytes: [1000000], order: random}}]\n"
+        "failed_spines: [1]\n"
+        "policies: [fair, ecmp, spray]\n"
+        "seeds: [1]\n"
+    )
+    out = tmp_path / "out"
+    command = [FAIRSPINE, "emulate", "--scenario", str(tmp_path / "tiny.yaml"), "--seconds", "1", "--out", str(out)]
+    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=120)
+    values = json.loads(done.stdout)
+    # A machine that is busy may measure anything; whether that is told is not its business.
+    off = [ratio for ratio in values["ratios"] if not ratio["agrees"]]
+    assert done.returncode == (1 if off else 0), done.stderr
+    assert "spray is left out" in done.stderr
+    assert [(row["failure"], row["policy"], row["job"]) for row in values["times"]] == [
+        ("1 spine", "ecmp", "ring-1000000"),
+        ("1 spine", "fair", "ring-1000000"),
+    ]
+    assert all(len(row["simulated"]) == len(row["measured"]) == 1 for row in values["times"])
+    assert all(row["measured"][0] > row["simulated"][0] * 0.9 for row in values["times"])
+    assert [(ratio["one"], ratio["other"]) for ratio in values["ratios"]] == [
+        ("ecmp, 1 spine failed", "fair, 1 spine failed")
+    ]
+    assert json.loads((out / "emulate" / "agreement.json").read_text())["times"] == values["times"]
+    (results,) = (out / "emulate").glob("*/results.json")
+    runs = json.loads(results.read_text())["runs"]
+    assert [run["off_plan"] for run in runs] == [[], []]
+    assert all("spine2" not in link for run in runs for flow in run["flows"] for link in flow["links"])
+
+
+def test_what_a_scenario_says_itself_is_no_option_beside_it(tmp_path: Path) -> None:
+    for option in (["--fabric", "f.yaml"], ["--draws", "2"], ["--expect-faster"]):
+        done = subprocess.run(
+            [FAIRSPINE, "emulate", "--scenario", "s.yaml", *option], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (2, f"fairspine: {option[0]}: a scenario says that itself\n")
