@@ -41,9 +41,10 @@ demo: setup ## two training jobs on packets: ECMP against fairspine, measured (a
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  --mode $(MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
 
-bench: setup ## every policy: time, quality, memory, re-planning, growth; and how the contract of fair is kept
+bench: setup ## every policy: time, quality, memory, re-planning, growth; the contract of fair; the simulator and SimGrid
 	@$(BIN)/python benchmarks/routing.py
 	@$(BIN)/python benchmarks/contract.py
+	@$(BIN)/python benchmarks/simulator.py
 
 bench-loop: setup ## how long a large job holds the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py
