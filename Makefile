@@ -57,7 +57,7 @@ evaluation: setup ## the paper's evaluation and more, simulated: out/evaluation/
 	  $(if $(POLICIES),--policies $(POLICIES)) --jobs 2 --out out/evaluation
 
 evaluation-emulated: setup ## ecmp, greedy and fair on packets, beside the simulator's times for the same paths (as root)
-	@$(BIN)/fairspine emulate --scenario examples/scenarios/emulated.yaml --seconds 2 --link-mbps 10 --name evaluation-emulated
+	@$(BIN)/fairspine emulate --scenario examples/scenarios/emulated.yaml --seconds 3 --link-mbps 10 --name evaluation-emulated
 
 load: setup-test ## a minute of 50 mixed requests a second on the HTTP interface: latency and memory
 	@$(BIN)/python benchmarks/load.py
