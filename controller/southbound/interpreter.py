@@ -29,6 +29,9 @@ Packet = Mapping[str, int | str]
 Choose = Callable[[tuple[int, ...]], int]
 """Picks one of several live ports, as a hash would."""
 
+Seen = Callable[[str, Rule], None]
+"""Called with the name of each switch and each rule that the packet meets there, in order."""
+
 MAX_HOPS = 16
 """More switches than any loop-free walk through a Clos fabric visits."""
 
@@ -69,15 +72,22 @@ class Network:
             if host.port is not None:
                 self.hosts[host.leaf, host.port] = host.name
 
-    def walk(self, rules: RuleSet, packet: Packet, *, source: str, choose: Choose = min) -> Walk:
+    def walk(
+        self, rules: RuleSet, packet: Packet, *, source: str, choose: Choose = min, seen: Seen | None = None
+    ) -> Walk:
         """Follow a packet from a host until it is delivered, dropped, sent to the controller, or loops."""
         sender = self.fabric.hosts[self.fabric.host_index[source]]
         if sender.port is None:
             raise ValueError(f"the port of {source} is not known")
-        switch, port = sender.leaf, sender.port
+        return self.walk_from(rules, packet, sender.leaf, sender.port, choose=choose, seen=seen)
+
+    def walk_from(
+        self, rules: RuleSet, packet: Packet, switch: str, port: int, *, choose: Choose = min, seen: Seen | None = None
+    ) -> Walk:
+        """Follow a packet that comes in by any port of a switch."""
         hops: list[Hop] = []
         while len(hops) < MAX_HOPS:
-            out = self.forward(rules[self.dpid[switch]], switch, port, packet, choose)
+            out = self.forward(rules[self.dpid[switch]], switch, port, packet, choose, seen)
             if isinstance(out, str):
                 return Walk(tuple(hops), None, out)
             hops.append(Hop(switch, port, out))
@@ -90,12 +100,16 @@ class Network:
             switch, port = self.peer[switch, out]
         return Walk(tuple(hops), None, "loop")
 
-    def forward(self, held: SwitchRules, switch: str, port: int, packet: Packet, choose: Choose) -> int | str:
+    def forward(
+        self, held: SwitchRules, switch: str, port: int, packet: Packet, choose: Choose, seen: Seen | None = None
+    ) -> int | str:
         """The port out of one switch, or why there is none."""
         fields: dict[str, int | str] = {**packet, "in_port": port}
         table: int | None = 0
         while table is not None:
             rule = best_rule(held, table, fields)
+            if rule is not None and seen is not None:
+                seen(switch, rule)
             if rule is None or (not rule.actions and rule.goto is None):
                 return "dropped"
             if rule.metadata is not None:
