@@ -17,6 +17,7 @@ from controller.service.draft import Draft, Memory
 from controller.southbound.base import compile_base, compile_listening
 from controller.southbound.per_flow import compile_per_flow
 from controller.southbound.rules import RuleSet
+from controller.southbound.wire import on_wire
 
 
 def enforced_rules(
@@ -34,7 +35,7 @@ def enforced_rules(
         rules = compile_per_flow(
             fabric,
             draft.traffic,
-            draft.plan.assignment,
+            on_wire(fabric, draft.traffic, draft.plan.assignment, "per_flow"),
             usable=draft.usable,
             ecmp_action=settings.ecmp_action,
             learn=learn,
@@ -50,8 +51,9 @@ def rules_of_memory(
     usable = without_drained(then, drain(then, memory.drained))
     if memory.enforced:
         traffic, assignment = _flows(then, memory.paths.on(then))
+        wire = on_wire(then, traffic, assignment, "per_flow")
         rules = compile_per_flow(
-            then, traffic, assignment, usable=usable, ecmp_action=settings.ecmp_action, learn=learn
+            then, traffic, wire, usable=usable, ecmp_action=settings.ecmp_action, learn=learn
         )  # fmt: skip
     else:
         rules = compile_base(then, usable=usable, ecmp_action=settings.ecmp_action, learn=learn)
