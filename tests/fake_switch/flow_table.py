@@ -38,17 +38,12 @@ class Entry:
     def priority(self) -> int:
         return self.key[1]
 
-    def actions(self) -> Iterator[Any]:
-        """Every action of every instruction."""
-        for instruction in self.instructions:
-            if isinstance(instruction, parser.OFPInstructionActions):
-                yield from instruction.actions
-
     def leads_to(self, *, port: int = ofp.OFPP_ANY, group: int = ofp.OFPG_ANY) -> bool:
         """Whether it sends to a port and to a group (``ANY``: no matter)."""
-        return (port == ofp.OFPP_ANY or any(port == getattr(action, "port", None) for action in self.actions())) and (
-            group == ofp.OFPG_ANY or any(group == getattr(action, "group_id", None) for action in self.actions())
-        )
+        does = list(_actions(self.instructions))
+        to_port = port == ofp.OFPP_ANY or any(port == getattr(action, "port", None) for action in does)
+        to_group = group == ofp.OFPG_ANY or any(group == getattr(action, "group_id", None) for action in does)
+        return to_port and to_group
 
 
 class FlowTables:
@@ -89,11 +84,14 @@ class FlowTables:
             raise refusal.bad_table()
         if deletes:
             return self._remove(self._addressed(mod, fields, out_port=mod.out_port, out_group=mod.out_group))
-        check_instructions(mod.instructions, mod.table_id, fields, self._groups)
+        check_instructions(mod.instructions, mod.table_id, fields)
         if mod.command == ofp.OFPFC_ADD:
+            self._check_groups(mod.instructions)
             self._add(mod, fields, now)
         else:
+            # Like Open vSwitch: a modification that finds nothing is not looked at any closer.
             for entry in self._addressed(mod, fields):
+                self._check_groups(mod.instructions)
                 entry.instructions = mod.instructions
                 if mod.flags & ofp.OFPFF_RESET_COUNTS:
                     entry.packets = entry.bytes = 0
@@ -122,6 +120,11 @@ class FlowTables:
             del self._entries[entry.key]
             self._count[entry.table] -= 1
         return gone
+
+    def _check_groups(self, instructions: Iterable[Any]) -> None:
+        for action in _actions(instructions):
+            if isinstance(action, parser.OFPActionGroup) and action.group_id not in self._groups:
+                raise refusal.bad_out_group()
 
     def _add(self, mod: Any, fields: Fields, now: float) -> None:
         key = (mod.table_id, mod.priority, matching.match_of(fields))
@@ -160,20 +163,27 @@ class FlowTables:
         )  # fmt: skip
 
 
-def check_instructions(instructions: Iterable[Any], table: int, fields: Fields, groups: Container[int]) -> None:
+def _actions(instructions: Iterable[Any]) -> Iterator[Any]:
+    """Every action of every instruction."""
+    for instruction in instructions:
+        if isinstance(instruction, parser.OFPInstructionActions):
+            yield from instruction.actions
+
+
+def check_instructions(instructions: Iterable[Any], table: int, fields: Fields) -> None:
     """Whether a switch would take these instructions in a table.
 
     Raises:
         Refused: an instruction or action that it would not.
     """
     for instruction in instructions:
-        if isinstance(instruction, parser.OFPInstructionGotoTable):
-            if not table < instruction.table_id < N_TABLES:
-                raise refusal.bad_goto()
-        elif isinstance(instruction, parser.OFPInstructionActions):
+        if isinstance(instruction, parser.OFPInstructionActions):
             eth_type = fields["eth_type"][0] if "eth_type" in fields else None
             for action in instruction.actions:
-                eth_type = _check_action(action, eth_type, groups)
+                eth_type = _check_action(action, eth_type)
+        elif isinstance(instruction, parser.OFPInstructionGotoTable):
+            if not table < instruction.table_id < N_TABLES:
+                raise refusal.bad_goto()
         elif not isinstance(instruction, parser.OFPInstructionWriteMetadata):
             raise refusal.Refused(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNSUP_INST)
 
@@ -181,11 +191,9 @@ def check_instructions(instructions: Iterable[Any], table: int, fields: Fields, 
 MPLS = (0x8847, 0x8848)
 
 
-def _check_action(action: Any, eth_type: int | None, groups: Container[int]) -> int | None:
+def _check_action(action: Any, eth_type: int | None) -> int | None:
     """The Ethernet type of packets after an action."""
     match action:
-        case parser.OFPActionGroup() if action.group_id not in groups:
-            raise refusal.bad_out_group()
         case parser.OFPActionPushMpls():
             return int(action.ethertype)
         case parser.OFPActionPopMpls():
