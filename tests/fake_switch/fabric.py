@@ -23,7 +23,7 @@ from tests.fake_switch.connection import Connection, Temper
 from tests.fake_switch.network import FakeNetwork
 from tests.fake_switch.ports import Port
 from tests.fake_switch.refusal import Refused
-from tests.fake_switch.switch import PART_BYTES, FakeSwitch, Refusal
+from tests.fake_switch.switch import PART_BYTES, FakeSwitch
 
 CONNECT_SECONDS = 15.0
 CALL_SECONDS = 60.0
@@ -209,7 +209,7 @@ class FakeFabric:
 
     def refuse_next(self, name: str, kind: type[Any], error: Refused, times: int = 1) -> None:
         """Have a switch refuse the next messages of one type (Ryu's class)."""
-        self._do(lambda: self._switches[name].refusals.append(Refusal(kind, error, times)))
+        self._do(lambda: self._switches[name].refuse_next(kind, error, times))
 
     def limit_tables(self, name: str, entries: int | None) -> None:
         """From now on each table of a switch holds so many entries; those that are there stay."""

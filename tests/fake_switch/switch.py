@@ -23,8 +23,8 @@ PART_BYTES = 60_000
 
 
 @dataclass
-class Refusal:
-    """The next ``times`` messages of one type (Ryu's class) are refused."""
+class _Refusal:
+    """The next ``times`` messages of a kind are refused."""
 
     kind: type[Any]
     error: Refused
@@ -58,7 +58,7 @@ class FakeSwitch:
         self.table_limit, self.part_bytes, self.checks_chains = table_limit, part_bytes, checks_chains
         self.received: list[Any] = []
         """Every message so far, but for echoes."""
-        self.refusals: list[Refusal] = []
+        self._refusals: list[_Refusal] = []
         self.packet_out: Callable[[int, bytes], None] = lambda port, data: None
         """Called with each packet that the controller sends out of a port."""
         self._clock = clock
@@ -88,8 +88,12 @@ class FakeSwitch:
         except Refused as refused:
             yield encode.error(refused, message.xid, data)
 
+    def refuse_next(self, kind: type[Any], error: Refused, times: int = 1) -> None:
+        """Refuse the next messages of one type (Ryu's class)."""
+        self._refusals.append(_Refusal(kind, error, times))
+
     def _refuse(self, message: Any) -> None:
-        for refusal in self.refusals:
+        for refusal in self._refusals:
             if isinstance(message, refusal.kind) and refusal.times > 0:
                 refusal.times -= 1
                 raise refusal.error
