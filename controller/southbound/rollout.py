@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal
 
 from controller.southbound.rules import RuleSet
 from controller.southbound.update import Stage
 
+WAITED_FOR = frozenset((Stage.PREPARE, Stage.SWITCH))
+"""Nobody waits for removals."""
 
-@dataclass
+
 class Rollout:
     """One target's way onto the switches: who has still to confirm what before the others go on.
 
     Switches are named by datapath id. Those that connect later follow, and nobody waits for them.
     """
 
-    rules: RuleSet
-    epoch: int
-    names: Mapping[int, str]
-    owed: dict[int, set[Stage]] = field(default_factory=dict)
-    """By switch: stages that others wait for; all of them until its work is known."""
+    def __init__(self, rules: RuleSet, epoch: int, names: Mapping[int, str], members: Iterable[int] = ()) -> None:
+        """
+        Args:
+            names: of switches.
+            members: those that are there now. Each is waited for until its work is known.
+        """
+        self.rules, self.epoch, self.names = rules, epoch, names
+        self._owed = {dpid: set(WAITED_FOR) for dpid in members}
+        self._owing = Counter({stage: len(self._owed) for stage in WAITED_FOR})
 
-    def begin(self, members: Iterable[int]) -> Rollout:
-        """Itself, anew, with the switches that are there now."""
-        return Rollout(
-            self.rules, self.epoch, self.names, {dpid: {Stage.PREPARE, Stage.SWITCH} for dpid in members}
-        )  # fmt: skip
+    def again(self, members: Iterable[int]) -> Rollout:
+        """The same target, from the beginning."""
+        return Rollout(self.rules, self.epoch, self.names, members)
 
-    def owes(self, dpid: int, stages: Iterable[Stage]) -> None:
-        """A switch's work is known."""
-        if dpid in self.owed:
-            self.owed[dpid] &= set(stages)
+    def owes(self, dpid: int, stages: frozenset[Stage]) -> None:
+        """A switch's work is known: others depend on these stages of it."""
+        self._settle(dpid, WAITED_FOR - stages)
 
     def confirmed(self, dpid: int, stage: Stage) -> None:
         """A switch has done all of a stage."""
-        self.owed.get(dpid, set()).discard(stage)
+        self._settle(dpid, (stage,))
 
     def leave(self, dpid: int) -> None:
         """A switch is gone, or does not answer: the others go on without it."""
-        self.owed.pop(dpid, None)
+        self._settle(dpid, WAITED_FOR)
+        self._owed.pop(dpid, None)
 
-    def may_begin(self, stage: Stage) -> bool:
-        """Whether switches may begin a stage now."""
-        return not any(earlier < stage for stages in self.owed.values() for earlier in stages)
+    @property
+    def waits_for(self) -> frozenset[int]:
+        """Switches for which others wait."""
+        return frozenset(dpid for dpid, stages in self._owed.items() if stages)
+
+    @property
+    def reached(self) -> Stage:
+        """The last stage that switches may begin now."""
+        return next((stage for stage in (Stage.PREPARE, Stage.SWITCH) if self._owing[stage]), Stage.REMOVE)
+
+    def _settle(self, dpid: int, stages: Iterable[Stage]) -> None:
+        for stage in self._owed.get(dpid, set()).intersection(stages):
+            self._owed[dpid].discard(stage)
+            self._owing[stage] -= 1
+
+
+Kind = Literal["table full", "groups full", "bad group", "overlap", "bad port", "refused"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +72,7 @@ class Refusal:
 
     Attributes:
         epoch: the plan's; ``stays``: the plan that all switches have gone back to, ``None``: there is no former one.
-        kind: ``table full``, ``groups full``, ``bad group``, ``overlap``, ``bad port`` or ``refused``.
+        kind: what is wrong; ``refused``: something else.
         table: of the rules that were refused, ``None``: groups were.
         room: how many of our rules that table (or how many groups the switch) holds.
         short: how many more the plan needs beside them.
@@ -63,17 +83,22 @@ class Refusal:
     stays: int | None
     dpid: int
     switch: str
-    kind: str
+    kind: Kind
     table: int | None
     room: int
     short: int
     detail: str
 
     @property
+    def is_full(self) -> bool:
+        """Whether there is no room, rather than something wrong with what was sent."""
+        return self.kind in ("table full", "groups full")
+
+    @property
     def text(self) -> str:
         """For people."""
         where = "its groups" if self.table is None else f"table {self.table}"
-        if self.kind in ("table full", "groups full"):
+        if self.is_full:
             things = "groups" if self.table is None else "rules"
             what = f"{where} are full" if self.table is None else f"{where} is full"
             reason = f"{what}: {self.short} {things} short, with {self.room} of ours in it"

@@ -75,10 +75,11 @@ def remove_rule(datapath: Any, rule: Rule) -> Any:
     )
 
 
-def put_group(datapath: Any, group: Group) -> Any:
-    """The message that makes a group."""
+def put_group(datapath: Any, group: Group, *, replaces: bool = False) -> Any:
+    """The message that makes a group, or (``replaces``) gives the one that has its id this content."""
     buckets = [_bucket(bucket, group.kind) for bucket in group.buckets]
-    return parser.OFPGroupMod(datapath, ofp.OFPGC_ADD, KINDS[group.kind], group.id, buckets)
+    command = ofp.OFPGC_MODIFY if replaces else ofp.OFPGC_ADD
+    return parser.OFPGroupMod(datapath, command, KINDS[group.kind], group.id, buckets)
 
 
 def remove_group(datapath: Any, group: Group) -> Any:
