@@ -47,6 +47,7 @@ FROM_SPINE = 950
 CLASS_EXCEPTION = 930
 CLASS = 920
 """Rules of path classes, where the source port names one."""
+LABEL = 910
 PREFIX = 900
 UNKNOWN_ARP = 100
 MISS = 0

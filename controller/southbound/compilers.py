@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.southbound.labels import LabelBlock
@@ -11,12 +12,9 @@ from controller.southbound.segment_routing import compile_segment_routing
 from controller.southbound.source_port import compile_source_port
 from controller.southbound.wire import Wire
 
-ENFORCEMENTS = ("per_flow", "segment_routing", "source_port")
-"""How switches are made to follow a plan: by a rule a flow, by labels, or by the port that the host sends from."""
-
 
 def compile_rules(
-    enforcement: str,
+    enforcement: Enforcement,
     fabric: Fabric,
     traffic: Traffic,
     wire: Wire,
@@ -29,7 +27,6 @@ def compile_rules(
     """The rules of every switch, by datapath id.
 
     Args:
-        enforcement: one of ``ENFORCEMENTS``.
         fabric: with the port numbers that are known; a cable or host without them gets no rule.
         wire: made for the same enforcement.
         usable: the fabric without the cables that are drained; ``None``: none is.
@@ -39,7 +36,6 @@ def compile_rules(
 
     Raises:
         InputError: the labels do not suffice for the fabric.
-        ValueError: there is no such enforcement.
     """
     if enforcement == "per_flow":
         return compile_per_flow(fabric, traffic, wire, usable=usable, ecmp_action=ecmp_action, learn=learn)
@@ -47,6 +43,4 @@ def compile_rules(
         return compile_segment_routing(
             fabric, traffic, wire, usable=usable, ecmp_action=ecmp_action, learn=learn, labels=labels
         )
-    if enforcement == "source_port":
-        return compile_source_port(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
-    raise ValueError(f"no enforcement is named {enforcement!r}")
+    return compile_source_port(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)

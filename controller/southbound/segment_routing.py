@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from controller.southbound.base import ETH_IPV4, PREFIX, base_builders, down_to
+from controller.southbound.base import ETH_IPV4, LABEL, base_builders, down_to
 from controller.southbound.ingress import place_flows
 from controller.southbound.labels import LabelBlock, cable_number, widest
 from controller.southbound.rules import ETH_MPLS, Builder, PopMpls, PushMpls, Rule, RuleSet, match
@@ -62,11 +62,11 @@ def compile_segment_routing(
 
 def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, builder: Builder) -> None:
     own = match(eth_type=ETH_MPLS, mpls_label=labels.spine(s), mpls_bos=0)
-    builder.add(Rule(0, PREFIX, own, (PopMpls(ETH_MPLS),), goto=LABELS))
+    builder.add(Rule(0, LABEL, own, (PopMpls(ETH_MPLS),), goto=LABELS))
     for b in range(fabric.n_leaves):
         # Fail-over may bring the number of a cable that this spine does not have.
         for number in range(widest(fabric)):
             actions = down_to(fabric, usable, b, s, number, builder)
             if actions:
                 fields = match(eth_type=ETH_MPLS, mpls_label=labels.leaf(b, number), mpls_bos=1)
-                builder.add(Rule(LABELS, PREFIX, fields, (PopMpls(ETH_IPV4), *actions)))
+                builder.add(Rule(LABELS, LABEL, fields, (PopMpls(ETH_IPV4), *actions)))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.assignment import Assignment
+from controller.model.enforcement import Enforcement
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Int64Array, Traffic, unit_key
@@ -48,11 +49,8 @@ class Wire:
     udp_src: IntArray
 
 
-def on_wire(fabric: Fabric, traffic: Traffic, assignment: Assignment, enforcement: str) -> Wire:
+def on_wire(fabric: Fabric, traffic: Traffic, assignment: Assignment, enforcement: Enforcement) -> Wire:
     """The source port of every row of an assignment.
-
-    Args:
-        enforcement: one of ``compilers.ENFORCEMENTS``.
 
     Raises:
         InputError: two hosts have more flows than there are ports for them; or ``source_port`` is asked of a flow
