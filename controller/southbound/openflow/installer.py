@@ -63,8 +63,7 @@ class Installer:
     def connected(self, datapath: Any) -> None:
         """A switch has connected; a former connection of the same datapath id is given up."""
         self.disconnected(datapath.id)
-        names = {} if self.rollout is None else self.rollout.names
-        session = Session(self, datapath, names.get(datapath.id, f"{datapath.id:#x}"))
+        session = Session(self, datapath, self.name(datapath.id))
         self._sessions[datapath.id] = session
         session.start()
 
@@ -101,6 +100,11 @@ class Installer:
         """The connection of a switch, or ``None``."""
         session = self._sessions.get(dpid)
         return session.exchange.datapath if session is not None else None
+
+    def name(self, dpid: int) -> str:
+        """Of a switch, for people."""
+        names = {} if self.rollout is None else self.rollout.names
+        return names.get(dpid, f"{dpid:#x}")
 
     def states(self) -> list[SwitchState]:
         """The state of each connected switch, by datapath id."""
