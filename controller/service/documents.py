@@ -20,6 +20,7 @@ from controller.service.reports import SwitchReport
 from controller.service.step import Step
 from controller.service.times import when
 from controller.service.wanted import Admitted
+from controller.southbound.labels import LabelBlock
 from controller.store.values import KeptMode
 
 Active = tuple[int, float] | None
@@ -150,6 +151,7 @@ def plan(step: Step, computed_at: float, active: Active) -> bytes:
     return orjson.dumps(
         {
             "mode": step.wanted.mode,
+            "enforcement": step.wanted.enforcement,
             "computed": {"epoch": step.epoch, "since": when(computed_at)},
             "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
             "plan": plan_document(there, draft.traffic, draft.plan),
@@ -157,22 +159,27 @@ def plan(step: Step, computed_at: float, active: Active) -> bytes:
     )
 
 
-def routes(step: Step, host: str) -> bytes:
+def routes(step: Step, host: str, label_base: int) -> bytes:
     """Everything that a host of the fabric sends.
 
     Raises:
         UnavailableError: the step has no plan.
     """
     there, draft = _planned(step)
-    hashed = step.wanted.mode == "ecmp"
-    told = routes_document(there, draft.traffic, draft.plan, host, hashed=hashed)
-    return orjson.dumps({**told, "mode": step.wanted.mode, "epoch": step.epoch})
+    assert step.wire is not None
+    hashed, enforcement = step.wanted.mode == "ecmp", step.wanted.enforcement
+    if step.wanted.mode == "frozen" and step.memory is not None:
+        hashed, enforcement = not step.memory.enforced, step.memory.enforcement
+    labels = LabelBlock(label_base) if enforcement == "segment_routing" else None
+    told = routes_document(there, draft.traffic, draft.plan, step.wire, host, hashed=hashed, labels=labels)
+    return orjson.dumps({**told, "mode": step.wanted.mode, "enforcement": enforcement, "epoch": step.epoch})
 
 
 def mode(step: Step, record: KeptMode | None) -> dict[str, Any]:
     """How plans are enforced, since when, and who said so."""
     return {
         "mode": step.wanted.mode,
+        "enforcement": step.wanted.enforcement,
         "since": None if record is None else when(record.changed),
         "by": None if record is None else record.by,
         "epoch": step.epoch,
@@ -231,6 +238,7 @@ def health(
         "reasons": reasons,
         "version": version("fairspine"),
         "mode": step.wanted.mode,
+        "enforcement": step.wanted.enforcement,
         "switches": {"connected": len(switches), "expected": expected},
         "jobs": len(step.jobs),
         "flows": step.traffic.n_flows,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.config import Settings
-from controller.model.errors import UnavailableError
+from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
 from controller.rest.backend import EventKind
@@ -92,7 +92,7 @@ class Driver:
         self._settings, self._intended, self._runtime = settings, intended, runtime
         self._observe, self._install, self._switches = observe, install, switches
         self._admission, self._events = admission, events
-        self.step = restore(kept, intended)
+        self.step = restore(kept, intended, settings.enforcement)
         self.wanted = self.step.wanted
         self.mode: KeptMode | None = kept.mode
         self.keeper = Keeper(keeping, runtime, changed=self._store_changed)
@@ -114,8 +114,9 @@ class Driver:
     def start(self) -> None:
         """Begin to take steps."""
         LOG.info(
-            "kept from before: plan %d, %d jobs, %d drains, mode %s",
+            "kept from before: plan %d, %d jobs, %d drains, mode %s by %s",
             self.step.epoch, len(self.wanted.jobs), len(self.wanted.drained), self.wanted.mode,
+            self.wanted.enforcement,
         )  # fmt: skip
         self.keeper.start(self.wanted.drained)
         self._runtime.spawn(self._follow_network)
@@ -169,6 +170,7 @@ class Driver:
         Raises:
             StorageError: it could not be kept, so it was not done.
             UnavailableError: no plan could be made with it, so it was not done.
+            InputError: its plan cannot be enforced as it is to be, so it was not done.
         """
         if self._intended is None and self.step.fabric is not None and not self.step.ripe and self.wanted.left_out:
             # A plan without them would be kept in place of the one that has their paths.
@@ -189,7 +191,7 @@ class Driver:
             assert pending is not None
             try:
                 self._carry_out(pending)
-            except UnavailableError as error:
+            except (UnavailableError, InputError) as error:
                 pending.error = error
             except Exception as error:
                 LOG.exception("no plan for an order (%s)", pending.order.cause)
@@ -220,6 +222,9 @@ class Driver:
             kind, data = order.event
             self._events.append(kind, **data, by=order.by, epoch=step.epoch)
         self._publish(step, base, record)
+        if order.change.mode is not None:
+            # Jobs that could not be enforced so may be now.
+            self._dirty.set()
 
     def _step_on_newest(self, order: Order) -> tuple[Step, Step, PlanRecord | None]:
         """The newest published step, one with the order on top of it, and its record."""
@@ -272,10 +277,10 @@ class Driver:
         """With the flows of kept jobs whose hosts have turned up."""
         if fabric is None or not wanted.left_out:
             return wanted
-        if self._attempt == (fabric.host_names, wanted.jobs):
+        if self._attempt == (fabric.host_names, wanted.jobs, wanted.steered):
             return wanted
         placed = self._admission.readmit(wanted, fabric, self._settings.max_flows)
-        self._attempt = (fabric.host_names, placed.jobs)
+        self._attempt = (fabric.host_names, placed.jobs, wanted.steered)
         for job in placed.left_out:
             LOG.warning("job %s is kept and not planned: %s", job.name, job.left_out)
         return placed
@@ -301,8 +306,9 @@ class Driver:
         if record is not None:
             self._events.append(
                 "plan", epoch=step.epoch, state="computed", cause=record.cause, by=record.by, mode=record.mode,
-                min_speed=record.min_speed, min_level=record.min_level, gap=record.gap, seconds=record.seconds,
-                flows=record.flows, moved=record.moved, unroutable=record.unroutable, rollback_of=record.rollback_of,
+                enforcement=record.enforcement, min_speed=record.min_speed, min_level=record.min_level,
+                gap=record.gap, seconds=record.seconds, flows=record.flows, moved=record.moved,
+                unroutable=record.unroutable, rollback_of=record.rollback_of,
             )  # fmt: skip
         if step.ripe and step.rules is not None and step.enforced != self._installed:
             self._installed = step.enforced

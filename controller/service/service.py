@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from controller.config import Settings
+from controller.model.enforcement import Enforcement
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
@@ -28,8 +29,9 @@ from controller.service.events import EventLog
 from controller.service.keeping import Keeping, kept_job, paths_of
 from controller.service.reports import SwitchReport
 from controller.service.runtime import Runtime
+from controller.service.steering import own_ports
 from controller.service.step import Step
-from controller.service.wanted import Admitted, revision
+from controller.service.wanted import Admitted, Wanted, revision
 from controller.store.values import Change, Kept, KeptMode
 
 
@@ -96,7 +98,8 @@ class Service:
                 raise InputError(f"there is room for {self._settings.max_jobs} jobs", field="name", value=name)
             others = driver.wanted.without_job(name)
             room = self._settings.max_flows - others.n_flows
-            traffic = self._admission.admit(name, body, fabric, others.traffic, room)
+            steered = driver.wanted.steered
+            traffic = self._admission.admit(name, body, fabric, others.traffic, room, steered=steered)
             job = Admitted(
                 name=name,
                 document=body,
@@ -109,15 +112,17 @@ class Service:
                 traffic=traffic,
             )
             done = "pushed" if old is None else "replaced"
-            step, _ = driver.change(
-                Order(
-                    lambda wanted: wanted.with_job(job),
-                    Change(put=(kept_job(job),)),
-                    f"job {name} {done}",
-                    caller.name,
-                    ("job", {"job": name, "change": done, "revision": job.revision}),
-                )
+            order = Order(
+                lambda wanted: wanted.with_job(job),
+                Change(put=(kept_job(job),)),
+                f"job {name} {done}",
+                caller.name,
+                ("job", {"job": name, "change": done, "revision": job.revision}),
             )
+            try:
+                step, _ = driver.change(order)
+            except InputError as error:
+                raise InputError(error.reason, field="name", value=name) from None
             return PutOutcome(old is None, self._answer(step, job))
 
     def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
@@ -232,7 +237,9 @@ class Service:
             fabric = self._known_fabric()
             if step.draft is None:
                 raise UnavailableError("there is no plan yet")
-            tried = self._admission.tried(body, fabric, step.wanted.traffic, self._settings.max_flows)
+            tried = self._admission.tried(
+                body, fabric, step.wanted.traffic, self._settings.max_flows, steered=step.wanted.steered
+            )
             return self._offload(
                 preview.compare, self._settings, ENFORCEABLE, self._intended, step, tried, self._runtime.clock
             )
@@ -241,27 +248,40 @@ class Service:
         step = self._known_step()
         if host not in self._known_fabric().host_index:
             raise NotFoundError("host", host)
-        return self._offload(documents.routes, step, host)
+        return self._offload(documents.routes, step, host, self._settings.label_base)
 
     # -- the controller ------------------------------------------------------------------------------------------
 
     def mode(self) -> Document:
         return documents.mode(self._driver.step, self._driver.mode)
 
-    def set_mode(self, mode: Mode, caller: Caller) -> Document:
+    def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
         driver = self._driver
         with driver.alone():
-            step = driver.step
-            if mode != driver.wanted.mode:
-                step, _ = driver.change(
-                    Order(
-                        lambda wanted: wanted.in_mode(mode),
-                        Change(mode=KeptMode(mode, self._runtime.now(), caller.name)),
-                        f"mode {mode}",
-                        caller.name,
-                        ("mode", {"mode": mode}),
-                    )
+            step, before = driver.step, driver.wanted
+            after = before.in_mode(mode, enforcement)
+            if after != before:
+                if after.steered and not before.steered:
+                    _check_steerable(before)
+                last = KeptMode("", 0.0, "") if driver.mode is None else driver.mode
+                record = KeptMode(
+                    mode=after.mode,
+                    changed=self._runtime.now(),
+                    by=caller.name,
+                    enforcement=enforcement or last.enforcement,
+                    option=self._settings.enforcement if enforcement else last.option,
                 )
+                order = Order(
+                    lambda wanted: wanted.in_mode(mode, enforcement),
+                    Change(mode=record),
+                    _difference(before, after),
+                    caller.name,
+                    ("mode", {"mode": after.mode, "enforcement": after.enforcement}),
+                )
+                try:
+                    step, _ = driver.change(order)
+                except InputError as error:
+                    raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
             return documents.mode(step, driver.mode)
 
     def subscribe(self, after: str | None) -> Subscription:
@@ -287,3 +307,21 @@ class Service:
     def _offload(self, function: Callable[..., Document], *args: Any) -> Document:
         document: Document = self._runtime.offload(function, *args)
         return document
+
+
+def _check_steerable(wanted: Wanted) -> None:
+    """See whether every job leaves its ports to the controller.
+
+    Raises:
+        ConflictError: the first that does not.
+    """
+    for job in wanted.jobs:
+        if job.traffic is not None and job.traffic.own_port is not None:
+            raise ConflictError(f"job {job.name}: {own_ports(job.traffic)}; delete it or push it without ports first")
+
+
+def _difference(before: Wanted, after: Wanted) -> str:
+    """What is enforced otherwise, for people."""
+    parts = [f"mode {after.mode}"] if after.mode != before.mode else []
+    parts += [f"enforcement {after.enforcement}"] if after.enforcement != before.enforcement else []
+    return ", ".join(parts)

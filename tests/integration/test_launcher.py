@@ -107,7 +107,6 @@ def test_it_starts_from_the_configuration_file_that_comes_with_it(running) -> No
     [
         ("round=5", "policy_options: option: 'round': no policy has an option of this name; did you mean rounds?"),
         ("rounds=many", "policy_options: option rounds: 'many': Input should be a valid integer"),
-        ("max_splits=3", "policy_options: max_splits: 3: split flows cannot be enforced by rules per flow"),
     ],
 )
 def test_an_option_that_the_policy_cannot_use_is_told_before_the_start(text, complaint) -> None:

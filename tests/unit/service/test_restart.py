@@ -91,7 +91,7 @@ class Life:
         elif kind == "drain":
             service.drain(what[0], what[1], ANN)
         elif kind == "mode":
-            service.set_mode(what, ANN)
+            service.set_mode(what, None, ANN)
         elif kind == "links":
             self.down = what
             self.world.show(seen(self.fabric), lambda step: step.fabric is not None and step.fabric == self.fabric)

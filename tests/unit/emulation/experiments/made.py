@@ -12,6 +12,7 @@ import orjson
 
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import plan_document, routes_document
+from controller.southbound.wire import on_wire
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import Planned, judge, planned_units
 from emulation.experiments.request import Draw, Request, Scenario, load
@@ -43,7 +44,8 @@ def told(scenario: Scenario, draw: Draw) -> tuple[dict[str, Any], dict[str, Any]
     fabric, traffic = scenario.fabric, scenario.traffic
     plan = make_plan(fabric, traffic, policy=draw.policy, seed=draw.seed, clock=lambda: 0.0)
     document = orjson.loads(orjson.dumps(plan_document(fabric, traffic, plan)))
-    return document, {host.name: routes_document(fabric, traffic, plan, host.name) for host in fabric.hosts}
+    wire = on_wire(fabric, traffic, plan.assignment, scenario.request.mode)
+    return document, {host.name: routes_document(fabric, traffic, plan, wire, host.name) for host in fabric.hosts}
 
 
 def units(scenario: Scenario, draw: Draw) -> list[Planned]:
