@@ -88,24 +88,29 @@ def base_builders(
     builders = {}
     usable = usable or fabric
     hops = NextHops(usable)
+    ways = [[fields for prefix in prefixes for fields in towards(prefix)] for prefixes in fabric.leaf_prefixes]
     hosts: list[list[Host]] = [[] for _ in fabric.leaves]
     for host, index in zip(fabric.hosts, fabric.host_leaf.tolist(), strict=True):
         hosts[index].append(host)
     for a, leaf in enumerate(fabric.leaves):
         builder = builders[leaf.dpid] = Builder()
-        _leaf(fabric, a, hosts[a], hops, builder, ecmp_action)
+        _leaf(fabric, a, hosts[a], ways, hops, builder, ecmp_action)
         if learn:
             _learning_leaf(fabric, a, builder)
     wide = fabric.parallel.max(axis=0, initial=0)
     for s, spine in enumerate(fabric.spines):
         builder = builders[spine.dpid] = Builder()
         if wide[s] > 1:
-            _parallel_spine(fabric, usable, s, builder)
+            _parallel_spine(fabric, usable, s, ways, builder)
         else:
-            _spine(fabric, s, builder)
+            _spine(fabric, s, ways, builder)
     for builder in builders.values():
         builder.add(Rule(0, MISS, ()))
     return builders
+
+
+Ways = list[list[Match]]
+"""[L] the matches of everything that goes to a leaf."""
 
 
 class NextHops:
@@ -122,7 +127,9 @@ class NextHops:
             if cable.up and cable.leaf_port is not None and cable.spine_port is not None:
                 self._uplinks[leaf].append((cable.leaf_port, spine))
                 reach[leaf].add(spine)
-        self._reach = [frozenset(spines) for spines in reach]
+        # One object for equal sets: a key of the dictionary is then found without comparing them.
+        one: dict[frozenset[int], frozenset[int]] = {}
+        self._reach = [one.setdefault(spines, spines) for spines in map(frozenset, reach)]
         self._known: dict[tuple[int, frozenset[int]], tuple[int, ...]] = {}
 
     def ports(self, leaf: int, towards: int) -> tuple[int, ...]:
@@ -172,7 +179,9 @@ def down_to(fabric: Fabric, usable: Fabric, b: int, s: int, number: int, builder
     return tuple(map(Output, ports))
 
 
-def _leaf(fabric: Fabric, a: int, hosts: list[Host], hops: NextHops, builder: Builder, ecmp_action: str) -> None:
+def _leaf(
+    fabric: Fabric, a: int, hosts: list[Host], ways: Ways, hops: NextHops, builder: Builder, ecmp_action: str
+) -> None:
     for host in hosts:
         if host.port is not None:
             for fields in towards(IPv4Network(f"{host.ip}/32")):
@@ -188,9 +197,8 @@ def _leaf(fabric: Fabric, a: int, hosts: list[Host], hops: NextHops, builder: Bu
         if not ports:
             continue
         actions = spread(builder, ports, ecmp_action)
-        for prefix in fabric.leaf_prefixes[b]:
-            for fields in towards(prefix):
-                builder.add(Rule(0, PREFIX, fields, actions))
+        for fields in ways[b]:
+            builder.add(Rule(0, PREFIX, fields, actions))
 
 
 def _learning_leaf(fabric: Fabric, a: int, builder: Builder) -> None:
@@ -206,18 +214,17 @@ def _uplink_ports(fabric: Fabric, a: int) -> list[int]:
     return [cable.leaf_port for cable in cables if cable.leaf_port is not None]
 
 
-def _spine(fabric: Fabric, s: int, builder: Builder) -> None:
+def _spine(fabric: Fabric, s: int, ways: Ways, builder: Builder) -> None:
     for b in range(fabric.n_leaves):
         for c in fabric.cables_between(b, s):
             port = fabric.cables[c].spine_port
             if port is None or not fabric.cables[c].up:
                 continue
-            for prefix in fabric.leaf_prefixes[b]:
-                for fields in towards(prefix):
-                    builder.add(Rule(0, PREFIX, fields, (Output(port),)))
+            for fields in ways[b]:
+                builder.add(Rule(0, PREFIX, fields, (Output(port),)))
 
 
-def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, builder: Builder) -> None:
+def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, ways: Ways, builder: Builder) -> None:
     """Table 0 notes the number of the cable in; table 1 sends out by it."""
     widest = 0
     for b in range(fabric.n_leaves):
@@ -231,6 +238,5 @@ def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, builder: Builder) ->
             actions = down_to(fabric, usable, b, s, number, builder)
             if not actions:
                 continue
-            for prefix in fabric.leaf_prefixes[b]:
-                for fields in towards(prefix):
-                    builder.add(Rule(1, PREFIX, tuple(sorted((*fields, ("metadata", number)))), actions))
+            for fields in ways[b]:
+                builder.add(Rule(1, PREFIX, tuple(sorted((*fields, ("metadata", number)))), actions))

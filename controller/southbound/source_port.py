@@ -18,9 +18,9 @@ from ipaddress import IPv4Network
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, NextHops, base_builders, ipv4_dst, spread
-from controller.southbound.failover import failover
+from controller.southbound.failover import Failover
 from controller.southbound.ingress import ROCE_PORT, UDP, uplinks
-from controller.southbound.rules import Action, Builder, MatchValue, Rule, RuleSet, ToGroup, match, port_bucket
+from controller.southbound.rules import Action, Builder, MatchValue, Rule, RuleSet, ToGroup, match
 from controller.southbound.wire import class_bits
 
 
@@ -47,6 +47,7 @@ class _Classes:
         self, fabric: Fabric, leaf: int, hops: NextHops, bits: int, builder: Builder, ecmp_action: str
     ) -> None:
         self._fabric, self._leaf, self._builder, self._ecmp_action = fabric, leaf, builder, ecmp_action
+        self._failover = Failover(builder)
         self._low_bits = (1 << bits) - 1
         # Leaves that the same uplinks reach are alike; there are few kinds of them.
         self._leaves_by: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -54,37 +55,39 @@ class _Classes:
             ports = hops.ports(leaf, b) if b != leaf else ()
             if ports:
                 self._leaves_by[ports].append(b)
-        self._in_use = sorted({port for ports in self._leaves_by for port in ports})
+        missed: dict[int, list[int]] = {port: [] for ports in self._leaves_by for port in ports}
+        for ports, leaves in self._leaves_by.items():
+            for port in missed.keys() - set(ports):
+                missed[port] += leaves
+        # The leaves that an uplink does not lead to; the uplinks that miss the fewest come first.
+        fewest = sorted(missed.items(), key=lambda item: (len(item[1]), sorted(item[1])))
+        self._missed = {port: frozenset(leaves) for port, leaves in fewest}
 
     def compile(self) -> None:
         for k, port in enumerate(uplinks(self._fabric, self._leaf)):
-            if port not in self._in_use:
+            if port is None or port not in self._missed:
                 continue
-            assert port is not None
             fallback = self._fallback(port)
             self._add(CLASS, k, None, self._first(port, fallback))
+            needed = set(fallback) - {port}
             for ports, leaves in self._leaves_by.items():
                 if port not in ports:
                     actions = spread(self._builder, ports, self._ecmp_action)
-                elif not fallback.issubset(ports):
-                    actions = self._first(port, set(ports) - {port})
+                elif not needed.issubset(ports):
+                    actions = self._first(port, ports)
                 else:
                     continue
                 for b in leaves:
                     for prefix in self._fabric.leaf_prefixes[b]:
                         self._add(CLASS_EXCEPTION, k, prefix, actions)
 
-    def _fallback(self, port: int) -> set[int]:
-        """The other uplinks that miss the fewest leaves, and no leaf but the same."""
-        missed = {other: self._missed(other) for other in self._in_use if other != port}
-        least = min(missed.values(), key=lambda leaves: (len(leaves), sorted(leaves)), default=frozenset())
-        return {other for other, leaves in missed.items() if leaves == least}
+    def _fallback(self, port: int) -> tuple[int, ...]:
+        """The uplinks that miss the fewest leaves, all of them the same; others than ``port`` among them."""
+        others = [missed for other, missed in self._missed.items() if other != port]
+        return tuple(sorted(other for other, missed in self._missed.items() if missed == others[0])) if others else ()
 
-    def _missed(self, port: int) -> frozenset[int]:
-        return frozenset(b for ports, leaves in self._leaves_by.items() if port not in ports for b in leaves)
-
-    def _first(self, port: int, others: set[int]) -> tuple[Action, ...]:
-        return (ToGroup(failover(self._builder, port_bucket(port), [port_bucket(p) for p in sorted(others)])),)
+    def _first(self, port: int, any_of: tuple[int, ...]) -> tuple[Action, ...]:
+        return (ToGroup(self._failover.group(port, any_of)),)
 
     def _add(self, priority: int, k: int, prefix: IPv4Network | None, actions: tuple[Action, ...]) -> None:
         fields: dict[str, MatchValue] = {} if prefix is None else {"ipv4_dst": ipv4_dst(prefix)}
