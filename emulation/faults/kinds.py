@@ -140,8 +140,12 @@ def _drain(rng: random.Random, state: State) -> Fault | None:
     return Fault("drained", rng.choice(rest))
 
 
-def _mode(rng: random.Random, state: State) -> Fault | None:
-    return Fault("mode", "planned" if state.mode == "ecmp" else "ecmp")
+def _ecmp(rng: random.Random, state: State) -> Fault | None:
+    return Fault("mode", "ecmp") if state.mode == "planned" else None
+
+
+def _planned(rng: random.Random, state: State) -> Fault | None:
+    return Fault("mode", "planned") if state.mode == "ecmp" else None
 
 
 _WEIGHTS = {
@@ -155,7 +159,8 @@ _WEIGHTS = {
     "job": 5,
     "bad request": 2,
     "drain": 3,
-    "mode": 1,
+    "ecmp": 1,
+    "planned": 10,
 }
 
 _DRAW: dict[str, Callable[[random.Random, State], Fault | None]] = {
@@ -169,5 +174,6 @@ _DRAW: dict[str, Callable[[random.Random, State], Fault | None]] = {
     "job": _job,
     "bad request": _bad_request,
     "drain": _drain,
-    "mode": _mode,
+    "ecmp": _ecmp,
+    "planned": _planned,
 }

@@ -25,7 +25,9 @@ from emulation.processes import POLL_SECONDS, Child
 HTTP = ("127.0.0.1", 8080)
 """In the lab's own network namespace nobody else can have the port."""
 
-ANSWERS_SECONDS = 30.0
+ANSWERS_SECONDS = 120.0
+"""After a fresh installation its numerical code is compiled first, which takes a minute."""
+READY_SECONDS = 10.0
 
 
 class Broken(Exception):
@@ -94,7 +96,7 @@ class World:
     def _ask(self, method: str, target: str, document: object = None) -> Answer:
         """A request that is made again while the controller is not ready for it."""
         self.wait_for_controller()
-        deadline = time.monotonic() + ANSWERS_SECONDS
+        deadline = time.monotonic() + READY_SECONDS
         while (answer := ask(HTTP, method, target, document)).status == 503 and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return answer
@@ -117,9 +119,9 @@ class World:
         _HAPPEN[kind](self, fault, how)
 
     def settle(self) -> None:
-        """End what was only for a while: a pause, and the controller's absence."""
+        """End what was only for a while: a pause, and the controller's absence (it takes seconds to load)."""
         self._go_on()
-        self.start_controller()
+        self.wait_for_controller()
 
     def _cable_down(self, fault: Fault, how: str) -> None:
         self.state.down.add(fault.subject)
