@@ -100,6 +100,7 @@ RYU_DEFAULTS: Mapping[str, Any] = {
     # Ryu listens everywhere, and on the old port 6633 as well, unless both are named.
     "ofp_listen_host": "127.0.0.1",
     "ofp_tcp_listen_port": 6653,
+    "ofp_ssl_listen_port": 6653,
     "wsapi_host": "127.0.0.1",
     "wsapi_port": 8080,
     "observe_links": True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -141,8 +141,18 @@ def _weight(document: bytes) -> float:
     return float(orjson.loads(document).get("weight", 1.0))
 
 
-def plan(step: Step, computed_at: float, active: Active) -> bytes:
+def plan(
+    step: Step,
+    computed_at: float,
+    active: Active,
+    waits_for: Sequence[str] = (),
+    refused: Mapping[str, Any] | None = None,
+) -> bytes:
     """The plan, when it was computed, and which one the switches enforce.
+
+    Args:
+        waits_for: names of connected switches that do not have its rules.
+        refused: why it is on no switch.
 
     Raises:
         UnavailableError: the step has no plan.
@@ -154,6 +164,8 @@ def plan(step: Step, computed_at: float, active: Active) -> bytes:
             "enforcement": step.wanted.enforcement,
             "computed": {"epoch": step.epoch, "since": when(computed_at)},
             "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
+            "waits_for": list(waits_for),
+            "refused": refused,
             "plan": plan_document(there, draft.traffic, draft.plan),
         }
     )
@@ -204,10 +216,11 @@ def unknown_because(intended: Fabric | None) -> str:
 
 @dataclass(frozen=True)
 class Troubles:
-    """Why steps cannot be taken, and why the store does not work; empty: no trouble."""
+    """Why steps cannot be taken, why the store does not work, and what is wrong with switches; empty: no trouble."""
 
     plan: str = ""
     store: str = ""
+    switches: Sequence[str] = ()
 
 
 def health(
@@ -220,6 +233,7 @@ def health(
     if troubles.store:
         reasons.append(f"changes are refused, because the store does not work: {troubles.store}")
     reasons += [f"{report.name}: {report.error}" for report in switches if report.error]
+    reasons += troubles.switches
     reasons += [finding.text for finding in step.survey.findings]
     starting = step.fabric is None or not switches or active is None
     if step.fabric is None:

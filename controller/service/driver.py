@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,9 +23,10 @@ from controller.rest.backend import EventKind
 from controller.routing import Previous
 from controller.service.admission import Admission
 from controller.service.events import EventLog
+from controller.service.installation import Installation
 from controller.service.keeper import Keeper
 from controller.service.keeping import Keeping, plan_record, restore
-from controller.service.reports import CablingReport, SwitchErrors, SwitchReport
+from controller.service.reports import CablingReport, Southbound
 from controller.service.runtime import Runtime, Signal
 from controller.service.step import Step, advance
 from controller.service.wanted import Change as WantedChange
@@ -86,25 +87,23 @@ class Driver:
         *,
         observe: Callable[[], Observed],
         install: Install,
-        switches: Callable[[], Sequence[SwitchReport]],
+        southbound: Southbound,
         admission: Admission,
     ) -> None:
         self._settings, self._intended, self._runtime = settings, intended, runtime
-        self._observe, self._install, self._switches = observe, install, switches
+        self._observe, self._install = observe, install
         self._admission, self._events = admission, events
         self.step = restore(kept, intended, settings.enforcement)
         self.wanted = self.step.wanted
         self.mode: KeptMode | None = kept.mode
         self.keeper = Keeper(keeping, runtime, changed=self._store_changed)
         self.computed_at = kept.plan.at if kept.plan is not None else runtime.now()
-        self.active: tuple[int, float] | None = None
-        """The plan whose rules every connected switch has confirmed, and since when."""
+        self.installation = Installation(settings, runtime, events, southbound)
         self.failed = ""
         """Why the newest step could not be taken."""
         self._recorded = self._reserved = kept.epoch
         self._installed = -1
         self._cabling = CablingReport(intended is not None)
-        self._switch_errors = SwitchErrors()
         self._attempt: tuple[object, ...] = ()
         self._dirty, self._ordered = runtime.signal(), runtime.signal()
         self._changing = runtime.lock()
@@ -128,20 +127,8 @@ class Driver:
         self._dirty.set()
 
     def settled(self) -> None:
-        """Some switch has reached its target, or lost it, or has gone."""
-        switches = self._switches()
-        for text in self._switch_errors.new(switches):
-            self._events.append("error", text=text)
-        epoch = self.step.enforced
-        if not switches or epoch != self._installed or any(state.epoch < epoch for state in switches):
-            if self.active is not None and self.active[0] == epoch:
-                # A switch has come back (perhaps empty), or none is left: the plan is no longer what they hold.
-                self.active = None
-            return
-        if self.active is None or self.active[0] != epoch:
-            self.active = (epoch, self._runtime.now())
-            LOG.info("plan %d is active on %d switches", epoch, len(switches))
-            self._events.append("plan", epoch=epoch, state="active")
+        """Some switch has reached its target, or lost it, or refused it, or has gone."""
+        self.installation.settled(self.step)
 
     # -- people ------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from controller.config import Settings
@@ -27,7 +27,7 @@ from controller.service.admission import Admission
 from controller.service.driver import Driver, Install, Order
 from controller.service.events import EventLog
 from controller.service.keeping import Keeping, kept_job, paths_of
-from controller.service.reports import SwitchReport
+from controller.service.reports import Southbound
 from controller.service.runtime import Runtime
 from controller.service.steering import own_ports
 from controller.service.step import Step
@@ -48,7 +48,7 @@ class Service:
         *,
         observe: Callable[[], Observed],
         install: Install,
-        switches: Callable[[], Sequence[SwitchReport]],
+        southbound: Southbound,
         admission: Admission,
     ) -> None:
         """
@@ -56,15 +56,15 @@ class Service:
             keeping: the store; ``kept``: what it holds, where this controller goes on.
             observe: a snapshot of the network.
             install: called with new rules.
-            switches: the installer's state of each connected switch.
+            southbound: what the installer knows.
         """
         self._settings, self._intended, self._runtime, self._keeping = settings, intended, runtime, keeping
-        self._switches, self._admission = switches, admission
+        self._southbound, self._admission = southbound, admission
         self._events = EventLog(runtime)
         self._previewing, self._reading = runtime.lock(), runtime.lock()
         self._driver = Driver(
             settings, intended, runtime, keeping, kept, self._events,
-            observe=observe, install=install, switches=switches, admission=admission,
+            observe=observe, install=install, southbound=southbound, admission=admission,
         )  # fmt: skip
 
     @property
@@ -149,16 +149,16 @@ class Service:
         return self._answer(step, job)
 
     def jobs(self) -> Document:
-        return self._offload(documents.jobs, self._driver.step, self._driver.active)
+        return self._offload(documents.jobs, self._driver.step, self._driver.installation.active)
 
     def _answer(self, step: Step, job: Admitted) -> JobAnswer:
-        return JobAnswer(job.revision, self._offload(documents.job, step, job.name, self._driver.active))
+        return JobAnswer(job.revision, self._offload(documents.job, step, job.name, self._driver.installation.active))
 
     # -- the fabric ----------------------------------------------------------------------------------------------
 
     def fabric(self) -> Document:
         step = self._known_step()
-        return self._offload(documents.fabric, step, self._intended is not None, self._switches())
+        return self._offload(documents.fabric, step, self._intended is not None, self._southbound.switches())
 
     def links(self) -> Document:
         return self._offload(documents.links, self._known_step())
@@ -192,8 +192,11 @@ class Service:
     # -- plans ---------------------------------------------------------------------------------------------------
 
     def plan(self) -> Document:
-        step = self._known_step()
-        return self._offload(documents.plan, step, self._driver.computed_at, self._driver.active)
+        step, installation = self._known_step(), self._driver.installation
+        return self._offload(
+            documents.plan, step, self._driver.computed_at, installation.active,
+            installation.waits_for(step), installation.refused(),
+        )  # fmt: skip
 
     def plans(self, before: int | None, limit: int) -> Document:
         # One more than is shown tells whether there are more.
@@ -289,8 +292,11 @@ class Service:
 
     def health(self) -> Document:
         driver = self._driver
-        troubles = documents.Troubles(driver.failed, driver.keeper.error)
-        return documents.health(driver.step, self._switches(), self._intended, driver.active, troubles)
+        installation = driver.installation
+        troubles = documents.Troubles(driver.failed, driver.keeper.error, installation.reasons())
+        return documents.health(
+            driver.step, self._southbound.switches(), self._intended, installation.active, troubles
+        )  # fmt: skip
 
     # -- all -----------------------------------------------------------------------------------------------------
 
