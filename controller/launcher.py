@@ -75,7 +75,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.model.fabric_file import load_fabric
     from controller.rest.door import open_door
     from controller.routing import ENFORCEABLE
-    from controller.southbound.openflow.listener import tls_context
+    from controller.southbound.openflow.certificates import tls_context
     from controller.startup import Startup
     from controller.store.location import default_url
     from controller.store.store import Store

@@ -10,7 +10,6 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from eventlet.green.ssl import GreenSSLSocket
@@ -18,7 +17,7 @@ from eventlet.timeout import Timeout
 from ryu.controller import controller
 from ryu.lib import hub
 
-from controller.model.errors import InputError
+from controller.southbound.openflow.certificates import reason_of
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -27,45 +26,6 @@ QUIET_SECONDS = 60.0
 """A switch that fails in the same way again is not told of again until it has been quiet for so long."""
 
 MOST_REMEMBERED = 1000
-
-
-def tls_context(key: str | None, cert: str | None, ca: str | None) -> ssl.SSLContext | None:
-    """TLS 1.2 and up, for switches with a certificate of that authority; ``None``: no TLS is wanted.
-
-    Args:
-        key, cert, ca: paths of PEM files, all three or none.
-
-    Raises:
-        InputError: one is not given or cannot be used.
-    """
-    paths = {"ctl_privkey": key, "ctl_cert": cert, "ca_certs": ca}
-    given = {field: path for field, path in paths.items() if path}
-    if not given:
-        return None
-    for field in paths:
-        if field not in given:
-            raise InputError(f"OpenFlow over TLS needs {', '.join(paths)}, and this one is not given", field=field)
-    for field, path in given.items():
-        try:
-            Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(error.strerror or str(error), field=field, value=path) from None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_mode = ssl.CERT_REQUIRED
-    try:
-        context.load_cert_chain(given["ctl_cert"], given["ctl_privkey"], password=_no_password)
-    except _EncryptedError:
-        raise InputError("is encrypted; the controller needs it without a password", field="ctl_privkey") from None
-    except (ssl.SSLError, OSError) as error:
-        reason = f"is no certificate with its key: {_reason(error)}"
-        raise InputError(reason, field="ctl_cert", value=given["ctl_cert"]) from None
-    try:
-        context.load_verify_locations(given["ca_certs"])
-    except (ssl.SSLError, OSError) as error:
-        reason = f"holds no certificate of an authority: {_reason(error)}"
-        raise InputError(reason, field="ca_certs", value=given["ca_certs"]) from None
-    return context
 
 
 def listen_with(context: ssl.SSLContext) -> None:
@@ -98,9 +58,10 @@ class TlsServer(hub.StreamServer):
             with Timeout(HANDSHAKE_SECONDS, TimeoutError("no TLS handshake")):
                 wrapped.do_handshake()
         except (OSError, ValueError) as error:
-            self._tell(address, _reason(error))
+            self._tell(address, reason_of(error))
             sock.close()
             return
+        LOG.info("%s:%d is connected over TLS", *address[:2])
         self._serve(_TlsSocket(wrapped), address)
 
     def _tell(self, address: Any, reason: str) -> None:
@@ -127,7 +88,7 @@ class _TlsSocket:
             data = b"" if self._over else bytes(self._sock.recv(size))
             return b"" if self._over else data
         except ssl.SSLError as error:
-            raise ConnectionAbortedError(_reason(error)) from None
+            raise ConnectionAbortedError(reason_of(error)) from None
         except ValueError:
             # Shut down by another greenlet meanwhile.
             return b""
@@ -145,16 +106,3 @@ class _TlsSocket:
 
     def close(self) -> None:
         self._sock.close()
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "verify_message", None) or getattr(error, "reason", None) or error)
-
-
-class _EncryptedError(Exception):
-    pass
-
-
-def _no_password() -> str:
-    """Asked for by OpenSSL, which would ask at the terminal otherwise."""
-    raise _EncryptedError
