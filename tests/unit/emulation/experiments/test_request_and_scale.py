@@ -41,7 +41,7 @@ def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path, flow: di
     if not flow:
         job["ports"] = "unknown"
     scenario_of(tmp_path, SMALL, [job], mode="segment_routing")
-    with pytest.raises(InputError, match="job0.json: (flows.0..udp_src: 50000|ports: 'unknown')"):
+    with pytest.raises(InputError, match=r"job0.json: (flows.0..udp_src: 50000|ports: 'unknown')"):
         scenario_of(tmp_path, SMALL, [job], mode="source_port")
 
 
