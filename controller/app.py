@@ -15,6 +15,7 @@ from controller.rest.wsgi import HttpServer
 from controller.service.admission import Admission
 from controller.service.reports import Southbound
 from controller.service.service import Service
+from controller.southbound.flapping import LOOK_AGAIN
 from controller.southbound.openflow.discovery import GRACE, Discovery, port_id, release_topology
 from controller.southbound.openflow.gate import Gate
 from controller.southbound.openflow.hosts import HostFinder
@@ -121,6 +122,8 @@ class FairspineApp(app_manager.RyuApp):
             self._changed(self.discovery.port_gone(dpid, port.port_no))
         else:
             self._changed(self.discovery.port_changed(dpid, port))
+        if self.discovery.flapping():
+            self.runtime.later(LOOK_AGAIN, self.service.network_changed)
 
     @set_ev_cls(event.EventLinkAdd)
     def on_link_up(self, ev: Any) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
@@ -82,7 +83,7 @@ def rules(state: State, pieces: Iterable[Piece]) -> RuleSet:
     )
     path = np.array([_path_class(fabric, piece) for piece in steered], dtype=np.int32)
     wire = Wire(np.arange(n, dtype=np.int32), path, np.ones(n), traffic.udp_src)
-    return compile_rules(state.enforcement, fabric, traffic, wire, usable=usable)
+    return compile_rules(cast(Enforcement, state.enforcement), fabric, traffic, wire, usable=usable)
 
 
 def _path_class(fabric: Fabric, piece: Piece) -> int:

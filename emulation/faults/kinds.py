@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
 from emulation.faults.state import State
 
@@ -30,6 +31,7 @@ BAD_REQUESTS: tuple[tuple[str, str, object], ...] = (
     ("PUT", "/v1/fabric/links/nowhere", {"drained": True}),
     ("PUT", "/v1/fabric/links/spine1", {"drained": "perhaps"}),
     ("PUT", "/v1/mode", {"mode": "sideways"}),
+    ("PUT", "/v1/mode", {"enforcement": "by force"}),
     ("GET", "/v1/routes?host=nobody", None),
     ("PATCH", "/v1/plan", None),
 )
@@ -148,6 +150,10 @@ def _planned(rng: random.Random, state: State) -> Fault | None:
     return Fault("mode", "planned") if state.mode == "ecmp" else None
 
 
+def _enforcement(rng: random.Random, state: State) -> Fault | None:
+    return Fault("enforcement", rng.choice([name for name in ENFORCEMENTS if name != state.enforcement]))
+
+
 _WEIGHTS = {
     "cable": 6,
     "host link": 1,
@@ -161,6 +167,7 @@ _WEIGHTS = {
     "drain": 3,
     "ecmp": 1,
     "planned": 10,
+    "enforcement": 2,
 }
 
 _DRAW: dict[str, Callable[[random.Random, State], Fault | None]] = {
@@ -176,4 +183,5 @@ _DRAW: dict[str, Callable[[random.Random, State], Fault | None]] = {
     "drain": _drain,
     "ecmp": _ecmp,
     "planned": _planned,
+    "enforcement": _enforcement,
 }

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from emulation.pings import Pair
 
@@ -29,7 +28,7 @@ class State:
     drained: set[str] = field(default_factory=set)
     jobs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     mode: str = "planned"
-    enforcement: Enforcement = "per_flow"
+    enforcement: str = "per_flow"
 
     @property
     def fabric(self) -> Fabric:

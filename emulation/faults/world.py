@@ -209,6 +209,10 @@ class World:
         self._change("PUT", "/v1/mode", {"mode": fault.subject})
         self.state.mode = fault.subject
 
+    def _enforcement(self, fault: Fault, how: str) -> None:
+        self._change("PUT", "/v1/mode", {"enforcement": fault.subject})
+        self.state.enforcement = fault.subject
+
     def check_alive(self) -> None:
         """Whether controller and switches still run.
 
@@ -235,4 +239,5 @@ _HAPPEN: dict[str, Callable[[World, Fault, str], None]] = {
     "drained": World._drained,
     "undrained": World._undrained,
     "mode": World._mode,
+    "enforcement": World._enforcement,
 }
