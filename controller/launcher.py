@@ -75,6 +75,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.model.fabric_file import load_fabric
     from controller.rest.door import open_door
     from controller.routing import ENFORCEABLE
+    from controller.southbound.labels import LabelBlock
     from controller.southbound.openflow.certificates import tls_context
     from controller.startup import Startup
     from controller.store.location import default_url
@@ -85,6 +86,8 @@ def _checked(args: list[str]) -> Startup:
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
     settings = settings_from(values, policies=ENFORCEABLE)
     fabric = load_fabric(settings.fabric) if settings.fabric else None
+    if fabric is not None and settings.enforcement == "segment_routing":
+        LabelBlock(settings.label_base).check(fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)
     openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"
     _check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
