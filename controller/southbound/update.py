@@ -14,9 +14,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from controller.southbound.absent_ports import without_ports
-from controller.southbound.rules import Changes, Group, Rule, RuleKey, SwitchRules, by_nesting, difference
-
-ETH_MPLS = 0x8847
+from controller.southbound.rules import ETH_MPLS, Changes, Group, Rule, RuleKey, SwitchRules, by_nesting, difference
 
 STEP = 500
 """Most changes between two barriers: a switch that is slow but at work answers one in time."""
@@ -108,10 +106,10 @@ def work(held: SwitchRules, want: SwitchRules, ports: frozenset[int]) -> Work:
     labels = [rule for rule in changes.put_rules if is_labelled(rule)]
     others = [rule for rule in changes.put_rules if not is_labelled(rule)]
     stages = {
-        Stage.PREPARE: tuple(_cut([*_new_groups(changes, held), *_by_table(labels)], put=True, held=held)),
-        Stage.SWITCH: tuple(_cut(_by_table(others), put=True, held=held)),
+        Stage.PREPARE: tuple(_cut([*_new_groups(changes, held), *_by_rank(labels)], put=True, held=held)),
+        Stage.SWITCH: tuple(_cut(_by_rank(others), put=True, held=held)),
         Stage.REMOVE: tuple(
-            _cut([*reversed(_by_table(changes.removed_rules)), *_old_groups(changes, want)], put=False, held=held)
+            _cut([*reversed(_by_rank(changes.removed_rules)), *_old_groups(changes, want)], put=False, held=held)
         ),
     }
     used = frozenset(stage for stage, rules in ((Stage.PREPARE, labels), (Stage.SWITCH, others)) if rules)
@@ -132,10 +130,15 @@ def _old_groups(changes: Changes, want: SwitchRules) -> list[list[Group]]:
     return by_nesting(group for group in changes.removed_groups if group.id not in want.groups)
 
 
-def _by_table(rules: Iterable[Rule]) -> list[list[Rule]]:
-    """Last table first: a packet that is sent on to a table finds its rules there."""
-    ordered = sorted(rules, key=lambda rule: -rule.table)
-    return [list(part) for _, part in groupby(ordered, key=lambda rule: rule.table)]
+def _by_rank(rules: Iterable[Rule]) -> list[list[Rule]]:
+    """Last table first: a packet that is sent on to a table finds its rules there. Highest priority first: exceptions
+    are there before the rule from which they except."""
+    ordered = sorted(rules, key=_rank)
+    return [list(part) for _, part in groupby(ordered, key=_rank)]
+
+
+def _rank(rule: Rule) -> tuple[int, int]:
+    return -rule.table, -rule.priority
 
 
 def _cut(parts: Iterable[list[Rule] | list[Group]], *, put: bool, held: SwitchRules) -> Iterator[Step]:

@@ -132,6 +132,9 @@ class Installer:
         well = [session.state for session in self._sessions.values() if not session.state.error]
         if self.rollout is not None and well and all(state.epoch == self.rollout.epoch for state in well):
             self._former = self.rollout
+            if self.refusal is not None and self.refusal.epoch == self.rollout.epoch:
+                # There was no other plan to go back to, and now there is room.
+                self.refusal = None
         self._told_settled()
 
     def go_back(self, rollout: Rollout, refusal: Refusal) -> bool:

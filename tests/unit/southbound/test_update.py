@@ -11,6 +11,7 @@ from controller.southbound.base import compile_base
 from controller.southbound.rollout import Rollout
 from controller.southbound.rules import (
     EMPTY,
+    ETH_MPLS,
     GROUP_BASE,
     Bucket,
     Bundle,
@@ -22,7 +23,7 @@ from controller.southbound.rules import (
     ToGroup,
     match,
 )
-from controller.southbound.update import ETH_MPLS, STEP, Holding, Stage, is_labelled, work
+from controller.southbound.update import STEP, Holding, Stage, is_labelled, work
 from tests.unit.strategies import fabrics
 
 PORTS = frozenset(range(1, 7))
@@ -49,7 +50,7 @@ def switch_rules(draw: st.DrawFn, most_port: int = 6) -> SwitchRules:
     rules: dict[tuple[int, int, object], Rule] = {}
     for table, value, labelled in draw(st.sets(st.tuples(st.integers(0, 2), st.integers(1, 4), st.booleans()))):
         fields = match(eth_type=ETH_MPLS, mpls_label=value) if labelled else match(in_port=value)
-        rule = Rule(table, 1, fields, draw(st.lists(ends, max_size=2).map(tuple)))
+        rule = Rule(table, draw(st.integers(1, 2)), fields, draw(st.lists(ends, max_size=2).map(tuple)))
         rules[rule.key] = rule
     return SwitchRules(rules, groups)
 
@@ -95,13 +96,18 @@ def test_until_the_last_stage_nothing_is_taken_away_and_labels_have_their_rules_
 
 
 @given(have=switch_rules(), want=switch_rules())
-def test_a_table_gets_its_rules_before_the_tables_that_send_packets_there(have, want) -> None:
+def test_a_table_gets_its_rules_before_those_that_lead_there_and_exceptions_before_what_they_except_from(
+    have, want
+) -> None:
     todo = work(have, want, PORTS)
-    for stage, last_first in ((Stage.PREPARE, True), (Stage.SWITCH, True), (Stage.REMOVE, False)):
-        tables = [{e.what.table for e in step if isinstance(e.what, Rule)} for step in todo.stages[stage]]
-        assert all(len(found) <= 1 for found in tables)
-        flat = [table for found in tables for table in found]
-        assert flat == sorted(flat, reverse=last_first)
+    for stage, sign in ((Stage.PREPARE, -1), (Stage.SWITCH, -1), (Stage.REMOVE, 1)):
+        ranks = [
+            {(sign * e.what.table, sign * e.what.priority) for e in step if isinstance(e.what, Rule)}
+            for step in todo.stages[stage]
+        ]
+        assert all(len(found) <= 1 for found in ranks)
+        flat = [rank for found in ranks for rank in found]
+        assert flat == sorted(flat)
 
 
 @given(before=fabrics(), after=fabrics())
