@@ -190,6 +190,31 @@ class FakeFabric:
         wanted = list(permutations(self._network.hosts, 2)) if pairs is None else list(pairs)
         return self._do(lambda: sorted(pair for pair in wanted if not self._network.ping(*pair, choose)))
 
+    @contextmanager
+    def watching(self, packets: Iterable[tuple[str, str, Packet]]) -> Iterator[list[str]]:
+        """While the block runs, see after each single change on any switch where packets go.
+
+        Args:
+            packets: the host that sends, the host that should get it, and the header fields.
+
+        Yields:
+            A list that is filled with what does not arrive, and why.
+        """
+        watched = list(packets)
+        lost: list[str] = []
+        self._watch(lambda: lost.extend(self._network.lost(watched)))
+        try:
+            yield lost
+        finally:
+            self._watch(lambda: None)
+
+    def _watch(self, look: Callable[[], None]) -> None:
+        def set_all() -> None:
+            for switch in self._switches.values():
+                switch.changed = look
+
+        self._do(set_all)
+
     # -- breaking and mending --------------------------------------------------------------------------------
 
     def temper(self, name: str) -> Temper:

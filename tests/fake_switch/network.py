@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ryu.lib import addrconv
@@ -94,6 +94,14 @@ class FakeNetwork:
             return Walk((), None, "the host has no carrier")
         walk, _, _ = self._carried(sent, *self._at(source), PACKET_BYTES, choose)
         return walk
+
+    def lost(self, packets: Iterable[tuple[str, str, Packet]]) -> Iterator[str]:
+        """Which of some packets (from a host, to a host) would not arrive now, and why. Nothing counts them."""
+        for source, target, sent in packets:
+            for choose in (min, max):
+                walk = self.wiring.walk(self._rules, sent, source=source, choose=choose)
+                if walk.host != target:
+                    yield f"{source} to {target}, {dict(sent)}: {walk}"
 
     def out_of(self, switch: str, port: int, frame: bytes) -> None:
         """A switch sends a frame out of a port."""

@@ -61,6 +61,8 @@ class FakeSwitch:
         self._refusals: list[_Refusal] = []
         self.packet_out: Callable[[int, bytes], None] = lambda port, data: None
         """Called with each packet that the controller sends out of a port."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called after each flow-mod and group-mod that was not refused."""
         self._clock = clock
         self._config = (0, 128)
         self.forget()
@@ -115,11 +117,13 @@ class FakeSwitch:
             case parser.OFPFlowMod():
                 self._held = None
                 yield from self._removed(self.flows.apply(message, self._clock()), ofp.OFPRR_DELETE)
+                self.changed()
             case parser.OFPGroupMod():
                 self._held = None
                 gone = self.groups.apply(message)
                 flows = self.flows.remove_where(lambda entry: any(entry.leads_to(group=group) for group in gone))
                 yield from self._removed(flows, ofp.OFPRR_GROUP_DELETE)
+                self.changed()
             case parser.OFPPacketOut():
                 self._send_out(message)
             case parser.OFPMultipartRequest():

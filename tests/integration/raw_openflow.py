@@ -19,6 +19,8 @@ from tests.fake_switch.decode import PROTOCOL, header
 from tests.fake_switch.switch import FakeSwitch
 
 PATIENCE_SECONDS = 10.0
+NO_ANSWERS = (ofp.OFPT_HELLO, ofp.OFPT_BARRIER_REPLY, ofp.OFPT_PACKET_IN, ofp.OFPT_PORT_STATUS)
+"""What comes unasked, or always."""
 
 
 class Wire(Protocol):
@@ -107,7 +109,7 @@ class Talk:
         replies = []
         for reply in self._wire.exchange(bytes(data), xid - 1):
             head = header(reply)
-            if head.type in (ofp.OFPT_HELLO, ofp.OFPT_BARRIER_REPLY):
+            if head.type in NO_ANSWERS:
                 continue
             read = parser.msg_parser(PROTOCOL, head.version, head.type, head.length, head.xid, reply)
             if isinstance(read, parser.OFPFlowRemoved):

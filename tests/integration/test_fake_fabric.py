@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from controller.model.clos import clos
-from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.southbound.base import compile_base
 from controller.southbound.ingress import ROCE_PORT, UDP
+from controller.southbound.rules import RuleSet
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
 from tests.integration.expected_rules import differences, expected
@@ -83,42 +84,76 @@ def test_hosts_reach_each_other_and_a_restarted_controller_sends_no_flow_mod(set
     assert fakes.held() == held
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
-def test_the_flows_of_a_job_take_their_planned_links_and_are_counted_there(
-    setup: Setup, enforcement: Enforcement
-) -> None:
+def test_under_each_enforcement_flows_take_their_planned_links_and_no_change_of_it_loses_a_packet(setup: Setup) -> None:
     fabric = clos(4, 4, 4)
     # Whatever no barrier parts is carried out in any order, and everything is told in small parts.
-    fakes, controller = started(setup, fabric, "--enforcement", enforcement, reorder=8, part_bytes=300)
+    fakes, controller = started(setup, fabric, reorder=8, part_bytes=300)
     assert controller.put("/v1/jobs/one", ALL_TO_ALL).status == 201
     settled(controller)
-    assert differences(fakes.held(), expected(controller, fabric, enforcement)) == {}
-    planned: Counter[str] = Counter()
-    before = Counter(fakes.received_packets())
-    rules_met = {name: sum(fakes.counts(name).values()) for name in names(fabric)}
+    before: list[Sent] = []
+    order: tuple[Enforcement, ...] = ("per_flow", "source_port", "segment_routing", "per_flow")
+    for enforcement in order:
+        with fakes.watching((host, target, packet) for host, target, packet, _ in before) as lost:
+            assert controller.put("/v1/mode", {"enforcement": enforcement}).status == 200
+            settled(controller)
+            only(fakes, expected(controller, fabric, enforcement))
+        assert lost == []
+        # Hosts may change over to new ports at any time from now on.
+        before = told(controller, fabric)
+        check_links(fakes, before)
+
+
+def only(fakes: FakeFabric, rules: RuleSet) -> None:
+    """A plan is active before the last rules of the one before it are gone: wait for that, too."""
+    eventually(lambda: not differences(fakes.held(), rules), "these rules and no others are held")
+
+
+@pytest.mark.xfail(strict=True, reason="rules for labels are removed after a time, not after what sends labels is gone")
+def test_a_leaf_that_is_slow_to_leave_segment_routing_loses_no_packet(setup: Setup) -> None:
+    fabric = clos(2, 2, 1)
+    fakes, controller = started(setup, fabric, "--enforcement", "segment_routing")
+    flow = {"src": "h1", "dst": "h2", "bytes": 5}
+    assert controller.put("/v1/jobs/one", {"flows": [flow]}).status == 201
+    settled(controller)
+    fakes.temper("leaf1").mod_seconds = 0.5
+    with fakes.watching((host, target, packet) for host, target, packet, _ in told(controller, fabric)) as lost:
+        assert controller.put("/v1/mode", {"enforcement": "source_port"}).status == 200
+        settled(controller)
+        only(fakes, expected(controller, fabric, "source_port"))
+    assert lost == []
+
+
+Sent = tuple[str, str, dict[str, int | str], list[str]]
+"""Of a piece of a flow: the host that sends, the host that should get it, its header fields, its links."""
+
+
+def told(controller: Controller, fabric: Fabric) -> list[Sent]:
+    """What /v1/routes tells all hosts."""
+    pieces: list[Sent] = []
     for host in fabric.hosts:
         for flow in controller.get(f"/v1/routes?host={host.name}").body["flows"]:
+            address = {"eth_type": 0x0800, "ipv4_src": host.ip, "ipv4_dst": flow["dst_ip"]}
             for piece in flow["pieces"]:
-                walk = fakes.walk(
-                    {
-                        "eth_type": 0x0800,
-                        "ip_proto": UDP,
-                        "ipv4_src": host.ip,
-                        "ipv4_dst": flow["dst_ip"],
-                        "udp_src": piece["udp_src"],
-                        "udp_dst": ROCE_PORT,
-                    },
-                    host.name,
-                )
-                assert walk.host == flow["dst"]
-                on_the_way = [link.partition("->")[2] for link in piece["links"]]
-                assert [*(hop.switch for hop in walk.hops), walk.host] == on_the_way
-                planned.update(piece["links"][1:-1])
+                ports = {"ip_proto": UDP, "udp_src": piece["udp_src"], "udp_dst": ROCE_PORT}
+                pieces.append((host.name, flow["dst"], address | ports, piece["links"]))
+    return pieces
+
+
+def check_links(fakes: FakeFabric, pieces: list[Sent]) -> None:
+    """A packet of each piece goes over its links, and is counted by ports and rules on its way."""
+    planned: Counter[str] = Counter()
+    before = Counter(fakes.received_packets())
+    met = {name: sum(fakes.counts(name).values()) for name in names(fakes.fabric)}
+    for source, target, packet, links in pieces:
+        walk = fakes.walk(packet, source)
+        assert walk.host == target
+        assert [*(hop.switch for hop in walk.hops), walk.host] == [link.partition("->")[2] for link in links]
+        planned.update(links[1:-1])
     assert len(planned) > 8
     carried = Counter(fakes.received_packets()) - before
     # Discovery packets go on meanwhile, one a second on each link.
-    assert all(planned[link] <= carried[link] <= planned[link] + 10 for link in carried)
-    assert sum(sum(fakes.counts(name).values()) - rules_met[name] for name in names(fabric)) >= planned.total()
+    assert all(planned[link] <= carried[link] <= planned[link] + 20 for link in fakes.received_packets())
+    assert sum(sum(fakes.counts(name).values()) - met[name] for name in names(fakes.fabric)) >= planned.total()
 
 
 def test_a_fabric_of_32_leaves_and_8_spines_connects_and_loses_a_spine_and_gets_it_back(setup: Setup) -> None:
@@ -165,7 +200,7 @@ def test_silence_is_noticed_and_what_was_said_meanwhile_is_carried_out(setup: Se
     assert fakes.held() == compile_base(fabric)
 
 
-def test_hosts_whose_ports_nobody_knows_are_found_by_probes(bench: Bench, setup: Setup, tmp_path: Path) -> None:
+def test_hosts_whose_ports_nobody_knows_are_found_by_probes(setup: Setup, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
     document = fabric_document(fabric)
     for host in document["hosts"]:
@@ -174,8 +209,11 @@ def test_hosts_whose_ports_nobody_knows_are_found_by_probes(bench: Bench, setup:
     controller, address = setup.controller(fabric, "--fabric", str(tmp_path / "without.yaml"))
     fakes = setup.fakes(fabric, address)
     fakes.wait_connected()
-    settled(controller)
-    assert {host["name"]: host["port"] for host in controller.get("/v1/fabric").body["hosts"]} == {
-        host.name: host.port for host in fabric.hosts
-    }
+    ports = {host.name: host.port for host in fabric.hosts}
+
+    def found() -> bool:
+        told = controller.get("/v1/fabric").body.get("hosts", [])
+        return ports == {host["name"]: host["port"] for host in told}
+
+    controller.wait_for("all hosts are placed", found)
     eventually(lambda: fakes.ping_all() == [], "they reach each other", 10)
