@@ -85,7 +85,7 @@ def _against(intended: Fabric, observed: Observed, before: Fabric | None) -> Sur
     for (leaf, spine), rest in found.items():
         extra += [(leaf, spine)] * len(rest)
     findings += _cable_findings(intended, observed, missing, extra)
-    hosts, host_findings, unplaced = _place_hosts(intended, observed)
+    hosts, host_findings, unplaced = _place_hosts(intended, observed, before)
     findings += host_findings
     findings += _duplicates(observed)
     fabric = dataclasses.replace(intended, cables=tuple(cables), hosts=tuple(hosts))
@@ -204,11 +204,14 @@ def _cable_findings(
     return findings
 
 
-def _place_hosts(intended: Fabric, observed: Observed) -> tuple[list[Host], list[Finding], list[str]]:
+def _place_hosts(
+    intended: Fabric, observed: Observed, before: Fabric | None
+) -> tuple[list[Host], list[Finding], list[str]]:
+    """Where hosts are, and whether their links are up; of a leaf that is not connected they are as ``before``."""
     dpid_of = {leaf.name: leaf.dpid for leaf in intended.leaves}
     leaf_of = {leaf.dpid: leaf.name for leaf in intended.leaves}
     hosts, findings, unplaced = [], [], []
-    for host in intended.hosts:
+    for index, host in enumerate(intended.hosts):
         heard = observed.hosts.get(host.ip)
         at = PortId(dpid_of[host.leaf], host.port) if host.port is not None else None
         if heard is not None and heard.at.dpid in leaf_of:
@@ -225,6 +228,8 @@ def _place_hosts(intended: Fabric, observed: Observed) -> tuple[list[Host], list
             # Its port turned out to lead to a switch.
             host, at = dataclasses.replace(host, port=None), None
         up = host.up and (at is None or observed.ports.get(at) is not False)
+        if at is not None and before is not None and at.dpid not in observed.switches:
+            up = up and before.hosts[index].up
         if at is None:
             unplaced.append(host.name)
         hosts.append(dataclasses.replace(host, up=up))

@@ -74,7 +74,6 @@ class Campaign:
             Failed: one of them failed, with its number, its faults, and what is wrong.
         """
         self._world.wait_for_controller()
-        self._lab.wait_connected()
         with (
             Probes(self._lab, self._world.state.healthy) as probes,
             _Traffic(self._lab, self._world, probes) as traffic,

@@ -96,18 +96,20 @@ def mistakes(state: State, said: Told) -> list[str]:
     """What the controller tells hosts that cannot be right for the fabric as it is.
 
     Every flow between hosts that the graph joins has a path of links that are up, and none that is drained without
-    need; every other flow has none.
+    need; every other flow has none. Within a leaf without power nobody can know.
     """
     fabric = state.fabric
     usable = without_drained(fabric, drain(fabric, state.drained))
     up = dict(zip(usable.link_ids, usable.link_up.tolist(), strict=True))
     found = []
-    # Hosts of a leaf without power are still there as far as anybody can see.
     joined = _joined(fabric)
+    dark = {host.name for host in fabric.hosts if host.leaf in state.off}
     for flow, src, dst in said.unrouted:
-        if (src, dst) in joined:
+        if (src, dst) in joined and not {src, dst} <= dark:
             found.append(f"{flow} is unroutable, and there is a way from {src} to {dst}")
     for piece in said.pieces:
+        if {piece.src, piece.dst} <= dark:
+            continue
         if (piece.src, piece.dst) not in joined:
             found.append(f"{piece.flow} has a path, and there is no way from {piece.src} to {piece.dst}")
         found += [f"{piece.flow} is planned over {link}, which is not in use" for link in piece.links if not up[link]]

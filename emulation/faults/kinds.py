@@ -62,17 +62,25 @@ def draw(rng: random.Random, state: State) -> Fault:
 
 def _cable(rng: random.Random, state: State) -> Fault | None:
     if state.down and rng.random() < len(state.down) / MOST_DOWN:
-        return Fault("cable up", rng.choice(sorted(state.down)))
+        return _mended(rng.choice(sorted(state.down)), state)
     cables = [name for name in state.healthy.cable_names if name not in state.down]
     how = rng.choice(("both ends", "leaf end", "spine end", "by OpenFlow"))
     return Fault(f"cable down, {how}", rng.choice(cables)) if len(state.down) < MOST_DOWN else None
+
+
+def _mended(name: str, state: State) -> Fault | None:
+    """A cable comes back; a host link does not while its leaf has no power: nobody could know."""
+    hosts = {f"{host.name}-{host.leaf}": host.leaf for host in state.healthy.hosts}
+    return None if hosts.get(name) in state.off else Fault("cable up", name)
 
 
 def _host_link(rng: random.Random, state: State) -> Fault | None:
     host = rng.choice(state.healthy.hosts)
     name = f"{host.name}-{host.leaf}"
     if name in state.down:
-        return Fault("cable up", name)
+        return _mended(name, state)
+    if host.leaf in state.off:
+        return None  # nobody could know
     return Fault("cable down, both ends", name) if len(state.down) < MOST_DOWN else None
 
 

@@ -53,7 +53,6 @@ class World:
         self._command += [*options, "controller.app"]
         self._controller: Child | None = None
         self._still_until: float | None = None
-        self.start_controller()
 
     # -- the controller ----------------------------------------------------------------------------------------
 
@@ -63,14 +62,18 @@ class World:
             self._controller = self.lab.spawn("controller", self._command)
 
     def wait_for_controller(self) -> None:
-        """Until it answers.
+        """Until it answers and, where it was away, switches have found it: how long they wait is their business.
 
         Raises:
             LabError: it has ended, or does not answer in time.
         """
+        away = self._controller is None
         self.start_controller()
         assert self._controller is not None
         self._controller.wait_until(self._answers, "the controller answers", ANSWERS_SECONDS)
+        if away:
+            self._go_on()
+            self.lab.wait_connected()
 
     def get(self, target: str) -> Any:
         """The body of a GET.
