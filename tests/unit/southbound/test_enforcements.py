@@ -13,11 +13,12 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
-from controller.model.traffic import Traffic
-from controller.southbound.base import CLASS_EXCEPTION, NextHops
+from controller.model.traffic import FIRST_PORT, Traffic
+from controller.southbound.base import CLASS_EXCEPTION, NextHops, compile_base
 from controller.southbound.interpreter import Choose, Network, Walk
 from controller.southbound.rules import ETH_MPLS, Rule, RuleSet, SwitchRules, difference
 from controller.southbound.segment_routing import LABELS
+from controller.southbound.wire import class_bits
 from tests.unit.southbound.plans import Case, assignments, cases, packets, roce, traffic_of, traffics
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -110,6 +111,41 @@ def test_a_flow_or_piece_costs_one_rule_at_its_ingress_leaf_and_none_elsewhere(
 def test_in_source_port_no_rule_depends_on_flows(data: st.DataObject) -> None:
     case = data.draw(cases("source_port"))
     assert case.rules == without_flows(case).rules
+
+
+@given(data=st.data())
+def test_in_source_port_what_names_no_class_goes_as_if_there_were_no_plan(data: st.DataObject) -> None:
+    case, choose = data.draw(cases("source_port")), data.draw(choices)
+    src, _, packet = data.draw(packets(case))
+    port = int(packet.get("udp_src", 0))
+    low = (1 << class_bits(case.fabric)) - 1
+    if (
+        packet.get("udp_dst") == 4791
+        and packet["ip_proto"] == 17
+        and port >= FIRST_PORT
+        and port & low < case.fabric.n_paths
+    ):
+        packet = {**packet, "udp_src": port - FIRST_PORT}
+    network, source = Network(case.fabric), case.fabric.hosts[src].name
+    base = compile_base(case.fabric, usable=case.usable, ecmp_action=case.ecmp_action)
+    walks = [network.walk(rules, packet, source=source, choose=choose) for rules in (case.rules, base)]
+    assert walks[0] == walks[1]
+
+
+@each_enforcement
+def test_a_leaf_falls_back_on_uplinks_that_lead_to_the_leaf_in_question(enforcement: Enforcement) -> None:
+    """Spine 1 does not reach leaf 2, spine 2 not leaf 3: what falls back is told from each other by its leaf."""
+    fabric = clos(3, 3, 1).without_links(["leaf2-spine1", "leaf3-spine2"])
+    flows = [(0, b, FIRST_PORT + k) for b in (1, 2) for k in fabric.live_paths(0, b).tolist()]
+    paths = [port - FIRST_PORT for _, _, port in flows]
+    case = Case(fabric, fabric, traffic_of(flows), Assignment.single(np.array(paths)), enforcement)
+    for cable in fabric.cables[:3]:
+        assert cable.leaf_port is not None
+        network = Network(fabric, down=[("leaf1", cable.leaf_port)])
+        for (_, b, _), port in zip(flows, case.wire.udp_src.tolist(), strict=True):
+            for choose in (min, max):
+                walk = network.walk(case.rules, roce(fabric, 0, b, port), source="h1", choose=choose)
+                assert walk.host == fabric.hosts[b].name
 
 
 @given(data=st.data())
