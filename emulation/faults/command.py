@@ -25,11 +25,13 @@ def main(arguments: Sequence[str]) -> int:
     """The exit status: 0 if every round passed, 1 if one did not, 2 for bad input, 130 interrupted."""
     parser = argparse.ArgumentParser(prog="python -m emulation.faults", description="Seeded random faults.")
     parser.add_argument("--seed", type=int, default=1, help="the same seed, the same faults in the same order")
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=30, help="at least 1")
     parser.add_argument("--fabric", type=Path, help="a fabric file (default: 3 spines, 4 leaves, 2 hosts a leaf)")
     parser.add_argument("--out", type=Path, default=Path("out/faults"), help="logs go here")
     options = parser.parse_args(arguments)
     try:
+        if options.rounds < 1:
+            raise InputError("must be at least 1", field="--rounds", value=options.rounds)
         fabric = clos(3, 4, 2) if options.fabric is None else load_fabric(options.fabric)
         lacking = needs.missing()
         if lacking:
@@ -63,8 +65,8 @@ def _run(fabric: Fabric, seed: int, rounds: int, out: Path) -> int:
             outcome = Campaign(lab, fabric, seed, say).run(rounds)
     except Failed as failure:
         return _complain(f"{failure}\nagain: make faults SEED={seed} ROUNDS={rounds}", 1)
-    say(f"seed {seed}: {rounds} rounds passed, right again after {median(outcome.seconds):.1f} s (median), ")
-    say(f"{max(outcome.seconds):.1f} s (worst); " + ", ".join(f"{n} x {kind}" for kind, n in outcome.happened.items()))
+    say(f"seed {seed}: {rounds} rounds passed; " + ", ".join(f"{n} x {kind}" for kind, n in outcome.happened.items()))
+    say(f"right again after {median(outcome.seconds):.1f} s (median), {max(outcome.seconds):.1f} s (worst)")
     return 0
 
 
