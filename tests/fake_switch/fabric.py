@@ -15,13 +15,14 @@ from typing import Any, TypeVar
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.model.fabric import Cable, Fabric
+from controller.model.fabric import Fabric
 from controller.southbound.interpreter import Choose, Packet, Walk
 from controller.southbound.rules import RuleKey, RuleSet, SwitchRules
 from tests.fake_switch import encode
 from tests.fake_switch.connection import Connection, Temper
+from tests.fake_switch.impostor import Impostor
 from tests.fake_switch.network import FakeNetwork
-from tests.fake_switch.ports import Port
+from tests.fake_switch.ports import Port, cable_ends, ports_of
 from tests.fake_switch.refusal import Refused
 from tests.fake_switch.switch import PART_BYTES, FakeSwitch
 
@@ -61,7 +62,7 @@ class FakeFabric:
         shuffle = None if reorder is None else random.Random(reorder)
         self._switches = {
             switch.name: FakeSwitch(
-                switch.dpid, switch.name, _ports(fabric, switch.name), table_limit=table_limit, part_bytes=part_bytes,
+                switch.dpid, switch.name, ports_of(fabric, switch.name), table_limit=table_limit, part_bytes=part_bytes,
                 checks_chains=checks_chains, clock=time.monotonic,
             )
             for switch in (*fabric.leaves, *fabric.spines)
@@ -251,7 +252,7 @@ class FakeFabric:
         ends: dict[str, tuple[tuple[str, int | None], ...]] = {
             f"{host.name}-{host.leaf}": ((host.leaf, host.port),) for host in self.fabric.hosts
         }
-        ends |= zip(self.fabric.cable_names, map(_cable_ends, self.fabric.cables), strict=True)
+        ends |= zip(self.fabric.cable_names, map(cable_ends, self.fabric.cables), strict=True)
         found = [(switch, port) for switch, port in ends[name] if port is not None]
         self._do(lambda: self._set(found, up))
 
@@ -311,10 +312,10 @@ class FakeFabric:
     @contextmanager
     def impostor(self, name: str) -> Iterator[Impostor]:
         """One more switch, of the same datapath id as one that is there, empty and without a cable."""
-        switch = FakeSwitch(self._switches[name].dpid, f"second {name}", _ports(self.fabric, name))
+        switch = FakeSwitch(self._switches[name].dpid, f"second {name}", ports_of(self.fabric, name))
         connection = self._do(lambda: Connection(switch, self.controller, Temper()))
         try:
-            yield Impostor(self, switch, connection)
+            yield Impostor(self._do, switch, connection)
         finally:
             asyncio.run_coroutine_threadsafe(connection.close(), self._loop).result(CALL_SECONDS)
 
@@ -337,34 +338,3 @@ class FakeFabric:
     def _tell(self, name: str, port: Port) -> None:
         if name in self._connections:
             self._connections[name].tell(encode.port_status(ofp.OFPPR_MODIFY, port))
-
-
-class Impostor:
-    """A switch that claims another's datapath id."""
-
-    def __init__(self, fabric: FakeFabric, switch: FakeSwitch, connection: Connection) -> None:
-        self._fabric, self._switch, self._connection = fabric, switch, connection
-
-    @property
-    def connects(self) -> int:
-        """How many connections it has had: it tries again whenever it is turned away."""
-        return self._fabric._do(lambda: self._connection.connects)
-
-    @property
-    def mods(self) -> list[Any]:
-        """The flow-mods (with the controller's cookie) and group-mods that it was sent."""
-        return self._fabric._do(lambda: [*self._switch.flow_mods(), *self._switch.group_mods()])
-
-
-def _ports(fabric: Fabric, switch: str) -> Iterator[Port]:
-    """A switch's ports; those of cables that are not up are set down."""
-    ends = [(host.leaf, host.port, host.gbps, host.up) for host in fabric.hosts]
-    for cable in fabric.cables:
-        ends += [(name, port, cable.gbps, cable.up) for name, port in _cable_ends(cable)]
-    for name, number, gbps, up in ends:
-        if name == switch and number is not None:
-            yield Port(number, f"{switch}-{number}", f"02:fa:4e:00:{number >> 8:02x}:{number & 255:02x}", gbps, on=up)
-
-
-def _cable_ends(cable: Cable) -> tuple[tuple[str, int | None], tuple[str, int | None]]:
-    return (cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)

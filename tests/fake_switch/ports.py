@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ryu.ofproto import ofproto_v1_3 as ofp
+
+from controller.model.fabric import Cable, Fabric
 
 
 @dataclass
@@ -45,3 +48,18 @@ class Port:
     def sent(self, octets: int, packets: int = 1) -> None:
         self.tx_packets += packets
         self.tx_bytes += octets
+
+
+def ports_of(fabric: Fabric, switch: str) -> Iterator[Port]:
+    """A switch's ports; those of cables that are not up are set down."""
+    ends = [(host.leaf, host.port, host.gbps, host.up) for host in fabric.hosts]
+    for cable in fabric.cables:
+        ends += [(name, port, cable.gbps, cable.up) for name, port in cable_ends(cable)]
+    for name, number, gbps, up in ends:
+        if name == switch and number is not None:
+            yield Port(number, f"{switch}-{number}", f"02:fa:4e:00:{number >> 8:02x}:{number & 255:02x}", gbps, on=up)
+
+
+def cable_ends(cable: Cable) -> tuple[tuple[str, int | None], tuple[str, int | None]]:
+    """Switch and port of both ends."""
+    return (cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)
