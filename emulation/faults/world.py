@@ -129,7 +129,7 @@ class World:
     def _cable_down(self, fault: Fault, how: str) -> None:
         self.state.down.add(fault.subject)
         wire = self.lab.wiring.wire(fault.subject)
-        if how == "both ends":
+        if how == "both ends" or (how == "by OpenFlow" and wire.a.node in self.state.off):
             self.lab.set_cable(fault.subject, up=False)
         elif how == "by OpenFlow":
             self._go_on()
