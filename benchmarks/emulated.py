@@ -76,6 +76,7 @@ class Running:
 
     def __init__(self, lab: Lab, folder: Path, fabric: str) -> None:
         self.lab = lab
+        folder.mkdir()
         path = folder / "fabric.yaml"
         path.write_text(fabric)
         self._command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(path)]
@@ -231,7 +232,7 @@ def _with_flows(running: Running, kind: Failure, rounds: int, rows: tuple[Row, R
                     row.values.append(at - start)
                 rows[3].values.append(running.changes() - before)
             kind.mend(lab, spine)
-            running.waitready()
+            running.wait_ready()
             time.sleep(SETTLE_SECONDS)
     return flow.record
 
@@ -276,7 +277,7 @@ def changes(running: Running, rounds: int) -> list[Row]:
         assert running.child is not None
         running.child.kill()
         running.start()
-        running.waitready()
+        running.wait_ready()
 
     actions = {"drain and undrain of its spine": drain, "mode ecmp and back": mode, "controller kill -9": restart}
     if "enforcement" in ask("GET", "/v1/mode")[1]:
@@ -307,7 +308,7 @@ def many_rules(folder: Path, out: Path) -> list[Row]:
     with Lab(fabric, out=out) as lab:
         running = Running(lab, folder, f"clos: {{spines: 4, leaves: {leaves}, hosts_per_leaf: {hosts}}}\n")
         running.start()
-        running.waitready()
+        running.wait_ready()
         body = job(RULES, leaves, hosts)
         for _ in range(3):
             start = time.monotonic()
@@ -349,9 +350,9 @@ def measure(rounds: int, out: Path) -> list[Row]:
     # Stores of its own: nothing of an earlier run may be there. Logs stay.
     with tempfile.TemporaryDirectory() as folder:
         with Lab(clos(4, 4, 4), out=out / "small") as lab:
-            running = Running(lab, Path(folder), "clos: {spines: 4, leaves: 4, hosts_per_leaf: 4}\n")
+            running = Running(lab, Path(folder, "small"), "clos: {spines: 4, leaves: 4, hosts_per_leaf: 4}\n")
             running.start()
-            running.waitready()
+            running.wait_ready()
             # What is lost is to be the network's doing, not that of a machine without enough processors.
             enlarge_packet_buffers(lab.ovs.daemon.pid)
             assert lab.ping_all() == []
@@ -362,8 +363,7 @@ def measure(rounds: int, out: Path) -> list[Row]:
             rows += changes(running, max(1, rounds // 4))
             if found := lab.problems(harmless=HARMLESS):
                 raise SystemExit("in the logs:\n" + "\n".join(found))
-        Path(folder, "store.db").unlink()
-        rows += many_rules(Path(folder), out / "large")
+        rows += many_rules(Path(folder, "large"), out / "large")
     return rows
 
 
