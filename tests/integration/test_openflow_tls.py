@@ -22,6 +22,7 @@ from tests.integration.certificates import Pair, Pki
 from tests.integration.harness import Bench, Controller, eventually
 from tests.integration.real_controller import free_ports
 from tests.integration.rule_text import held, wanted
+from tests.integration.test_launcher import refused
 
 pytestmark = pytest.mark.switches
 
@@ -134,3 +135,5 @@ def test_what_is_wrong_with_certificates_is_told_before_the_start(pki: Pki, tmp_
         with pytest.raises(InputError) as caught:
             tls_context(*args)
         assert caught.value.field == field
+    # By the launcher it is one line and status 2.
+    assert "ca_certs" in refused("--ctl-privkey", key, "--ctl-cert", cert, "controller.app")
