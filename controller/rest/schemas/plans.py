@@ -53,7 +53,9 @@ class PlanFlow(Document):
     src: str
     dst: str
     bytes: Bytes
-    udp_src: UdpPort | None = Field(None, description="null where the job keeps its ports unknown")
+    udp_src: UdpPort | None = Field(
+        None, description="the flow's own port (/v1/routes has those to send from); null where it is unknown"
+    )
     paths: list[PlanPath]
 
 
