@@ -22,8 +22,8 @@ from tests.integration.expected_rules import differences, expected
 from tests.integration.harness import Bench, Controller, eventually
 
 ALL_TO_ALL = {
-    "hosts": ["h1", "h5", "h9", "h13", "h2", "h6"],
-    "collectives": [{"name": "c", "op": "all_to_all", "ranks": [0, 1, 2, 3, 4, 5], "bytes": 10**9}],
+    "hosts": ["h1", "h5", "h9", "h13"],
+    "collectives": [{"name": "c", "op": "all_to_all", "ranks": [0, 1, 2, 3], "bytes": 10**9}],
 }
 
 
@@ -158,16 +158,19 @@ def check_links(fakes: FakeFabric, pieces: list[Sent]) -> None:
 
 def test_a_fabric_of_32_leaves_and_8_spines_connects_and_loses_a_spine_and_gets_it_back(setup: Setup) -> None:
     fabric = clos(8, 32, 2)
-    fakes, controller = started(setup, fabric)
-    assert fakes.held() == compile_base(fabric)
+    fakes, _ = started(setup, fabric)
+    whole = compile_base(fabric)
+    assert fakes.held() == whole
     fakes.kill_switch("spine3")
-    now = fabric.without_links(["spine3"])
-    eventually(
-        lambda: all(fakes.rules(leaf.name) == compile_base(now)[leaf.dpid] for leaf in fabric.leaves), "leaves avoid it"
-    )
+    without = compile_base(fabric.without_links(["spine3"]))
+
+    def avoided() -> bool:
+        held = fakes.held()
+        return all(held[leaf.dpid] == without[leaf.dpid] for leaf in fabric.leaves)
+
+    eventually(avoided, "leaves avoid it")
     fakes.start_switch("spine3")
-    settled(controller)
-    assert fakes.held() == compile_base(fabric)
+    eventually(lambda: fakes.held() == whole, "all is as it was")
     some = [("h1", host.name) for host in fabric.hosts[1:]]
     assert fakes.ping_all(some, choose=max) == []
 
@@ -180,9 +183,10 @@ def test_a_switch_that_comes_back_gets_what_it_lacks_and_no_more(setup: Setup) -
     fakes.cut("leaf1")
     controller.wait_for("it is missed", lambda: controller.get("/healthz").body["switches"]["connected"] == 4)
     fakes.reconnect("leaf1")
+    controller.wait_for("it is back", lambda: controller.get("/healthz").body["switches"]["connected"] == 5)
     settled(controller)
-    assert sent(fakes) == 0
     assert fakes.connects("leaf1") == 2
+    assert sent(fakes) == 0
     fakes.kill_switch("leaf1")
     fakes.start_switch("leaf1")
     controller.wait_for("it holds its rules again", lambda: fakes.held() == rules)
