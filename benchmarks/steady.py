@@ -38,7 +38,8 @@ class Record:
 
     @property
     def lost(self) -> int:
-        return self.sent - len(self.arrived)
+        """Packets that did not arrive. What was sent before the receiver listened does not count."""
+        return self.sent - self.arrived[0][0] - len(self.arrived) if self.arrived else self.sent
 
     def gap(self, start: float, end: float) -> float:
         """The longest interruption between two times: from the last packet before it to the first one after it, by
