@@ -1,8 +1,8 @@
 """How switches get from what they hold to what they should hold: make before break, over the whole network.
 
-An update has three stages. Every switch first takes what only prepares (groups, and rules for labelled packets, which
-nobody sends yet), then what sends traffic on its new ways, and last it drops what is left over. A stage begins on any
-switch only when all switches on which others depend have confirmed the one before.
+An update has three stages. Every switch first takes what only prepares (groups, rules of spines, and rules for labelled
+packets, which nobody sends yet), then what sends traffic on its new ways, and last it drops what is left over. A stage
+begins on any switch only when all switches on which others depend have confirmed the one before.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from controller.southbound.absent_ports import without_ports
+from controller.southbound.base import HOST
 from controller.southbound.rules import ETH_MPLS, Changes, Group, Rule, RuleKey, SwitchRules, by_nesting, difference
 
 STEP = 500
@@ -103,22 +104,28 @@ def work(held: SwitchRules, want: SwitchRules, ports: frozenset[int]) -> Work:
     """
     want, missing = without_ports(want, ports)
     changes = difference(held, want)
-    labels = [rule for rule in changes.put_rules if is_labelled(rule)]
-    others = [rule for rule in changes.put_rules if not is_labelled(rule)]
+    spine = not has_hosts(held) and not has_hosts(want)
+    first = [rule for rule in changes.put_rules if spine or is_labelled(rule)]
+    others = [rule for rule in changes.put_rules if not (spine or is_labelled(rule))]
     stages = {
-        Stage.PREPARE: tuple(_cut([*_new_groups(changes, held), *_by_rank(labels)], put=True, held=held)),
+        Stage.PREPARE: tuple(_cut([*_new_groups(changes, held), *_by_rank(first)], put=True, held=held)),
         Stage.SWITCH: tuple(_cut(_by_rank(others), put=True, held=held)),
         Stage.REMOVE: tuple(
             _cut([*reversed(_by_rank(changes.removed_rules)), *_old_groups(changes, want)], put=False, held=held)
         ),
     }
-    used = frozenset(stage for stage, rules in ((Stage.PREPARE, labels), (Stage.SWITCH, others)) if rules)
+    used = frozenset(stage for stage, rules in ((Stage.PREPARE, first), (Stage.SWITCH, others)) if rules)
     return Work(want, missing, stages, used, any(map(is_labelled, changes.removed_rules)))
 
 
 def is_labelled(rule: Rule) -> bool:
     """Whether a rule is for packets with an MPLS header, which reach a switch only when another one has put it on."""
     return ("eth_type", ETH_MPLS) in rule.match
+
+
+def has_hosts(rules: SwitchRules) -> bool:
+    """Whether packets begin their way through the network at the switch that holds these rules."""
+    return any(rule.priority == HOST for rule in rules.rules.values())
 
 
 def _new_groups(changes: Changes, held: SwitchRules) -> list[list[Group]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.southbound.absent_ports import without_ports
-from controller.southbound.base import compile_base
+from controller.southbound.base import HOST, compile_base
 from controller.southbound.rollout import Rollout
 from controller.southbound.rules import (
     EMPTY,
@@ -23,7 +23,7 @@ from controller.southbound.rules import (
     ToGroup,
     match,
 )
-from controller.southbound.update import STEP, Holding, Stage, is_labelled, work
+from controller.southbound.update import STEP, Holding, Stage, has_hosts, is_labelled, work
 from tests.unit.strategies import fabrics
 
 PORTS = frozenset(range(1, 7))
@@ -52,6 +52,9 @@ def switch_rules(draw: st.DrawFn, most_port: int = 6) -> SwitchRules:
         fields = match(eth_type=ETH_MPLS, mpls_label=value) if labelled else match(in_port=value)
         rule = Rule(table, draw(st.integers(1, 2)), fields, draw(st.lists(ends, max_size=2).map(tuple)))
         rules[rule.key] = rule
+    if draw(st.booleans()):
+        host = Rule(0, HOST, match(ipv4_dst="10.0.1.1"), (Output(1),))
+        rules[host.key] = host
     return SwitchRules(rules, groups)
 
 
@@ -90,7 +93,8 @@ def test_until_the_last_stage_nothing_is_taken_away_and_labels_have_their_rules_
             assert have.groups.keys() <= holding.groups.keys()
         if stage is Stage.PREPARE:
             for key, rule in holding.rules.items():
-                assert rule == (want.rules.get(key, have.rules.get(key)) if is_labelled(rule) else have.rules.get(key))
+                early = is_labelled(rule) or not (has_hosts(have) or has_hosts(want))
+                assert rule == (want.rules.get(key, have.rules.get(key)) if early else have.rules.get(key))
     assert all(holding.rules[key] == rule for key, rule in want.rules.items())
     assert todo.labels_go == any(is_labelled(have.rules[key]) for key in have.rules.keys() - want.rules.keys())
 
@@ -181,6 +185,6 @@ def test_what_a_full_table_lacks_is_told_in_rules(room: int) -> None:
     other = Rule(1, 1, match(in_port=1), ())
     want = SwitchRules({**rules, other.key: other}, {})
     holding = Holding(EMPTY)
-    (step,) = work(EMPTY, SwitchRules(rules, {}), PORTS).stages[Stage.SWITCH]
+    (step,) = work(EMPTY, SwitchRules(rules, {}), PORTS).stages[Stage.PREPARE]
     holding.carry_out(step[:room])
     assert (holding.table_size(0), holding.lacks(want, 0), holding.lacks(want, 1)) == (room, 9 - room, 1)
