@@ -105,7 +105,11 @@ def test_under_each_enforcement_flows_take_their_planned_links_and_no_change_of_
 
 def only(fakes: FakeFabric, rules: RuleSet) -> None:
     """A plan is active before the last rules of the one before it are gone: wait for that, too."""
-    eventually(lambda: not differences(fakes.held(), rules), "these rules and no others are held")
+
+    def wrong() -> dict[int, str]:
+        return differences(fakes.held(), rules)
+
+    eventually(lambda: not wrong(), "these rules and no others are held", shown=wrong)
 
 
 @pytest.mark.xfail(reason="rules for labels are removed after a time, not when all leaves have confirmed to push none")
@@ -170,7 +174,7 @@ def test_a_fabric_of_32_leaves_and_8_spines_connects_and_loses_a_spine_and_gets_
 
     eventually(avoided, "leaves avoid it")
     fakes.start_switch("spine3")
-    eventually(lambda: fakes.held() == whole, "all is as it was")
+    only(fakes, whole)
     some = [("h1", host.name) for host in fabric.hosts[1:]]
     assert fakes.ping_all(some, choose=max) == []
 
