@@ -195,9 +195,9 @@ def uplinks(lab: Lab) -> Counter[str]:
     return uplink_packets(lab, FABRIC)
 
 
-def test_a_restart_writes_no_rule_in_any_mode(running: tuple[Lab, Controller]) -> None:
+def test_a_restart_writes_no_rule_in_the_other_modes_either(running: tuple[Lab, Controller]) -> None:
     lab, controller = running
-    for enforcement in ENFORCEMENTS:
+    for enforcement in ENFORCEMENTS[1:]:
         enforce(controller, enforcement)
         rules = dumps(lab, FABRIC)
         told = routes(FABRIC, controller)
