@@ -6,10 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 FABRIC ?= examples/clos-4x4x4.yaml
 MODE ?= per_flow
+SEED ?= 1
+ROUNDS ?= 30
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active evaluation evaluation-emulated load constraints clean
+.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active bench-emulated faults faults-night \
+  evaluation evaluation-emulated load constraints clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +54,15 @@ bench-loop: setup ## how long a large job holds the controller's event loop
 
 bench-active: setup ## from a PUT until the last switch has confirmed the plan (as root)
 	@$(BIN)/python benchmarks/put_to_active.py
+
+bench-emulated: setup ## failures, drains, mode switches, restarts on Mininet: gaps and losses, as tables (as root)
+	@$(BIN)/python benchmarks/emulated.py
+
+faults: setup ## seeded random faults on a running emulation, SEED=n ROUNDS=n; all is checked after each (as root)
+	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS)
+
+faults-night: setup ## the same, 500 rounds
+	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds 500
 
 evaluation: setup ## the paper's evaluation and more, simulated: out/evaluation/index.html; POLICIES=a,b chooses
 	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal,--scenario examples/scenarios/$(name).yaml) \

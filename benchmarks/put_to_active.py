@@ -25,10 +25,10 @@ LEAVES, HOSTS = 4, 4
 FABRIC = f"clos: {{spines: 4, leaves: {LEAVES}, hosts_per_leaf: {HOSTS}}}\n"
 
 
-def job(flows: int) -> bytes:
+def job(flows: int, leaves: int = LEAVES, per_leaf: int = HOSTS) -> bytes:
     """Flows between hosts of different leaves, as even as can be."""
-    hosts = range(LEAVES * HOSTS)
-    pairs = [(a, b) for a in hosts for b in hosts if a // HOSTS != b // HOSTS]
+    hosts = range(leaves * per_leaf)
+    pairs = [(a, b) for a in hosts for b in hosts if a // per_leaf != b // per_leaf]
     rows = [
         {"src": f"h{a + 1}", "dst": f"h{b + 1}", "bytes": 10**6, "collective": "all"}
         for a, b in itertools.islice(itertools.cycle(pairs), flows)
@@ -47,7 +47,7 @@ def ask(method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
 
 def flow_rules(lab: Lab) -> int:
     """Rules of planned flows on all leaves."""
-    return sum("tp_src" in flow.match for leaf in range(1, LEAVES + 1) for flow in lab.flows(f"leaf{leaf}"))
+    return sum("tp_src" in flow.match for leaf in lab.fabric.leaves for flow in lab.flows(leaf.name))
 
 
 def active() -> bool:
@@ -79,14 +79,10 @@ def measure(rounds: int) -> list[dict[str, object]]:
                     while not active():
                         time.sleep(0.005)
                     total.append(time.perf_counter() - start)
-                    held = sum(
-                        "tp_src" in flow.match for leaf in range(1, LEAVES + 1) for flow in lab.flows(f"leaf{leaf}")
-                    )
+                    held = flow_rules(lab)
                     assert held == flows, f"{held} rules for {flows} flows"
                     ask("DELETE", "/v1/jobs/bench")
-                    while any(
-                        "tp_src" in flow.match for leaf in range(1, LEAVES + 1) for flow in lab.flows(f"leaf{leaf}")
-                    ):
+                    while flow_rules(lab):
                         time.sleep(0.1)
                 rows.append(
                     {

@@ -13,8 +13,11 @@ from ryu.topology import event
 from controller import startup
 from controller.rest.wsgi import HttpServer
 from controller.service.admission import Admission
+from controller.service.reports import Southbound
 from controller.service.service import Service
+from controller.southbound.flapping import LOOK_AGAIN
 from controller.southbound.openflow.discovery import GRACE, Discovery, port_id, release_topology
+from controller.southbound.openflow.gate import Gate
 from controller.southbound.openflow.hosts import HostFinder
 from controller.southbound.openflow.installer import Installer
 from controller.southbound.openflow.runtime import EventletRuntime
@@ -36,6 +39,8 @@ class FairspineApp(app_manager.RyuApp):
             settled=lambda: self.service.settled(),
             was_read=lambda dpid, held: self.hosts.was_read(dpid, held),
         )
+        self.gate = Gate(name=self.installer.name, changed=lambda: self.service.settled(), clock=self.runtime.clock)
+        self.gate.guard()
         self.admission = Admission(self.runtime)
         self.service = Service(
             start.settings,
@@ -44,8 +49,8 @@ class FairspineApp(app_manager.RyuApp):
             self.store,
             start.kept,
             observe=self.discovery.snapshot,
-            install=lambda rules, epoch, names: self.installer.target(rules, epoch, dict(names)),
-            switches=self.installer.states,
+            install=self.installer.target,
+            southbound=Southbound(self.installer.states, lambda: self.installer.refusal, self.gate.notices),
             admission=self.admission,
         )
         self.hosts = HostFinder(
@@ -112,10 +117,13 @@ class FairspineApp(app_manager.RyuApp):
     @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def on_port(self, ev: Any) -> None:
         dpid, port = ev.msg.datapath.id, ev.msg.desc
+        self.installer.ports_changed(ev.msg.datapath)
         if ev.msg.reason == ofproto_v1_3.OFPPR_DELETE:
             self._changed(self.discovery.port_gone(dpid, port.port_no))
         else:
             self._changed(self.discovery.port_changed(dpid, port))
+        if self.discovery.flapping():
+            self.runtime.later(LOOK_AGAIN, self.service.network_changed)
 
     @set_ev_cls(event.EventLinkAdd)
     def on_link_up(self, ev: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +47,17 @@ class Settings:
         "how traffic that is in no plan is spread: Open vSwitch's bundle action, which hashes UDP ports, or a "
         "standard select group",
         choices=("bundle", "select"),
+    )
+    enforcement: str = _option(
+        "per_flow",
+        "how switches are made to follow a plan, until somebody sets it on the running controller (docs/operations.md)",
+        choices=ENFORCEMENTS,
+    )
+    label_base: int = _option(
+        16000,
+        "first MPLS label of the block that segment_routing uses (docs/operations.md)",
+        at_least=16,
+        at_most=2**20 - 1,
     )
     debounce_ms: int = _option(20, "wait this long for more changes before planning", at_least=0, at_most=10_000)
     discovered_host_gbps: float = _option(
@@ -88,6 +100,7 @@ RYU_DEFAULTS: Mapping[str, Any] = {
     # Ryu listens everywhere, and on the old port 6633 as well, unless both are named.
     "ofp_listen_host": "127.0.0.1",
     "ofp_tcp_listen_port": 6653,
+    "ofp_ssl_listen_port": 6653,
     "wsapi_host": "127.0.0.1",
     "wsapi_port": 8080,
     "observe_links": True,
@@ -132,12 +145,9 @@ def options_of(settings: Settings) -> Options:
 
 def _check_policy_options(settings: Settings) -> None:
     try:
-        options = options_of(settings)
+        options_of(settings)
     except InputError as error:
         raise InputError(error.reason, field=f"policy_options: {error.field}", value=error.value) from None
-    if options.max_splits:
-        reason = "split flows cannot be enforced by rules per flow"
-        raise InputError(reason, field="policy_options: max_splits", value=options.max_splits)
 
 
 def unknown_keys(document: Mapping[str, Mapping[str, Any]], known: Container[tuple[str, str]]) -> list[str]:

@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from controller import startup
     from controller.model.errors import InputError
     from controller.routing.warm_up import warm_up
+    from controller.southbound.openflow.listener import listen_with
     from controller.store.errors import StoreError
 
     try:
@@ -48,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (InputError, StoreError) as error:
         print(f"{PROG}: {error}", file=sys.stderr)
         return 2
+    if start.openflow_tls is not None:
+        listen_with(start.openflow_tls)
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
     warm_up()
     startup.announce(start)
@@ -72,6 +75,8 @@ def _checked(args: list[str]) -> Startup:
     from controller.model.fabric_file import load_fabric
     from controller.rest.door import open_door
     from controller.routing import ENFORCEABLE
+    from controller.southbound.labels import LabelBlock
+    from controller.southbound.openflow.certificates import tls_context
     from controller.startup import Startup
     from controller.store.location import default_url
     from controller.store.store import Store
@@ -81,11 +86,15 @@ def _checked(args: list[str]) -> Startup:
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
     settings = settings_from(values, policies=ENFORCEABLE)
     fabric = load_fabric(settings.fabric) if settings.fabric else None
-    _check_port(conf.ofp_listen_host, conf.ofp_tcp_listen_port, "ofp_tcp_listen_port", "OpenFlow")
+    if fabric is not None and settings.enforcement == "segment_routing":
+        LabelBlock(settings.label_base).check(fabric)
+    openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)
+    openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"
+    _check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
     _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
     access, tls = open_door(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
     store = Store.open(settings.store or default_url(os.environ), plans_kept=settings.plans_kept)
-    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, access, tls, store, store.load())
+    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, access, tls, openflow_tls, store, store.load())
 
 
 def _registered() -> Any:

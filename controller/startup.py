@@ -10,6 +10,8 @@ from controller.model.fabric import Fabric
 from controller.rest.access import Access
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from controller.rest.tls import Tls
     from controller.store.store import Store
     from controller.store.values import Kept
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Startup:
-    """The checked options, the intended fabric (``None``: discovery alone), where HTTP listens, who may use it, and
-    the store with what it kept."""
+    """The checked options, the intended fabric (``None``: discovery alone), where HTTP listens, who may use it,
+    how OpenFlow is encrypted (``None``: it is not), the store with what it kept."""
 
     settings: Settings
     fabric: Fabric | None
@@ -26,6 +28,7 @@ class Startup:
     http_port: int
     access: Access
     tls: Tls | None
+    openflow_tls: SSLContext | None
     store: Store
     kept: Kept
 

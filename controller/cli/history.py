@@ -31,8 +31,22 @@ EpochArgument = Annotated[
 
 # What is read of the interface's documents (controller.rest.schemas.PlanSummary).
 _PLAN = (
-    *("epoch", "at", "cause", "by", "policy", "seed", "mode", "links_down", "drained", "jobs", "min_speed", "gap"),
-    *("flows", "moved", "unroutable", "rollback_of"),
+    *(
+        "epoch",
+        "at",
+        "cause",
+        "by",
+        "policy",
+        "seed",
+        "mode",
+        "enforcement",
+        "links_down",
+        "drained",
+        "jobs",
+        "min_speed",
+        "gap",
+    ),
+    *("min_speed", "gap", "flows", "moved", "unroutable", "rollback_of"),
 )
 
 
@@ -133,7 +147,20 @@ def _page(client: Client, before: int | None, limit: int) -> dict[str, Any]:
 def _print_plans(title: str, plans: list[dict[str, Any]]) -> None:
     print_table(
         title,
-        ("plan>", "at (UTC)", "cause", "by", "mode", "policy", "flows>", "moved>", "unroutable>", "min speed>", "gap>"),
+        (
+            "plan>",
+            "at (UTC)",
+            "cause",
+            "by",
+            "mode",
+            "enforcement",
+            "policy",
+            "flows>",
+            "moved>",
+            "unroutable>",
+            "min speed>",
+            "gap>",
+        ),
         (
             (
                 str(plan["epoch"]),
@@ -141,6 +168,7 @@ def _print_plans(title: str, plans: list[dict[str, Any]]) -> None:
                 plan["cause"],
                 plan["by"] or "-",
                 plan["mode"],
+                plan["enforcement"],
                 plan["policy"],
                 str(plan["flows"]),
                 str(plan["moved"]),

@@ -21,6 +21,14 @@ class ModeName(StrEnum):
     FROZEN = "frozen"
 
 
+class EnforcementName(StrEnum):
+    """By which kind of rules switches may follow plans."""
+
+    PER_FLOW = "per_flow"
+    SEGMENT_ROUTING = "segment_routing"
+    SOURCE_PORT = "source_port"
+
+
 MEANING = {
     ModeName.PLANNED: "the newest plan is on the switches",
     ModeName.ECMP: "no plan is on the switches, all traffic is hashed",
@@ -35,6 +43,10 @@ def mode(
             metavar="MODE", help="The mode to set; without it, the present one is shown.", show_default=False
         ),
     ] = None,
+    enforcement: Annotated[
+        EnforcementName | None,
+        typer.Option("--enforcement", help="The kind of rules to follow plans by; without it, as it is."),
+    ] = None,
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
@@ -44,20 +56,25 @@ def mode(
 
     planned: the newest plan is on the switches. ecmp: no plan is, all traffic is hashed. frozen: the switches keep
     what they hold; changes are taken and kept, and come into force with the return to planned.
+
+    The enforcement is how switches follow a plan: by a rule a flow at its first leaf (per_flow), by MPLS labels
+    (segment_routing), or by the UDP source port that hosts are told (source_port). It can be changed at any time.
     """
     client = Remote(url, token, ca_file).client()
-    if mode is None:
-        answer = current(client)
+    wanted = {"mode": mode, "enforcement": enforcement}
+    form = {name: value for name, value in wanted.items() if value is not None}
+    if form:
+        answer = _mode(client.request("PUT", "mode", body=json.dumps(form).encode()).document)
     else:
-        answer = _mode(client.request("PUT", "mode", body=json.dumps({"mode": mode}).encode()).document)
+        answer = current(client)
     if format is Format.JSON:
         print_json(json.dumps(answer).encode())
         return
     since = "-" if answer["since"] is None else moment(answer["since"])
     print_table(
         f"{answer['mode']}: {meaning(answer)}",
-        ("mode", "since (UTC)", "by", "plan>"),
-        [(answer["mode"], since, answer["by"] or "-", str(answer["epoch"]))],
+        ("mode", "enforcement", "since (UTC)", "by", "plan>"),
+        [(answer["mode"], answer["enforcement"], since, answer["by"] or "-", str(answer["epoch"]))],
     )
 
 
@@ -76,4 +93,4 @@ def meaning(document: dict[str, Any]) -> str:
 
 
 def _mode(document: Any) -> dict[str, Any]:
-    return described(document, "mode", "since", "by", "epoch")
+    return described(document, "mode", "enforcement", "since", "by", "epoch")

@@ -33,6 +33,8 @@ class Observed:
         young: connected switches of which the same is true one by one.
         lost: switches whose connection ended a moment ago and may be back in the next.
         duplicates: addresses that a second MAC address claims while the first still holds: (ip, first, second).
+        flapping: ports that come and go so often that they count as down in ``ports``.
+        gbps: the speed of each port that is up and says it.
     """
 
     ports: Mapping[PortId, bool] = field(default_factory=dict)
@@ -43,6 +45,8 @@ class Observed:
     young: frozenset[int] = frozenset()
     lost: frozenset[int] = frozenset()
     duplicates: frozenset[tuple[str, str, str]] = frozenset()
+    flapping: frozenset[PortId] = frozenset()
+    gbps: Mapping[PortId, float] = field(default_factory=dict)
 
     def cables(self) -> list[tuple[PortId, PortId]]:
         """Links seen in both directions between two ports that are up, each once, lower end first, in order."""

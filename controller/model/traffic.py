@@ -16,6 +16,9 @@ Int64Array = NDArray[np.int64]
 ANY_PORT = 0
 """``udp_src`` of a flow whose source port nobody knows (a job that says ``"ports": "unknown"``)."""
 
+FIRST_PORT, LAST_PORT = 49152, 65535
+"""The UDP source ports of RoCEv2 queue pairs (InfiniBand Architecture Specification 1.4, annex A17.9.2.1)."""
+
 
 @dataclass(frozen=True)
 class Collective:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from controller.model.assignment import LOCAL, UNROUTABLE
+from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.plan import Plan
 from controller.model.traffic import ANY_PORT, Traffic
+from controller.southbound.labels import LabelBlock
+from controller.southbound.wire import Wire
 
 Flows = NDArray[np.int64] | IntArray
 
@@ -108,7 +110,7 @@ def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> lis
         traffic.dst[flows].tolist(),
         traffic.bytes[flows].tolist(),
         traffic.udp_src[flows].tolist(),
-        _pieces(fabric, traffic, plan, flows),
+        _pieces(fabric, traffic, plan.assignment, flows),
         strict=True,
     )
     return [
@@ -120,7 +122,7 @@ def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> lis
             "dst": hosts[dst],
             "bytes": size,
             "udp_src": None if port == ANY_PORT else port,
-            "paths": [{"share": share, "links": links} for _, share, links in pieces],
+            "paths": [{"share": piece.share, "links": piece.links} for piece in pieces],
         }
         for k, number, src, dst, size, port, pieces in columns
     ]
@@ -132,18 +134,40 @@ def _encoded_flows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
-def routes_document(fabric: Fabric, traffic: Traffic, plan: Plan, host: str, *, hashed: bool = False) -> dict[str, Any]:
+def routes_document(
+    fabric: Fabric,
+    traffic: Traffic,
+    plan: Plan,
+    wire: Wire,
+    host: str,
+    *,
+    hashed: bool = False,
+    labels: LabelBlock | None = None,
+) -> dict[str, Any]:
     """What the agent on a host needs: every flow that it sends, piece by piece. Everything but epoch and mode.
 
-    ``hashed``: switches spread all traffic themselves, so that no flow has a path of its own.
+    Args:
+        wire: the pieces, their paths and ports; the plan has the rates.
+        hashed: switches spread all traffic themselves, so that no flow has a path of its own.
+        labels: that switches put on packets; ``None``: they put none.
     """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
     gbps = np.nan_to_num(traffic.bytes[flows] * 8e-9 / collective_seconds(plan)[traffic.collective[flows]])
-    pieces_of = _pieces(fabric, traffic, plan, flows)
-    if hashed:
-        pieces_of = [[(LOCAL, 1.0, [])] if pieces else [] for pieces in pieces_of]
-    rows = zip(flows.tolist(), gbps.tolist(), pieces_of, strict=True)
+    target = fabric.host_leaf[traffic.dst]
+
+    def piece(flow: int, rate: float, one: _Piece) -> dict[str, Any]:
+        port, way = int(wire.udp_src[one.row]), one.path >= 0 and not hashed
+        return {
+            "path": fabric.path_names[one.path] if way else None,
+            "share": one.share,
+            "rate_gbps": rate * one.share,
+            "links": [] if hashed else one.links,
+            "labels": labels.stack(fabric, int(target[flow]), one.path) if way and labels is not None else [],
+            "udp_src": None if port == ANY_PORT else port,
+        }
+
+    rows = zip(flows.tolist(), gbps.tolist(), _pieces(fabric, traffic, wire, flows), strict=True)
     return {
         "host": host,
         "ip": fabric.hosts[sender].ip,
@@ -153,26 +177,24 @@ def routes_document(fabric: Fabric, traffic: Traffic, plan: Plan, host: str, *, 
                 "dst": fabric.hosts[traffic.dst[flow]].name,
                 "dst_ip": fabric.hosts[traffic.dst[flow]].ip,
                 "bytes": int(traffic.bytes[flow]),
-                "pieces": [
-                    {
-                        "path": fabric.path_names[path] if path >= 0 else None,
-                        "share": share,
-                        "rate_gbps": rate * share,
-                        "links": links,
-                        "labels": [],
-                        "udp_src": None if traffic.udp_src[flow] == ANY_PORT else int(traffic.udp_src[flow]),
-                    }
-                    for path, share, links in pieces
-                ],
+                "pieces": [piece(flow, rate, one) for one in pieces],
             }
             for flow, rate, pieces in rows
         ],
     }
 
 
-def _pieces(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> list[list[tuple[int, float, list[str]]]]:
-    """(path class, share, names of the links) of each piece of each of some flows, which are ascending."""
-    every = plan.assignment
+class _Piece(NamedTuple):
+    """Of a flow: its row, path class, share, and the names of its links."""
+
+    row: int
+    path: int
+    share: float
+    links: list[str]
+
+
+def _pieces(fabric: Fabric, traffic: Traffic, every: Assignment | Wire, flows: Flows) -> list[list[_Piece]]:
+    """The pieces of each of some flows, which are ascending; none of one that is unroutable."""
     if not len(flows):
         return []
     start, end = np.searchsorted(every.flow, [flows[0], flows[-1] + 1])
@@ -187,7 +209,8 @@ def _pieces(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> list[
         up = down = through
     ids = fabric.link_ids
     pieces = []
-    for k, share, first, second, third, last in zip(
+    for row, k, share, first, second, third, last in zip(
+        rows.tolist(),
         path.tolist(),
         # Shares are what a solver's arithmetic left; readers are promised no more than 1.
         np.minimum(every.share[rows], 1.0).tolist(),
@@ -198,7 +221,7 @@ def _pieces(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> list[
         strict=True,
     ):
         links = [ids[first], ids[last]] if k < 0 else [ids[first], ids[second], ids[third], ids[last]]
-        pieces.append((k, share, links))
+        pieces.append(_Piece(row, k, share, links))
     starts = np.searchsorted(flow, flows, side="left").tolist()
     ends = np.searchsorted(flow, flows, side="right").tolist()
     return [pieces[start:end] for start, end in zip(starts, ends, strict=True)]

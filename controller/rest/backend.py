@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+from controller.model.enforcement import Enforcement
 from controller.model.errors import UnavailableError
 
 Document = bytes | Mapping[str, Any]
@@ -269,8 +270,15 @@ class Backend(Protocol):
     def mode(self) -> Document:
         """How plans are enforced, since when, and who said so (``ModeDocument``)."""
 
-    def set_mode(self, mode: Mode, caller: Caller) -> Document:
-        """Enforce plans otherwise (``ModeDocument``); nothing happens where that is so already."""
+    def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
+        """Enforce plans otherwise (``ModeDocument``); nothing happens where that is so already.
+
+        Args:
+            mode, enforcement: ``None``: as it is.
+
+        Raises:
+            ConflictError: what is there now (a job, the fabric) cannot be enforced so.
+        """
 
     def subscribe(self, after: str | None) -> Subscription:
         """A place in the events.

@@ -29,7 +29,7 @@ _LOCATION = {"description": "the job's path", "required": True, "schema": {"type
 _SAID = {
     400: "The request is malformed, or a parameter is wrong",
     404: "There is no such thing",
-    409: "The controller's mode excludes it",
+    409: "The state that the controller is in excludes it",
     412: "If-Match or If-None-Match does not hold",
     413: "The body is too large",
     422: "The body was understood and cannot be used: field and value say what",

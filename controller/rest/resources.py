@@ -12,6 +12,7 @@ from http import HTTPStatus
 import orjson
 from pydantic import BaseModel
 
+from controller.model.errors import InputError
 from controller.rest import schemas
 from controller.rest.backend import Backend, Document, JobAnswer, Role, etag
 from controller.rest.events import EventStream
@@ -71,7 +72,9 @@ def _drain(backend: Backend, call: Call) -> Response:
 
 def _set_mode(backend: Backend, call: Call) -> Response:
     form = read_form(call.body, schemas.ModeForm)
-    return _document(backend.set_mode(form.mode, call.who))
+    if form.mode is None and form.enforcement is None:
+        raise InputError("say a mode, an enforcement, or both", field="mode")
+    return _document(backend.set_mode(form.mode, form.enforcement, call.who))
 
 
 def _plans(backend: Backend, call: Call) -> Response:
@@ -259,10 +262,12 @@ RESOURCES: tuple[Resource, ...] = (
             "PUT": Operation(
                 "putMode",
                 _set_mode,
-                "Enforce plans, hash everything, or leave the switches as they are",
+                "Enforce plans, hash everything, or leave the switches as they are; and by which kind of rules",
                 {200: schemas.ModeDocument},
                 role=Role.WRITE,
-                body=Body(schemas.ModeForm, {"mode": "planned"}),
+                body=Body(schemas.ModeForm, {"mode": "planned", "enforcement": "segment_routing"}),
+                problems=frozenset({409}),
+                description="409: there is something now (a job that names its own ports) that cannot be enforced so.",
             ),
         },
     ),

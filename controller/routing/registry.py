@@ -38,9 +38,9 @@ POLICIES: dict[str, Policy] = {
     )
 }
 
-ENFORCEABLE = tuple(name for name, policy in POLICIES.items() if not policy.splits or name == "fair")
-"""Policies whose plans switches can follow: they split no flow (``fair`` only if told to). The others are for
-``fairspine plan`` and ``compare``."""
+ENFORCEABLE = tuple(name for name in POLICIES if name != "spray")
+"""Policies whose plans switches can follow: they give flows that a switch cannot tell apart one path, and split no flow
+whose source port is unknown. ``spray`` is for ``fairspine plan`` and ``compare`` alone."""
 
 DRAWING = ("ecmp", "random")
 """Policies that leave it to chance: every seed is another draw, and one draw says little."""

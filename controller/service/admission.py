@@ -14,6 +14,7 @@ from controller.model.fabric import Fabric, IntArray
 from controller.rest.forms import read_form
 from controller.rest.schemas import PreviewForm
 from controller.service.runtime import Runtime
+from controller.service.steering import check_free, own_ports
 from controller.service.wanted import Wanted
 from controller.service.worker import Worker
 from controller.workload.expand import JobTraffic, expand
@@ -31,16 +32,26 @@ class Admission:
         self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
-    def admit(self, name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> JobTraffic:
+    def admit(
+        self,
+        name: str,
+        body: bytes,
+        fabric: Fabric,
+        others: Sequence[JobTraffic],
+        max_flows: int,
+        *,
+        steered: bool = False,
+    ) -> JobTraffic:
         """The job's flows; ``others`` hold the ports that are taken.
 
         Args:
+            steered: refuse a job that does not leave its ports to the controller.
             max_flows: more are refused before there is memory for them; those within servers count here.
 
         Raises:
             InputError: what is wrong with the document.
         """
-        traffic: JobTraffic = self._run(len(body), admit, name, body, fabric, others, max_flows)
+        traffic: JobTraffic = self._run(len(body), admit, name, body, fabric, others, max_flows, steered)
         return traffic
 
     def readmit(self, wanted: Wanted, fabric: Fabric, max_flows: int) -> Wanted:
@@ -52,7 +63,7 @@ class Admission:
             return wanted
         size = sum(len(job.document) for job in wanted.left_out)
         jobs = [_Waiting(job.name, job.document, job.ports, job.traffic) for job in wanted.jobs]
-        found: list[JobTraffic | str] = self._run(size, readmit, jobs, fabric, max_flows)
+        found: list[JobTraffic | str] = self._run(size, readmit, jobs, fabric, max_flows, wanted.steered)
         placed = tuple(
             job
             if job.traffic is not None
@@ -63,13 +74,15 @@ class Admission:
         )
         return dataclasses.replace(wanted, jobs=placed)
 
-    def tried(self, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> Tried:
-        """A preview's form, and the flows of the jobs in it.
+    def tried(
+        self, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int, *, steered: bool = False
+    ) -> Tried:
+        """A preview's form, and the flows of the jobs in it; arguments as of ``admit``.
 
         Raises:
             InputError: what is wrong with it, or with one of the jobs (``put[1].hosts[0]``).
         """
-        found: Tried = self._run(len(body), tried, body, fabric, others, max_flows)
+        found: Tried = self._run(len(body), tried, body, fabric, others, max_flows, steered)
         return found
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
@@ -86,9 +99,14 @@ class Admission:
 # What follows runs in a thread or in the worker process.
 
 
-def admit(name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> JobTraffic:
+def admit(
+    name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int, steered: bool = False
+) -> JobTraffic:
     """Parse and expand."""
-    return expand(fabric, job_from_body(body, name, fabric), others, max_flows=max_flows)
+    job = job_from_body(body, name, fabric)
+    if steered:
+        check_free(job)
+    return expand(fabric, job, others, max_flows=max_flows)
 
 
 @dataclass(frozen=True)
@@ -101,7 +119,7 @@ class _Waiting:
     traffic: JobTraffic | None
 
 
-def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int) -> list[JobTraffic | str]:
+def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: bool) -> list[JobTraffic | str]:
     """The flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
     found: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
     for keep_ports in (True, False):
@@ -112,7 +130,8 @@ def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int) -> list[Jo
                 try:
                     parsed = job_from_body(job.document, job.name, fabric)
                     ports = job.ports if keep_ports else None
-                    found[i] = expand(fabric, parsed, others, max_flows=room, ports=ports)
+                    traffic = expand(fabric, parsed, others, max_flows=room, ports=ports)
+                    found[i] = own_ports(traffic) if steered and traffic.own_port is not None else traffic
                 except InputError as error:
                     found[i] = str(error)
     return found
@@ -126,7 +145,7 @@ class Tried:
     jobs: tuple[tuple[str, bytes, JobTraffic], ...]
 
 
-def tried(body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int) -> Tried:
+def tried(body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int, steered: bool) -> Tried:
     """Parse a preview's body, and expand its jobs one after the other."""
     form = read_form(body, PreviewForm)
     names = [document.get("name") for document in form.put]
@@ -141,7 +160,7 @@ def tried(body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: 
         text = orjson.dumps(document)
         room = max_flows - sum(other.n_flows for other in there)
         try:
-            traffic = admit(name, text, fabric, there, room)
+            traffic = admit(name, text, fabric, there, room, steered)
         except InputError as error:
             field = f"put[{i}].{error.field}" if error.field else f"put[{i}]"
             raise InputError(error.reason, field=field, value=error.value) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -20,6 +20,7 @@ from controller.service.reports import SwitchReport
 from controller.service.step import Step
 from controller.service.times import when
 from controller.service.wanted import Admitted
+from controller.southbound.labels import LabelBlock
 from controller.store.values import KeptMode
 
 Active = tuple[int, float] | None
@@ -140,8 +141,18 @@ def _weight(document: bytes) -> float:
     return float(orjson.loads(document).get("weight", 1.0))
 
 
-def plan(step: Step, computed_at: float, active: Active) -> bytes:
+def plan(
+    step: Step,
+    computed_at: float,
+    active: Active,
+    waits_for: Sequence[str] = (),
+    refused: Mapping[str, Any] | None = None,
+) -> bytes:
     """The plan, when it was computed, and which one the switches enforce.
+
+    Args:
+        waits_for: names of connected switches that do not have its rules.
+        refused: why it is on no switch.
 
     Raises:
         UnavailableError: the step has no plan.
@@ -150,29 +161,37 @@ def plan(step: Step, computed_at: float, active: Active) -> bytes:
     return orjson.dumps(
         {
             "mode": step.wanted.mode,
+            "enforcement": step.wanted.enforcement,
             "computed": {"epoch": step.epoch, "since": when(computed_at)},
             "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
+            "waits_for": list(waits_for),
+            "refused": refused,
             "plan": plan_document(there, draft.traffic, draft.plan),
         }
     )
 
 
-def routes(step: Step, host: str) -> bytes:
+def routes(step: Step, host: str, label_base: int) -> bytes:
     """Everything that a host of the fabric sends.
 
     Raises:
         UnavailableError: the step has no plan.
     """
     there, draft = _planned(step)
-    hashed = step.wanted.mode == "ecmp"
-    told = routes_document(there, draft.traffic, draft.plan, host, hashed=hashed)
-    return orjson.dumps({**told, "mode": step.wanted.mode, "epoch": step.epoch})
+    assert step.wire is not None
+    hashed, enforcement = step.wanted.mode == "ecmp", step.wanted.enforcement
+    if step.wanted.mode == "frozen" and step.memory is not None:
+        hashed, enforcement = not step.memory.enforced, step.memory.enforcement
+    labels = LabelBlock(label_base) if enforcement == "segment_routing" else None
+    told = routes_document(there, draft.traffic, draft.plan, step.wire, host, hashed=hashed, labels=labels)
+    return orjson.dumps({**told, "mode": step.wanted.mode, "enforcement": enforcement, "epoch": step.epoch})
 
 
 def mode(step: Step, record: KeptMode | None) -> dict[str, Any]:
     """How plans are enforced, since when, and who said so."""
     return {
         "mode": step.wanted.mode,
+        "enforcement": step.wanted.enforcement,
         "since": None if record is None else when(record.changed),
         "by": None if record is None else record.by,
         "epoch": step.epoch,
@@ -197,10 +216,11 @@ def unknown_because(intended: Fabric | None) -> str:
 
 @dataclass(frozen=True)
 class Troubles:
-    """Why steps cannot be taken, and why the store does not work; empty: no trouble."""
+    """Why steps cannot be taken, why the store does not work, and what is wrong with switches; empty: no trouble."""
 
     plan: str = ""
     store: str = ""
+    switches: Sequence[str] = ()
 
 
 def health(
@@ -213,6 +233,7 @@ def health(
     if troubles.store:
         reasons.append(f"changes are refused, because the store does not work: {troubles.store}")
     reasons += [f"{report.name}: {report.error}" for report in switches if report.error]
+    reasons += troubles.switches
     reasons += [finding.text for finding in step.survey.findings]
     starting = step.fabric is None or not switches or active is None
     if step.fabric is None:
@@ -231,6 +252,7 @@ def health(
         "reasons": reasons,
         "version": version("fairspine"),
         "mode": step.wanted.mode,
+        "enforcement": step.wanted.enforcement,
         "switches": {"connected": len(switches), "expected": expected},
         "jobs": len(step.jobs),
         "flows": step.traffic.n_flows,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from controller.config import Settings, options_of
+from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Plan
 from controller.model.traffic import Traffic
@@ -32,6 +33,7 @@ class Memory:
         links_down: cables and host links that were down, by the names that ``Fabric.without_links`` takes.
         drained: ids that were drained.
         enforced: whether its paths were on the switches (in mode ``ecmp`` they were not).
+        enforcement: by which kind of rules, if they were.
         given: whether switches were given anything of it: ``False`` before the network is known for the first time.
     """
 
@@ -42,6 +44,7 @@ class Memory:
     links_down: tuple[str, ...]
     drained: frozenset[str]
     enforced: bool
+    enforcement: Enforcement
     given: bool = True
 
 

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from controller.config import Settings
-from controller.model.errors import UnavailableError
+from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
 from controller.rest.backend import EventKind
 from controller.routing import Previous
 from controller.service.admission import Admission
 from controller.service.events import EventLog
+from controller.service.installation import Installation
 from controller.service.keeper import Keeper
 from controller.service.keeping import Keeping, plan_record, restore
-from controller.service.reports import CablingReport, SwitchErrors, SwitchReport
+from controller.service.reports import CablingReport, Southbound
 from controller.service.runtime import Runtime, Signal
 from controller.service.step import Step, advance
 from controller.service.wanted import Change as WantedChange
@@ -86,25 +87,23 @@ class Driver:
         *,
         observe: Callable[[], Observed],
         install: Install,
-        switches: Callable[[], Sequence[SwitchReport]],
+        southbound: Southbound,
         admission: Admission,
     ) -> None:
         self._settings, self._intended, self._runtime = settings, intended, runtime
-        self._observe, self._install, self._switches = observe, install, switches
+        self._observe, self._install = observe, install
         self._admission, self._events = admission, events
-        self.step = restore(kept, intended)
+        self.step = restore(kept, intended, settings.enforcement)
         self.wanted = self.step.wanted
         self.mode: KeptMode | None = kept.mode
         self.keeper = Keeper(keeping, runtime, changed=self._store_changed)
         self.computed_at = kept.plan.at if kept.plan is not None else runtime.now()
-        self.active: tuple[int, float] | None = None
-        """The plan whose rules every connected switch has confirmed, and since when."""
+        self.installation = Installation(settings, runtime, events, southbound)
         self.failed = ""
         """Why the newest step could not be taken."""
         self._recorded = self._reserved = kept.epoch
         self._installed = -1
         self._cabling = CablingReport(intended is not None)
-        self._switch_errors = SwitchErrors()
         self._attempt: tuple[object, ...] = ()
         self._dirty, self._ordered = runtime.signal(), runtime.signal()
         self._changing = runtime.lock()
@@ -114,8 +113,9 @@ class Driver:
     def start(self) -> None:
         """Begin to take steps."""
         LOG.info(
-            "kept from before: plan %d, %d jobs, %d drains, mode %s",
+            "kept from before: plan %d, %d jobs, %d drains, mode %s by %s",
             self.step.epoch, len(self.wanted.jobs), len(self.wanted.drained), self.wanted.mode,
+            self.wanted.enforcement,
         )  # fmt: skip
         self.keeper.start(self.wanted.drained)
         self._runtime.spawn(self._follow_network)
@@ -127,20 +127,8 @@ class Driver:
         self._dirty.set()
 
     def settled(self) -> None:
-        """Some switch has reached its target, or lost it, or has gone."""
-        switches = self._switches()
-        for text in self._switch_errors.new(switches):
-            self._events.append("error", text=text)
-        epoch = self.step.enforced
-        if not switches or epoch != self._installed or any(state.epoch < epoch for state in switches):
-            if self.active is not None and self.active[0] == epoch:
-                # A switch has come back (perhaps empty), or none is left: the plan is no longer what they hold.
-                self.active = None
-            return
-        if self.active is None or self.active[0] != epoch:
-            self.active = (epoch, self._runtime.now())
-            LOG.info("plan %d is active on %d switches", epoch, len(switches))
-            self._events.append("plan", epoch=epoch, state="active")
+        """Some switch has reached its target, or lost it, or refused it, or has gone."""
+        self.installation.settled(self.step)
 
     # -- people ------------------------------------------------------------------------------------------------
 
@@ -169,6 +157,7 @@ class Driver:
         Raises:
             StorageError: it could not be kept, so it was not done.
             UnavailableError: no plan could be made with it, so it was not done.
+            InputError: its plan cannot be enforced as it is to be, so it was not done.
         """
         if self._intended is None and self.step.fabric is not None and not self.step.ripe and self.wanted.left_out:
             # A plan without them would be kept in place of the one that has their paths.
@@ -189,7 +178,7 @@ class Driver:
             assert pending is not None
             try:
                 self._carry_out(pending)
-            except UnavailableError as error:
+            except (UnavailableError, InputError) as error:
                 pending.error = error
             except Exception as error:
                 LOG.exception("no plan for an order (%s)", pending.order.cause)
@@ -220,6 +209,9 @@ class Driver:
             kind, data = order.event
             self._events.append(kind, **data, by=order.by, epoch=step.epoch)
         self._publish(step, base, record)
+        if order.change.mode is not None:
+            # Jobs that could not be enforced so may be now.
+            self._dirty.set()
 
     def _step_on_newest(self, order: Order) -> tuple[Step, Step, PlanRecord | None]:
         """The newest published step, one with the order on top of it, and its record."""
@@ -272,10 +264,10 @@ class Driver:
         """With the flows of kept jobs whose hosts have turned up."""
         if fabric is None or not wanted.left_out:
             return wanted
-        if self._attempt == (fabric.host_names, wanted.jobs):
+        if self._attempt == (fabric.host_names, wanted.jobs, wanted.steered):
             return wanted
         placed = self._admission.readmit(wanted, fabric, self._settings.max_flows)
-        self._attempt = (fabric.host_names, placed.jobs)
+        self._attempt = (fabric.host_names, placed.jobs, wanted.steered)
         for job in placed.left_out:
             LOG.warning("job %s is kept and not planned: %s", job.name, job.left_out)
         return placed
@@ -301,8 +293,9 @@ class Driver:
         if record is not None:
             self._events.append(
                 "plan", epoch=step.epoch, state="computed", cause=record.cause, by=record.by, mode=record.mode,
-                min_speed=record.min_speed, min_level=record.min_level, gap=record.gap, seconds=record.seconds,
-                flows=record.flows, moved=record.moved, unroutable=record.unroutable, rollback_of=record.rollback_of,
+                enforcement=record.enforcement, min_speed=record.min_speed, min_level=record.min_level,
+                gap=record.gap, seconds=record.seconds, flows=record.flows, moved=record.moved,
+                unroutable=record.unroutable, rollback_of=record.rollback_of,
             )  # fmt: skip
         if step.ripe and step.rules is not None and step.enforced != self._installed:
             self._installed = step.enforced

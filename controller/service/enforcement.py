@@ -8,36 +8,69 @@ import numpy as np
 
 from controller.config import Settings
 from controller.model.assignment import Assignment
-from controller.model.fabric import Fabric
-from controller.model.traffic import Collective, Traffic
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.traffic import Collective, Int64Array, Traffic
 from controller.planning.drain import drain, without_drained
-from controller.rest.backend import Mode
 from controller.routing import Previous
 from controller.service.draft import Draft, Memory
+from controller.service.wanted import Wanted
 from controller.southbound.base import compile_base, compile_listening
-from controller.southbound.per_flow import compile_per_flow
+from controller.southbound.compilers import compile_rules
+from controller.southbound.labels import LabelBlock
 from controller.southbound.rules import RuleSet
+from controller.southbound.wire import Wire, on_wire
+
+
+def wire_for(fabric: Fabric, wanted: Wanted, draft: Draft, memory: Memory | None) -> Wire:
+    """What hosts should send: the pieces of every flow, their paths and source ports.
+
+    In mode ``frozen`` that is what they were told before, whatever is planned now: with ``source_port`` enforcement
+    another port would be another path.
+
+    Args:
+        memory: the plan that switches hold.
+
+    Raises:
+        InputError: two hosts have more flows than there are ports for them.
+    """
+    assignment, enforcement = draft.plan.assignment, wanted.enforcement
+    if wanted.mode == "frozen" and memory is not None:
+        enforcement = memory.enforcement
+        assignment = _as_remembered(draft.traffic, assignment, memory.paths.on(fabric))
+    return on_wire(fabric, draft.traffic, assignment, enforcement)
 
 
 def enforced_rules(
-    settings: Settings, fabric: Fabric, mode: Mode, draft: Draft, unknown: frozenset[int], learn: bool
+    settings: Settings,
+    fabric: Fabric,
+    wanted: Wanted,
+    draft: Draft,
+    wire: Wire,
+    unknown: frozenset[int],
+    learn: bool,
 ) -> RuleSet:
     """The rules of a plan (mode ``planned``), or those without any (``ecmp``).
 
     Args:
+        wire: of the draft.
         unknown: switches without a role; they listen.
         learn: send ARP for unknown targets to the controller.
+
+    Raises:
+        InputError: the labels do not suffice for the fabric.
     """
-    if mode == "ecmp":
+    if wanted.mode == "ecmp":
         rules = compile_base(fabric, usable=draft.usable, ecmp_action=settings.ecmp_action, learn=learn)
     else:
-        rules = compile_per_flow(
+        rules = compile_rules(
+            wanted.enforcement,
             fabric,
             draft.traffic,
-            draft.plan.assignment,
+            wire,
             usable=draft.usable,
             ecmp_action=settings.ecmp_action,
             learn=learn,
+            labels=LabelBlock(settings.label_base),
         )
     return RuleSet({**compile_listening(unknown).switches, **rules.switches})
 
@@ -49,10 +82,17 @@ def rules_of_memory(
     then = _as_it_was(fabric, memory.links_down)
     usable = without_drained(then, drain(then, memory.drained))
     if memory.enforced:
-        traffic, assignment = _flows(then, memory.paths.on(then))
-        rules = compile_per_flow(
-            then, traffic, assignment, usable=usable, ecmp_action=settings.ecmp_action, learn=learn
-        )  # fmt: skip
+        traffic, assignment = _flows(memory.paths.on(then))
+        rules = compile_rules(
+            memory.enforcement,
+            then,
+            traffic,
+            on_wire(then, traffic, assignment, memory.enforcement),
+            usable=usable,
+            ecmp_action=settings.ecmp_action,
+            learn=learn,
+            labels=LabelBlock(settings.label_base),
+        )
     else:
         rules = compile_base(then, usable=usable, ecmp_action=settings.ecmp_action, learn=learn)
     return RuleSet({**compile_listening(unknown).switches, **rules.switches})
@@ -70,19 +110,38 @@ def _as_it_was(fabric: Fabric, down: tuple[str, ...]) -> Fabric:
     )
 
 
-def _flows(fabric: Fabric, paths: Previous) -> tuple[Traffic, Assignment]:
-    """Remembered rows as flows: a switch knows no more of them than addresses and port."""
-    key = paths.key
-    usable = np.flatnonzero(fabric.up_link[fabric.host_leaf[key >> 40], paths.path] >= 0)
-    key, path = key[usable], paths.path[usable]
-    n = len(key)
+def _flows(paths: Previous) -> tuple[Traffic, Assignment]:
+    """Remembered rows as flows: a switch knows no more of them than addresses and ports."""
+    units, flow = np.unique(paths.key, return_inverse=True)
+    n = len(units)
     traffic = Traffic(
-        src=(key >> 40).astype(np.int32),
-        dst=((key >> 16) & 0xFFFFFF).astype(np.int32),
+        src=(units >> 40).astype(np.int32),
+        dst=((units >> 16) & 0xFFFFFF).astype(np.int32),
         bytes=np.ones(n, dtype=np.int64),
         collective=np.zeros(n, dtype=np.int32),
         number=np.arange(n, dtype=np.int32),
-        udp_src=(key & 0xFFFF).astype(np.int32),
+        udp_src=(units & 0xFFFF).astype(np.int32),
         collectives=(Collective("remembered", "all"),),
     )
-    return traffic, Assignment.single(path)
+    return traffic, _pieces(flow.reshape(-1), paths.path, paths.share)
+
+
+def _as_remembered(traffic: Traffic, assignment: Assignment, paths: Previous) -> Assignment:
+    """The assignment with the remembered paths, live or not, of the flows that have some."""
+    flow, path, share = paths.rows(traffic)
+    known = _pieces(flow, path, share)
+    rest = ~np.isin(assignment.flow, flow)
+    flows = np.concatenate([assignment.flow[rest], known.flow])
+    order = np.argsort(flows, kind="stable")
+    return Assignment(
+        flows[order],
+        np.concatenate([assignment.path[rest], known.path])[order],
+        np.concatenate([assignment.share[rest], known.share])[order],
+    )
+
+
+def _pieces(flow: IntArray | Int64Array, path: IntArray, share: FloatArray) -> Assignment:
+    """Remembered rows, ascending by flow, without the repeats: flows that share a port have a row each, all alike."""
+    _, first = np.unique(np.stack([flow, path]), axis=1, return_index=True)
+    rows = np.sort(first)
+    return Assignment(flow[rows].astype(np.int32), path[rows], share[rows])

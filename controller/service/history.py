@@ -24,6 +24,7 @@ def summary(record: PlanRecord) -> dict[str, Any]:
         "policy": record.policy,
         "seed": record.seed,
         "mode": record.mode,
+        "enforcement": record.enforcement,
         "fabric_version": record.fabric_version,
         "traffic_version": record.traffic_version,
         "links_down": list(record.links_down),

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
 from controller.planning.basis import Basis
@@ -17,7 +18,7 @@ from controller.routing import Previous
 from controller.service.draft import Memory
 from controller.service.step import Step, links_down
 from controller.service.wanted import UNPLACED, Admitted, Wanted
-from controller.store.values import Change, Kept, KeptJob, KeptPaths, PlanRecord
+from controller.store.values import Change, Kept, KeptJob, KeptMode, KeptPaths, PlanRecord
 
 
 class Keeping(Protocol):
@@ -41,10 +42,15 @@ class Keeping(Protocol):
         """
 
 
-def restore(kept: Kept, intended: Fabric | None) -> Step:
-    """What a start begins with: the state before it, as far as that does not depend on the network."""
+def restore(kept: Kept, intended: Fabric | None, option: str) -> Step:
+    """What a start begins with: the state before it, as far as that does not depend on the network.
+
+    Args:
+        option: of the enforcement.
+    """
     mode: Mode = "planned" if kept.mode is None else _MODES[kept.mode.mode]
-    wanted = Wanted(tuple(_admitted(job) for job in kept.jobs), kept.drained, mode)
+    jobs = tuple(_admitted(job) for job in kept.jobs)
+    wanted = Wanted(jobs, kept.drained, mode, _ENFORCEMENTS[_enforcement(kept.mode, option)])
     memory = None if kept.plan is None else memory_of(kept.plan)
     recalled = None
     if intended is not None and memory is not None:
@@ -52,7 +58,15 @@ def restore(kept: Kept, intended: Fabric | None) -> Step:
     return Step(epoch=kept.epoch, wanted=wanted, memory=memory, recalled=recalled)
 
 
+def _enforcement(kept: KeptMode | None, option: str) -> str:
+    """Whoever spoke last has it: what was set on the running controller, until the option is another one."""
+    if kept is None or kept.enforcement is None or kept.option != option:
+        return option
+    return kept.enforcement
+
+
 _MODES: Mapping[str, Mode] = {"planned": "planned", "ecmp": "ecmp", "frozen": "frozen"}
+_ENFORCEMENTS: Mapping[str, Enforcement] = {name: name for name in ENFORCEMENTS}
 
 
 def _admitted(job: KeptJob) -> Admitted:
@@ -85,6 +99,7 @@ def memory_of(record: PlanRecord) -> Memory:
         links_down=tuple(record.links_down),
         drained=frozenset(record.drained),
         enforced=paths is not None and record.mode != "ecmp",
+        enforcement=_ENFORCEMENTS[record.enforcement],
     )
 
 
@@ -113,12 +128,14 @@ def plan_record(
         return None
     paths: Previous | None = draft.paths
     basis, down, drained = draft.basis, links_down(fabric), step.wanted.drained
+    enforcement = step.wanted.enforcement
     if step.wanted.mode == "frozen":
         held = step.memory
         if held is None or not held.given:
             return None
         paths = held.paths if held.enforced else None
         basis, down, drained = held.basis, held.links_down, held.drained
+        enforcement = held.enforcement
     moved = 0
     if before.memory is not None:
         moved = len(moved_flows(draft.traffic, before.memory.paths.on(fabric), draft.paths))
@@ -130,6 +147,7 @@ def plan_record(
         policy=basis.policy,
         seed=basis.seed,
         mode=step.wanted.mode,
+        enforcement=enforcement,
         fabric_version=basis.fabric,
         traffic_version=basis.traffic,
         links_down=down,

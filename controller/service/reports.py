@@ -1,12 +1,14 @@
-"""What is told once: what the cabling check finds, and what switches refuse."""
+"""What is reported to the service: by the cabling check, and by whatever speaks to the switches."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from controller.southbound.cabling import Survey
+from controller.southbound.rollout import Refusal
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -22,6 +24,23 @@ class SwitchReport(Protocol):
     def epoch(self) -> int: ...
     @property
     def error(self) -> str: ...
+    @property
+    def missing(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True)
+class Southbound:
+    """What can be asked of whatever speaks to the switches, at any time.
+
+    Attributes:
+        switches: each connected one.
+        refusal: why the newest rules are not on the switches, if one of them does not take them.
+        notices: what else is wrong with connections, for people.
+    """
+
+    switches: Callable[[], Sequence[SwitchReport]]
+    refusal: Callable[[], Refusal | None] = lambda: None
+    notices: Callable[[], Sequence[str]] = tuple
 
 
 class CablingReport:
@@ -42,15 +61,14 @@ class CablingReport:
         self._reported = found
 
 
-class SwitchErrors:
-    """Remembers which error of which switch has been told."""
+class ToldOnce:
+    """Remembers what has been told."""
 
     def __init__(self) -> None:
         self._told: frozenset[str] = frozenset()
 
-    def new(self, switches: Sequence[SwitchReport]) -> list[str]:
-        """Errors that were not there the last time."""
-        now = [f"{report.name}: {report.error}" for report in switches if report.error]
-        fresh = [text for text in now if text not in self._told]
-        self._told = frozenset(now)
+    def new(self, texts: Sequence[str]) -> list[str]:
+        """Those that were not there the last time."""
+        fresh = [text for text in texts if text not in self._told]
+        self._told = frozenset(texts)
         return fresh

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from controller.config import Settings
+from controller.model.enforcement import Enforcement
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
@@ -26,10 +27,11 @@ from controller.service.admission import Admission
 from controller.service.driver import Driver, Install, Order
 from controller.service.events import EventLog
 from controller.service.keeping import Keeping, kept_job, paths_of
-from controller.service.reports import SwitchReport
+from controller.service.reports import Southbound
 from controller.service.runtime import Runtime
+from controller.service.steering import own_ports
 from controller.service.step import Step
-from controller.service.wanted import Admitted, revision
+from controller.service.wanted import Admitted, Wanted, revision
 from controller.store.values import Change, Kept, KeptMode
 
 
@@ -46,7 +48,7 @@ class Service:
         *,
         observe: Callable[[], Observed],
         install: Install,
-        switches: Callable[[], Sequence[SwitchReport]],
+        southbound: Southbound,
         admission: Admission,
     ) -> None:
         """
@@ -54,15 +56,15 @@ class Service:
             keeping: the store; ``kept``: what it holds, where this controller goes on.
             observe: a snapshot of the network.
             install: called with new rules.
-            switches: the installer's state of each connected switch.
+            southbound: what the installer knows.
         """
         self._settings, self._intended, self._runtime, self._keeping = settings, intended, runtime, keeping
-        self._switches, self._admission = switches, admission
+        self._southbound, self._admission = southbound, admission
         self._events = EventLog(runtime)
         self._previewing, self._reading = runtime.lock(), runtime.lock()
         self._driver = Driver(
             settings, intended, runtime, keeping, kept, self._events,
-            observe=observe, install=install, switches=switches, admission=admission,
+            observe=observe, install=install, southbound=southbound, admission=admission,
         )  # fmt: skip
 
     @property
@@ -96,7 +98,8 @@ class Service:
                 raise InputError(f"there is room for {self._settings.max_jobs} jobs", field="name", value=name)
             others = driver.wanted.without_job(name)
             room = self._settings.max_flows - others.n_flows
-            traffic = self._admission.admit(name, body, fabric, others.traffic, room)
+            steered = driver.wanted.steered
+            traffic = self._admission.admit(name, body, fabric, others.traffic, room, steered=steered)
             job = Admitted(
                 name=name,
                 document=body,
@@ -109,15 +112,17 @@ class Service:
                 traffic=traffic,
             )
             done = "pushed" if old is None else "replaced"
-            step, _ = driver.change(
-                Order(
-                    lambda wanted: wanted.with_job(job),
-                    Change(put=(kept_job(job),)),
-                    f"job {name} {done}",
-                    caller.name,
-                    ("job", {"job": name, "change": done, "revision": job.revision}),
-                )
+            order = Order(
+                lambda wanted: wanted.with_job(job),
+                Change(put=(kept_job(job),)),
+                f"job {name} {done}",
+                caller.name,
+                ("job", {"job": name, "change": done, "revision": job.revision}),
             )
+            try:
+                step, _ = driver.change(order)
+            except InputError as error:
+                raise InputError(error.reason, field="name", value=name) from None
             return PutOutcome(old is None, self._answer(step, job))
 
     def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
@@ -144,16 +149,16 @@ class Service:
         return self._answer(step, job)
 
     def jobs(self) -> Document:
-        return self._offload(documents.jobs, self._driver.step, self._driver.active)
+        return self._offload(documents.jobs, self._driver.step, self._driver.installation.active)
 
     def _answer(self, step: Step, job: Admitted) -> JobAnswer:
-        return JobAnswer(job.revision, self._offload(documents.job, step, job.name, self._driver.active))
+        return JobAnswer(job.revision, self._offload(documents.job, step, job.name, self._driver.installation.active))
 
     # -- the fabric ----------------------------------------------------------------------------------------------
 
     def fabric(self) -> Document:
         step = self._known_step()
-        return self._offload(documents.fabric, step, self._intended is not None, self._switches())
+        return self._offload(documents.fabric, step, self._intended is not None, self._southbound.switches())
 
     def links(self) -> Document:
         return self._offload(documents.links, self._known_step())
@@ -187,8 +192,11 @@ class Service:
     # -- plans ---------------------------------------------------------------------------------------------------
 
     def plan(self) -> Document:
-        step = self._known_step()
-        return self._offload(documents.plan, step, self._driver.computed_at, self._driver.active)
+        step, installation = self._known_step(), self._driver.installation
+        return self._offload(
+            documents.plan, step, self._driver.computed_at, installation.active,
+            installation.waits_for(step), installation.refused(),
+        )  # fmt: skip
 
     def plans(self, before: int | None, limit: int) -> Document:
         # One more than is shown tells whether there are more.
@@ -232,7 +240,9 @@ class Service:
             fabric = self._known_fabric()
             if step.draft is None:
                 raise UnavailableError("there is no plan yet")
-            tried = self._admission.tried(body, fabric, step.wanted.traffic, self._settings.max_flows)
+            tried = self._admission.tried(
+                body, fabric, step.wanted.traffic, self._settings.max_flows, steered=step.wanted.steered
+            )
             return self._offload(
                 preview.compare, self._settings, ENFORCEABLE, self._intended, step, tried, self._runtime.clock
             )
@@ -241,27 +251,40 @@ class Service:
         step = self._known_step()
         if host not in self._known_fabric().host_index:
             raise NotFoundError("host", host)
-        return self._offload(documents.routes, step, host)
+        return self._offload(documents.routes, step, host, self._settings.label_base)
 
     # -- the controller ------------------------------------------------------------------------------------------
 
     def mode(self) -> Document:
         return documents.mode(self._driver.step, self._driver.mode)
 
-    def set_mode(self, mode: Mode, caller: Caller) -> Document:
+    def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
         driver = self._driver
         with driver.alone():
-            step = driver.step
-            if mode != driver.wanted.mode:
-                step, _ = driver.change(
-                    Order(
-                        lambda wanted: wanted.in_mode(mode),
-                        Change(mode=KeptMode(mode, self._runtime.now(), caller.name)),
-                        f"mode {mode}",
-                        caller.name,
-                        ("mode", {"mode": mode}),
-                    )
+            step, before = driver.step, driver.wanted
+            after = before.in_mode(mode, enforcement)
+            if after != before:
+                if after.steered and not before.steered:
+                    _check_steerable(before)
+                last = KeptMode("", 0.0, "") if driver.mode is None else driver.mode
+                record = KeptMode(
+                    mode=after.mode,
+                    changed=self._runtime.now(),
+                    by=caller.name,
+                    enforcement=enforcement or last.enforcement,
+                    option=self._settings.enforcement if enforcement else last.option,
                 )
+                order = Order(
+                    lambda wanted: wanted.in_mode(mode, enforcement),
+                    Change(mode=record),
+                    _difference(before, after),
+                    caller.name,
+                    ("mode", {"mode": after.mode, "enforcement": after.enforcement}),
+                )
+                try:
+                    step, _ = driver.change(order)
+                except InputError as error:
+                    raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
             return documents.mode(step, driver.mode)
 
     def subscribe(self, after: str | None) -> Subscription:
@@ -269,8 +292,11 @@ class Service:
 
     def health(self) -> Document:
         driver = self._driver
-        troubles = documents.Troubles(driver.failed, driver.keeper.error)
-        return documents.health(driver.step, self._switches(), self._intended, driver.active, troubles)
+        installation = driver.installation
+        troubles = documents.Troubles(driver.failed, driver.keeper.error, installation.reasons())
+        return documents.health(
+            driver.step, self._southbound.switches(), self._intended, installation.active, troubles
+        )  # fmt: skip
 
     # -- all -----------------------------------------------------------------------------------------------------
 
@@ -287,3 +313,21 @@ class Service:
     def _offload(self, function: Callable[..., Document], *args: Any) -> Document:
         document: Document = self._runtime.offload(function, *args)
         return document
+
+
+def _check_steerable(wanted: Wanted) -> None:
+    """See whether every job leaves its ports to the controller.
+
+    Raises:
+        ConflictError: the first that does not.
+    """
+    for job in wanted.jobs:
+        if job.traffic is not None and job.traffic.own_port is not None:
+            raise ConflictError(f"job {job.name}: {own_ports(job.traffic)}; delete it or push it without ports first")
+
+
+def _difference(before: Wanted, after: Wanted) -> str:
+    """What is enforced otherwise, for people."""
+    parts = [f"mode {after.mode}"] if after.mode != before.mode else []
+    parts += [f"enforcement {after.enforcement}"] if after.enforcement != before.enforcement else []
+    return ", ".join(parts)

@@ -20,11 +20,12 @@ from controller.model.traffic import Traffic
 from controller.planning.drain import Drain
 from controller.routing import Previous
 from controller.service.draft import Draft, Memory, make_draft
-from controller.service.enforcement import enforced_rules, rules_of_memory
+from controller.service.enforcement import enforced_rules, rules_of_memory, wire_for
 from controller.service.wanted import Admitted, Wanted
 from controller.southbound.base import compile_listening
 from controller.southbound.cabling import Survey, survey
 from controller.southbound.rules import RuleSet
+from controller.southbound.wire import Wire
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Step:
     Attributes:
         epoch: of the plan; grows by one whenever plan or rules are computed anew; the cookies carry it.
         draft: the plan for what is wanted; ``None`` while the fabric is not known.
+        wire: what hosts are told to send, and over which paths; with a draft. In mode ``frozen``, what they were told.
         memory: the plan that the switches hold; in mode ``frozen`` that is not the newest one.
         rules: what every switch should hold; ``None``: whatever it does hold.
         enforced: epoch of these rules.
@@ -50,6 +52,7 @@ class Step:
     survey: Survey = field(default_factory=lambda: Survey(None, ()))
     wanted: Wanted = field(default_factory=Wanted)
     draft: Draft | None = None
+    wire: Wire | None = None
     memory: Memory | None = None
     rules: RuleSet | None = None
     enforced: int = -1
@@ -100,6 +103,9 @@ def advance(
         clock: seconds, for the policy's own time.
         last_epoch: the largest epoch that was ever given, if that is not the one of ``before``.
         take: paths that flows are to have wherever they are live (a rollback).
+
+    Raises:
+        InputError: it cannot be enforced so: flows or labels are too many.
     """
     found = survey(
         intended,
@@ -134,6 +140,7 @@ def advance(
         survey=found,
         wanted=wanted,
         draft=draft,
+        wire=wire_for(found.fabric, wanted, draft, memory),
         memory=memory,
         rules=None,
         enforced=epoch,
@@ -146,13 +153,18 @@ def advance(
     learn = _learns(intended, found)
     if wanted.mode == "frozen":
         return _frozen(settings, found.fabric, before, step, learn)
-    return dataclasses.replace(step, rules=enforced_rules(settings, found.fabric, wanted.mode, draft, unknown, learn))
+    assert step.wire is not None
+    rules = enforced_rules(settings, found.fabric, wanted, draft, step.wire, unknown, learn)
+    return dataclasses.replace(step, rules=rules)
 
 
 def _resumed(before: Step, draft: Draft) -> bool:
     """Whether this is the first step after a restart and came to the plan that was there before it."""
-    kept = before.memory
-    return before.draft is None and kept is not None and kept.epoch == before.epoch and kept.basis == draft.basis
+    kept, wanted = before.memory, before.wanted
+    if before.draft is not None or kept is None or kept.epoch != before.epoch or kept.basis != draft.basis:
+        return False
+    # In mode frozen it may be another one that is wanted only.
+    return kept.enforcement == wanted.enforcement or wanted.mode == "frozen"
 
 
 def _remembered(fabric: Fabric, wanted: Wanted, draft: Draft, epoch: int, given: bool) -> Memory:
@@ -164,6 +176,7 @@ def _remembered(fabric: Fabric, wanted: Wanted, draft: Draft, epoch: int, given:
         links_down=links_down(fabric),
         drained=wanted.drained,
         enforced=wanted.mode == "planned",
+        enforcement=wanted.enforcement,
         given=given,
     )
 

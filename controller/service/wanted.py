@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from controller.model.enforcement import Enforcement
 from controller.model.fabric import IntArray
 from controller.rest.backend import Mode
 from controller.workload.expand import JobTraffic
@@ -46,11 +47,12 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Wanted:
-    """``jobs``: by position. ``drained``: ids of cables, spines and leaves."""
+    """``jobs``: by position. ``drained``: ids of cables, spines and leaves. ``enforcement``: of mode ``planned``."""
 
     jobs: tuple[Admitted, ...] = ()
     drained: frozenset[str] = frozenset()
     mode: Mode = "planned"
+    enforcement: Enforcement = "per_flow"
 
     @property
     def traffic(self) -> list[JobTraffic]:
@@ -83,8 +85,14 @@ class Wanted:
         """With a cable, spine or leaf drained, or no longer."""
         return dataclasses.replace(self, drained=self.drained | {name} if drained else self.drained - {name})
 
-    def in_mode(self, mode: Mode) -> Wanted:
-        return dataclasses.replace(self, mode=mode)
+    def in_mode(self, mode: Mode | None, enforcement: Enforcement | None) -> Wanted:
+        """With plans enforced otherwise; ``None``: as before."""
+        return dataclasses.replace(self, mode=mode or self.mode, enforcement=enforcement or self.enforcement)
+
+    @property
+    def steered(self) -> bool:
+        """Whether the source port of a flow says its path, so that the controller must be free to choose it."""
+        return self.enforcement == "source_port"
 
     @property
     def next_position(self) -> int:

@@ -21,10 +21,10 @@ from ipaddress import IPv4Network
 from controller.model.fabric import Fabric, Host
 from controller.southbound.rules import (
     Action,
-    Bucket,
     Builder,
     Bundle,
     Match,
+    MatchValue,
     Output,
     Rule,
     RuleSet,
@@ -32,6 +32,7 @@ from controller.southbound.rules import (
     ToController,
     ToGroup,
     match,
+    port_bucket,
 )
 
 ETH_IPV4 = 0x0800
@@ -43,6 +44,10 @@ FLOW = 2000
 HOST = 1000
 ARP_FROM_SPINE = 960
 FROM_SPINE = 950
+CLASS_EXCEPTION = 930
+CLASS = 920
+"""Rules of path classes, where the source port names one."""
+LABEL = 910
 PREFIX = 900
 UNKNOWN_ARP = 100
 MISS = 0
@@ -83,24 +88,29 @@ def base_builders(
     builders = {}
     usable = usable or fabric
     hops = NextHops(usable)
+    ways = [[fields for prefix in prefixes for fields in towards(prefix)] for prefixes in fabric.leaf_prefixes]
     hosts: list[list[Host]] = [[] for _ in fabric.leaves]
     for host, index in zip(fabric.hosts, fabric.host_leaf.tolist(), strict=True):
         hosts[index].append(host)
     for a, leaf in enumerate(fabric.leaves):
         builder = builders[leaf.dpid] = Builder()
-        _leaf(fabric, a, hosts[a], hops, builder, ecmp_action)
+        _leaf(fabric, a, hosts[a], ways, hops, builder, ecmp_action)
         if learn:
             _learning_leaf(fabric, a, builder)
     wide = fabric.parallel.max(axis=0, initial=0)
     for s, spine in enumerate(fabric.spines):
         builder = builders[spine.dpid] = Builder()
         if wide[s] > 1:
-            _parallel_spine(fabric, usable, s, builder)
+            _parallel_spine(fabric, usable, s, ways, builder)
         else:
-            _spine(fabric, s, builder)
+            _spine(fabric, s, ways, builder)
     for builder in builders.values():
         builder.add(Rule(0, MISS, ()))
     return builders
+
+
+Ways = list[list[Match]]
+"""[L] the matches of everything that goes to a leaf."""
 
 
 class NextHops:
@@ -117,7 +127,9 @@ class NextHops:
             if cable.up and cable.leaf_port is not None and cable.spine_port is not None:
                 self._uplinks[leaf].append((cable.leaf_port, spine))
                 reach[leaf].add(spine)
-        self._reach = [frozenset(spines) for spines in reach]
+        # One object for equal sets: a key of the dictionary is then found without comparing them.
+        one: dict[frozenset[int], frozenset[int]] = {}
+        self._reach = [one.setdefault(spines, spines) for spines in map(frozenset, reach)]
         self._known: dict[tuple[int, frozenset[int]], tuple[int, ...]] = {}
 
     def ports(self, leaf: int, towards: int) -> tuple[int, ...]:
@@ -134,19 +146,42 @@ def spread(builder: Builder, ports: tuple[int, ...], ecmp_action: str) -> tuple[
         return (Output(ports[0]),)
     if ecmp_action == "bundle":
         return (Bundle(ports),)
-    return (ToGroup(builder.group("select", (Bucket(Output(port), watch_port=port) for port in ports))),)
+    return (ToGroup(builder.group("select", map(port_bucket, ports))),)
 
 
 def towards(prefix: IPv4Network) -> Iterator[Match]:
     """The matches of everything that goes to a prefix: IPv4 by destination, ARP by target."""
-    value = (
-        str(prefix.network_address) if prefix.prefixlen == 32 else (str(prefix.network_address), str(prefix.netmask))
-    )
+    value = ipv4_dst(prefix)
     yield match(eth_type=ETH_IPV4, ipv4_dst=value)
     yield match(eth_type=ETH_ARP, arp_tpa=value)
 
 
-def _leaf(fabric: Fabric, a: int, hosts: list[Host], hops: NextHops, builder: Builder, ecmp_action: str) -> None:
+def ipv4_dst(prefix: IPv4Network) -> MatchValue:
+    """The value of a match on addresses of a prefix."""
+    address = str(prefix.network_address)
+    return address if prefix.prefixlen == 32 else (address, str(prefix.netmask))
+
+
+def down_to(fabric: Fabric, usable: Fabric, b: int, s: int, number: int, builder: Builder) -> tuple[Action, ...]:
+    """What a spine does with a packet for leaf ``b`` that came in by (or asks for) the cable of this number.
+
+    It sends out by the (number mod n)-th of its n cables, or a live one. Drained cables come last. Nothing where no
+    cable is up.
+    """
+    between = fabric.cables_between(b, s)
+    # The static choice first, then the others in turn: a dead cable out is passed over by the switch itself.
+    order = [between[(number + i) % len(between)] for i in range(len(between))]
+    order.sort(key=lambda c: not usable.cables[c].up)
+    out = [fabric.cables[c] for c in order]
+    ports = [cable.spine_port for cable in out if cable.up and cable.spine_port is not None]
+    if len(ports) > 1:
+        return (ToGroup(builder.group("failover", map(port_bucket, ports))),)
+    return tuple(map(Output, ports))
+
+
+def _leaf(
+    fabric: Fabric, a: int, hosts: list[Host], ways: Ways, hops: NextHops, builder: Builder, ecmp_action: str
+) -> None:
     for host in hosts:
         if host.port is not None:
             for fields in towards(IPv4Network(f"{host.ip}/32")):
@@ -162,9 +197,8 @@ def _leaf(fabric: Fabric, a: int, hosts: list[Host], hops: NextHops, builder: Bu
         if not ports:
             continue
         actions = spread(builder, ports, ecmp_action)
-        for prefix in fabric.leaf_prefixes[b]:
-            for fields in towards(prefix):
-                builder.add(Rule(0, PREFIX, fields, actions))
+        for fields in ways[b]:
+            builder.add(Rule(0, PREFIX, fields, actions))
 
 
 def _learning_leaf(fabric: Fabric, a: int, builder: Builder) -> None:
@@ -180,22 +214,18 @@ def _uplink_ports(fabric: Fabric, a: int) -> list[int]:
     return [cable.leaf_port for cable in cables if cable.leaf_port is not None]
 
 
-def _spine(fabric: Fabric, s: int, builder: Builder) -> None:
+def _spine(fabric: Fabric, s: int, ways: Ways, builder: Builder) -> None:
     for b in range(fabric.n_leaves):
         for c in fabric.cables_between(b, s):
             port = fabric.cables[c].spine_port
             if port is None or not fabric.cables[c].up:
                 continue
-            for prefix in fabric.leaf_prefixes[b]:
-                for fields in towards(prefix):
-                    builder.add(Rule(0, PREFIX, fields, (Output(port),)))
+            for fields in ways[b]:
+                builder.add(Rule(0, PREFIX, fields, (Output(port),)))
 
 
-def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, builder: Builder) -> None:
-    """Table 0 notes the number of the cable in; table 1 sends out by the (number mod n)-th cable, or a live one.
-
-    Drained cables come last.
-    """
+def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, ways: Ways, builder: Builder) -> None:
+    """Table 0 notes the number of the cable in; table 1 sends out by it."""
     widest = 0
     for b in range(fabric.n_leaves):
         for number, c in enumerate(fabric.cables_between(b, s)):
@@ -204,18 +234,9 @@ def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, builder: Builder) ->
                 widest = max(widest, number + 1)
                 builder.add(Rule(0, PREFIX, match(in_port=port), goto=1, metadata=number))
     for b in range(fabric.n_leaves):
-        between = fabric.cables_between(b, s)
-        for number in range(widest if between else 0):
-            # The static choice first, then the others in turn: a dead cable out is passed over by the switch itself.
-            order = [between[(number + i) % len(between)] for i in range(len(between))]
-            order.sort(key=lambda c: not usable.cables[c].up)
-            out = [fabric.cables[c] for c in order]
-            ports = [cable.spine_port for cable in out if cable.up and cable.spine_port is not None]
-            if not ports:
+        for number in range(widest):
+            actions = down_to(fabric, usable, b, s, number, builder)
+            if not actions:
                 continue
-            actions: tuple[Action, ...] = (Output(ports[0]),)
-            if len(ports) > 1:
-                actions = (ToGroup(builder.group("failover", [Bucket(Output(p), watch_port=p) for p in ports])),)
-            for prefix in fabric.leaf_prefixes[b]:
-                for fields in towards(prefix):
-                    builder.add(Rule(1, PREFIX, tuple(sorted((*fields, ("metadata", number)))), actions))
+            for fields in ways[b]:
+                builder.add(Rule(1, PREFIX, tuple(sorted((*fields, ("metadata", number)))), actions))

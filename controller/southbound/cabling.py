@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.observed import Location, Observed, PortId
+from controller.southbound.speeds import with_speeds
 
 SPINE_DPID = 65536
 """By convention leaf i has datapath id i and spine j has 65536 + j."""
@@ -84,11 +85,24 @@ def _against(intended: Fabric, observed: Observed, before: Fabric | None) -> Sur
     for (leaf, spine), rest in found.items():
         extra += [(leaf, spine)] * len(rest)
     findings += _cable_findings(intended, observed, missing, extra)
-    hosts, host_findings, unplaced = _place_hosts(intended, observed)
+    hosts, host_findings, unplaced = _place_hosts(intended, observed, before)
     findings += host_findings
     findings += _duplicates(observed)
     fabric = dataclasses.replace(intended, cables=tuple(cables), hosts=tuple(hosts))
-    return Survey(fabric, tuple(findings), tuple(unplaced))
+    real = with_speeds(fabric, observed.gbps, at_most=True)
+    findings += _slow(fabric, real)
+    return Survey(real, tuple(findings), tuple(unplaced))
+
+
+def _slow(fabric: Fabric, real: Fabric) -> Iterable[Finding]:
+    for name, cable, found in zip(fabric.cable_names, fabric.cables, real.cables, strict=True):
+        if found.gbps != cable.gbps:
+            text = f"{name} runs at {found.gbps:g} Gbit/s, it should at {cable.gbps:g}"
+            yield Finding("slow", name, text)
+    for host, seen in zip(fabric.hosts, real.hosts, strict=True):
+        if seen.gbps != host.gbps:
+            text = f"the link of {host.name} runs at {seen.gbps:g} Gbit/s, it should at {host.gbps:g}"
+            yield Finding("slow", host.name, text)
 
 
 def _place_cables(
@@ -128,7 +142,7 @@ def _place_cables(
         moved = (at_leaf, at_spine) != (last.leaf_port, last.spine_port)
         ends = (_end(dpid[cable.leaf], at_leaf), _end(dpid[cable.spine], at_spine))
         up = cable.up and last.up and not moved and not _is_down(*ends, observed)
-        cables[c] = dataclasses.replace(last, up=up, leaf_port=at_leaf, spine_port=at_spine)
+        cables[c] = dataclasses.replace(last, up=up, gbps=cable.gbps, leaf_port=at_leaf, spine_port=at_spine)
     return cables, missing
 
 
@@ -182,18 +196,22 @@ def _cable_findings(
         why = "no discovery packet came through"
         for switch, port in ((cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)):
             if port is not None and observed.ports.get(PortId(names[switch], port)) is False:
-                why = f"port {port} of {switch} is down"
+                flaps = PortId(names[switch], port) in observed.flapping
+                why = f"port {port} of {switch} {'comes and goes too often' if flaps else 'is down'}"
         findings.append(Finding("missing", name, f"{name} is missing: {why}"))
     for a, b in extra:
         findings.append(Finding("extra", f"{a}-{b}", f"{a} and {b} are cabled and should not be"))
     return findings
 
 
-def _place_hosts(intended: Fabric, observed: Observed) -> tuple[list[Host], list[Finding], list[str]]:
+def _place_hosts(
+    intended: Fabric, observed: Observed, before: Fabric | None
+) -> tuple[list[Host], list[Finding], list[str]]:
+    """Where hosts are, and whether their links are up; of a leaf that is not connected they are as ``before``."""
     dpid_of = {leaf.name: leaf.dpid for leaf in intended.leaves}
     leaf_of = {leaf.dpid: leaf.name for leaf in intended.leaves}
     hosts, findings, unplaced = [], [], []
-    for host in intended.hosts:
+    for index, host in enumerate(intended.hosts):
         heard = observed.hosts.get(host.ip)
         at = PortId(dpid_of[host.leaf], host.port) if host.port is not None else None
         if heard is not None and heard.at.dpid in leaf_of:
@@ -210,6 +228,8 @@ def _place_hosts(intended: Fabric, observed: Observed) -> tuple[list[Host], list
             # Its port turned out to lead to a switch.
             host, at = dataclasses.replace(host, port=None), None
         up = host.up and (at is None or observed.ports.get(at) is not False)
+        if at is not None and before is not None and at.dpid not in observed.switches:
+            up = up and before.hosts[index].up
         if at is None:
             unplaced.append(host.name)
         hosts.append(dataclasses.replace(host, up=up))
@@ -237,7 +257,7 @@ def _discovered(observed: Observed, before: Fabric | None, host_gbps: float, upl
         elif a.dpid in leaves:
             names = _name("leaf", a.dpid), _name("spine", b.dpid)
             cables[a, b] = Cable(*names, uplink_gbps, leaf_port=a.port, spine_port=b.port)
-    known = _known_cables(before, set(leaves), set(cables), observed)
+    known = _known_cables(before, set(leaves), set(cables), observed, uplink_gbps)
     spines = _in_order([spine.dpid for spine in before.spines] if before else [], (b.dpid for _, b in cables))
     spines = [dpid for dpid in spines if dpid not in leaves]
     ordered = [cables.pop(ends, last) for ends, last in known.items()] + list(cables.values())
@@ -246,7 +266,7 @@ def _discovered(observed: Observed, before: Fabric | None, host_gbps: float, upl
         if _name("leaf", dpid) not in wired and len(leaves) > 1:
             text = f"{_name('leaf', dpid)} has hosts and no uplink"
             findings.append(Finding("leaf without uplinks", _name("leaf", dpid), text))
-    hosts = {host.ip: dataclasses.replace(host, up=False) for host in (before.hosts if before else ())}
+    hosts = {host.ip: dataclasses.replace(host, up=False, gbps=host_gbps) for host in (before.hosts if before else ())}
     hosts.update((ip, _heard_host(ip, place, host_gbps, observed)) for ip, place in edge.items())
     fabric = Fabric(
         tuple(Switch(_name("leaf", dpid), dpid) for dpid in leaves),
@@ -254,7 +274,7 @@ def _discovered(observed: Observed, before: Fabric | None, host_gbps: float, upl
         tuple(hosts.values()),
         tuple(ordered),
     )
-    return Survey(fabric, tuple(findings))
+    return Survey(with_speeds(fabric, observed.gbps, at_most=False), tuple(findings))
 
 
 def _in_order(known: list[int], found: Iterable[int]) -> list[int]:
@@ -263,7 +283,7 @@ def _in_order(known: list[int], found: Iterable[int]) -> list[int]:
 
 
 def _known_cables(
-    before: Fabric | None, leaves: set[int], present: set[tuple[PortId, PortId]], observed: Observed
+    before: Fabric | None, leaves: set[int], present: set[tuple[PortId, PortId]], observed: Observed, gbps: float
 ) -> dict[tuple[PortId, PortId], Cable]:
     """The cables of before by their ends, down where that is known, but for those whose ends lead elsewhere now."""
     if before is None:
@@ -274,7 +294,7 @@ def _known_cables(
         if cable.leaf_port is None or cable.spine_port is None or dpid[cable.spine] in leaves:
             continue
         ends = PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port)
-        known[ends] = dataclasses.replace(cable, up=cable.up and not _is_down(*ends, observed))
+        known[ends] = dataclasses.replace(cable, up=cable.up and not _is_down(*ends, observed), gbps=gbps)
     # An end that is taken by another cable now was moved; the cable that had it before no longer exists.
     taken = {port for ends in present for port in ends}
     return {ends: cable for ends, cable in known.items() if ends in present or taken.isdisjoint(ends)}

@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 from controller.model.fabric import Fabric
 from controller.southbound.rules import (
+    ETH_MPLS,
     Action,
     Bundle,
     Match,
     MatchValue,
     Output,
+    PopMpls,
+    PushMpls,
     Rule,
     RuleSet,
     SwitchRules,
@@ -28,6 +31,9 @@ Packet = Mapping[str, int | str]
 
 Choose = Callable[[tuple[int, ...]], int]
 """Picks one of several live ports, as a hash would."""
+
+Seen = Callable[[str, Rule], None]
+"""Called with the name of each switch and each rule that the packet meets there, in order."""
 
 MAX_HOPS = 16
 """More switches than any loop-free walk through a Clos fabric visits."""
@@ -69,15 +75,23 @@ class Network:
             if host.port is not None:
                 self.hosts[host.leaf, host.port] = host.name
 
-    def walk(self, rules: RuleSet, packet: Packet, *, source: str, choose: Choose = min) -> Walk:
+    def walk(
+        self, rules: RuleSet, packet: Packet, *, source: str, choose: Choose = min, seen: Seen | None = None
+    ) -> Walk:
         """Follow a packet from a host until it is delivered, dropped, sent to the controller, or loops."""
         sender = self.fabric.hosts[self.fabric.host_index[source]]
         if sender.port is None:
             raise ValueError(f"the port of {source} is not known")
-        switch, port = sender.leaf, sender.port
+        return self.walk_from(rules, packet, sender.leaf, sender.port, choose=choose, seen=seen)
+
+    def walk_from(
+        self, rules: RuleSet, packet: Packet, switch: str, port: int, *, choose: Choose = min, seen: Seen | None = None
+    ) -> Walk:
+        """Follow a packet that comes in by any port of a switch."""
         hops: list[Hop] = []
+        frame = _Frame(packet)
         while len(hops) < MAX_HOPS:
-            out = self.forward(rules[self.dpid[switch]], switch, port, packet, choose)
+            out = self._forward(rules[self.dpid[switch]], switch, port, frame, choose, seen)
             if isinstance(out, str):
                 return Walk(tuple(hops), None, out)
             hops.append(Hop(switch, port, out))
@@ -90,44 +104,66 @@ class Network:
             switch, port = self.peer[switch, out]
         return Walk(tuple(hops), None, "loop")
 
-    def forward(self, held: SwitchRules, switch: str, port: int, packet: Packet, choose: Choose) -> int | str:
+    def forward(
+        self, held: SwitchRules, switch: str, port: int, packet: Packet, choose: Choose, seen: Seen | None = None
+    ) -> int | str:
         """The port out of one switch, or why there is none."""
-        fields: dict[str, int | str] = {**packet, "in_port": port}
+        return self._forward(held, switch, port, _Frame(packet), choose, seen)
+
+    def _forward(
+        self, held: SwitchRules, switch: str, port: int, frame: _Frame, choose: Choose, seen: Seen | None
+    ) -> int | str:
+        own: dict[str, int | str] = {"in_port": port}
         table: int | None = 0
         while table is not None:
-            rule = best_rule(held, table, fields)
+            rule = best_rule(held, table, frame.fields() | own)
+            if rule is not None and seen is not None:
+                seen(switch, rule)
             if rule is None or (not rule.actions and rule.goto is None):
                 return "dropped"
             if rule.metadata is not None:
-                fields["metadata"] = rule.metadata
-            for action in rule.actions:
-                out = self._act(action, held, switch, choose)
+                own["metadata"] = rule.metadata
+            out = self._act(rule.actions, frame, held, switch, choose)
+            if out is not None:
                 # OpenFlow never sends a packet back where it came from unless told so by name.
                 return "sent back out of its in-port" if out == port else out
             table = rule.goto
         return "dropped"
 
-    def _act(self, action: Action, held: SwitchRules, switch: str, choose: Choose) -> int | str:
-        if isinstance(action, Output):
-            return action.port
-        if isinstance(action, ToController):
-            return "sent to the controller"
-        if isinstance(action, Bundle):
-            live = tuple(port for port in action.ports if (switch, port) not in self.down)
-            return choose(live) if live else "no live port"
-        assert isinstance(action, ToGroup)
+    def _act(
+        self, actions: tuple[Action, ...], frame: _Frame, held: SwitchRules, switch: str, choose: Choose
+    ) -> int | str | None:
+        """Carry out actions: the port by which the packet leaves, or why it ends here; ``None``: it stays."""
+        for action in actions:
+            if isinstance(action, PushMpls):
+                frame.push(action.label)
+            elif isinstance(action, PopMpls):
+                if not frame.pop(action.eth_type):
+                    return "popped a label that is not there, or to a type that is not"
+            elif isinstance(action, Output):
+                return action.port
+            elif isinstance(action, ToController):
+                return "sent to the controller"
+            elif isinstance(action, Bundle):
+                live = tuple(port for port in action.ports if (switch, port) not in self.down)
+                return choose(live) if live else "no live port"
+            else:
+                return self._hand_to(action, frame, held, switch, choose)
+        return None
+
+    def _hand_to(
+        self, action: ToGroup, frame: _Frame, held: SwitchRules, switch: str, choose: Choose
+    ) -> int | str | None:
         group = held.groups.get(action.group)
         if group is None:
             return "no such group"
-        buckets = [
-            bucket for bucket in group.buckets if self._live(bucket.watch_port, bucket.watch_group, held, switch)
-        ]
-        if not buckets:
+        live = [bucket for bucket in group.buckets if self._live(bucket.watch_port, bucket.watch_group, held, switch)]
+        if not live:
             return "no live bucket"
         if group.kind == "failover":
-            return self._act(buckets[0].action, held, switch, choose)
-        ports = tuple(bucket.action.port for bucket in buckets if isinstance(bucket.action, Output))
-        return choose(ports)
+            return self._act(live[0].actions, frame, held, switch, choose)
+        by_port = {action.port: bucket for bucket in live for action in bucket.actions if isinstance(action, Output)}
+        return self._act(by_port[choose(tuple(by_port))].actions, frame, held, switch, choose)
 
     def _live(self, port: int | None, group: int | None, held: SwitchRules, switch: str) -> bool:
         if port is not None:
@@ -135,6 +171,32 @@ class Network:
         if group is not None and group in held.groups:
             return any(self._live(b.watch_port, b.watch_group, held, switch) for b in held.groups[group].buckets)
         return False
+
+
+class _Frame:
+    """A packet on its way: its own header fields, behind a stack of labels (the outermost last)."""
+
+    def __init__(self, packet: Packet) -> None:
+        self._packet = packet
+        self._labels: list[int] = []
+
+    def fields(self) -> dict[str, int | str]:
+        """What a switch sees: behind a label nothing but the next one."""
+        if not self._labels:
+            return dict(self._packet)
+        ethernet = {name: value for name, value in self._packet.items() if name in ("eth_src", "eth_dst")}
+        bottom = int(len(self._labels) == 1)
+        return {**ethernet, "eth_type": ETH_MPLS, "mpls_label": self._labels[-1], "mpls_bos": bottom}
+
+    def push(self, label: int) -> None:
+        self._labels.append(label)
+
+    def pop(self, eth_type: int) -> bool:
+        """Take off the outermost label; whether there was one and what is under it is of this type."""
+        if not self._labels:
+            return False
+        self._labels.pop()
+        return self.fields()["eth_type"] == eth_type
 
 
 def best_rule(held: SwitchRules, table: int, fields: Mapping[str, int | str]) -> Rule | None:

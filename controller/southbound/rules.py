@@ -1,8 +1,9 @@
 """Rules and groups as frozen data: what compilers make, the interpreter walks, and the installer sends.
 
-The vocabulary is OpenFlow 1.3's, cut down to what fairspine uses, plus Open vSwitch's ``bundle`` action. A match is a
-sorted tuple of (field, value) with OpenFlow's field names; a masked value is (value, mask). IPv4 addresses are
-dotted strings, as Ryu reads them back, so that rules compare equal with what a switch says it holds.
+The vocabulary is OpenFlow 1.3's, cut down to what fairspine uses, plus Open vSwitch's ``bundle`` action. What is never
+right apart is one action here: an MPLS header is pushed together with its label. A match is a sorted tuple of (field,
+value) with OpenFlow's field names; a masked value is (value, mask). IPv4 addresses are dotted strings, as Ryu reads
+them back, so that rules compare equal with what a switch says it holds.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ COOKIE_MASK = 0xFFFF << 48
 GROUP_BASE = 0xFA000000
 GROUP_MASK = 0xFF000000
 """Groups carry no cookie: ours are those whose id starts with this byte."""
+
+ETH_MPLS = 0x8847
 
 MatchValue = int | str | tuple[int, int] | tuple[str, str]
 Match = tuple[tuple[str, MatchValue], ...]
@@ -50,7 +53,19 @@ class ToController(NamedTuple):
     max_len: int
 
 
-Action = Output | ToGroup | Bundle | ToController
+class PushMpls(NamedTuple):
+    """Push an MPLS header with this label, the first one as the bottom of the stack (RFC 3032)."""
+
+    label: int
+
+
+class PopMpls(NamedTuple):
+    """Pop the outermost MPLS header; what is under it is of this Ethernet type."""
+
+    eth_type: int
+
+
+Action = Output | ToGroup | Bundle | ToController | PushMpls | PopMpls
 
 
 class Rule(NamedTuple):
@@ -76,9 +91,9 @@ RuleKey = tuple[int, int, Match]
 
 
 class Bucket(NamedTuple):
-    """One bucket: an action, live while ``watch_port`` (or ``watch_group``) is."""
+    """One bucket: its actions, at most one of each kind, live while ``watch_port`` (or ``watch_group``) is."""
 
-    action: Action
+    actions: tuple[Action, ...]
     watch_port: int | None = None
     watch_group: int | None = None
 
@@ -124,6 +139,11 @@ class RuleSet:
 
 
 EMPTY = SwitchRules()
+
+
+def port_bucket(port: int, actions: tuple[Action, ...] = ()) -> Bucket:
+    """The bucket that does something and sends out of a port, while the port is live."""
+    return Bucket((*actions, Output(port)), watch_port=port)
 
 
 def match(**fields: MatchValue) -> Match:

@@ -15,7 +15,11 @@ from controller.store.values import Change, KeptJob, KeptMode, PlanRecord
 
 Row = dict[str, Any]
 
-MODE = "mode"
+MODE, ENFORCEMENT, OPTION = MODE_ROWS = ("mode", "enforcement", "enforcement_option")
+"""Names of the settings that are a ``KeptMode``."""
+
+SELECT_MODE = sa.select(SETTINGS).where(SETTINGS.c.name.in_(MODE_ROWS))
+
 _NAMES_AT_ONCE = 500
 """Values in one IN (...); databases bound them."""
 
@@ -30,7 +34,7 @@ class Edit:
     Attributes:
         jobs_gone: names; jobs: rows to add after that.
         drains: all rows of the table.
-        mode: the mode's row, or no row.
+        mode: the mode's rows, or none.
         plans_gone: epochs; plans, paths: rows to add after that.
     """
 
@@ -49,7 +53,7 @@ def edit_for(change: Change) -> Edit:
         jobs_gone=[*change.deleted, *(job.name for job in change.put)],
         jobs=[_job_row(job) for job in change.put],
         drains=None if change.drained is None else [{"name": name} for name in sorted(change.drained)],
-        mode=None if change.mode is None else [_mode_row(change.mode)],
+        mode=None if change.mode is None else _mode_rows(change.mode),
         plans_gone=[plan.epoch for plan in change.plans],
         plans=[_plan_row(plan) for plan in change.plans],
         paths=[
@@ -68,7 +72,7 @@ def inverse(connection: sa.Connection, edit: Edit) -> Edit:
         jobs_gone=edit.jobs_gone,
         jobs=jobs,
         drains=None if edit.drains is None else _rows(connection, sa.select(DRAINS)),
-        mode=None if edit.mode is None else _rows(connection, sa.select(SETTINGS).where(SETTINGS.c.name == MODE)),
+        mode=None if edit.mode is None else _rows(connection, SELECT_MODE),
         plans_gone=edit.plans_gone,
     )
 
@@ -81,7 +85,7 @@ def apply(connection: sa.Connection, edit: Edit) -> None:
         connection.execute(sa.delete(DRAINS))
         _insert(connection, DRAINS, edit.drains)
     if edit.mode is not None:
-        connection.execute(sa.delete(SETTINGS).where(SETTINGS.c.name == MODE))
+        connection.execute(sa.delete(SETTINGS).where(SETTINGS.c.name.in_(MODE_ROWS)))
         _insert(connection, SETTINGS, edit.mode)
     _delete(connection, PLANS.c.epoch, edit.plans_gone)
     _insert(connection, PLANS, edit.plans)
@@ -133,13 +137,23 @@ def job_from(row: Any) -> KeptJob:
     )
 
 
-def _mode_row(mode: KeptMode) -> Row:
-    return {"name": MODE, "value": mode.mode, "changed": mode.changed, "changed_by": mode.by}
+def _mode_rows(mode: KeptMode) -> list[Row]:
+    values = zip(MODE_ROWS, (mode.mode, mode.enforcement, mode.option), strict=True)
+    return [
+        {"name": name, "value": value, "changed": mode.changed, "changed_by": mode.by}
+        for name, value in values
+        if value is not None
+    ]
 
 
-def mode_from(row: Any) -> KeptMode:
-    """The mode from its row."""
-    return KeptMode(row.value, row.changed, row.changed_by)
+def mode_from(rows: Sequence[Any]) -> KeptMode | None:
+    """The mode from its rows; ``None`` where there are none."""
+    found = {row.name: row for row in rows}
+    if MODE not in found:
+        return None
+    value = {name: row.value for name, row in found.items()}
+    said = found[MODE]
+    return KeptMode(said.value, said.changed, said.changed_by, value.get(ENFORCEMENT), value.get(OPTION))
 
 
 def _plan_row(plan: PlanRecord) -> Row:

@@ -31,8 +31,8 @@ SETTINGS = sa.Table(
     sa.Column("changed", sa.Double),
     sa.Column("changed_by", sa.Text),
 )
-"""``mode``, and ``last_change``: the id of the last change, by which a change is found out that was kept although its
-acknowledgement was lost."""
+"""``mode``, ``enforcement``, ``enforcement_option``, and ``last_change``: the id of the last change, by which a change
+is found out that was kept although its acknowledgement was lost."""
 
 PLANS = sa.Table(
     "plans",
@@ -59,6 +59,7 @@ PLANS = sa.Table(
     sa.Column("moved", sa.BigInteger, nullable=False),
     sa.Column("unroutable", sa.BigInteger, nullable=False),
     sa.Column("rollback_of", sa.BigInteger),
+    sa.Column("enforcement", sa.Text, nullable=False, server_default="per_flow"),
 )
 
 PLAN_PATHS = sa.Table(

@@ -13,7 +13,17 @@ import sqlalchemy as sa
 from controller.model.errors import InputError, NotFoundError
 from controller.store.codec import DamagedError
 from controller.store.database import Database
-from controller.store.edit import MODE, Edit, apply, edit_for, inverse, job_from, mode_from, plan_from, prune_plans
+from controller.store.edit import (
+    SELECT_MODE,
+    Edit,
+    apply,
+    edit_for,
+    inverse,
+    job_from,
+    mode_from,
+    plan_from,
+    prune_plans,
+)
 from controller.store.errors import StoreError
 from controller.store.location import parse
 from controller.store.postgres import PostgresDatabase
@@ -99,7 +109,7 @@ class Store:
             return Kept(
                 tuple(job_from(row) for row in jobs),
                 frozenset(row.name for row in drains),
-                None if mode is None else mode_from(mode),
+                mode_from(mode),
                 None if plan is None else plan_from(plan, plan.paths),
             )
         except DamagedError as error:
@@ -230,12 +240,12 @@ def _set_last_change(connection: sa.Connection, change: str) -> None:
     connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "last_change").values(value=change))
 
 
-def _load(connection: sa.Connection) -> tuple[list[AnyRow], list[AnyRow], AnyRow | None, AnyRow | None]:
+def _load(connection: sa.Connection) -> tuple[list[AnyRow], list[AnyRow], list[AnyRow], AnyRow | None]:
     jobs = connection.execute(sa.select(JOBS).order_by(JOBS.c.position, JOBS.c.name)).all()
     drains = connection.execute(sa.select(DRAINS)).all()
-    mode = connection.execute(sa.select(SETTINGS).where(SETTINGS.c.name == MODE)).one_or_none()
+    mode = connection.execute(SELECT_MODE).all()
     plan = connection.execute(_PLAN_WITH_PATHS.order_by(PLANS.c.epoch.desc()).limit(1)).one_or_none()
-    return list(jobs), list(drains), mode, plan
+    return list(jobs), list(drains), list(mode), plan
 
 
 def _database(url: sa.URL) -> Database:

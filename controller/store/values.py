@@ -37,11 +37,19 @@ class KeptJob:
 
 @dataclass(frozen=True)
 class KeptMode:
-    """How plans are enforced (``planned``, ``ecmp``, ``frozen``), since when (seconds since 1970), and who said so."""
+    """How plans are enforced, since when (seconds since 1970), and who said so last.
+
+    Attributes:
+        mode: ``planned``, ``ecmp``, ``frozen``.
+        enforcement: ``per_flow``, ``segment_routing``, ``source_port``; ``None``: nobody has ever said.
+        option: what the option of that name was when somebody said it; ``None`` with ``enforcement``.
+    """
 
     mode: str
     changed: float
     by: str
+    enforcement: str | None = None
+    option: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +91,7 @@ class PlanRecord:
         moved: flows that were there before and got another path.
         rollback_of: the epoch whose paths it took up again.
         paths: ``None`` where there are none, and in lists of plans.
+        enforcement: by which kind of rules switches followed it, where the mode lets them.
     """
 
     epoch: int
@@ -108,6 +117,7 @@ class PlanRecord:
     unroutable: int
     rollback_of: int | None = None
     paths: KeptPaths | None = None
+    enforcement: str = "per_flow"
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class JobTraffic:
             number means the same edge wherever the job is placed (but in trees, which servers form).
         udp_src: [F] UDP source port, or ``ANY_PORT``.
         collectives: the job's collectives, also those without flows on the network.
+        own_port: the first flow whose source port is not the controller's to choose, because the job names it or says
+            that nobody knows it; ``None``: there is none.
     """
 
     name: str
@@ -43,6 +45,7 @@ class JobTraffic:
     number: IntArray
     udp_src: IntArray
     collectives: tuple[Collective, ...]
+    own_port: int | None = None
 
     @property
     def n_flows(self) -> int:
@@ -95,6 +98,7 @@ def expand(
     kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
     src, dst, collective, number = flows.src[kept], flows.dst[kept], flows.collective[kept], number[kept]
     udp_src = flows.udp_src[kept]
+    own = np.flatnonzero(udp_src != ANY_PORT) if job.ports_known else np.arange(len(kept))
     if ports is not None:
         udp_src = _again(ports, src, dst, udp_src, taken, known=job.ports_known)
     elif job.ports_known:
@@ -110,6 +114,7 @@ def expand(
         number=number,
         udp_src=udp_src,
         collectives=tuple(Collective(job.name, name, job.weight, phase.get(name, 0)) for name in names),
+        own_port=int(own[0]) if len(own) else None,
     )
 
 

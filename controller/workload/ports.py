@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import IntArray
-from controller.model.traffic import Int64Array
+from controller.model.traffic import FIRST_PORT, LAST_PORT, Int64Array
 
-FIRST, LAST = 49152, 65535
+FIRST, LAST = FIRST_PORT, LAST_PORT
 N_PORTS = LAST - FIRST + 1
 
 _PROBES = 8  # rounds of linear probing for all flows at once, before crowded host pairs are looked at one by one

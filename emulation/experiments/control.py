@@ -22,9 +22,10 @@ REQUEST_SECONDS = 60.0
 class Controller:
     """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until ``with`` ends."""
 
-    def __init__(self, lab: Lab, fabric: Path, policy: str, seed: int) -> None:
+    def __init__(self, lab: Lab, fabric: Path, policy: str, seed: int, enforcement: str) -> None:
         command = Path(sys.executable).with_name("ryu-manager")
-        options = ["--fabric", str(fabric), "--policy", policy, "--seed", str(seed), "--store", "memory"]
+        options = ["--fabric", str(fabric), "--policy", policy, "--seed", str(seed), "--enforcement", enforcement]
+        options += ["--store", "memory"]
         listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
         self._lab = lab
         self._reasons: list[str] = []

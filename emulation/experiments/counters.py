@@ -11,16 +11,19 @@ from emulation.lab import Lab
 
 _GROUP_STATS = re.compile(r"group_id=(\d+),(.*)")
 _BUCKET = re.compile(r"bucket\d+:packet_count=(\d+)")
-_OUTPUT = re.compile(r"actions=output:(\d+)")
+_OUTPUT = re.compile(r"\boutput:(\d+)")
 _TO_GROUP = re.compile(r"group:(\d+)")
 
-Unit = tuple[str, str, int | None]
-"""Source address, destination address, UDP source port (None: any): what a per-flow rule matches."""
+Unit = tuple[str | None, str | None, int | None]
+"""Source address, destination address, UDP source port (None: any): what a rule for RoCE packets matches.
+
+With ``source_port`` enforcement it is a path class for all hosts: (None, None, the least port of that class).
+"""
 
 
 @dataclass(frozen=True)
 class RuleCount:
-    """A planned flow's rule: what it matched, and where its group sent it."""
+    """The rule of a planned flow or of a path class: what it matched, and where its group sent it."""
 
     packets: int
     bytes: int
@@ -40,7 +43,7 @@ class Snapshot:
     """Counters of all switches at one moment.
 
     Attributes:
-        rules: by leaf, each rule for RoCE packets of one host pair.
+        rules: by leaf, each rule for RoCE packets of one host pair, or of one path class (exceptions included).
         groups: by leaf.
         sent: by link name: bytes that the switch at its beginning has sent over it.
     """
@@ -64,12 +67,19 @@ def _rules(lab: Lab, leaf: str) -> dict[Unit, RuleCount]:
     found: dict[Unit, RuleCount] = {}
     for entry in lab.flows(leaf):
         fields = dict(part.split("=", 1) for part in entry.match.split(",") if "=" in part)
-        if not {"nw_src", "nw_dst", "tp_dst"} <= fields.keys():
+        if "tp_dst" not in fields:
             continue
-        port = fields.get("tp_src")
+        port, _, mask = fields.get("tp_src", "").partition("/")
         group = _TO_GROUP.search(entry.actions)
-        unit = (fields["nw_src"], fields["nw_dst"], None if port is None else int(port))
-        found[unit] = RuleCount(entry.packets, entry.bytes, int(group[1]) if group else -1)
+        count = RuleCount(entry.packets, entry.bytes, int(group[1]) if group else -1)
+        if not mask:
+            found[fields["nw_src"], fields["nw_dst"], int(port) if port else None] = count
+            continue
+        # The class's own rule says where it goes; an exception is for some leaf that its uplink does not serve.
+        unit = (None, None, int(port, 0))
+        other = found.get(unit, RuleCount(0, 0, -1))
+        own = other if "nw_dst" in fields else count
+        found[unit] = RuleCount(count.packets + other.packets, count.bytes + other.bytes, own.group)
     return found
 
 

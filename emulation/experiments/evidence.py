@@ -3,6 +3,9 @@
 Three counters have to agree. The flow's own rule at its first leaf counts its packets. The rule's fail-over group
 counts what it sent to each bucket: all of it to the planned uplink, nothing to the others. And each link between a
 leaf and a spine has sent as many bytes as the flows that are planned over it bring, which also covers the way down.
+
+With ``source_port`` enforcement a flow has no rule: that of its path class counts all flows which leave the leaf by
+it, and what it counts is told flow by flow in proportion to what they sent.
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from controller.model.fabric import Fabric
+from controller.model.traffic import FIRST_PORT
+from controller.southbound.wire import class_bits
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot, Unit
 from emulation.experiments.scale import MTU
 
@@ -20,24 +26,37 @@ ACK_BYTES = 64
 OTHER_BYTES = 64 * 1024
 """What else passes a link in a run: discovery and ARP."""
 
+LABEL_BYTES = 4
+"""Of one MPLS label stack entry (RFC 3032, section 2.1)."""
+
 _FRAME_BYTES = 4200
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What a switch can tell apart of the plan: one flow or, where ports are unknown, all flows of two hosts.
+    """What a switch can tell apart of the plan: one flow, a piece of a split one or, where ports are unknown, all flows
+    of two hosts.
 
     Attributes:
+        rule: that counts it at its first leaf: its own one, or the one of its path class.
         flows: ids of the flows.
         links: from the first leaf to the last one; the first is the uplink.
-        packets: full packets that its payload needs at least.
+        labels: on its packets on the uplink; the spine takes them off.
+        payload: bytes that it sends.
     """
 
     unit: Unit
+    rule: Unit
     flows: tuple[str, ...]
     leaf: str
     links: tuple[str, ...]
-    packets: int
+    labels: int
+    payload: int
+
+    @property
+    def packets(self) -> int:
+        """Full packets that the payload needs at least."""
+        return -(-self.payload // MTU)
 
 
 @dataclass(frozen=True)
@@ -45,7 +64,7 @@ class Counted:
     """What was counted of it.
 
     Attributes:
-        packets, bytes: by its rule at the first leaf.
+        packets, bytes: by its rule at the first leaf; of a rule of several, its part of it.
         elsewhere: packets that its fail-over group sent to another uplink.
     """
 
@@ -65,32 +84,55 @@ class Evidence:
 
 
 def planned_units(
-    ips: Mapping[str, str], told: Mapping[str, Mapping[str, Any]], payload: Mapping[tuple[str, str, int | None], int]
+    ips: Mapping[str, str],
+    told: Mapping[str, Mapping[str, Any]],
+    payload: Mapping[tuple[str, str, int | None], int],
+    steered: Fabric | None = None,
 ) -> list[Planned]:
     """What the plan says, from the answers of ``GET /v1/routes``.
 
     Args:
         ips: address of each host.
         payload: bytes that (source, destination, UDP source port or None) sends.
+        steered: the fabric, where source ports say path classes.
     """
     flows: dict[Unit, list[str]] = {}
-    ways: dict[Unit, tuple[str, tuple[str, ...], int]] = {}
+    found: dict[Unit, Planned] = {}
     for host, document in told.items():
         for flow in document["flows"]:
             for piece in flow["pieces"]:
                 if piece["path"] is None:
                     continue
-                unit = (ips[host], ips[flow["dst"]], piece["udp_src"])
+                port = piece["udp_src"]
+                unit = (ips[host], ips[flow["dst"]], port)
+                rule = unit if steered is None else (None, None, _least_port(port, class_bits(steered)))
+                ids = flows.setdefault(unit, [])
+                ids.append(flow["id"])
                 inner = tuple(piece["links"][1:-1])
-                flows.setdefault(unit, []).append(flow["id"])
-                size = payload[host, flow["dst"], piece["udp_src"]]
-                ways[unit] = (inner[0].split("->")[0], inner, -(-size // MTU))
-    return [Planned(unit, tuple(flows[unit]), *ways[unit]) for unit in flows]
+                leaf, size = inner[0].split("->")[0], payload[host, flow["dst"], port]
+                found[unit] = Planned(unit, rule, tuple(ids), leaf, inner, len(piece["labels"]), size)
+    return list(found.values())
+
+
+def _least_port(port: int, bits: int) -> int:
+    """The least port of the path class that a port is of."""
+    return FIRST_PORT | (port & ((1 << bits) - 1))
+
+
+def _by_rule(planned: Sequence[Planned]) -> dict[tuple[str, Unit], list[Planned]]:
+    """By leaf and rule."""
+    found: dict[tuple[str, Unit], list[Planned]] = {}
+    for one in planned:
+        found.setdefault((one.leaf, one.rule), []).append(one)
+    return found
 
 
 def arrived(planned: Sequence[Planned], before: Snapshot, after: Snapshot) -> bool:
     """Whether the rules have counted everything that must have passed them."""
-    return all(_difference(one, before, after).packets >= one.packets for one in planned)
+    return all(
+        _difference(leaf, rule, before, after).packets >= sum(one.packets for one in members)
+        for (leaf, rule), members in _by_rule(planned).items()
+    )
 
 
 def judge(
@@ -110,25 +152,49 @@ def judge(
     wrong: list[str] = []
     counted = []
     load: dict[str, int] = dict.fromkeys(after.sent, 0)
-    for one in planned:
-        name = ", ".join(one.flows)
-        count = _difference(one, before, after)
-        group = after.groups[one.leaf].get(count.group, GroupCount(None, ()))
-        elsewhere = _elsewhere(before.groups[one.leaf].get(count.group), group)
-        counted.append(Counted(one, count.packets, count.bytes, elsewhere))
-        for link in one.links:
-            load[link] += count.bytes
-        if one.unit not in after.rules[one.leaf]:
-            wrong.append(f"{name}: {one.leaf} has no rule for it")
-        elif group.port != uplink_ports[one.links[0]]:
-            wrong.append(f"{name}: {one.leaf} sends it out of port {group.port}, planned is {one.links[0]}")
-        elif count.packets < one.packets:
-            wrong.append(f"{name}: {one.leaf} counted {count.packets} packets, {one.packets} were sent at least")
-        elif elsewhere:
-            wrong.append(f"{name}: {elsewhere} packets left {one.leaf} by another uplink than {one.links[0]}")
+    for (leaf, rule), members in _by_rule(planned).items():
+        count = _difference(leaf, rule, before, after)
+        group = after.groups[leaf].get(count.group, GroupCount(None, ()))
+        elsewhere = _elsewhere(before.groups[leaf].get(count.group), group)
+        wrong += _off_rule(leaf, rule, members, uplink_ports, after, count, group, elsewhere)
+        parts = zip(members, _parts(count.packets, members), _parts(count.bytes, members), strict=True)
+        for one, packets, size in parts:
+            counted.append(Counted(one, packets, size, elsewhere))
+            for link in one.links:
+                load[link] += size
+            load[one.links[0]] += packets * one.labels * LABEL_BYTES
     wrong += _off_links(load, before, after, sum(c.packets for c in counted), retransmissions)
     sent = {link: after.sent[link] - before.sent[link] for link in after.sent}
     return Evidence(tuple(counted), sent, tuple(wrong))
+
+
+def _off_rule(
+    leaf: str,
+    rule: Unit,
+    members: Sequence[Planned],
+    uplink_ports: Mapping[str, int],
+    after: Snapshot,
+    count: RuleCount,
+    group: GroupCount,
+    elsewhere: int,
+) -> Iterable[str]:
+    """What is wrong with the rule of some planned flows, which leave by one uplink."""
+    name = ", ".join(flow for one in members for flow in one.flows)
+    uplink, packets = members[0].links[0], sum(one.packets for one in members)
+    if rule not in after.rules[leaf]:
+        yield f"{name}: {leaf} has no rule for it"
+    elif group.port != uplink_ports[uplink]:
+        yield f"{name}: {leaf} sends it out of port {group.port}, planned is {uplink}"
+    elif count.packets < packets:
+        yield f"{name}: {leaf} counted {count.packets} packets, {packets} were sent at least"
+    elif elsewhere:
+        yield f"{name}: {elsewhere} packets left {leaf} by another uplink than {uplink}"
+
+
+def _parts(count: int, members: Sequence[Planned]) -> list[int]:
+    """A count in proportion to what each sends."""
+    total = sum(one.payload for one in members)
+    return [round(count * one.payload / total) if len(members) > 1 else count for one in members]
 
 
 def _off_links(
@@ -143,10 +209,9 @@ def _off_links(
             yield f"{link} sent {sent} bytes, its planned flows bring {planned} (and others {allowed} at most)"
 
 
-def _difference(one: Planned, before: Snapshot, after: Snapshot) -> RuleCount:
+def _difference(leaf: str, rule: Unit, before: Snapshot, after: Snapshot) -> RuleCount:
     nothing = RuleCount(0, 0, -1)
-    old = before.rules[one.leaf].get(one.unit, nothing)
-    new = after.rules[one.leaf].get(one.unit, nothing)
+    old, new = before.rules[leaf].get(rule, nothing), after.rules[leaf].get(rule, nothing)
     return RuleCount(new.packets - old.packets, new.bytes - old.bytes, new.group)
 
 

@@ -94,8 +94,10 @@ def experiments_of(scenario: Scenario, wanted: Request) -> tuple[list[Experiment
 def _policies(named: tuple[NamedPolicy, ...]) -> tuple[tuple[str, ...], list[str]]:
     kept, notes = [], []
     for each in named:
-        if each.policy not in ENFORCEABLE or each.splits:
-            notes.append(f"{each.name} is left out: it splits flows, and no rules per flow can do that")
+        if each.policy not in ENFORCEABLE:
+            notes.append(f"{each.name} is left out: no switch can follow it")
+        elif each.splits:
+            notes.append(f"{each.name} is left out: experiments of scenarios are compared flow by flow, not by pieces")
         elif each.options != Options():
             notes.append(f"{each.name} is left out: experiments have no options of policies")
         else:

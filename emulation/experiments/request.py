@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from controller.config import Settings
+from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import load_fabric, read_document
 from controller.model.job import Job
 from controller.model.traffic import Traffic
 from controller.routing import DRAWING, ENFORCEABLE
+from controller.service.steering import check_free
 from controller.workload.expand import combine
 from controller.workload.load import load_jobs
-
-MODES = ("per_flow",)
-"""Ways to enforce a plan that the controller has."""
 
 MAX_DRAWS = 100
 
@@ -30,6 +29,7 @@ class Request:
     """An experiment as it is ordered.
 
     Attributes:
+        mode: how switches are made to follow the plan.
         policies: in the order in which they run; speed-ups are against the first one.
         seeds: of the draws of each policy of ``DRAWING``; the others run once, with the first.
         seconds: how long the longest job takes with the whole fabric to itself, about; its bytes are scaled to that.
@@ -41,7 +41,7 @@ class Request:
     fabric: Path
     jobs: tuple[Path, ...]
     policies: tuple[str, ...] = ("ecmp", Settings.policy)
-    mode: str = MODES[0]
+    mode: str = ENFORCEMENTS[0]
     seeds: tuple[int, ...] = (1, 2, 3)
     seconds: float = 5.0
     link_mbps: float | None = None
@@ -99,8 +99,8 @@ def load(request: Request) -> Scenario:
     Raises:
         InputError: the first thing that is wrong, with the file or the option it is in.
     """
-    if request.mode not in MODES:
-        raise InputError(f"this version enforces plans by {', '.join(MODES)} only", field="--mode", value=request.mode)
+    if request.mode not in ENFORCEMENTS:
+        raise InputError(f"plans are enforced by {', '.join(ENFORCEMENTS)}", field="--mode", value=request.mode)
     _check_policies(request.policies)
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", request.name):
         raise InputError("a name has letters, digits, '.', '_' and '-'", field="--name", value=request.name)
@@ -112,11 +112,21 @@ def load(request: Request) -> Scenario:
         raise InputError("at least one job is needed", field="--job")
     fabric = load_fabric(request.fabric)
     jobs, expanded = load_jobs(fabric, request.jobs)
+    if request.mode == "source_port":
+        for path, job in zip(request.jobs, jobs, strict=True):
+            _check_free(path, job)
     traffic = combine(expanded)
     if not traffic.n_flows:
         raise InputError("no job sends anything over the network", field="--job")
     documents = tuple(read_document(path) for path in request.jobs)
     return Scenario(request, fabric, tuple(jobs), documents, traffic, _draws(request))
+
+
+def _check_free(path: Path, job: Job) -> None:
+    try:
+        check_free(job)
+    except InputError as error:
+        raise error.with_source(str(path)) from None
 
 
 def _check_policies(names: Sequence[str]) -> None:

@@ -80,7 +80,7 @@ def _run(lab: Lab, scenario: Scenario, scale: Scale, draw: Draw, say: Say, mark:
     name = (
         f"{draw.policy}, seed {draw.seed}" if sum(d.policy == draw.policy for d in scenario.draws) > 1 else draw.policy
     )
-    with Controller(lab, request.fabric, draw.policy, draw.seed) as controller:
+    with Controller(lab, request.fabric, draw.policy, draw.seed, request.mode) as controller:
         controller.wait_ready()
         lost = lab.ping_all(_neighbours(scenario))
         if lost:
@@ -95,7 +95,8 @@ def _run(lab: Lab, scenario: Scenario, scale: Scale, draw: Draw, say: Say, mark:
         ports = routes([spec for turn in turns for spec in turn], told)
         before = snapshot(lab, fabric)
         measured = _collectives(lab, scenario, scale, plan, turns, ports)
-        planned = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(turns, ports, told))
+        steered = fabric if request.mode == "source_port" else None
+        planned = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(turns, ports, told), steered)
         after = _settled(lab, scenario, planned, before)
         resent = sum(row.retransmissions for row in measured)
         evidence = judge(planned, _uplink_ports(lab, scenario), before, after, retransmissions=resent)

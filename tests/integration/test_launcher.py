@@ -102,12 +102,17 @@ def test_it_starts_from_the_configuration_file_that_comes_with_it(running) -> No
     assert f":{6633:04X} 00000000" not in listening
 
 
+def test_labels_that_do_not_suffice_for_the_fabric_are_told_before_the_start() -> None:
+    options = ("--fabric", FABRIC, "--enforcement", "segment_routing", "--label-base", "1048000")
+    assert "label_base: 1048000: labels 1048000 to " in refused(*options, "--store", "memory", "controller.app")
+    assert "enforcement: 'openflow': must be one of per_flow" in refused("--enforcement", "openflow", "controller.app")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("round=5", "policy_options: option: 'round': no policy has an option of this name; did you mean rounds?"),
         ("rounds=many", "policy_options: option rounds: 'many': Input should be a valid integer"),
-        ("max_splits=3", "policy_options: max_splits: 3: split flows cannot be enforced by rules per flow"),
     ],
 )
 def test_an_option_that_the_policy_cannot_use_is_told_before_the_start(text, complaint) -> None:

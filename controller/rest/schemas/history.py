@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
+from controller.model.enforcement import Enforcement
 from controller.rest.backend import Mode
 from controller.rest.schemas.base import Count, Document, Epoch, Seconds, Share, UdpPort
 
@@ -20,6 +21,7 @@ class PlanSummary(Document):
     policy: str
     seed: Annotated[int, Field(ge=0)]
     mode: Mode
+    enforcement: Enforcement
     fabric_version: str
     traffic_version: str
     links_down: list[str]

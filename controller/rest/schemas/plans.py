@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from controller.model.enforcement import Enforcement
 from controller.rest.backend import Mode
 from controller.rest.schemas.base import Bytes, Document, Gbps, Seconds, Share, Speed, UdpPort
 
@@ -52,7 +53,9 @@ class PlanFlow(Document):
     src: str
     dst: str
     bytes: Bytes
-    udp_src: UdpPort | None = Field(None, description="null where the job keeps its ports unknown")
+    udp_src: UdpPort | None = Field(
+        None, description="the flow's own port (/v1/routes has those to send from); null where it is unknown"
+    )
     paths: list[PlanPath]
 
 
@@ -81,6 +84,25 @@ class Plan(Document):
     links: list[PlanLink]
 
 
+class Alternative(Document):
+    """Another enforcement of the same plan, and how many rules the switch would hold then."""
+
+    enforcement: Enforcement
+    rules: Annotated[int, Field(ge=0)]
+
+
+class PlanRefusal(Document):
+    """A switch that does not take the newest plan: all switches have gone back to the former one, if there is any."""
+
+    epoch: Annotated[int, Field(ge=0)]
+    switch: str
+    kind: Literal["table full", "groups full", "bad group", "overlap", "bad port", "refused"]
+    table: int | None = Field(description="null where groups were refused")
+    short: Annotated[int, Field(ge=0)] | None = Field(description="rules (or groups) for which there is no room")
+    text: str
+    instead: list[Alternative] = Field(description="what would need fewer rules there, fewest first")
+
+
 class PlanDocument(Document):
     """The newest plan, and which one the switches enforce: ``active``: every connected switch has confirmed it.
 
@@ -88,6 +110,9 @@ class PlanDocument(Document):
     """
 
     mode: Mode
+    enforcement: Enforcement
     computed: PlanState
     active: PlanState | None
+    waits_for: list[str] = Field([], description="connected switches that do not have the newest rules")
+    refused: PlanRefusal | None = None
     plan: Plan

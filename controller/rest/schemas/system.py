@@ -4,23 +4,47 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, RootModel, StringConstraints
+from pydantic import (
+    AwareDatetime,
+    ConfigDict,
+    Field,
+    RootModel,
+    StringConstraints,
+    TypeAdapter,
+    WithJsonSchema,
+    field_validator,
+)
 
+from controller.model.enforcement import Enforcement
 from controller.rest.backend import EventKind, Mode
 from controller.rest.schemas.base import Count, Document, Epoch, Form
 
 
 class ModeForm(Form):
-    """How plans should be enforced."""
+    """How plans should be enforced: one of the two, or both; what is left out stays as it is."""
 
-    mode: Mode
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    mode: Annotated[Mode | None, WithJsonSchema(TypeAdapter(Mode).json_schema())] = None
+    enforcement: Annotated[Enforcement | None, WithJsonSchema(TypeAdapter(Enforcement).json_schema())] = None
+
+    @field_validator("mode", "enforcement", mode="before")
+    @classmethod
+    def _said(cls, value: object) -> object:
+        if value is None:
+            raise ValueError("leave it out where it should stay as it is")
+        return value
 
 
 class ModeDocument(Document):
     """``planned``: the newest plan is on the switches. ``ecmp``: none is, all traffic is hashed. ``frozen``: the
-    switches keep what they hold; changes are taken, kept, and come into force with the return to ``planned``."""
+    switches keep what they hold; changes are taken, kept, and come into force with the return to ``planned``.
+
+    ``enforcement``: the kind of rules by which switches follow plans, once the mode is ``planned``.
+    """
 
     mode: Mode
+    enforcement: Enforcement
     since: AwareDatetime | None = Field(description="null: ever since the controller was installed")
     by: str | None
     epoch: Epoch = Field(description="the plan that takes account of it")
@@ -59,6 +83,7 @@ class Health(Document):
     reasons: list[str]
     version: str
     mode: Mode
+    enforcement: Enforcement
     switches: SwitchCount
     jobs: Count
     flows: Count

@@ -9,10 +9,14 @@ from ryu.base.app_manager import lookup_service_brick
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.model.observed import Location, Observed, PortId
+from controller.southbound.flapping import Damper
 
 GRACE = 3.0
 """Seconds that a switch has to show all its links (a round of discovery takes half of that), or to come back."""
 
+
+KBPS_PER_GBPS = 1e6
+"""OpenFlow tells speeds in kbit/s."""
 
 ROUND = 0.5
 """Seconds over which the discovery packets of one round are spread."""
@@ -27,6 +31,8 @@ class Discovery:
         self._gone: dict[int, float] = {}
         self._began = 0.0
         self._ports: dict[PortId, bool] = {}
+        self._gbps: dict[PortId, float] = {}
+        self._damper = Damper()
         self._links: dict[PortId, PortId] = {}
         self._hosts: dict[str, Location] = {}
         self._duplicates: dict[tuple[str, str, str], PortId] = {}
@@ -34,8 +40,9 @@ class Discovery:
 
     def snapshot(self) -> Observed:
         now = self._clock()
+        flapping = self._damper.held(now)
         return Observed(
-            dict(self._ports),
+            {port: up and port not in flapping for port, up in self._ports.items()},
             frozenset(self._since),
             dict(self._links),
             dict(self._hosts),
@@ -45,7 +52,14 @@ class Discovery:
             duplicates=frozenset(
                 clash for clash, second in self._duplicates.items() if self._clashes(clash[0], second)
             ),
+            flapping=flapping,
+            gbps={port: gbps for port, gbps in self._gbps.items() if self._ports.get(port, False)},
         )
+
+    def flapping(self) -> bool:
+        """Whether some port comes and goes so often that it counts as down; ``flapping.QUIET`` seconds after its last
+        change it no longer does."""
+        return bool(self._damper.held(self._clock()))
 
     def switch_entered(self, dpid: int, ports: list[Any]) -> bool:
         """A switch has connected, with its ports."""
@@ -65,15 +79,21 @@ class Discovery:
             self._gone[dpid] = self._clock()
         pace_discovery(len(self._ports))
         self._ports = {port: up for port, up in self._ports.items() if port.dpid != dpid}
+        self._gbps = {port: gbps for port, gbps in self._gbps.items() if port.dpid != dpid}
+        self._damper.forget(dpid)
         self._switch_ports = {port for port in self._switch_ports if port.dpid != dpid}
         self._links = {a: b for a, b in self._links.items() if dpid not in (a.dpid, b.dpid)}
         return True
 
     def port_changed(self, dpid: int, port: Any) -> bool:
-        """A port has come, or changed its state."""
-        before = dict(self._ports)
+        """A port has come, or changed its state or its speed."""
+        at = PortId(dpid, port.port_no)
+        before = self._ports.get(at), self._gbps.get(at)
         self._set_port(dpid, port)
-        return before != self._ports
+        after = self._ports.get(at), self._gbps.get(at)
+        if before[0] is not None and after[0] is not None and before[0] != after[0]:
+            self._damper.changed(at, after[0], self._clock())
+        return before != after
 
     def port_gone(self, dpid: int, number: int) -> bool:
         """A port was removed."""
@@ -137,9 +157,14 @@ class Discovery:
         if port.port_no >= ofp.OFPP_MAX:
             return
         up = not (port.config & ofp.OFPPC_PORT_DOWN) and not (port.state & ofp.OFPPS_LINK_DOWN)
-        self._ports[PortId(dpid, port.port_no)] = up
+        at = PortId(dpid, port.port_no)
+        self._ports[at] = up
+        if up and port.curr_speed:
+            self._gbps[at] = port.curr_speed / KBPS_PER_GBPS
+        else:
+            self._gbps.pop(at, None)
         if not up:
-            self._switch_ports.discard(PortId(dpid, port.port_no))
+            self._switch_ports.discard(at)
 
 
 def port_id(port: Any) -> PortId:

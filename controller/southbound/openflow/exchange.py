@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventlet.event import Event
 from eventlet.timeout import Timeout
@@ -21,6 +21,13 @@ class SwitchGone(Exception):
     """The connection ended, or the switch did not answer in time."""
 
 
+class Refused(NamedTuple):
+    """An error message, and what was sent that it answers."""
+
+    error: Any
+    cause: Any
+
+
 class Exchange:
     """One connection to a switch. All methods block the calling greenlet only."""
 
@@ -29,8 +36,8 @@ class Exchange:
         self.timeout = timeout
         self._waiting: dict[int, Event] = {}
         self._parts: dict[int, list[Any]] = {}
-        self._sent: set[int] = set()
-        self._errors: list[Any] = []
+        self._sent: dict[int, Any] = {}
+        self._errors: list[Refused] = []
 
     def ask(self, message: Any) -> list[Any]:
         """Send a statistics request; its reply's entries, all parts together.
@@ -45,8 +52,8 @@ class Exchange:
             self._await(event, lambda: len(self._parts[xid]))
             return self._parts.pop(xid, [])
 
-    def settle(self) -> list[Any]:
-        """Send a barrier and wait for its answer; the error messages that came since the last one.
+    def settle(self) -> list[Refused]:
+        """Send a barrier and wait for its answer; what was refused since the last one.
 
         Raises:
             SwitchGone: no answer.
@@ -60,24 +67,24 @@ class Exchange:
         self._sent.clear()
         return errors
 
-    def send(self, queue: Iterable[Any]) -> int:
-        """Send messages in batches, letting other greenlets run in between; how many.
+    def send(self, queue: Iterable[tuple[Any, Any]]) -> None:
+        """Send messages in batches, letting other greenlets run in between.
+
+        Args:
+            queue: (message, what to tell of it if it is refused).
 
         Raises:
             SwitchGone: the connection is closing.
         """
         batch: list[Any] = []
-        count = 0
-        for message in queue:
-            self._sent.add(self.datapath.set_xid(message))
+        for message, cause in queue:
+            self._sent[self.datapath.set_xid(message)] = cause
             batch.append(message)
             if len(batch) == BATCH:
                 self._write(batch)
                 hub.sleep(0)
-                count += len(batch)
                 batch = []
         self._write(batch)
-        return count + len(batch)
 
     # -- what the application's handlers call -----------------------------------------------------------------
 
@@ -100,7 +107,7 @@ class Exchange:
             return True
         if message.xid not in self._sent:
             return False
-        self._errors.append(message)
+        self._errors.append(Refused(message, self._sent[message.xid]))
         return True
 
     def closed(self) -> None:

@@ -12,6 +12,7 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 from controller.southbound.rules import (
     COOKIE_MASK,
     COOKIE_PREFIX,
+    ETH_MPLS,
     GROUP_BASE,
     GROUP_MASK,
     Action,
@@ -19,6 +20,8 @@ from controller.southbound.rules import (
     Bundle,
     Group,
     Output,
+    PopMpls,
+    PushMpls,
     Rule,
     RuleKey,
     ToController,
@@ -39,8 +42,7 @@ def put_rule(datapath: Any, rule: Rule, epoch: int) -> Any:
     """The message that adds a rule, or replaces the one with the same table, priority and match."""
     instructions = []
     if rule.actions:
-        actions = [_action(action) for action in rule.actions]
-        instructions.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
+        instructions.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, _actions(rule.actions)))
     if rule.metadata is not None:
         instructions.append(parser.OFPInstructionWriteMetadata(rule.metadata, FULL_MASK))
     if rule.goto is not None:
@@ -73,10 +75,11 @@ def remove_rule(datapath: Any, rule: Rule) -> Any:
     )
 
 
-def put_group(datapath: Any, group: Group) -> Any:
-    """The message that makes a group."""
+def put_group(datapath: Any, group: Group, *, replaces: bool = False) -> Any:
+    """The message that makes a group, or (``replaces``) gives the one that has its id this content."""
     buckets = [_bucket(bucket, group.kind) for bucket in group.buckets]
-    return parser.OFPGroupMod(datapath, ofp.OFPGC_ADD, KINDS[group.kind], group.id, buckets)
+    command = ofp.OFPGC_MODIFY if replaces else ofp.OFPGC_ADD
+    return parser.OFPGroupMod(datapath, command, KINDS[group.kind], group.id, buckets)
 
 
 def remove_group(datapath: Any, group: Group) -> Any:
@@ -120,7 +123,7 @@ def rule_from(entry: Any) -> Rule:
     goto = metadata = None
     for instruction in entry.instructions:
         if isinstance(instruction, parser.OFPInstructionActions):
-            actions = tuple(_action_from(action) for action in instruction.actions)
+            actions = _actions_from(instruction.actions)
         elif isinstance(instruction, parser.OFPInstructionWriteMetadata):
             metadata = instruction.metadata
         elif isinstance(instruction, parser.OFPInstructionGotoTable):
@@ -138,6 +141,16 @@ def groups_from(entries: Iterable[Any]) -> dict[int, Group]:
     return groups
 
 
+def _actions(actions: Iterable[Action]) -> list[Any]:
+    sent = []
+    for action in actions:
+        if isinstance(action, PushMpls):
+            sent += [parser.OFPActionPushMpls(ETH_MPLS), parser.OFPActionSetField(mpls_label=action.label)]
+        else:
+            sent.append(_action(action))
+    return sent
+
+
 def _action(action: Action) -> Any:
     if isinstance(action, Output):
         return parser.OFPActionOutput(action.port)
@@ -145,6 +158,9 @@ def _action(action: Action) -> Any:
         return parser.OFPActionGroup(action.group)
     if isinstance(action, ToController):
         return parser.OFPActionOutput(ofp.OFPP_CONTROLLER, action.max_len)
+    if isinstance(action, PopMpls):
+        return parser.OFPActionPopMpls(action.eth_type)
+    assert isinstance(action, Bundle)
     return parser.NXActionBundle(
         algorithm=nicira_ext.NX_BD_ALG_HRW,
         fields=SYMMETRIC_L3L4_UDP,
@@ -157,11 +173,27 @@ def _action(action: Action) -> Any:
     )
 
 
+def _actions_from(actions: Iterable[Any]) -> tuple[Any, ...]:
+    """Actions as ours, an MPLS header together with the label that is set on it next."""
+    found: list[Any] = []
+    pushed = False
+    for action in actions:
+        label = action.value if isinstance(action, parser.OFPActionSetField) and action.key == "mpls_label" else None
+        if pushed and label is not None:
+            found[-1] = PushMpls(label)
+        else:
+            found.append(_action_from(action))
+        pushed = isinstance(action, parser.OFPActionPushMpls) and action.ethertype == ETH_MPLS
+    return tuple(found)
+
+
 def _action_from(action: Any) -> Any:
     if isinstance(action, parser.OFPActionOutput):
         return ToController(action.max_len) if action.port == ofp.OFPP_CONTROLLER else Output(action.port)
     if isinstance(action, parser.OFPActionGroup):
         return ToGroup(action.group_id)
+    if isinstance(action, parser.OFPActionPopMpls):
+        return PopMpls(action.ethertype)
     if isinstance(action, parser.NXActionBundle):
         return Bundle(tuple(action.slaves))
     # Somebody wrote this under our cookie: it equals nothing of ours, so it will be replaced.
@@ -173,15 +205,13 @@ def _bucket(bucket: Bucket, kind: str) -> Any:
         weight=1 if kind == "select" else 0,
         watch_port=ofp.OFPP_ANY if bucket.watch_port is None else bucket.watch_port,
         watch_group=ofp.OFPG_ANY if bucket.watch_group is None else bucket.watch_group,
-        actions=[_action(bucket.action)],
+        actions=_actions(bucket.actions),
     )
 
 
 def _bucket_from(bucket: Any) -> Bucket:
-    actions: list[Any] = [_action_from(action) for action in bucket.actions]
-    only: Any = actions[0] if len(actions) == 1 else repr(actions)
     return Bucket(
-        only,
+        _actions_from(bucket.actions),
         None if bucket.watch_port == ofp.OFPP_ANY else bucket.watch_port,
         None if bucket.watch_group == ofp.OFPG_ANY else bucket.watch_group,
     )

@@ -14,7 +14,8 @@ from controller.cli.client import NoAnswer, ServerEvent
 from controller.cli.events import Kind, follow
 from controller.cli.failure import Failure
 from controller.cli.main import main
-from controller.cli.mode import MEANING, ModeName
+from controller.cli.mode import MEANING, EnforcementName, ModeName
+from controller.model.enforcement import ENFORCEMENTS
 from controller.rest import schemas
 from controller.rest.backend import EventKind, Mode
 from tests.unit.cli.fake_controller import Controller, serving
@@ -63,6 +64,7 @@ def plan(epoch: int, **changes: Any) -> dict[str, Any]:
         "policy": "fair",
         "seed": 0,
         "mode": "planned",
+        "enforcement": "per_flow",
         "fabric_version": "f",
         "traffic_version": "t",
         "links_down": [],
@@ -87,7 +89,7 @@ def page(*plans: dict[str, Any], next_before: int | None = None) -> tuple[int, A
 
 
 def mode(name: str) -> tuple[int, Any]:
-    return 200, {"mode": name, "since": AT, "by": "ops", "epoch": 4}
+    return 200, {"mode": name, "enforcement": "per_flow", "since": AT, "by": "ops", "epoch": 4}
 
 
 def test_the_names_that_commands_take_are_those_of_the_interface() -> None:
@@ -146,6 +148,17 @@ def test_the_mode_is_shown_and_set(run: Run, controller: Controller) -> None:
     assert "2026-01-02 02:12:00" in run("mode")[1]
     assert run("mode", "frozen")[1].startswith("frozen: the switches keep what they hold; ")
     assert controller.asked == [("GET", "/v1/mode", b""), ("PUT", "/v1/mode", b'{"mode": "frozen"}')]
+
+
+@pytest.mark.parametrize("name", ENFORCEMENTS)
+def test_the_enforcement_is_set_with_the_mode_or_without(run: Run, controller: Controller, name: str) -> None:
+    controller.lay_out(*[(200, mode("planned")[1] | {"enforcement": name})] * 2)
+    assert name in run("mode", "--enforcement", name)[1]
+    assert name in run("mode", "planned", "--enforcement", name)[1]
+    bodies = [json.loads(body) for _, _, body in controller.asked]
+    assert bodies == [{"enforcement": name}, {"mode": "planned", "enforcement": name}]
+    assert run("mode", "--enforcement", "openflow")[0] == 2
+    assert [member.value for member in EnforcementName] == list(ENFORCEMENTS)
 
 
 def test_no_other_mode_is_asked_for(run: Run, controller: Controller) -> None:
@@ -254,7 +267,12 @@ def live(**changes: Any) -> dict[str, Any]:
         "flows": [flow | {"paths": [{"share": 1.0, "links": links}]}],
         "links": [{"id": link, "gbps": 100.0, "load_gbps": 50.0} for link in links],
     }
-    document = {"mode": "planned", "computed": {"epoch": 3, "since": AT}, "active": {"epoch": 3, "since": AT}}
+    document = {
+        "mode": "planned",
+        "enforcement": "per_flow",
+        "computed": {"epoch": 3, "since": AT},
+        "active": {"epoch": 3, "since": AT},
+    }
     made |= changes.pop("plan", {})
     return schemas.PlanDocument.model_validate(document | changes | {"plan": made}).model_dump(mode="json")
 

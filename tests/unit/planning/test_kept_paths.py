@@ -36,15 +36,15 @@ def kept(fabric: Fabric, traffic: Traffic, *memories: Previous, bound: Bound | N
     )
 
 
-@given(instances(), st.sampled_from(["fair", "greedy", "spray", "random"]))
+@given(instances(), st.sampled_from(["fair", "greedy", "split", "ethereal", "random"]))
 def test_the_paths_of_a_plan_on_its_own_fabric_and_traffic_are_that_plan(
     instance: tuple[Fabric, Traffic], policy: str
 ) -> None:
     fabric, traffic = instance
     plan = plan_of(fabric, traffic, policy)
     again = kept(fabric, traffic, Previous.of(fabric, traffic, plan.assignment), bound=plan.bound)
-    if policy != "spray":
-        assert np.array_equal(again.assignment.path, plan.assignment.path)
+    assert np.array_equal(again.assignment.path, plan.assignment.path)
+    assert np.array_equal(again.assignment.share, plan.assignment.share)
     assert again.objective.levels == plan.objective.levels
     assert (again.bound, again.gap) == (plan.bound, plan.gap)
     assert len(moved_flows(traffic, *(Previous.of(fabric, traffic, p.assignment) for p in (plan, again)))) == 0

@@ -23,6 +23,7 @@ from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import flow_rows, job_parts, plan_document, routes_document
 from controller.rest import schemas
 from controller.routing import Options, assign
+from controller.southbound.wire import on_wire
 from tests.unit.routing.instances import instances, traffic_of
 
 CLOSE = {"rel": 1e-6, "abs": 1e-9}
@@ -83,10 +84,13 @@ def test_the_rates_told_to_hosts_add_up_to_the_load_of_every_link(
     fabric, traffic = instance
     plan = plan_of(fabric, traffic, policy)
     document = document_of(fabric, traffic, plan)
+    wire = on_wire(fabric, traffic, plan.assignment, "per_flow")
     load: dict[str, float] = defaultdict(float)
     told = []
     for host in fabric.hosts:
-        text = orjson.dumps({**routes_document(fabric, traffic, plan, host.name), "mode": "planned", "epoch": 1})
+        told_to = routes_document(fabric, traffic, plan, wire, host.name)
+        how = {"mode": "planned", "enforcement": "per_flow", "epoch": 1}
+        text = orjson.dumps({**told_to, **how})
         routes = schemas.Routes.model_validate_json(text)
         assert routes.ip == host.ip
         told += [flow.id for flow in routes.flows]
@@ -103,9 +107,10 @@ def test_the_rates_told_to_hosts_add_up_to_the_load_of_every_link(
 def test_hosts_are_told_the_port_of_each_flow_and_the_class_of_its_path(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
     plan = plan_of(fabric, traffic)
+    wire = on_wire(fabric, traffic, plan.assignment, "per_flow")
     ports = {traffic.flow_id(f): int(traffic.udp_src[f]) for f in range(traffic.n_flows)}
     for host in fabric.hosts:
-        for flow in routes_document(fabric, traffic, plan, host.name)["flows"]:
+        for flow in routes_document(fabric, traffic, plan, wire, host.name)["flows"]:
             for piece in flow["pieces"]:
                 assert (piece["udp_src"] or ANY_PORT) == ports[flow["id"]]
                 assert (piece["path"] is None) == (len(piece["links"]) == 2)

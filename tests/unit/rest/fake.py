@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from controller.model.enforcement import Enforcement
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest import schemas
 from controller.rest.backend import (
@@ -59,6 +60,7 @@ class FakeBackend:
         self.by: dict[str, str] = {}
         self.drained: set[str] = set()
         self.enforced: Mode = "planned"
+        self.enforcement: Enforcement = "per_flow"
         self.events: list[Event] = []
         self.subscriptions: list[FakeSubscription] = []
 
@@ -118,6 +120,7 @@ class FakeBackend:
     def plan(self) -> Document:
         return {
             "mode": self.enforced,
+            "enforcement": self.enforcement,
             "computed": {"epoch": 2, "since": SINCE},
             "active": None,
             "plan": {
@@ -148,7 +151,8 @@ class FakeBackend:
             "udp_src": 49152,
         }
         flow = {"id": "a/dp0/0", "dst": "h2", "dst_ip": "10.0.1.2", "bytes": 8, "pieces": [piece]}
-        return {"host": host, "ip": "10.0.1.1", "mode": self.enforced, "epoch": 2, "flows": [flow]}
+        how = {"mode": self.enforced, "enforcement": self.enforcement}
+        return {"host": host, "ip": "10.0.1.1", **how, "epoch": 2, "flows": [flow]}
 
     def links(self) -> Document:
         return {"links": [{"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}]}
@@ -252,11 +256,14 @@ class FakeBackend:
         }
 
     def mode(self) -> Document:
-        return {"mode": self.enforced, "since": SINCE, "by": None, "epoch": 2}
+        return {
+            "mode": self.enforced, "enforcement": self.enforcement, "since": SINCE, "by": None, "epoch": 2,
+        }  # fmt: skip
 
-    def set_mode(self, mode: Mode, caller: Caller) -> Document:
-        self.enforced = mode
-        self._happened("mode", {"mode": mode, "by": caller.name})
+    def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
+        self.enforced = mode or self.enforced
+        self.enforcement = enforcement or self.enforcement
+        self._happened("mode", {"mode": self.enforced, "by": caller.name})
         return self.mode()
 
     def subscribe(self, after: str | None) -> FakeSubscription:
@@ -273,6 +280,7 @@ class FakeBackend:
             "reasons": [],
             "version": "0.1.0",
             "mode": self.enforced,
+            "enforcement": self.enforcement,
             "switches": {"connected": 2, "expected": 2},
             "jobs": len(self.bodies),
             "flows": len(self.bodies),
@@ -305,6 +313,7 @@ class FakeBackend:
             "policy": "fair",
             "seed": 0,
             "mode": "planned",
+            "enforcement": "per_flow",
             "fabric_version": "0011223344556677",
             "traffic_version": "8899aabbccddeeff",
             "links_down": [],

@@ -146,6 +146,10 @@ def test_bad_input_names_field_and_value_and_changes_nothing(
     [
         ("mode", b'{"mode": "ecmp"}', 200, None),
         ("mode", b'{"mode": "Ecmp"}', 422, "mode"),
+        ("mode", b'{"enforcement": "source_port"}', 200, None),
+        ("mode", b'{"mode": "planned", "enforcement": "segment_routing"}', 200, None),
+        ("mode", b'{"enforcement": "sr"}', 422, "enforcement"),
+        ("mode", b'{"mode": "ecmp", "enforcement": null}', 422, "enforcement"),
         ("mode", b"{}", 422, "mode"),
         ("mode", b'{"mode": "ecmp", "now": true}', 422, "now"),
         ("mode", b'["ecmp"]', 400, None),

@@ -12,30 +12,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.config import Settings
+from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
+from controller.model.traffic import FIRST_PORT
 from controller.rest import schemas
 from controller.rest.backend import Mode
 from controller.service import documents
 from controller.service.draft import make_draft
+from controller.service.enforcement import wire_for
 from controller.service.step import Step
 from controller.service.wanted import Admitted, Wanted
 from controller.southbound.cabling import Survey
+from controller.southbound.labels import LabelBlock
+from controller.southbound.wire import class_bits
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.job_file import parse_job
 from tests.unit.workload.documents import FABRIC, HOSTS, jobs
 
+BASE = 20000
 ACTIVE = st.none() | st.tuples(st.integers(0, 9), st.floats(0, 2e9))
 
 
-def step_of(fabric: Fabric, descriptions: list[dict[str, Any]], epoch: int = 5, mode: Mode = "planned") -> Step:
+def step_of(
+    fabric: Fabric,
+    descriptions: list[dict[str, Any]],
+    epoch: int = 5,
+    mode: Mode = "planned",
+    enforcement: Enforcement = "per_flow",
+    **options: Any,
+) -> Step:
     admitted: list[JobTraffic] = []
     for i, description in enumerate(descriptions):
         admitted.append(expand(FABRIC, parse_job(description | {"name": f"job{i}"}), admitted))
     jobs = tuple(Admitted(job.name, b"{}", "r1", i, 7.5, "ann", job.udp_src, job) for i, job in enumerate(admitted))
-    wanted = Wanted(jobs, mode=mode)
-    draft = make_draft(Settings(policy="greedy"), None, fabric, wanted, None, lambda: 0.0)
-    return Step(epoch=epoch, survey=Survey(fabric, ()), wanted=wanted, draft=draft, enforced=epoch)
+    wanted = Wanted(jobs, mode=mode, enforcement=enforcement)
+    draft = make_draft(Settings(**{"policy": "greedy"} | options), None, fabric, wanted, None, lambda: 0.0)
+    wire = wire_for(fabric, wanted, draft, None)
+    return Step(epoch=epoch, survey=Survey(fabric, ()), wanted=wanted, draft=draft, wire=wire, enforced=epoch)
 
 
 STEPS = st.builds(
@@ -43,6 +57,7 @@ STEPS = st.builds(
     st.sampled_from([FABRIC, FABRIC.without_links(["leaf1-spine1"]), FABRIC.without_links(["leaf1"])]),
     st.lists(jobs(claims=False), max_size=3),
     mode=st.sampled_from(["planned", "ecmp", "frozen"]),
+    enforcement=st.sampled_from(["per_flow", "segment_routing"]),
 )
 
 
@@ -64,10 +79,55 @@ def test_every_document_has_its_declared_shape(step: Step, active: tuple[int, fl
         )
         assert (shown.epoch, len(shown.flows), len(shown.collectives)) == (5, row.flows, row.collectives)
     for host in HOSTS:
-        routes = schemas.Routes.model_validate_json(documents.routes(step, host))
+        routes = schemas.Routes.model_validate_json(documents.routes(step, host, BASE))
         assert (routes.host, routes.mode, routes.epoch) == (host, step.wanted.mode, 5)
+        assert routes.enforcement == step.wanted.enforcement
         if step.wanted.mode == "ecmp":
-            assert not any(piece.path or piece.links for flow in routes.flows for piece in flow.pieces)
+            assert not any(piece.path or piece.links or piece.labels for flow in routes.flows for piece in flow.pieces)
+
+
+def told(step: Step) -> dict[str, Any]:
+    """The pieces of every flow, by its id."""
+    every = [orjson.loads(documents.routes(step, host, BASE))["flows"] for host in HOSTS]
+    return {flow["id"]: flow["pieces"] for flows in every for flow in flows}
+
+
+ALL = [{"flows": [{"src": a, "dst": b, "bytes": 1000} for a in HOSTS for b in HOSTS if a != b]}]
+
+
+@pytest.mark.parametrize("policy", ["greedy", "split"])
+def test_labels_are_those_of_the_spine_and_the_last_leaf_and_ports_say_the_path_class(policy: str) -> None:
+    steps = {name: step_of(FABRIC, ALL, enforcement=name, policy=policy) for name in ENFORCEMENTS}
+    pieces = {name: told(step) for name, step in steps.items()}
+    labels = LabelBlock(BASE)
+    bits = class_bits(FABRIC)
+    for flow, plain in pieces["per_flow"].items():
+        for one, labelled, steered in zip(
+            plain, pieces["segment_routing"][flow], pieces["source_port"][flow], strict=True
+        ):
+            assert one["labels"] == steered["labels"] == []
+            assert labelled == one | {"labels": labelled["labels"]}
+            assert steered == one | {"udp_src": steered["udp_src"]}
+            if one["path"] is None:
+                assert labelled["labels"] == []
+                continue
+            spine, leaf = one["links"][2].split("->")
+            last = leaf.split(":")[0]
+            assert labelled["labels"] == [labels.spine(FABRIC.spine_index[spine]), labels.leaf(FABRIC.leaf_index[last])]
+            low = (steered["udp_src"] - FIRST_PORT) & ((1 << bits) - 1)
+            assert FABRIC.path_names[low] == one["path"]
+
+
+def test_a_split_flow_is_told_as_pieces_with_ports_of_their_own_and_shares_that_add_up_to_one() -> None:
+    flows = [{"src": "h1", "dst": "h4", "bytes": 1000}]
+    for enforcement in ENFORCEMENTS:
+        step = step_of(FABRIC, [{"flows": flows}], enforcement=enforcement, policy="ethereal")
+        (pieces,) = told(step).values()
+        assert len(pieces) == FABRIC.n_paths
+        assert len({piece["udp_src"] for piece in pieces}) == len({piece["path"] for piece in pieces}) == len(pieces)
+        assert sum(piece["share"] for piece in pieces) == pytest.approx(1)
+        rates = [piece["rate_gbps"] / piece["share"] for piece in pieces]
+        assert rates == pytest.approx([rates[0]] * len(rates))
 
 
 @given(ACTIVE)
@@ -101,7 +161,7 @@ def test_jobs_are_listed_without_speed_and_nothing_else_is_answered_while_there_
     for answer in (
         lambda: documents.job(step, "job0", None),
         lambda: documents.plan(step, 0.0, None),
-        lambda: documents.routes(step, "h1"),
+        lambda: documents.routes(step, "h1", BASE),
     ):
         with pytest.raises(UnavailableError):
             answer()

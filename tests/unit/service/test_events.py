@@ -111,7 +111,7 @@ def test_the_service_tells_what_happens_to_jobs_links_modes_and_plans_and_who_wa
     reader = world.service.subscribe(None)
     world.put("a", [flow("h1", "h2")])
     world.service.drain("spine1", True, ANN)
-    world.service.set_mode("ecmp", ANN)
+    world.service.set_mode("ecmp", None, ANN)
     world.delete("a")
     down = fabric.without_links(["leaf1-spine2"])
     world.show(seen(down), lambda step: step.fabric is not None and step.fabric.version == down.version)

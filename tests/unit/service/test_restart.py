@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.clos import clos
+from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.rest import schemas
-from controller.rest.backend import UNCONDITIONAL
+from controller.rest.backend import UNCONDITIONAL, ConflictError
 from controller.southbound.rules import RuleSet, difference
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.test_cabling import seen
@@ -37,6 +38,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("delete"), st.sampled_from("abc")),
     st.tuples(st.just("drain"), st.tuples(st.sampled_from(IDS), st.booleans())),
     st.tuples(st.just("mode"), st.sampled_from(["planned", "ecmp", "frozen"])),
+    st.tuples(st.just("enforcement"), st.sampled_from(ENFORCEMENTS)),
     st.tuples(st.just("links"), st.sets(st.sampled_from(FABRIC.cable_names), max_size=3)),
     st.tuples(st.just("rollback"), st.integers(0, 5)),
     st.tuples(st.just("restart"), st.none()),
@@ -66,8 +68,9 @@ def rules_equal(one: RuleSet, other: RuleSet) -> bool:
 class Life:
     """A controller through operations and restarts, always on a network that is as ``down`` says."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: str = "fair") -> None:
         self.down: set[str] = set()
+        self.policy = policy
         self.store = FakeStore()
         self.world = self.started()
 
@@ -76,7 +79,7 @@ class Life:
         return FABRIC.without_links(self.down)
 
     def started(self) -> World:
-        world = World(FABRIC, seen(self.fabric), self.store)
+        world = World(FABRIC, seen(self.fabric), self.store, policy=self.policy)
         return world.planned()
 
     def do(self, operation: Operation) -> None:
@@ -85,13 +88,17 @@ class Life:
         if kind == "put":
             name, flows, unknown = what
             document = {"flows": flows} | ({"ports": "unknown"} if unknown else {})
-            service.put_job(name, json.dumps(document).encode(), UNCONDITIONAL, ANN)
+            with suppress(InputError) if unknown and service.step.wanted.steered else nullcontext():
+                service.put_job(name, json.dumps(document).encode(), UNCONDITIONAL, ANN)
         elif kind == "delete" and service.step.wanted.job(what) is not None:
             service.delete_job(what, UNCONDITIONAL, ANN)
         elif kind == "drain":
             service.drain(what[0], what[1], ANN)
         elif kind == "mode":
-            service.set_mode(what, ANN)
+            service.set_mode(what, None, ANN)
+        elif kind == "enforcement":
+            with suppress(ConflictError):
+                service.set_mode(None, what, ANN)
         elif kind == "links":
             self.down = what
             self.world.show(seen(self.fabric), lambda step: step.fabric is not None and step.fabric == self.fabric)
@@ -122,6 +129,10 @@ class Life:
         self.world = self.started()
 
 
+def routes_of(world: World, host: str) -> Any:
+    return world.read(lambda service: service.routes(host))["flows"]
+
+
 def told(world: World) -> dict[str, Any]:
     """What does not depend on when it was asked."""
     service = world.service
@@ -130,7 +141,8 @@ def told(world: World) -> dict[str, Any]:
     return {
         "jobs": [(job.name, job.revision, job.position, job.by, job.ports.tolist()) for job in wanted.jobs],
         "drained": wanted.drained,
-        "mode": wanted.mode,
+        "mode": (wanted.mode, wanted.enforcement),
+        "routes": {name: routes_of(world, name) for name in sorted(service.step.seen.host_names)},
         "paths": {row["id"]: row["paths"] for row in plan["flows"]},
         "levels": plan["levels"],
         "gap": plan["gap"],
@@ -139,9 +151,11 @@ def told(world: World) -> dict[str, Any]:
 
 
 @settings(max_examples=60)
-@given(st.lists(OPERATIONS, max_size=8))
-def test_after_any_life_a_fresh_controller_with_the_same_store_is_in_the_same_state(life: list[Operation]) -> None:
-    alive = Life()
+@given(st.lists(OPERATIONS, max_size=8), st.sampled_from(["fair", "ethereal"]))
+def test_after_any_life_a_fresh_controller_with_the_same_store_is_in_the_same_state(
+    life: list[Operation], policy: str
+) -> None:
+    alive = Life(policy)
     for operation in life:
         alive.do(operation)
     alive.world.settle()
@@ -151,7 +165,7 @@ def test_after_any_life_a_fresh_controller_with_the_same_store_is_in_the_same_st
     if frozen:
         # What is only computed while the switches are frozen is not kept: it is computed anew.
         for document in (before, after):
-            del document["paths"], document["levels"], document["gap"]
+            del document["paths"], document["levels"], document["gap"], document["routes"]
     assert after == before
     (mine, epoch), (theirs, other_epoch) = alive.world.installed[-1], fresh.installed[-1]
     assert rules_equal(mine, theirs)

@@ -188,7 +188,7 @@ def test_a_change_that_cannot_be_kept_is_refused_and_nothing_has_changed(world: 
         lambda: world.put("a", OTHER),
         lambda: world.delete("a"),
         lambda: world.service.drain("spine1", True, ANN),
-        lambda: world.service.set_mode("ecmp", ANN),
+        lambda: world.service.set_mode("ecmp", None, ANN),
         lambda: world.service.rollback(step.epoch, ANN),
     )
     for change in changes:
@@ -285,12 +285,12 @@ def test_in_mode_ecmp_no_rule_of_a_plan_is_on_any_switch_and_the_way_back_gives_
     world.put("a", [*JOB, *OTHER])
     paths = world.service.step.plan.assignment.path.tolist()
     assert planned_rules(world) == 2
-    assert dict(world.service.set_mode("ecmp", ANN))["mode"] == "ecmp"
+    assert dict(world.service.set_mode("ecmp", None, ANN))["mode"] == "ecmp"
     assert planned_rules(world) == 0
     assert len(flow_ids(world)) == 2
     epoch = world.service.step.epoch
-    assert dict(world.service.set_mode("ecmp", ANN))["epoch"] == epoch
-    answer = dict(world.service.set_mode("planned", ANN))
+    assert dict(world.service.set_mode("ecmp", None, ANN))["epoch"] == epoch
+    answer = dict(world.service.set_mode("planned", None, ANN))
     assert (answer["mode"], answer["by"]) == ("planned", "ann")
     assert planned_rules(world) == 2
     assert world.service.step.plan.assignment.path.tolist() == paths
@@ -301,7 +301,7 @@ def test_in_mode_frozen_nothing_is_installed_and_everything_comes_into_force_aft
 ) -> None:
     world.put("a", JOB)
     held = world.installed[-1][0]
-    world.service.set_mode("frozen", ANN)
+    world.service.set_mode("frozen", None, ANN)
     frozen = world.service.step.epoch
     world.put("b", OTHER)
     world.service.drain("spine1", True, ANN)
@@ -312,7 +312,7 @@ def test_in_mode_frozen_nothing_is_installed_and_everything_comes_into_force_aft
     assert max(world.store.records) == frozen
     with pytest.raises(ConflictError):
         world.service.rollback(frozen, ANN)
-    world.service.set_mode("planned", ANN)
+    world.service.set_mode("planned", None, ANN)
     assert planned_rules(world) == 2
     assert world.installed[-1][1] > frozen
 

@@ -18,8 +18,10 @@ from controller.model.fabric import Fabric
 from controller.model.observed import Observed
 from controller.rest.backend import UNCONDITIONAL, Caller, Condition, PutOutcome, Role
 from controller.service.admission import Admission
+from controller.service.reports import Southbound
 from controller.service.service import Service
 from controller.service.step import Step
+from controller.southbound.rollout import Refusal
 from controller.southbound.rules import RuleSet
 from controller.store.errors import StoreError
 from controller.store.values import Change, Kept, KeptJob, KeptMode, PlanRecord
@@ -137,7 +139,9 @@ class World:
         self.observed = observed
         self.store = store or FakeStore()
         self.installed: list[tuple[RuleSet, int]] = []
-        self.switches = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="")]
+        self.switches = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="", missing=())]
+        self.refusal: Refusal | None = None
+        self.notices: list[str] = []
         self.service = Service(
             Settings(debounce_ms=0, **settings),
             intended,
@@ -146,7 +150,7 @@ class World:
             self.store.load(),
             observe=lambda: self.observed,
             install=self._install,
-            switches=lambda: self.switches,
+            southbound=Southbound(lambda: self.switches, lambda: self.refusal, lambda: self.notices),
             admission=Admission(runtime),
         )
         self.service.start()

@@ -225,3 +225,22 @@ def test_a_leaf_without_uplinks_is_named() -> None:
     shown = dataclasses.replace(shown, switches=frozenset({1, 2, 65537}))
     found = survey(None, shown)
     assert [finding.text for finding in found.findings] == ["leaf2 has hosts and no uplink"]
+
+
+def test_a_host_link_that_was_down_stays_so_while_its_leaf_is_not_connected() -> None:
+    fabric = clos(2, 2, 2)
+    cut = fabric.without_links(["h1-leaf1"])
+    before = survey(fabric, seen(cut)).fabric
+    assert before == cut
+    observed = seen(cut)
+    gone = dataclasses.replace(
+        observed,
+        switches=observed.switches - {1},
+        ports={port: up for port, up in observed.ports.items() if port.dpid != 1},
+        links={a: b for a, b in observed.links.items() if 1 not in (a.dpid, b.dpid)},
+    )
+    without = survey(fabric, gone, before=before).fabric
+    assert without is not None
+    assert [host.name for host in without.hosts if not host.up] == ["h1"]
+    back = survey(fabric, seen(fabric), before=without).fabric
+    assert back == fabric

@@ -9,13 +9,14 @@ from controller import ryu_compat
 ryu_compat.prepare()
 
 from controller.model.observed import Location, PortId  # noqa: E402 (Ryu first)
+from controller.southbound.flapping import MOST, QUIET  # noqa: E402
 from controller.southbound.openflow.discovery import GRACE, Discovery  # noqa: E402
 
 A, B, UPLINK, FAR = PortId(1, 1), PortId(1, 2), PortId(1, 3), PortId(9, 1)
 
 
-def port(number: int, *, up: bool = True) -> SimpleNamespace:
-    return SimpleNamespace(port_no=number, config=0, state=0 if up else 1)
+def port(number: int, *, up: bool = True, kbps: int = 0) -> SimpleNamespace:
+    return SimpleNamespace(port_no=number, config=0, state=0 if up else 1, curr_speed=kbps)
 
 
 class Clock:
@@ -75,3 +76,31 @@ def test_what_has_just_come_or_gone_is_told_apart_from_what_stays_away() -> None
     discovery.switch_entered(9, [port(1)])
     assert discovery.snapshot().young == {9}
     assert not discovery.snapshot().starting
+
+
+def test_a_port_that_comes_and_goes_too_often_counts_as_down_until_it_is_quiet() -> None:
+    discovery, clock = connected()
+    for _ in range(MOST):
+        discovery.port_changed(1, port(3, up=False))
+        discovery.port_changed(1, port(3))
+        clock.now += 0.5
+        assert discovery.snapshot().ports[UPLINK]
+    discovery.port_changed(1, port(3, up=False))
+    discovery.port_changed(1, port(3))
+    assert discovery.flapping()
+    assert not discovery.snapshot().ports[UPLINK]
+    assert discovery.snapshot().flapping == {UPLINK}
+    clock.now += QUIET
+    assert discovery.snapshot().ports[UPLINK]
+    assert not discovery.flapping()
+
+
+def test_a_port_that_comes_back_with_another_speed_is_a_change_and_tells_it() -> None:
+    discovery, _ = connected()
+    assert discovery.port_changed(1, port(3, kbps=100_000_000))
+    assert discovery.snapshot().gbps == {UPLINK: 100.0}
+    assert not discovery.port_changed(1, port(3, kbps=100_000_000))
+    assert discovery.port_changed(1, port(3, kbps=25_000_000))
+    assert discovery.snapshot().gbps == {UPLINK: 25.0}
+    assert discovery.port_changed(1, port(3, up=False, kbps=25_000_000))
+    assert discovery.snapshot().gbps == {}

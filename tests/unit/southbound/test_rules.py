@@ -10,7 +10,6 @@ from controller.southbound.rules import (
     EMPTY,
     GROUP_BASE,
     GROUP_MASK,
-    Bucket,
     Builder,
     Output,
     Rule,
@@ -18,6 +17,7 @@ from controller.southbound.rules import (
     ToGroup,
     difference,
     match,
+    port_bucket,
 )
 from tests.unit.strategies import fabrics
 
@@ -70,7 +70,7 @@ def test_two_different_rules_for_the_same_packets_are_an_error() -> None:
 def test_a_clash_of_two_groups_names_gives_the_second_another_id(monkeypatch) -> None:
     monkeypatch.setattr("zlib.crc32", lambda data: 0xFFFFFFFF)
     builder = Builder()
-    ids = [builder.group("select", [Bucket(Output(port), watch_port=port)]) for port in (1, 2, 1)]
+    ids = [builder.group("select", [port_bucket(port)]) for port in (1, 2, 1)]
     assert ids[0] != ids[1]
     assert ids[0] == ids[2]
     assert all(id_ & GROUP_MASK == GROUP_BASE for id_ in ids)

@@ -35,7 +35,9 @@ def paths(draw: st.DrawFn) -> KeptPaths:
 
 
 jobs = st.builds(KeptJob, NAMES, st.integers(0, 9), st.binary(max_size=50), PORTS, TEXTS, TIMES, TEXTS)
-modes = st.builds(KeptMode, st.sampled_from(["planned", "ecmp", "frozen"]), TIMES, TEXTS)
+modes = st.builds(
+    KeptMode, st.sampled_from(["planned", "ecmp", "frozen"]), TIMES, TEXTS, st.none() | TEXTS, st.none() | TEXTS
+)
 
 
 def plans(epoch: int) -> st.SearchStrategy[PlanRecord]:
@@ -44,7 +46,7 @@ def plans(epoch: int) -> st.SearchStrategy[PlanRecord]:
     return st.builds(
         PlanRecord, st.just(epoch), TIMES, TEXTS, st.none() | TEXTS, TEXTS, COUNTS, TEXTS, TEXTS, TEXTS,
         LISTS, LISTS, LISTS, NUMBERS, NUMBERS, maybe, maybe, maybe, NUMBERS, COUNTS, COUNTS, COUNTS,
-        st.none() | COUNTS, st.none() | paths(),
+        st.none() | COUNTS, st.none() | paths(), st.sampled_from(["per_flow", "segment_routing"]),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -155,8 +156,17 @@ def test_a_newer_store_is_not_touched(store: Store, file: Path) -> None:
     store.close()
     sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     assert "newer fairspine" in refused(file)
-    sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+    sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '0002'")
     Store.open(f"sqlite:///{file}").close()
+
+
+def test_the_plans_of_a_store_from_before_the_three_enforcements_are_per_flow(store: Store, file: Path) -> None:
+    store.commit(Change(plans=(replace(record(1), enforcement="source_port"),)))
+    store.close()
+    sql(file, "ALTER TABLE plans DROP COLUMN enforcement")
+    sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+    with closing(Store.open(f"sqlite:///{file}")) as again:
+        assert [record.enforcement for record in again.plans()] == ["per_flow"]
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:

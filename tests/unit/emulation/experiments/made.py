@@ -12,8 +12,10 @@ import orjson
 
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import plan_document, routes_document
+from controller.southbound.labels import LabelBlock
+from controller.southbound.wire import on_wire
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
-from emulation.experiments.evidence import Planned, judge, planned_units
+from emulation.experiments.evidence import LABEL_BYTES, Planned, judge, planned_units
 from emulation.experiments.request import Draw, Request, Scenario, load
 from emulation.experiments.results import CollectiveMeasured, Outcome, Run
 from emulation.experiments.scale import Scale
@@ -43,7 +45,12 @@ def told(scenario: Scenario, draw: Draw) -> tuple[dict[str, Any], dict[str, Any]
     fabric, traffic = scenario.fabric, scenario.traffic
     plan = make_plan(fabric, traffic, policy=draw.policy, seed=draw.seed, clock=lambda: 0.0)
     document = orjson.loads(orjson.dumps(plan_document(fabric, traffic, plan)))
-    return document, {host.name: routes_document(fabric, traffic, plan, host.name) for host in fabric.hosts}
+    wire = on_wire(fabric, traffic, plan.assignment, scenario.request.mode)
+    labels = LabelBlock() if scenario.request.mode == "segment_routing" else None
+    routes = {
+        host.name: routes_document(fabric, traffic, plan, wire, host.name, labels=labels) for host in fabric.hosts
+    }
+    return document, routes
 
 
 def units(scenario: Scenario, draw: Draw) -> list[Planned]:
@@ -55,7 +62,8 @@ def units(scenario: Scenario, draw: Draw) -> list[Planned]:
         for flow in document["flows"]
         for piece in flow["pieces"]
     }
-    return planned_units({host.name: host.ip for host in scenario.fabric.hosts}, routes, every)
+    steered = scenario.fabric if scenario.request.mode == "source_port" else None
+    return planned_units({host.name: host.ip for host in scenario.fabric.hosts}, routes, every, steered)
 
 
 def ports(scenario: Scenario) -> dict[str, int]:
@@ -72,11 +80,13 @@ def counters(scenario: Scenario, planned: list[Planned], *, packets: int) -> Sna
     sent = dict.fromkeys(fabric.link_ids[fabric.first_cable_link :], 0)
     for one in planned:
         number = port[one.links[0]]
-        rules[one.leaf][one.unit] = RuleCount(packets, packets * FRAME, number)
+        sum_before = rules[one.leaf].get(one.rule, RuleCount(0, 0, number))
+        every = sum_before.packets + packets
+        rules[one.leaf][one.rule] = RuleCount(every, every * FRAME, number)
         before = groups[one.leaf].get(number, GroupCount(number, (0, 0)))
         groups[one.leaf][number] = replace(before, packets=(before.packets[0] + packets, 0))
-        for link in one.links:
-            sent[link] += packets * FRAME
+        sent[one.links[0]] += packets * (FRAME + one.labels * LABEL_BYTES)
+        sent[one.links[1]] += packets * FRAME
     return Snapshot(rules, groups, sent)
 
 

@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.model.enforcement import ENFORCEMENTS
 from emulation.experiments.counters import GroupCount, RuleCount
 from emulation.experiments.evidence import arrived, judge
 from emulation.experiments.request import Draw
-from tests.unit.emulation.experiments.made import PACKETS, counters, ports, ring, scenario_of, units
+from tests.unit.emulation.experiments.made import FRAME, PACKETS, counters, ports, ring, scenario_of, units
 
 CLOS = "{spines: 3, leaves: 2, hosts_per_leaf: 3}"
 
 
-@pytest.fixture(scope="module")
-def scenario(tmp_path_factory):
-    return scenario_of(tmp_path_factory.mktemp("s"), CLOS, [ring("a", ["h1", "h4", "h2", "h5"])])
+@pytest.fixture(scope="module", params=ENFORCEMENTS)
+def scenario(request, tmp_path_factory):
+    return scenario_of(tmp_path_factory.mktemp("s"), CLOS, [ring("a", ["h1", "h4", "h2", "h5"])], mode=request.param)
 
 
 def verdict(scenario, planned, after, *, retransmissions=0):
@@ -49,7 +50,7 @@ def test_a_packet_that_left_by_the_fallback_is_told(scenario) -> None:
     planned = units(scenario, Draw("greedy", 1))
     after = counters(scenario, planned, packets=PACKETS)
     one = planned[0]
-    number = after.rules[one.leaf][one.unit].group
+    number = after.rules[one.leaf][one.rule].group
     group = after.groups[one.leaf][number]
     after.groups[one.leaf][number] = replace(group, packets=(group.packets[0] - 1, 1))
     (line,) = verdict(scenario, planned, after).wrong
@@ -61,9 +62,9 @@ def test_a_rule_that_is_missing_idle_or_leads_elsewhere_is_told(scenario) -> Non
     planned = units(scenario, Draw("greedy", 1))
     one = planned[0]
     for change, words in (
-        (lambda rules: rules.pop(one.unit), "has no rule for it"),
-        (lambda rules: rules.update({one.unit: RuleCount(1, 4154, rules[one.unit].group)}), "counted 1 packets"),
-        (lambda rules: rules.update({one.unit: replace(rules[one.unit], group=999)}), "sends it out of port 999"),
+        (lambda rules: rules.pop(one.rule), "has no rule for it"),
+        (lambda rules: rules.update({one.rule: RuleCount(1, 4154, rules[one.rule].group)}), "counted 1 packets"),
+        (lambda rules: rules.update({one.rule: replace(rules[one.rule], group=999)}), "sends it out of port 999"),
     ):
         after = counters(scenario, planned, packets=PACKETS)
         after.groups[one.leaf][999] = GroupCount(999, (0, 0))
@@ -72,6 +73,18 @@ def test_a_rule_that_is_missing_idle_or_leads_elsewhere_is_told(scenario) -> Non
         assert words == "sends it out of port 999" or not arrived(
             planned, counters(scenario, planned, packets=0), after
         )
+
+
+def test_the_pieces_of_split_flows_are_judged_one_by_one(scenario) -> None:
+    planned = units(scenario, Draw("ethereal", 1))
+    assert len(planned) > scenario.traffic.n_flows
+    after = counters(scenario, planned, packets=PACKETS)
+    assert verdict(scenario, planned, after).wrong == ()
+    one = planned[0]
+    moved = dict(after.sent)
+    moved[one.links[1]] -= 10 * PACKETS * FRAME
+    (line,) = verdict(scenario, planned, replace(after, sent=moved)).wrong
+    assert line.startswith(f"{one.links[1]} sent")
 
 
 @settings(max_examples=20, deadline=None)
@@ -83,7 +96,7 @@ def test_a_flow_that_took_another_link_up_or_down_is_told(scenario, seed, which,
     one = planned[which]
     moved = dict(after.sent)
     other = next(link for link in sorted(moved) if link not in one.links)
-    size = after.rules[one.leaf][one.unit].bytes
+    size = after.rules[one.leaf][one.rule].bytes
     moved[one.links[hop]] -= size
     moved[other] += size
     lines = verdict(scenario, planned, replace(after, sent=moved)).wrong

@@ -35,10 +35,20 @@ def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_onc
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("flow", [{"udp_src": 50000}, {}])
+def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path, flow: dict[str, Any]) -> None:
+    job = {"name": "a", "flows": [{"src": "h1", "dst": "h3", "bytes": 1000} | flow]}
+    if not flow:
+        job["ports"] = "unknown"
+    scenario_of(tmp_path, SMALL, [job], mode="segment_routing")
+    with pytest.raises(InputError, match=r"job0.json: (flows.0..udp_src: 50000|ports: 'unknown')"):
+        scenario_of(tmp_path, SMALL, [job], mode="source_port")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"mode": "source_port"}, "--mode: 'source_port'"),
+        ({"mode": "openflow"}, "--mode: 'openflow'"),
         ({"policies": ("ecmp", "spray")}, "--policies: 'spray': switches can follow "),
         ({"policies": ("ecmp", "ecmp")}, "listed twice"),
         ({"policies": ()}, "at least one"),

@@ -1,0 +1,42 @@
+"""The fail-over groups of a leaf: one uplink while it is live, then all those that are; no controller is asked.
+
+A leaf so moves at once what would leave by a dead cable. What comes down a dead cable waits for new rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller.southbound.rules import Action, Bucket, Builder, ToGroup, port_bucket
+
+
+class Failover:
+    """Makes the groups of one leaf, each once.
+
+    Args:
+        over: what a packet gets before it leaves by a port.
+    """
+
+    def __init__(self, builder: Builder, over: Callable[[int], tuple[Action, ...]] = lambda port: ()) -> None:
+        self._builder, self._over = builder, over
+        self._select: dict[tuple[int, ...], Bucket] = {}
+
+    def group(self, first: int, any_of: tuple[int, ...]) -> int:
+        """The id of the group that takes a port while it is live, else one by a hash of those ports that are.
+
+        ``any_of`` may have ``first`` in it, so that groups with different first ports share what they fall back on:
+        the switch comes to it only when that port is dead.
+        """
+        buckets = [self._bucket(first)]
+        if any(port != first for port in any_of):
+            buckets.append(self._any(any_of))
+        return self._builder.group("failover", buckets)
+
+    def _any(self, ports: tuple[int, ...]) -> Bucket:
+        if ports not in self._select:
+            group = self._builder.group("select", map(self._bucket, ports))
+            self._select[ports] = Bucket((ToGroup(group),), watch_group=group)
+        return self._select[ports]
+
+    def _bucket(self, port: int) -> Bucket:
+        return port_bucket(port, self._over(port))

@@ -1,0 +1,56 @@
+"""Ports that come and go too often are treated as down until they are quiet: a plan for each time would be worse.
+
+Each time a port goes down and comes back, flows move twice, and a port that does so every second never carries much.
+The same idea as route flap damping in BGP (RFC 2439), without its decaying penalty: what matters here is over within
+seconds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+
+from controller.model.observed import PortId
+
+MOST = 3
+"""So many times a port may go down ..."""
+WINDOW = 10.0
+"""... within so many seconds; once more, and it counts as down ..."""
+QUIET = 5.0
+"""... until it has neither come nor gone for so many seconds."""
+LOOK_AGAIN = QUIET + 0.05
+"""Seconds after its last change at which a port surely no longer counts as down."""
+
+
+class Damper:
+    """Remembers when ports went down. Time, in seconds from any origin, is an argument and never goes back."""
+
+    def __init__(self) -> None:
+        self._downs: dict[PortId, deque[float]] = defaultdict(lambda: deque(maxlen=MOST + 1))
+        self._changed: dict[PortId, float] = {}
+        self._held: set[PortId] = set()
+
+    def changed(self, port: PortId, up: bool, now: float) -> None:
+        """A port has come or gone."""
+        self._changed[port] = now
+        if up:
+            return
+        downs = self._downs[port]
+        downs.append(now)
+        if len(downs) > MOST and now - downs[0] <= WINDOW:
+            self._held.add(port)
+
+    def held(self, now: float) -> frozenset[PortId]:
+        """The ports that count as down, whatever they say."""
+        quiet = {port for port in self._held if now - self._changed[port] >= QUIET}
+        for port in quiet:
+            # It begins anew: the next time that it goes down is the first.
+            del self._downs[port]
+        self._held -= quiet
+        return frozenset(self._held)
+
+    def forget(self, dpid: int) -> None:
+        """A switch is gone, and with it its ports. What comes back with the same id may be another."""
+        for port in [port for port in self._changed if port.dpid == dpid]:
+            del self._changed[port]
+            self._downs.pop(port, None)
+            self._held.discard(port)

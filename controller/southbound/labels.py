@@ -1,0 +1,70 @@
+"""MPLS labels as segments (RFC 8402, RFC 8660): which label stands for which switch and cable.
+
+A *node label* names a spine or a leaf, the same on every switch. An *adjacency label* names the n-th of several
+parallel cables from any spine to a leaf; it takes the place of the leaf's node label where the plan means that cable
+(the node label means the first). Numbers are places in the Fabric, so they last as long as its switches do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, IntArray
+
+DEFAULT_BASE = 16000
+"""Where other makers' global blocks begin, too (RFC 8402, section 3.1.2 leaves it to the operator)."""
+
+FIRST_LABEL = 16
+"""Labels below are reserved (RFC 3032, section 2.1)."""
+
+END_OF_LABELS = 1 << 20
+
+PART = 4096
+"""Room for so many spines, and for so many leaves in each row of labels."""
+
+
+@dataclass(frozen=True)
+class LabelBlock:
+    """A block of labels: spines from ``base``, leaves from ``base + 4096``, a row of 4,096 for each further cable."""
+
+    base: int = DEFAULT_BASE
+
+    def spine(self, spine: int) -> int:
+        """The node label of the spine with this index."""
+        return self.base + spine
+
+    def leaf(self, leaf: int, number: int = 0) -> int:
+        """The node label of the leaf with this index; with a ``number``, the adjacency label of that cable to it."""
+        return self.base + PART * (1 + number) + leaf
+
+    def stack(self, fabric: Fabric, dst_leaf: int, path: int) -> tuple[int, int]:
+        """The labels of a path class towards a leaf, the outermost first."""
+        return self.spine(int(fabric.path_spine[path])), self.leaf(dst_leaf, int(cable_number(fabric)[path]))
+
+    def check(self, fabric: Fabric) -> None:
+        """See whether the block holds the fabric.
+
+        Raises:
+            InputError: too many switches, or labels out of range.
+        """
+        for what, many in (("spines", fabric.n_spines), ("leaves", fabric.n_leaves)):
+            if many > PART:
+                raise InputError(f"there are labels for {PART} {what} only, and the fabric has {many}")
+        end = self.base + PART * (1 + widest(fabric))
+        if self.base < FIRST_LABEL or end > END_OF_LABELS:
+            reason = f"labels {self.base} to {end - 1} are needed, and there are {FIRST_LABEL} to {END_OF_LABELS - 1}"
+            raise InputError(reason, field="label_base", value=self.base)
+
+
+def widest(fabric: Fabric) -> int:
+    """How many parallel cables some two switches have, at most; at least 1."""
+    return max(int(fabric.parallel.max(initial=0)), 1)
+
+
+def cable_number(fabric: Fabric) -> IntArray:
+    """[K] which of the parallel cables to its spine a path class takes."""
+    number: IntArray = np.arange(fabric.n_paths) - np.searchsorted(fabric.path_spine, fabric.path_spine)
+    return number

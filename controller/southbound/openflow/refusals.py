@@ -1,0 +1,62 @@
+"""Error messages of switches, and what they mean for a plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ryu.ofproto import ofproto_v1_3 as ofp
+
+from controller.southbound.openflow.exchange import Refused
+from controller.southbound.rollout import Kind, Refusal, Rollout
+from controller.southbound.rules import Rule, SwitchRules
+from controller.southbound.update import Holding
+
+KINDS: dict[tuple[int, int], Kind] = {
+    (ofp.OFPET_FLOW_MOD_FAILED, ofp.OFPFMFC_TABLE_FULL): "table full",
+    (ofp.OFPET_FLOW_MOD_FAILED, ofp.OFPFMFC_OVERLAP): "overlap",
+    (ofp.OFPET_GROUP_MOD_FAILED, ofp.OFPGMFC_OUT_OF_GROUPS): "groups full",
+    (ofp.OFPET_BAD_ACTION, ofp.OFPBAC_BAD_OUT_GROUP): "bad group",
+    (ofp.OFPET_BAD_ACTION, ofp.OFPBAC_BAD_OUT_PORT): "bad port",
+}
+
+
+def kind_of(error: Any) -> Kind:
+    """What an error message means for whoever made the plan."""
+    found = KINDS.get((error.type, error.code))
+    if found is None:
+        return "bad group" if error.type == ofp.OFPET_GROUP_MOD_FAILED else "refused"
+    return found
+
+
+def describe(error: Any) -> str:
+    """An error message in OpenFlow's words."""
+    return f"{ofp.ofp_error_type_to_str(error.type)}, {ofp.ofp_error_code_to_str(error.type, error.code)}"
+
+
+def explain(
+    refused: Sequence[Refused], rollout: Rollout, dpid: int, name: str, want: SwitchRules, holding: Holding
+) -> Refusal:
+    """The most frequent of the errors, in terms of the plan.
+
+    Args:
+        refused: errors and the edits that they answer.
+        want: what the switch should hold in the end; ``holding``: what it holds with what it has not refused.
+    """
+    kinds = Counter(kind_of(each.error) for each in refused)
+    kind = max(kinds, key=lambda each: (each in ("table full", "groups full"), kinds[each]))
+    first = next(each for each in refused if kind_of(each.error) == kind)
+    what = first.cause.what
+    table = what.table if isinstance(what, Rule) else None
+    return Refusal(
+        epoch=rollout.epoch,
+        stays=None,
+        dpid=dpid,
+        switch=name,
+        kind=kind,
+        table=table,
+        room=len(holding.groups) if table is None else holding.table_size(table),
+        short=len(want.groups.keys() - holding.groups.keys()) if table is None else holding.lacks(want, table),
+        detail=describe(first.error),
+    )

@@ -1,0 +1,97 @@
+"""``source_port`` enforcement: the UDP source port of a RoCE packet names its path class; switches know no flow.
+
+The class stands in the low bits of ports from 49152 on (wire.py). Every leaf has one rule a class: up the class's
+uplink, by a fail-over group with the other uplinks behind. Ports that name no class (or one whose uplink is dead or
+drained) and all other traffic are spread by ECMP, like everything in base.py.
+
+Class rules know no destination. So for a leaf that some spine does not reach there are exceptions, by prefix and
+class: where the class's own spine does not reach it, ECMP over those that do; where the class's fall-back does not, a
+fail-over group of its own. Fall-backs are the uplinks that miss the fewest leaves (in a whole fabric: all), so there
+are at most a few exceptions for each pair of spine and leaf that is parted, and none in a whole fabric.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from ipaddress import IPv4Network
+
+from controller.model.fabric import Fabric
+from controller.model.traffic import FIRST_PORT
+from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, NextHops, base_builders, ipv4_dst, spread
+from controller.southbound.failover import Failover
+from controller.southbound.ingress import ROCE_PORT, UDP, uplinks
+from controller.southbound.rules import Action, Builder, MatchValue, Rule, RuleSet, ToGroup, match
+from controller.southbound.wire import class_bits
+
+
+def compile_source_port(
+    fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
+) -> RuleSet:
+    """Base rules plus one rule a path class at every leaf, and exceptions where spines do not reach all leaves.
+
+    Args:
+        usable: the fabric without the cables that are drained; ``None``: none is.
+    """
+    builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
+    hops = NextHops(usable or fabric)
+    bits = class_bits(fabric)
+    for a, leaf in enumerate(fabric.leaves):
+        _Classes(fabric, a, hops, bits, builders[leaf.dpid], ecmp_action).compile()
+    return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
+
+
+class _Classes:
+    """The class rules of one leaf."""
+
+    def __init__(
+        self, fabric: Fabric, leaf: int, hops: NextHops, bits: int, builder: Builder, ecmp_action: str
+    ) -> None:
+        self._fabric, self._leaf, self._builder, self._ecmp_action = fabric, leaf, builder, ecmp_action
+        self._failover = Failover(builder)
+        self._low_bits = (1 << bits) - 1
+        # Leaves that the same uplinks reach are alike; there are few kinds of them.
+        self._leaves_by: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for b in range(fabric.n_leaves):
+            ports = hops.ports(leaf, b) if b != leaf else ()
+            if ports:
+                self._leaves_by[ports].append(b)
+        missed: dict[int, list[int]] = {port: [] for ports in self._leaves_by for port in ports}
+        for ports, leaves in self._leaves_by.items():
+            for port in missed.keys() - set(ports):
+                missed[port] += leaves
+        # The leaves that an uplink does not lead to; the uplinks that miss the fewest come first.
+        fewest = sorted(missed.items(), key=lambda item: (len(item[1]), sorted(item[1])))
+        self._missed = {port: frozenset(leaves) for port, leaves in fewest}
+
+    def compile(self) -> None:
+        for k, port in enumerate(uplinks(self._fabric, self._leaf)):
+            if port is None or port not in self._missed:
+                continue
+            fallback = self._fallback(port)
+            self._add(CLASS, k, None, self._first(port, fallback))
+            needed = set(fallback) - {port}
+            for ports, leaves in self._leaves_by.items():
+                if port not in ports:
+                    actions = spread(self._builder, ports, self._ecmp_action)
+                elif not needed.issubset(ports):
+                    actions = self._first(port, ports)
+                else:
+                    continue
+                for b in leaves:
+                    for prefix in self._fabric.leaf_prefixes[b]:
+                        self._add(CLASS_EXCEPTION, k, prefix, actions)
+
+    def _fallback(self, port: int) -> tuple[int, ...]:
+        """The uplinks that miss the fewest leaves, all of them the same; others than ``port`` among them."""
+        others = [missed for other, missed in self._missed.items() if other != port]
+        return tuple(sorted(other for other, missed in self._missed.items() if missed == others[0])) if others else ()
+
+    def _first(self, port: int, any_of: tuple[int, ...]) -> tuple[Action, ...]:
+        return (ToGroup(self._failover.group(port, any_of)),)
+
+    def _add(self, priority: int, k: int, prefix: IPv4Network | None, actions: tuple[Action, ...]) -> None:
+        fields: dict[str, MatchValue] = {} if prefix is None else {"ipv4_dst": ipv4_dst(prefix)}
+        # The first two bits of the port are part of the match: ports below 49152 name no class.
+        fields["udp_src"] = (FIRST_PORT | k, FIRST_PORT | self._low_bits)
+        fields |= {"eth_type": ETH_IPV4, "ip_proto": UDP, "udp_dst": ROCE_PORT}
+        self._builder.add(Rule(0, priority, match(**fields), actions))

@@ -1,0 +1,139 @@
+"""What goes on the wire: the UDP source port of every flow, and of every piece of a split flow.
+
+Switches tell flows (and pieces) apart by it; hosts learn it from ``/v1/routes``. How it is chosen depends on how the
+plan is enforced:
+
+* *per_flow*, *segment_routing*: a flow keeps its port. Of a split flow the first piece keeps it, and each further one
+  gets a port that no flow of the same two hosts has.
+* *source_port*: the port says the path. Its low bits are the path class, the bits above them a number that no other
+  flow of the two hosts has. So pieces of a split flow differ by their class, and a port changes only with the path.
+
+The numbers and ports that are handed out here are wishes, made from the flow's own port, and granted unless two flows
+of the same hosts wish the same; then the flow with the smaller port has it, and the other takes the next one free. So
+neither the order of jobs nor flows of other hosts have a say in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.enforcement import Enforcement
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Int64Array, Traffic, unit_key
+
+PORT_BITS = 14
+"""The ports of RoCEv2 queue pairs are all those whose first two bits are 1."""
+
+PIECE_STEP = 10125
+"""From one piece's port to the next, around the range: 2^14 over the golden ratio, so that pieces seldom meet."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wire:
+    """R rows, those of the assignment in its order.
+
+    Attributes:
+        flow: [R] flow index into the Traffic.
+        path: [R] path class of the Fabric, or ``LOCAL`` or ``UNROUTABLE``.
+        share: [R] part of the flow's bytes that this row carries, in (0, 1].
+        udp_src: [R] UDP source port of its packets, or ``ANY_PORT``.
+    """
+
+    flow: IntArray
+    path: IntArray
+    share: FloatArray
+    udp_src: IntArray
+
+
+def on_wire(fabric: Fabric, traffic: Traffic, assignment: Assignment, enforcement: Enforcement) -> Wire:
+    """The source port of every row of an assignment.
+
+    Raises:
+        InputError: two hosts have more flows than there are ports for them; or ``source_port`` is asked of a flow
+            whose port is unknown or below 49152.
+        ValueError: a flow is split whose port is unknown.
+    """
+    if enforcement == "source_port":
+        port = _steering(fabric, traffic, assignment)
+    else:
+        port = _told_apart(fabric, traffic, assignment)
+    return Wire(assignment.flow, assignment.path, assignment.share, port)
+
+
+def class_bits(fabric: Fabric) -> int:
+    """How many low bits of the port tell the path class in ``source_port``."""
+    return max(fabric.n_paths - 1, 0).bit_length()
+
+
+def _steering(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> IntArray:
+    outside = np.flatnonzero(traffic.udp_src < FIRST_PORT)
+    if len(outside):
+        flow, given = int(outside[0]), int(traffic.udp_src[outside[0]])
+        what = "its source port is unknown" if given == ANY_PORT else f"its source port {given} is below {FIRST_PORT}"
+        raise InputError(f"{what}, so source_port enforcement cannot steer it", field=traffic.flow_id(flow))
+    bits = class_bits(fabric)
+    key = unit_key(traffic.src, traffic.dst, traffic.udp_src)
+    units, unit = np.unique(key, return_inverse=True)
+    room = 1 << max(PORT_BITS - bits, 0)
+    number = _granted(fabric, units >> 16, (units & 0xFFFF) - FIRST_PORT, np.zeros(0, np.int64), room)
+    row = number[unit.reshape(-1)[assignment.flow]]
+    port: IntArray = (FIRST_PORT + ((row << bits) | np.maximum(assignment.path, 0))).astype(np.int32)
+    return port
+
+
+def _told_apart(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> IntArray:
+    flow = assignment.flow
+    port = traffic.udp_src[flow]
+    first = np.searchsorted(flow, flow)
+    piece = np.arange(len(flow)) - first
+    further = np.flatnonzero(piece)
+    if not len(further):
+        return port
+    if (port[further] == ANY_PORT).any():
+        split = int(flow[further[port[further] == ANY_PORT][0]])
+        raise ValueError(f"{traffic.flow_id(split)} is split, and its source port is unknown")
+    pair = unit_key(traffic.src, traffic.dst, np.zeros_like(traffic.udp_src)) >> 16
+    further = further[np.lexsort((piece[further], port[further], pair[flow[further]]))]
+    taken = np.unique(unit_key(traffic.src, traffic.dst, traffic.udp_src))
+    wish = port[further] - FIRST_PORT + piece[further] * PIECE_STEP
+    room = LAST_PORT - FIRST_PORT + 1
+    port[further] = FIRST_PORT + _granted(fabric, pair[flow[further]], wish, taken, room)
+    return port
+
+
+def _granted(fabric: Fabric, pair: Int64Array, wish: Int64Array, taken: Int64Array, room: int) -> Int64Array:
+    """[N] a number from 0 to ``room - 1`` for each, no two of a pair of hosts alike; the first come first.
+
+    Args:
+        pair: [N] the two hosts, as in ``unit_key`` without its port, ascending.
+        wish: [N] the number that each would like, modulo ``room``.
+        taken: ``unit_key`` with the port of each number that is not to be had.
+    """
+    granted: Int64Array = wish.astype(np.int64) % room
+    key = (pair << 16) | (FIRST_PORT + granted)
+    _, first = np.unique(key, return_index=True)
+    late = np.ones(len(key), dtype=np.bool_)
+    late[first] = False
+    late |= np.isin(key, taken)
+    if not late.any():
+        return granted
+    crowded = np.unique(pair[late])
+    had = set(key[~late & np.isin(pair, crowded)].tolist())
+    had.update(taken[np.isin(taken >> 16, crowded)].tolist())
+    for row in np.flatnonzero(late).tolist():
+        base, number = (int(pair[row]) << 16) | FIRST_PORT, int(granted[row])
+        # Numbers are not reused within the call, so the probes of a pair add up to a few per flow.
+        for _ in range(room):
+            if base + number not in had:
+                break
+            number = (number + 1) % room
+        else:
+            src, dst = fabric.host_names[int(pair[row]) >> 24], fabric.host_names[int(pair[row]) & 0xFFFFFF]
+            raise InputError(f"more flows, or pieces of split flows, than the {room} source ports for {src} to {dst}")
+        had.add(base + number)
+        granted[row] = number
+    return granted

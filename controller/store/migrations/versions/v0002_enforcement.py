@@ -1,0 +1,17 @@
+"""By which kind of rules a plan was enforced; until now there was one."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("plans", sa.Column("enforcement", sa.Text, nullable=False, server_default="per_flow"))
+
+
+def downgrade() -> None:
+    op.drop_column("plans", "enforcement")

@@ -1,0 +1,163 @@
+"""Rounds of faults, each followed by a check of everything; ends by reading the logs."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from controller.model.fabric import Fabric
+from emulation.errors import LabError
+from emulation.faults import check
+from emulation.faults.expected import Piece
+from emulation.faults.kinds import Fault, draw
+from emulation.faults.probes import Probes
+from emulation.faults.world import Broken, World
+from emulation.lab import Lab
+from emulation.processes import POLL_SECONDS
+
+RIGHT_WITHIN = 10.0
+"""Seconds after the last fault of a round in which everything has to be right again."""
+
+MOST_FAULTS = 3
+PAUSE = (0.0, 0.4)
+"""Seconds between two faults of a round: at once, while the controller plans, while switches are told."""
+
+TRAFFIC_SECONDS = 0.1
+
+HARMLESS = (
+    (
+        r"\|dpif_netdev\|ERR\|Dropped \d+ log messages in last \d+ seconds",
+        "so many more of what emulation.logs knows: interfaces that were set down",
+    ),
+)
+
+Say = Callable[[str], None]
+
+
+class Failed(Exception):
+    """A round failed, or the logs tell of something that went wrong."""
+
+
+@dataclass
+class Outcome:
+    """Of the rounds that passed: how often each fault happened, and how long until everything was right."""
+
+    happened: Counter[str] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+
+
+class Campaign:
+    """A controller and traffic on a running lab, and the rounds.
+
+    Args:
+        options: more arguments for ``ryu-manager``.
+    """
+
+    def __init__(self, lab: Lab, fabric: Fabric, seed: int, say: Say, options: Sequence[str] = ()) -> None:
+        self.seed = seed
+        self._lab, self._say = lab, say
+        # Two generators: how often something is checked must not change what happens next.
+        self._rng, self._amounts = random.Random(seed), random.Random(seed)
+        self._world = World(lab, fabric, tuple(options))
+        self._outcome = Outcome()
+
+    def run(self, rounds: int) -> Outcome:
+        """So many rounds.
+
+        Raises:
+            Failed: one of them failed, with its number, its faults, and what is wrong.
+        """
+        self._world.wait_for_controller()
+        with (
+            Probes(self._lab, self._world.state.healthy) as probes,
+            _Traffic(self._lab, self._world, probes) as traffic,
+        ):
+            self._right("start", traffic, probes, [])
+            for number in range(1, rounds + 1):
+                self._round(number, traffic, probes)
+        if found := self._lab.problems(harmless=HARMLESS):
+            raise Failed("in the logs:\n" + "\n".join(found))
+        return self._outcome
+
+    def _round(self, number: int, traffic: _Traffic, probes: Probes) -> None:
+        happened: list[Fault] = []
+        name = f"round {number}"
+        try:
+            for _ in range(self._rng.randint(1, MOST_FAULTS)):
+                fault = draw(self._rng, self._world.state)
+                happened.append(fault)
+                self._world.happen(fault)
+                time.sleep(self._rng.uniform(*PAUSE))
+            self._world.settle()
+        except (Broken, LabError) as error:
+            raise self._failure(name, happened, str(error)) from None
+        self._outcome.happened.update(fault.kind for fault in happened)
+        seconds = self._right(name, traffic, probes, happened)
+        self._outcome.seconds.append(seconds)
+        self._say(f"{name}: {'; '.join(map(str, happened))}: right after {seconds:.1f} s ({self._world.state})")
+
+    def _right(self, name: str, traffic: _Traffic, probes: Probes, happened: Sequence[Fault]) -> float:
+        """Wait until everything is right; seconds that it took."""
+        start = time.monotonic()
+        deadline = start + RIGHT_WITHIN
+        while True:
+            try:
+                pieces = check.settled(self._world)
+                with traffic.held_back():
+                    check.reaches(self._world)
+                    seconds = time.monotonic() - start
+                    check.carried(self._world, probes, pieces, self._amounts)
+                traffic.pieces = pieces
+                return seconds
+            except Broken as error:
+                wrong = str(error)
+            except LabError as error:
+                raise self._failure(name, happened, str(error)) from None
+            if time.monotonic() > deadline:
+                raise self._failure(name, happened, f"not right within {RIGHT_WITHIN:g} s: {wrong}")
+            self._lab.ovs.try_again()
+            time.sleep(POLL_SECONDS)
+
+    def _failure(self, name: str, happened: Sequence[Fault], wrong: str) -> Failed:
+        steps = "\n".join(f"  {number}. {fault}" for number, fault in enumerate(happened, start=1))
+        return Failed(f"seed {self.seed}, {name}, {self._world.state}\n{steps}\n{wrong}")
+
+
+class _Traffic:
+    """Pings around a ring of all hosts and some packets of planned flows, all the time."""
+
+    def __init__(self, lab: Lab, world: World, probes: Probes) -> None:
+        self.pieces: Sequence[Piece] = ()
+        self._probes = probes
+        names = list(world.state.healthy.host_names)
+        self._pairs = list(zip(names, [*names[1:], names[0]], strict=True))
+        self._lab = lab
+        self._enough = threading.Event()
+        self._turn = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="traffic")
+
+    def __enter__(self) -> _Traffic:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._enough.set()
+        self._thread.join()
+
+    def held_back(self) -> threading.Lock:
+        """``with`` this, nothing is sent."""
+        return self._turn
+
+    def _run(self) -> None:
+        while not self._enough.wait(TRAFFIC_SECONDS):
+            with self._turn, suppress(OSError):
+                self._probes.trickle(self.pieces)
+                self._lab.ping_all(self._pairs, timeout=TRAFFIC_SECONDS)

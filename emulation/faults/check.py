@@ -1,0 +1,93 @@
+"""Whether everything is right again: what the controller says, what switches hold, and where packets go."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from emulation import rule_text
+from emulation.faults import expected
+from emulation.faults.expected import Piece
+from emulation.faults.probes import Probes
+from emulation.faults.world import Broken, World
+
+SHOWN = 6
+"""Differences of one kind that are told; the rest is counted."""
+
+
+def settled(world: World) -> tuple[Piece, ...]:
+    """What hosts were told, once controller and switches agree with the state of the fabric.
+
+    Raises:
+        Broken: they do not (yet); says in what.
+    """
+    world.check_alive()
+    plan = world.get("/v1/plan")
+    if plan["active"] is None or plan["active"]["epoch"] != plan["computed"]["epoch"]:
+        raise Broken(f"plan {plan['computed']['epoch']} is not active: {world.get('/healthz')['reasons']}")
+    if plan["mode"] != world.state.mode:
+        raise Broken(f"the mode is {plan['mode']}, not {world.state.mode}")
+    wrong = list(_links(world))
+    said = expected.told(world.get(f"/v1/routes?host={host.name}") for host in world.state.healthy.hosts)
+    if world.state.mode == "planned":
+        wrong += expected.mistakes(world.state, said)
+    _raise("the controller", wrong)
+    rules = expected.rules(world.state, said.pieces)
+    dpids = {switch.name: dpid for dpid, switch in world.state.healthy.switch_by_dpid.items()}
+    for switch in world.state.switches:
+        want = rules[dpids[switch]]
+        _compare(switch, rule_text.wanted(want), rule_text.held(world.lab, switch))
+        _compare(switch, rule_text.wanted_groups(want), rule_text.held_groups(world.lab, switch))
+    return said.pieces
+
+
+def _links(world: World) -> Iterator[str]:
+    """Links whose state the controller has not found out. Between two switches without power nobody can know."""
+    off = world.state.off
+    fabric = world.state.fabric
+    seen = {link["id"]: link for link in world.get("/v1/fabric")["links"]}
+    for name, cable in zip(fabric.cable_names, fabric.cables, strict=True):
+        if {cable.leaf, cable.spine} <= off:
+            continue
+        if seen[name]["up"] != cable.up:
+            yield f"{name} is {'up' if cable.up else 'down'}, and the controller says otherwise"
+        drained = not world.state.drained.isdisjoint((name, cable.leaf, cable.spine))
+        if seen[name]["drained"] != drained:
+            yield f"{name} is {'' if drained else 'not '}drained, and the controller says otherwise"
+
+
+def _compare(switch: str, want: AbstractSet[tuple[object, ...]], held: AbstractSet[tuple[object, ...]]) -> None:
+    wrong = [f"missing {_words(entry)}" for entry in want - held]
+    _raise(switch, wrong + [f"too many {_words(entry)}" for entry in held - want])
+
+
+def _words(entry: Sequence[object]) -> str:
+    return " ".join(",".join(sorted(part)) if isinstance(part, frozenset) else str(part) for part in entry)
+
+
+def reaches(world: World) -> None:
+    """Every host that the graph joins to another gets an answer from it.
+
+    Raises:
+        Broken: some do not.
+    """
+    lost = world.lab.ping_all(world.state.reachable, timeout=0.5)
+    _raise("no ping", [f"{a} to {b}" for a, b in lost])
+
+
+def carried(world: World, probes: Probes, pieces: Sequence[Piece], rng: random.Random) -> None:
+    """Packets of all planned flows take the planned links.
+
+    Raises:
+        Broken: some do not.
+    """
+    reachable = set(world.state.reachable)
+    sent = [piece for piece in pieces if (piece.src, piece.dst) in reachable]
+    _raise("planned flows", probes.check(sent, world.state.switches, rng))
+
+
+def _raise(what: str, wrong: Sequence[str]) -> None:
+    if wrong:
+        more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        raise Broken(f"{what}: {'; '.join(sorted(wrong)[:SHOWN])}{more}")

@@ -1,0 +1,195 @@
+"""What can go wrong, drawn from a seed. Pure: what is drawn depends on the seed and the state only, so it replays."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from controller.model.enforcement import ENFORCEMENTS
+from controller.model.fabric import Fabric
+from emulation.faults.state import State
+
+MOST_OFF = 2
+"""Switches without power at a time, and ..."""
+MOST_DOWN = 4
+"""... cables that are down: a fabric in ruins has nothing left to check."""
+MOST_JOBS = 3
+LONGEST_PAUSE = 4.5
+"""Seconds. Three echoes a second apart without an answer end a connection: pauses are shorter and longer than that."""
+
+NAMES = ("alpha", "beta", "gamma")
+
+BAD_REQUESTS: tuple[tuple[str, str, object], ...] = (
+    ("PUT", "/v1/jobs/bad", b"{"),
+    ("PUT", "/v1/jobs/bad", {"flows": [{"src": "h1", "dst": "nobody", "bytes": 1}]}),
+    ("PUT", "/v1/jobs/bad", {"flows": [{"src": "h1", "dst": "h1", "bytes": 1}]}),
+    ("PUT", "/v1/jobs/bad", {"hosts": ["h1", "h2"], "colectives": []}),
+    ("PUT", "/v1/jobs/bad%20name", {"flows": []}),
+    ("DELETE", "/v1/jobs/nobody", None),
+    ("PUT", "/v1/fabric/links/nowhere", {"drained": True}),
+    ("PUT", "/v1/fabric/links/spine1", {"drained": "perhaps"}),
+    ("PUT", "/v1/mode", {"mode": "sideways"}),
+    ("PUT", "/v1/mode", {"enforcement": "by force"}),
+    ("GET", "/v1/routes?host=nobody", None),
+    ("PATCH", "/v1/plan", None),
+)
+"""Method, target and body of requests that have to be refused and change nothing."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that happens: its kind, what it happens to, and more about it where the kind needs that."""
+
+    kind: str
+    subject: str = ""
+    value: Any = None
+
+    def __str__(self) -> str:
+        text = f"{self.kind} {self.subject}".strip()
+        return f"{text} ({self.value:g} s)" if isinstance(self.value, float) else text
+
+
+def draw(rng: random.Random, state: State) -> Fault:
+    """The next fault. Things are mended about as often as they break."""
+    while True:
+        (kind,) = rng.choices(list(_WEIGHTS), weights=list(_WEIGHTS.values()))
+        fault = _DRAW[kind](rng, state)
+        if fault is not None:
+            return fault
+
+
+def _cable(rng: random.Random, state: State) -> Fault | None:
+    if state.down and rng.random() < len(state.down) / MOST_DOWN:
+        return _mended(rng.choice(sorted(state.down)), state)
+    cables = [name for name in state.healthy.cable_names if name not in state.down]
+    how = rng.choice(("both ends", "leaf end", "spine end", "by OpenFlow"))
+    return Fault(f"cable down, {how}", rng.choice(cables)) if len(state.down) < MOST_DOWN else None
+
+
+def _mended(name: str, state: State) -> Fault | None:
+    """A cable comes back; a host link does not while its leaf has no power: nobody could know."""
+    hosts = {f"{host.name}-{host.leaf}": host.leaf for host in state.healthy.hosts}
+    return None if hosts.get(name) in state.off else Fault("cable up", name)
+
+
+def _host_link(rng: random.Random, state: State) -> Fault | None:
+    host = rng.choice(state.healthy.hosts)
+    name = f"{host.name}-{host.leaf}"
+    if name in state.down:
+        return _mended(name, state)
+    if host.leaf in state.off:
+        return None  # nobody could know
+    return Fault("cable down, both ends", name) if len(state.down) < MOST_DOWN else None
+
+
+def _power(rng: random.Random, state: State) -> Fault | None:
+    if state.off and rng.random() < len(state.off) / MOST_OFF:
+        return Fault("switch on", rng.choice(sorted(state.off)))
+    return Fault("switch off", _switch(rng, state)) if len(state.off) < MOST_OFF else None
+
+
+def _restart(rng: random.Random, state: State) -> Fault | None:
+    return Fault("switch restarts", _switch(rng, state))
+
+
+def _all_restart(rng: random.Random, state: State) -> Fault | None:
+    return Fault("all switches restart")
+
+
+def _switch(rng: random.Random, state: State) -> str:
+    """One that has power, spines more often: leaves take their hosts with them."""
+    spines = [spine.name for spine in state.healthy.spines if spine.name not in state.off]
+    leaves = [leaf.name for leaf in state.healthy.leaves if leaf.name not in state.off]
+    return rng.choice(spines if spines and rng.random() < 2 / 3 else leaves)
+
+
+def _controller(rng: random.Random, state: State) -> Fault | None:
+    return Fault("controller killed")
+
+
+def _pause(rng: random.Random, state: State) -> Fault | None:
+    return Fault("switches stand still", value=round(rng.uniform(0.2, LONGEST_PAUSE), 1))
+
+
+def _job(rng: random.Random, state: State) -> Fault | None:
+    name = rng.choice(NAMES)
+    if name in state.jobs and rng.random() < len(state.jobs) / (MOST_JOBS + 1):
+        return Fault("job deleted", name)
+    return Fault("job pushed", name, _document(rng, state.healthy))
+
+
+def _document(rng: random.Random, fabric: Fabric) -> dict[str, Any]:
+    """A collective over some hosts, or single flows."""
+    hosts = rng.sample(list(fabric.host_names), rng.randint(2, min(8, fabric.n_hosts)))
+    size = rng.randint(1, 10) * 10**8
+    op = rng.choice(("all_reduce", "all_to_all", "flows"))
+    if op == "flows":
+        pairs = [(a, b) for a in hosts for b in hosts if a != b]
+        chosen = rng.sample(pairs, min(len(pairs), 6))
+        return {"flows": [{"src": a, "dst": b, "bytes": size, "collective": "some"} for a, b in chosen]}
+    ranks = list(range(min(len(hosts), 4 if op == "all_to_all" else len(hosts))))
+    return {
+        "hosts": hosts,
+        "weight": rng.choice((1.0, 2.0)),
+        "collectives": [{"name": "all", "op": op, "ranks": ranks, "bytes": size}],
+    }
+
+
+def _bad_request(rng: random.Random, state: State) -> Fault | None:
+    method, target, body = rng.choice(BAD_REQUESTS)
+    return Fault("bad request", f"{method} {target}", body)
+
+
+def _drain(rng: random.Random, state: State) -> Fault | None:
+    if state.drained and rng.random() < len(state.drained) / 3:
+        return Fault("undrained", rng.choice(sorted(state.drained)))
+    spines = [spine.name for spine in state.healthy.spines]
+    rest = sorted({*state.healthy.cable_names, *spines} - state.drained)
+    return Fault("drained", rng.choice(rest))
+
+
+def _ecmp(rng: random.Random, state: State) -> Fault | None:
+    return Fault("mode", "ecmp") if state.mode == "planned" else None
+
+
+def _planned(rng: random.Random, state: State) -> Fault | None:
+    return Fault("mode", "planned") if state.mode == "ecmp" else None
+
+
+def _enforcement(rng: random.Random, state: State) -> Fault | None:
+    return Fault("enforcement", rng.choice([name for name in ENFORCEMENTS if name != state.enforcement]))
+
+
+_WEIGHTS = {
+    "cable": 6,
+    "host link": 1,
+    "power": 3,
+    "restart": 2,
+    "all restart": 1,
+    "controller": 2,
+    "pause": 2,
+    "job": 5,
+    "bad request": 2,
+    "drain": 3,
+    "ecmp": 1,
+    "planned": 10,
+    "enforcement": 2,
+}
+
+_DRAW: dict[str, Callable[[random.Random, State], Fault | None]] = {
+    "cable": _cable,
+    "host link": _host_link,
+    "power": _power,
+    "restart": _restart,
+    "all restart": _all_restart,
+    "controller": _controller,
+    "pause": _pause,
+    "job": _job,
+    "bad request": _bad_request,
+    "drain": _drain,
+    "ecmp": _ecmp,
+    "planned": _planned,
+    "enforcement": _enforcement,
+}

@@ -1,0 +1,72 @@
+"""What is broken and what is wanted, as the campaign knows it: the truth that the controller has to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.model.fabric import Fabric
+from emulation.pings import Pair
+
+
+@dataclass
+class State:
+    """Everything that faults change.
+
+    Attributes:
+        healthy: the fabric as it is meant to be, with every port number.
+        down: cables and host links that are down, by name.
+        off: switches without power.
+        drained: ids that were drained through the API.
+        jobs: documents by name.
+    """
+
+    healthy: Fabric
+    down: set[str] = field(default_factory=set)
+    off: set[str] = field(default_factory=set)
+    drained: set[str] = field(default_factory=set)
+    jobs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    mode: str = "planned"
+    enforcement: str = "per_flow"
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric as it is now. Hosts of a dead leaf keep their links: nobody can see those."""
+        dead = {
+            name
+            for name, cable in zip(self.healthy.cable_names, self.healthy.cables, strict=True)
+            if not self.off.isdisjoint((cable.leaf, cable.spine))
+        }
+        return self.healthy.without_links(self.down | dead)
+
+    @property
+    def switches(self) -> list[str]:
+        """Those with power."""
+        return [s.name for s in (*self.healthy.leaves, *self.healthy.spines) if s.name not in self.off]
+
+    @property
+    def reachable(self) -> list[Pair]:
+        """The ordered pairs of hosts between which the graph has a way."""
+        fabric = self.fabric
+        alive = [
+            (host.name, leaf)
+            for host, leaf in zip(fabric.hosts, fabric.host_leaf.tolist(), strict=True)
+            if host.up and host.leaf not in self.off
+        ]
+        return [
+            (a, b)
+            for a, leaf in alive
+            for b, other in alive
+            if a != b and (leaf == other or len(fabric.live_paths(leaf, other)))
+        ]
+
+    def __str__(self) -> str:
+        parts = [
+            ("down", sorted(self.down)),
+            ("off", sorted(self.off)),
+            ("drained", sorted(self.drained)),
+            ("jobs", sorted(self.jobs)),
+        ]
+        said = [f"{what}: {', '.join(names)}" for what, names in parts if names]
+        return "; ".join([*said, f"{self.mode}, {self.enforcement}"])

@@ -1,0 +1,246 @@
+"""The emulation under the campaign: makes faults happen, and keeps the state of what it has done."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import fabric_document
+from emulation.errors import LabError
+from emulation.faults.kinds import Fault
+from emulation.faults.state import State
+from emulation.http_json import Answer, ask
+from emulation.lab import DEFAULT_CONTROLLER, Lab
+from emulation.processes import POLL_SECONDS, Child
+
+HTTP = ("127.0.0.1", 8080)
+"""In the lab's own network namespace nobody else can have the port."""
+
+ANSWERS_SECONDS = 120.0
+"""After a fresh installation its numerical code is compiled first, which takes a minute."""
+READY_SECONDS = 10.0
+
+
+class Broken(Exception):
+    """Something is not as it must be."""
+
+
+class World:
+    """A lab, a controller with a store that outlives it, and the state that faults have led to.
+
+    Args:
+        lab: running; its cables are those of ``fabric``.
+        options: more arguments for ``ryu-manager``.
+    """
+
+    def __init__(self, lab: Lab, fabric: Fabric, options: tuple[str, ...] = ()) -> None:
+        self.lab = lab
+        self.state = State(fabric)
+        file = lab.out / "fabric.yaml"
+        file.write_text(yaml.safe_dump(fabric_document(fabric)))
+        command = Path(sys.executable).with_name("ryu-manager")
+        self._command = [str(command), "--fabric", str(file), "--store", f"sqlite:///{lab.out.resolve()}/store.db"]
+        self._command += ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
+        self._command += [*options, "controller.app"]
+        self._controller: Child | None = None
+        self._still_until: float | None = None
+
+    # -- the controller ----------------------------------------------------------------------------------------
+
+    def start_controller(self) -> None:
+        """Start it if it is not there; do not wait for it."""
+        if self._controller is None:
+            self._controller = self.lab.spawn("controller", self._command)
+
+    def wait_for_controller(self) -> None:
+        """Until it answers and, where it was away, switches have found it: how long they wait is their business.
+
+        Raises:
+            LabError: it has ended, or does not answer in time.
+        """
+        away = self._controller is None
+        self.start_controller()
+        assert self._controller is not None
+        self._controller.wait_until(self._answers, "the controller answers", ANSWERS_SECONDS)
+        if away:
+            self._go_on()
+            self.lab.wait_connected()
+
+    def get(self, target: str) -> Any:
+        """The body of a GET.
+
+        Raises:
+            Broken: it is not to be had (yet).
+        """
+        try:
+            answer = ask(HTTP, "GET", target)
+        except (OSError, HTTPException) as error:
+            raise Broken(f"GET {target}: {error}") from None
+        if answer.status != 200:
+            raise Broken(f"GET {target}: {answer.status}: {answer.body}")
+        return answer.body
+
+    def _answers(self) -> bool:
+        try:
+            ask(HTTP, "GET", "/healthz")
+        except (OSError, HTTPException):
+            return False
+        return True
+
+    def _ask(self, method: str, target: str, document: object = None) -> Answer:
+        """A request that is made again while the controller is not ready for it."""
+        self.wait_for_controller()
+        deadline = time.monotonic() + READY_SECONDS
+        while (answer := ask(HTTP, method, target, document)).status == 503 and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return answer
+
+    def _change(self, method: str, target: str, document: object = None) -> None:
+        answer = self._ask(method, target, document)
+        if not 200 <= answer.status < 300:
+            raise Broken(f"{method} {target} with {document}: {answer.status}: {answer.body}")
+
+    # -- faults ------------------------------------------------------------------------------------------------
+
+    def happen(self, fault: Fault) -> None:
+        """Make a fault happen. It returns at once: what follows does not wait until anybody has noticed.
+
+        Raises:
+            Broken: the controller refuses what it should do, or does what it should refuse.
+            LabError: the emulation itself does not work.
+        """
+        kind, _, how = fault.kind.partition(", ")
+        _HAPPEN[kind](self, fault, how)
+
+    def settle(self) -> None:
+        """End what was only for a while: a pause, and the controller's absence (it takes seconds to load)."""
+        self._go_on()
+        self.wait_for_controller()
+
+    def _cable_down(self, fault: Fault, how: str) -> None:
+        self.state.down.add(fault.subject)
+        wire = self.lab.wiring.wire(fault.subject)
+        if how == "both ends" or (how == "by OpenFlow" and wire.a.node in self.state.off):
+            self.lab.set_cable(fault.subject, up=False)
+        elif how == "by OpenFlow":
+            self._go_on()
+            self.lab.ofctl("mod-port", wire.a.node, str(wire.a.port), "down")
+        else:
+            end = wire.a if how == "leaf end" else wire.b
+            self.lab.set_port(end.node, end.port, up=False)
+
+    def _cable_up(self, fault: Fault, how: str) -> None:
+        self.state.down.discard(fault.subject)
+        self._plug(fault.subject)
+
+    def _plug(self, name: str) -> None:
+        """Bring a cable into its state; one whose other end has no power is as that left it."""
+        wire = self.lab.wiring.wire(name)
+        if self.state.off.isdisjoint((wire.a.node, wire.b.node)):
+            self.lab.set_cable(name, up=name not in self.state.down)
+
+    def _switch_off(self, fault: Fault, how: str) -> None:
+        self._go_on()
+        self.state.off.add(fault.subject)
+        self.lab.kill_switch(fault.subject)
+
+    def _switch_on(self, fault: Fault, how: str) -> None:
+        self._go_on()
+        self.state.off.discard(fault.subject)
+        self.lab.start_switch(fault.subject)
+        for wire in self.lab.wiring.wires:
+            if fault.subject in (wire.a.node, wire.b.node):
+                self._plug(wire.name)
+
+    def _switch_restarts(self, fault: Fault, how: str) -> None:
+        self._switch_off(fault, how)
+        self._switch_on(fault, how)
+
+    def _all_switches_restart(self, fault: Fault, how: str) -> None:
+        self._go_on()
+        self.lab.restart_switches()
+
+    def _controller_killed(self, fault: Fault, how: str) -> None:
+        if self._controller is not None:
+            self._controller.kill()
+            self._controller = None
+
+    def _switches_stand_still(self, fault: Fault, how: str) -> None:
+        if self._still_until is None:
+            self.lab.ovs.daemon.signal(signal.SIGSTOP)
+        self._still_until = time.monotonic() + fault.value
+
+    def _go_on(self) -> None:
+        """Wait for the end of a pause: a switch that stands still cannot be told anything else."""
+        if self._still_until is not None:
+            time.sleep(max(0.0, self._still_until - time.monotonic()))
+            self.lab.ovs.daemon.signal(signal.SIGCONT)
+            self._still_until = None
+
+    def _job_pushed(self, fault: Fault, how: str) -> None:
+        self._change("PUT", f"/v1/jobs/{quote(fault.subject)}", fault.value)
+        self.state.jobs[fault.subject] = fault.value
+
+    def _job_deleted(self, fault: Fault, how: str) -> None:
+        self._change("DELETE", f"/v1/jobs/{quote(fault.subject)}")
+        del self.state.jobs[fault.subject]
+
+    def _bad_request(self, fault: Fault, how: str) -> None:
+        method, target = fault.subject.split(" ", 1)
+        answer = self._ask(method, target, fault.value)
+        if not 400 <= answer.status < 500:
+            raise Broken(f"{fault.subject} with {fault.value!r}: {answer.status}: {answer.body}")
+
+    def _drained(self, fault: Fault, how: str) -> None:
+        self._change("PUT", f"/v1/fabric/links/{fault.subject}", {"drained": True})
+        self.state.drained.add(fault.subject)
+
+    def _undrained(self, fault: Fault, how: str) -> None:
+        self._change("PUT", f"/v1/fabric/links/{fault.subject}", {"drained": False})
+        self.state.drained.discard(fault.subject)
+
+    def _mode(self, fault: Fault, how: str) -> None:
+        self._change("PUT", "/v1/mode", {"mode": fault.subject})
+        self.state.mode = fault.subject
+
+    def _enforcement(self, fault: Fault, how: str) -> None:
+        self._change("PUT", "/v1/mode", {"enforcement": fault.subject})
+        self.state.enforcement = fault.subject
+
+    def check_alive(self) -> None:
+        """Whether controller and switches still run.
+
+        Raises:
+            LabError: one has ended by itself.
+        """
+        for child in (self._controller, self.lab.ovs.daemon):
+            if child is not None and child.exit_status() is not None:
+                raise LabError(f"{child.name} has ended with status {child.exit_status()}{child.tail()}")
+
+
+_HAPPEN: dict[str, Callable[[World, Fault, str], None]] = {
+    "cable down": World._cable_down,
+    "cable up": World._cable_up,
+    "switch off": World._switch_off,
+    "switch on": World._switch_on,
+    "switch restarts": World._switch_restarts,
+    "all switches restart": World._all_switches_restart,
+    "controller killed": World._controller_killed,
+    "switches stand still": World._switches_stand_still,
+    "job pushed": World._job_pushed,
+    "job deleted": World._job_deleted,
+    "bad request": World._bad_request,
+    "drained": World._drained,
+    "undrained": World._undrained,
+    "mode": World._mode,
+    "enforcement": World._enforcement,
+}

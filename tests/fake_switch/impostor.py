@@ -1,0 +1,30 @@
+"""A switch that claims the datapath id of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.fake_switch.connection import Connection
+from tests.fake_switch.switch import FakeSwitch
+
+
+class Impostor:
+    """It tries again whenever it is turned away."""
+
+    def __init__(self, do: Callable[[Callable[[], Any]], Any], switch: FakeSwitch, connection: Connection) -> None:
+        """
+        Args:
+            do: runs something on the switches' thread.
+        """
+        self._do, self._switch, self._connection = do, switch, connection
+
+    @property
+    def connects(self) -> int:
+        """How many connections it has had."""
+        return int(self._do(lambda: self._connection.connects))
+
+    @property
+    def mods(self) -> list[Any]:
+        """The flow-mods (with the controller's cookie) and group-mods that it was sent."""
+        return list(self._do(lambda: [*self._switch.flow_mods(), *self._switch.group_mods()]))

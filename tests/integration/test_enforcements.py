@@ -1,0 +1,205 @@
+"""Each way to enforce a plan on real switches: what they hold is what was compiled, and packets go where it says.
+
+No controller takes part: rules are put by hand, so what is tried here is the compilers' work and Open vSwitch's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from controller.model.assignment import Assignment
+from controller.model.clos import clos
+from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.fabric import Fabric
+from controller.model.traffic import FIRST_PORT, Collective, Traffic
+from controller.southbound.compilers import compile_rules
+from controller.southbound.openflow import messages
+from controller.southbound.rules import EMPTY, RuleSet, difference
+from controller.southbound.wire import Wire, on_wire
+from emulation.lab import Lab
+from tests.fake_switch.decode import PROTOCOL
+from tests.integration.harness import Bench, eventually
+from tests.integration.raw_openflow import BridgeWire, Talk, bridge_socket
+
+pytestmark = pytest.mark.switches
+
+PACKETS = 20
+SEND = """
+import socket, sys, time
+for line in sys.stdin:
+    source, destination, port = line.split()
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind((source, int(port)))
+    for number in range(int(sys.argv[1])):
+        # One as large as RoCE's are; buffers must hold the rest while a busy machine runs something else.
+        s.sendto(b"x" * (100 if number else 4096), (destination, 4791))
+        time.sleep(0.001)
+    s.close()
+"""
+COUNT = """
+import collections, json, socket, sys
+seen = collections.Counter()
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
+s.bind(("", 4791))
+print("ready", flush=True)
+while True:
+    payload, (address, port) = s.recvfrom(9000)
+    if len(payload) == 1:
+        break
+    seen[f"{address} {port}"] += 1
+print(json.dumps(seen))
+"""
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Fabric:
+    """Parallel cables, and a leaf that lacks one of them."""
+    whole = clos(2, 3, 1, parallel=2)
+    return whole.without_links(["leaf3-spine2:1"])
+
+
+@pytest.fixture
+def lab(bench: Bench, fabric: Fabric) -> Lab:
+    return bench.lab(fabric)
+
+
+@pytest.fixture
+def talks(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
+    with ExitStack() as stack:
+        found = {}
+        for switch in (*fabric.leaves, *fabric.spines):
+            wire = BridgeWire(bridge_socket(lab, switch.name))
+            stack.callback(wire.close)
+            found[switch.dpid] = Talk(wire)
+        yield found
+
+
+def planned(fabric: Fabric) -> tuple[Traffic, Assignment]:
+    """A flow on each live path between any two hosts, and one that is split over all of them."""
+    src, dst, port, rows = [], [], [], []
+    for a in range(fabric.n_hosts):
+        for b in range(fabric.n_hosts):
+            live = fabric.live_paths(a, b).tolist() if a != b else []
+            for k, path in enumerate([[path] for path in live] + [live] * (a < b)):
+                rows += [(len(src), each, 1 / len(path)) for each in path]
+                src, dst, port = [*src, a], [*dst, b], [*port, FIRST_PORT + k]
+    n = len(src)
+    flow, path, share = zip(*rows, strict=True)
+    traffic = Traffic(
+        np.array(src), np.array(dst), np.ones(n), np.zeros(n), np.arange(n), np.array(port), (Collective("j", "c"),)
+    )
+    return traffic, Assignment(np.array(flow), np.array(path), np.array(share))
+
+
+def put(talks: dict[int, Talk], rules: RuleSet) -> None:
+    """Make the switches hold these rules."""
+    for dpid, talk in talks.items():
+        talk.clear()
+        changes = difference(EMPTY, rules[dpid])
+        groups = [messages.put_group(PROTOCOL, group) for group in changes.new_groups]
+        assert talk.say([*groups, *(messages.put_rule(PROTOCOL, rule, 1) for rule in changes.put_rules)]) == []
+
+
+def link_packets(lab: Lab, fabric: Fabric) -> Counter[str]:
+    """Packets that have left switches by each link between them."""
+    counters = {switch.name: lab.port_counters(switch.name) for switch in (*fabric.leaves, *fabric.spines)}
+    seen: Counter[str] = Counter()
+    for cable, up in zip(fabric.cables, fabric.link_ids[fabric.first_cable_link :: 2], strict=True):
+        number = up.partition(":")[1] + up.partition(":")[2]
+        assert cable.leaf_port is not None
+        assert cable.spine_port is not None
+        seen[up] = counters[cable.leaf][cable.leaf_port].tx_packets
+        seen[f"{cable.spine}->{cable.leaf}{number}"] = counters[cable.spine][cable.spine_port].tx_packets
+    return seen
+
+
+def sent(lab: Lab, fabric: Fabric, traffic: Traffic, wire: Wire) -> Counter[tuple[str, str]]:
+    """Send PACKETS RoCE packets on every row of the wire; what each host has received, by address and port."""
+    sinks = {
+        host.name: lab.popen(host.name, [sys.executable, "-S", "-c", COUNT], stdout=subprocess.PIPE, text=True)
+        for host in fabric.hosts
+    }
+    for sink in sinks.values():
+        assert sink.stdout is not None
+        assert sink.stdout.readline() == "ready\n"
+    lines: dict[str, list[str]] = {host.name: [] for host in fabric.hosts}
+    for flow, port in zip(wire.flow.tolist(), wire.udp_src.tolist(), strict=True):
+        source, target = fabric.hosts[traffic.src[flow]], fabric.hosts[traffic.dst[flow]]
+        lines[source.name].append(f"{source.ip} {target.ip} {port}")
+    senders = [
+        lab.popen(name, [sys.executable, "-S", "-c", SEND, str(PACKETS)], stdin=subprocess.PIPE, text=True)
+        for name in lines
+    ]
+    for sender, own in zip(senders, lines.values(), strict=True):
+        sender.communicate("\n".join(own), timeout=30)
+    time.sleep(0.5)
+    received: Counter[tuple[str, str]] = Counter()
+    for host in fabric.hosts:
+        end = f"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'e', ('{host.ip}', 4791))"
+        lab.run(host.name, [sys.executable, "-S", "-c", end])
+        output, _ = sinks[host.name].communicate(timeout=10)
+        received.update({(host.ip, source): count for source, count in json.loads(output).items()})
+    return received
+
+
+def wanted(fabric: Fabric, traffic: Traffic, wire: Wire) -> Counter[tuple[str, str]]:
+    return Counter(
+        {
+            (fabric.hosts[traffic.dst[flow]].ip, f"{fabric.hosts[traffic.src[flow]].ip} {port}"): PACKETS
+            for flow, port in zip(wire.flow.tolist(), wire.udp_src.tolist(), strict=True)
+        }
+    )
+
+
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+def test_what_is_compiled_is_read_back_and_carries_each_packet_over_its_planned_links(
+    lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: Enforcement
+) -> None:
+    traffic, assignment = planned(fabric)
+    wire = on_wire(fabric, traffic, assignment, enforcement)
+    rules = compile_rules(enforcement, fabric, traffic, wire)
+    put(talks, rules)
+    for dpid, talk in talks.items():
+        assert talk.ours() == rules[dpid]
+    # Neighbours are known before anything is counted; pings are no RoCE and go by ECMP.
+    assert lab.ping_all() == []
+    expected: Counter[str] = Counter()
+    for flow, path in zip(wire.flow.tolist(), wire.path.tolist(), strict=True):
+        for link in fabric.flow_links(int(traffic.src[flow]), int(traffic.dst[flow]), path)[1:3]:
+            expected[fabric.link_ids[link]] += PACKETS
+    before = link_packets(lab, fabric)
+    assert sent(lab, fabric, traffic, wire) == wanted(fabric, traffic, wire)
+
+    def more() -> Counter[str]:
+        # ARP goes over these links, too, a packet at a time.
+        return Counter({link: n // PACKETS * PACKETS for link, n in (link_packets(lab, fabric) - before).items()})
+
+    eventually(lambda: more() == expected, "planned links count the packets", 5, shown=lambda: (more(), expected))
+
+
+@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
+def test_without_a_controller_a_dead_uplink_costs_no_packet_that_is_sent_later(
+    lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: Enforcement
+) -> None:
+    traffic, assignment = planned(fabric)
+    wire = on_wire(fabric, traffic, assignment, enforcement)
+    put(talks, compile_rules(enforcement, fabric, traffic, wire))
+    assert lab.ping_all() == []
+    dead = fabric.cables[fabric.cable_names.index("leaf1-spine1")]
+    assert dead.leaf_port is not None
+    # Only this end, and what comes down this cable is not sent: its own direction waits for new rules.
+    up_only = np.flatnonzero(traffic.src[wire.flow] == 0)
+    wire = Wire(wire.flow[up_only], wire.path[up_only], wire.share[up_only], wire.udp_src[up_only])
+    lab.set_port("leaf1", dead.leaf_port, up=False)
+    eventually(lambda: "LINK_DOWN" in lab.ofctl("dump-ports-desc", "leaf1"), "the switch knows", 5)
+    assert sent(lab, fabric, traffic, wire) == wanted(fabric, traffic, wire)

@@ -1,0 +1,230 @@
+"""The three ways to enforce plans on a running controller: no packet is lost between them, nor over a restart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.model.clos import clos
+from controller.model.enforcement import ENFORCEMENTS
+from controller.model.fabric_file import fabric_document
+from emulation.lab import Lab
+from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.test_drain_mode import enforced
+from tests.integration.test_jobs import active, routes, uplink_packets
+from tests.integration.test_restart import came_back, dumps
+
+pytestmark = pytest.mark.switches
+
+FABRIC = clos(3, 2, 2)
+# From h1 go four flows over three paths: one of them is split (``ethereal``); from h4 a single one, which is, too.
+JOB = {
+    "flows": [
+        *({"src": "h1", "dst": dst, "bytes": 10**6, "collective": str(n)} for n, dst in enumerate(["h3", "h4"] * 2)),
+        {"src": "h4", "dst": "h2", "bytes": 10**6},
+    ]
+}
+PACKETS = 100
+
+STREAM = """
+import socket, sys, threading, time
+lines = [line.split() for line in iter(sys.stdin.readline, "\\n")]
+sockets = []
+for source, destination, port in lines:
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind((source, int(port)))
+    s.connect((destination, 4791))
+    sockets.append(s)
+most, interval = int(sys.argv[1]), float(sys.argv[2])
+stop = threading.Event()
+if not most:
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+sent, first = 0, time.monotonic_ns()
+while (sent < most if most else not stop.is_set()):
+    for s in sockets:
+        s.send((first + sent).to_bytes(8, "big") + bytes(92))
+    sent += 1
+    stop.wait(interval)
+print(sent * len(sockets))
+"""
+"""Sends from each (source, destination, source port) of its input; so many packets, or (0) until the input ends."""
+
+COUNT = """
+import select, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+s.bind(("", 4791))
+print("ready", flush=True)
+seen, ending = set(), False
+while True:
+    ready, _, _ = select.select([s] if ending else [s, sys.stdin], [], [], 0.5 if ending else None)
+    if s in ready:
+        data, sender = s.recvfrom(2048)
+        seen.add((sender, data[:8]))
+    elif ending:
+        break
+    ending = ending or sys.stdin in ready
+print(len(seen))
+"""
+"""Counts different packets until its input has ended and nothing more comes."""
+
+
+@pytest.fixture
+def running(bench: Bench, tmp_path: Path) -> tuple[Lab, Controller]:
+    """With a job whose flows are planned, some of them split."""
+    path = tmp_path / "fabric.yaml"
+    path.write_text(yaml.safe_dump(fabric_document(FABRIC)))
+    lab = bench.lab(FABRIC)
+    controller = bench.controller("--fabric", str(path), "--policy", "ethereal", "controller.app")
+    lab.wait_connected()
+    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    assert lab.ping_all() == []
+    assert controller.put("/v1/jobs/one", JOB).status == 201
+    active(controller)
+    return lab, controller
+
+
+def enforce(controller: Controller, enforcement: str, mode: str = "planned") -> None:
+    answer = controller.put("/v1/mode", {"mode": mode, "enforcement": enforcement})
+    assert (answer.status, answer.body["enforcement"]) == (200, enforcement)
+    active(controller)
+
+
+@contextmanager
+def counting(lab: Lab) -> Iterator[Counter[str]]:
+    """Packets that each host has received, once the block has ended."""
+    received: Counter[str] = Counter()
+    children = {
+        host.name: lab.popen(
+            host.name, [sys.executable, "-S", "-c", COUNT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for host in FABRIC.hosts
+    }
+    for child in children.values():
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    yield received
+    for name, child in children.items():
+        out, _ = child.communicate(timeout=20)
+        received[name] = int(out)
+
+
+def lines(told: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What each host sends, from the ports that it was told."""
+    return {
+        name: [
+            f"{body['ip']} {flow['dst_ip']} {piece['udp_src']}" for flow in body["flows"] for piece in flow["pieces"]
+        ]
+        for name, body in told.items()
+        if body["flows"]
+    }
+
+
+@contextmanager
+def streaming(lab: Lab, told: Mapping[str, Any], packets: int = 0) -> Iterator[list[int]]:
+    """All pieces of all flows; ends with the block. Filled with the number of packets sent by each host then."""
+    sent: list[int] = []
+    children = []
+    for name, text in lines(told).items():
+        command = [sys.executable, "-S", "-c", STREAM, str(packets), "0.002"]
+        child = lab.popen(name, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert child.stdin is not None
+        child.stdin.write("\n".join(text) + "\n\n")
+        child.stdin.flush()
+        children.append(child)
+    yield sent
+    for child in children:
+        out, _ = child.communicate(timeout=60)
+        sent.append(int(out))
+
+
+def test_no_ping_and_no_packet_of_a_running_flow_is_lost_between_the_modes(running: tuple[Lab, Controller]) -> None:
+    lab, controller = running
+    told = routes(FABRIC, controller)
+    with counting(lab) as received, lab.pinging(interval=0.01) as pings, streaming(lab, told) as sent:
+        for enforcement in ("segment_routing", "source_port", "per_flow", "source_port", "segment_routing"):
+            enforce(controller, enforcement)
+            time.sleep(0.2)
+        # Both at once, and from one way without a plan to another one.
+        enforce(controller, "source_port", "ecmp")
+        enforce(controller, "per_flow", "planned")
+        # Hosts that have read their routes meanwhile send from other ports; nothing changes for the others.
+        enforce(controller, "source_port")
+        with streaming(lab, routes(FABRIC, controller)) as more:
+            enforce(controller, "segment_routing")
+            enforce(controller, "per_flow")
+    assert pings.unanswered == []
+    assert sum(pings.sent.values()) > 500
+    assert min(*sent, *more) > 20
+    assert sum(received.values()) == sum(sent) + sum(more)
+
+
+def test_every_piece_of_every_flow_is_counted_on_its_path_in_every_mode(running: tuple[Lab, Controller]) -> None:
+    lab, controller = running
+    for enforcement in ENFORCEMENTS:
+        enforce(controller, enforcement)
+        told = routes(FABRIC, controller)
+        pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
+        assert {len(piece["labels"]) for piece in pieces} == {2 if enforcement == "segment_routing" else 0}
+        flows = [flow for body in told.values() for flow in body["flows"]]
+        assert [len(flow["pieces"]) for flow in flows].count(3) == 2
+        expected = Counter(piece["links"][1] for piece in pieces)
+        time.sleep(1.2)  # counters are brought up to date about once a second
+        before = uplinks(lab)
+        with counting(lab) as received, streaming(lab, told, PACKETS):
+            pass
+        assert sum(received.values()) == PACKETS * len(pieces)
+        time.sleep(1.2)
+        after = uplinks(lab)
+        for link in after:
+            # Discovery and ARP are the only others, fewer than any piece has.
+            assert 0 <= after[link] - before[link] - PACKETS * expected[link] < PACKETS // 2, (enforcement, link)
+
+
+def uplinks(lab: Lab) -> Counter[str]:
+    return uplink_packets(lab, FABRIC)
+
+
+def test_a_restart_writes_no_rule_in_the_other_modes_either(running: tuple[Lab, Controller]) -> None:
+    lab, controller = running
+    for enforcement in ENFORCEMENTS[1:]:
+        enforce(controller, enforcement)
+        rules = dumps(lab, FABRIC)
+        told = routes(FABRIC, controller)
+        controller.kill()
+        controller.start()
+        came_back(controller)
+        assert controller.get("/v1/mode").body["enforcement"] == enforcement
+        assert dumps(lab, FABRIC) == rules
+        assert routes(FABRIC, controller) == told
+    # Frozen, the next one is wanted, and what switches hold is still told and made again.
+    answer = controller.put("/v1/mode", {"mode": "frozen"})
+    frozen = answer.body["epoch"]
+    controller.wait_for("it is active", lambda: enforced(controller) == frozen)
+    rules = dumps(lab, FABRIC)
+    assert controller.put("/v1/mode", {"enforcement": "segment_routing"}).status == 200
+    assert controller.delete("/v1/jobs/one").status == 204
+    assert controller.put("/v1/jobs/one", JOB).status == 201
+    told = routes(FABRIC, controller)
+    assert {body["enforcement"] for body in told.values()} == {"source_port"}
+    controller.kill()
+    controller.start()
+    controller.wait_for("it knows what is held", lambda: enforced(controller) == frozen)
+    assert dumps(lab, FABRIC) == rules
+    # A switch that comes back empty gets them again.
+    lab.kill_switch("leaf1")
+    lab.start_switch("leaf1")
+    without_cookie = {row[:4] for row in rules["leaf1"]}
+    eventually(lambda: {row[:4] for row in dumps(lab, FABRIC)["leaf1"]} == without_cookie, "it holds them again", 15)
+    assert controller.put("/v1/mode", {"mode": "planned"}).body["enforcement"] == "segment_routing"
+    came_back(controller)

@@ -1,0 +1,193 @@
+"""Switches that refuse, lag behind, lack ports, or are there twice: what the others do, and what people are told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ryu.ofproto import ofproto_v1_3_parser as parser
+
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
+from controller.southbound.base import FLOW
+from controller.southbound.rules import RuleSet
+from tests.fake_switch.fabric import FakeFabric
+from tests.fake_switch.refusal import bad_out_group, overlap
+from tests.integration.both_kinds import Setup
+from tests.integration.harness import Bench, Controller, eventually
+
+FABRIC = clos(2, 2, 4)
+SENDERS = [host.name for host in FABRIC.hosts if host.leaf == "leaf1"]
+RECEIVERS = [host.name for host in FABRIC.hosts if host.leaf == "leaf2"]
+
+
+def flows(*pairs: tuple[str, str]) -> dict[str, Any]:
+    return {"flows": [{"src": src, "dst": dst, "bytes": 1000} for src, dst in pairs]}
+
+
+SMALL = flows((SENDERS[0], RECEIVERS[0]), (RECEIVERS[0], SENDERS[0]))
+LARGE = flows(*((a, b) for a in SENDERS for b in RECEIVERS), (RECEIVERS[1], SENDERS[1]))
+
+
+@pytest.fixture
+def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
+    bench.harmless.append((r"does not take plan", "a switch is told to refuse it"))
+    made = Setup(bench, tmp_path)
+    yield made
+    made.close()
+
+
+def started(setup: Setup, *options: str) -> tuple[FakeFabric, Controller]:
+    """Fake switches that hold the plan of a small job."""
+    controller, address = setup.controller(FABRIC, *options)
+    fakes = setup.fakes(FABRIC, address)
+    fakes.wait_connected()
+    settled(controller)
+    assert controller.put("/v1/jobs/small", SMALL).status == 201
+    settled(controller)
+    return fakes, controller
+
+
+def plan(controller: Controller) -> dict[str, Any]:
+    answer = controller.get("/v1/plan")
+    assert answer.status == 200
+    return dict(answer.body)
+
+
+def settled(controller: Controller) -> None:
+    def well() -> bool:
+        answer = controller.get("/v1/plan")
+        if answer.status != 200 or answer.body["active"] is None or answer.body["waits_for"]:
+            return False
+        return bool(answer.body["active"]["epoch"] == answer.body["computed"]["epoch"])
+
+    controller.wait_for("the newest plan is active", well, 20)
+
+
+def reasons(controller: Controller) -> str:
+    return "; ".join(controller.get("/healthz").body["reasons"])
+
+
+def refused(controller: Controller) -> dict[str, Any]:
+    """What is told of the refusal, once there is one and its event."""
+    controller.wait_for("it is refused", lambda: plan(controller)["refused"] is not None, 20)
+    return dict(plan(controller)["refused"])
+
+
+def assert_back_at(fakes: FakeFabric, held: RuleSet) -> None:
+    eventually(lambda: fakes.held() == held, "all switches hold the former plan", 10)
+
+
+def flow_table(rules: RuleSet, dpid: int) -> tuple[int, int]:
+    """The table of the rules of single flows, and how many of our rules it holds."""
+    ((table, _, _),) = [key for key in rules[dpid].rules if key[1] >= FLOW][:1]
+    return table, sum(key[0] == table for key in rules[dpid].rules)
+
+
+def test_a_full_table_leaves_the_former_plan_on_all_switches_and_says_what_is_short(setup: Setup) -> None:
+    fakes, controller = started(setup)
+    former, held = plan(controller)["active"], fakes.held()
+    table, ours = flow_table(held, FABRIC.leaves[0].dpid)
+    # Others have rules in that table, too: Ryu's for its discovery packets.
+    strangers = sum(key[0] == table for key in fakes.counts("leaf1")) - ours
+    room = 3
+    fakes.limit_tables("leaf1", ours + strangers + room)
+    assert controller.put("/v1/jobs/large", LARGE).status == 201
+    told = refused(controller)
+    short = len(SENDERS) * len(RECEIVERS) - room
+    assert (told["switch"], told["kind"], told["table"], told["short"]) == ("leaf1", "table full", table, short)
+    assert_back_at(fakes, held)
+    now = plan(controller)
+    assert now["active"] == former
+    assert now["computed"]["epoch"] == told["epoch"] > former["epoch"]
+    assert now["waits_for"] == ["leaf1", "leaf2", "spine1", "spine2"]
+    assert not controller.get("/v1/jobs/large").body["active"]
+    controller.wait_for("something else is proposed", lambda: plan(controller)["refused"]["instead"] != [])
+    assert plan(controller)["refused"]["instead"][0]["enforcement"] == "source_port"
+    text = plan(controller)["refused"]["text"]
+    for part in (
+        f"table {table} is full",
+        f"{short} rules short",
+        f"plan {former['epoch']} stays active",
+        "source_port",
+    ):
+        assert part in text
+    assert text in controller.get("/healthz").body["reasons"]
+    assert text in controller.log.read_text()
+    assert fakes.ping_all() == []
+    # What was proposed does.
+    assert controller.put("/v1/mode", {"enforcement": "source_port"}).status == 200
+    settled(controller)
+    assert plan(controller)["refused"] is None
+    assert controller.get("/healthz").body["status"] == "ok"
+
+
+def test_a_refusal_is_tried_again_once_and_then_taken_back_everywhere(setup: Setup) -> None:
+    fakes, controller = started(setup)
+    # Somebody has taken its groups away, and the rules with them.
+    fakes.refuse_next("leaf1", parser.OFPFlowMod, bad_out_group())
+    assert controller.put("/v1/jobs/large", LARGE).status == 201
+    settled(controller)
+    assert plan(controller)["refused"] is None
+    assert sum(key[1] >= FLOW for key in fakes.rules("leaf1").rules) == len(SENDERS) * len(RECEIVERS) + 1
+    former, held = plan(controller)["active"], fakes.held()
+    for error, kind in ((bad_out_group(), "bad group"), (overlap(), "overlap")):
+        fakes.refuse_next("leaf1", parser.OFPFlowMod, error, times=2)
+        assert controller.put("/v1/jobs/one", flows((SENDERS[0], RECEIVERS[0]))).status in (200, 201)
+        told = refused(controller)
+        assert (told["switch"], told["kind"], told["short"], told["instead"]) == ("leaf1", kind, None, [])
+        assert_back_at(fakes, held)
+        assert plan(controller)["active"] == former
+        # The next change is tried.
+        assert controller.delete("/v1/jobs/one").status == 204
+        settled(controller)
+        assert plan(controller)["refused"] is None
+        former, held = plan(controller)["active"], fakes.held()
+
+
+def test_a_slow_switch_is_told_of_and_does_not_hold_up_the_others(setup: Setup) -> None:
+    fakes, controller = started(setup)
+    # It answers echo requests, so its connection stands.
+    fakes.temper("leaf1").reply_seconds = 6.0
+    before = fakes.rules("leaf2")
+    assert controller.put("/v1/jobs/large", LARGE).status == 201
+    eventually(lambda: fakes.rules("leaf2") != before, "the other leaf follows", 10)
+    controller.wait_for("it is told", lambda: "leaf1: no answer within 5 s" in reasons(controller))
+    assert plan(controller)["waits_for"] == ["leaf1"]
+    assert controller.get("/healthz").body["status"] == "degraded"
+    fakes.temper("leaf1").reply_seconds = 0.0
+    settled(controller)
+    assert controller.get("/healthz").body["status"] == "ok"
+
+
+def test_a_switch_that_claims_the_id_of_one_that_answers_gets_nothing(setup: Setup) -> None:
+    fakes, controller = started(setup)
+    held = fakes.held()
+    with fakes.impostor("leaf1") as second:
+        controller.wait_for("it is told", lambda: "claims the datapath id 0x1 of leaf1" in reasons(controller))
+        eventually(lambda: second.connects > 2, "it tries again", 20)
+        assert second.mods == []
+    assert {name: fakes.connects(name) for name in ("leaf1", "leaf2")} == {"leaf1": 1, "leaf2": 1}
+    assert fakes.held() == held
+    assert controller.log.read_text().count("claims the datapath id") == 1
+    # One that does not answer gives way.
+    fakes.temper("leaf2").silent = True
+    with fakes.impostor("leaf2") as second:
+        eventually(lambda: second.mods != [], "it is let in", 20)
+        fakes.temper("leaf2").silent = False
+
+
+def test_ports_that_a_switch_does_not_have_are_found_and_nothing_is_sent_there(setup: Setup) -> None:
+    hosts = tuple(dataclasses.replace(h, port=77) if h.name == "h1" else h for h in FABRIC.hosts)
+    told: Fabric = dataclasses.replace(FABRIC, hosts=hosts)
+    controller, address = setup.controller(told)
+    fakes = setup.fakes(FABRIC, address)
+    fakes.wait_connected()
+    controller.wait_for("it is told", lambda: "leaf1 lacks port 77" in reasons(controller))
+    eventually(lambda: len(fakes.rules("leaf1")) > 0, "it has rules", 10)
+    assert "port=77" not in repr(fakes.rules("leaf1"))
+    others = [host.name for host in FABRIC.hosts if host.name != "h1"]
+    assert fakes.ping_all([(a, b) for a in others for b in others if a != b]) == []

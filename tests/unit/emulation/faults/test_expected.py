@@ -1,0 +1,81 @@
+"""What the fault campaign expects of a controller, and that it notices what cannot be right."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+
+from controller.model.clos import clos
+from emulation.faults.expected import Piece, Told, mistakes, rules
+from emulation.faults.state import State
+
+JOBS = {"one": {"flows": "some"}}
+
+
+def state(**changes: object) -> State:
+    return dataclasses.replace(State(clos(2, 3, 1), jobs=dict(JOBS)), **changes)
+
+
+def over(spine: str, src: str = "h1", dst: str = "h2") -> Piece:
+    a, b = src.replace("h", "leaf"), dst.replace("h", "leaf")
+    links = (f"{src}->{a}", f"{a}->{spine}", f"{spine}->{b}", f"{b}->{dst}")
+    return Piece("one/some/0", src, dst, 49152, links)
+
+
+def told(*pieces: Piece) -> Told:
+    return Told(pieces, ())
+
+
+UNROUTED = Told((), (("one/some/0", "h1", "h2"),))
+
+
+def test_a_plan_over_live_links_is_right_whatever_else_is_broken() -> None:
+    for now in (
+        state(),
+        state(down={"leaf1-spine1"}),
+        state(off={"spine1", "leaf3"}),
+        state(drained={"spine1"}),
+        state(down={"leaf3-spine2", "h3-leaf3"}, drained={"leaf2-spine1"}),
+    ):
+        assert mistakes(now, told(over("spine2"))) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "said", "what"),
+    [
+        (state(down={"leaf2-spine1"}), told(over("spine1")), "is planned over spine1->leaf2"),
+        (state(off={"spine1"}), told(over("spine1")), "is planned over leaf1->spine1"),
+        (state(drained={"leaf1-spine1"}), told(over("spine1")), "is planned over leaf1->spine1"),
+        (state(down={"h2-leaf2"}), told(over("spine1")), "there is no way from h1 to h2"),
+        (state(), UNROUTED, "there is a way from h1 to h2"),
+        (state(jobs={}), told(over("spine1")), "jobs ['one'] are planned, and [] wanted"),
+        (state(), told(), "jobs [] are planned, and ['one'] wanted"),
+    ],
+)
+def test_what_cannot_be_right_is_told(now, said, what) -> None:
+    assert any(what in text for text in mistakes(now, said)), mistakes(now, said)
+
+
+def test_a_flow_without_any_way_is_rightly_unroutable_and_a_drain_that_would_cut_one_off_counts_for_nothing() -> None:
+    assert mistakes(state(down={"leaf1-spine1", "leaf1-spine2"}), UNROUTED) == []
+    assert mistakes(state(drained={"spine1", "spine2"}), told(over("spine1"))) == []
+
+
+def test_reachable_is_what_the_graph_joins_and_has_power() -> None:
+    hosts = ("h1", "h2", "h3")
+    assert set(state().reachable) == set(itertools.permutations(hosts, 2))
+    assert set(state(off={"leaf3"}).reachable) == {("h1", "h2"), ("h2", "h1")}
+    assert state(off={"spine1", "spine2"}).reachable == []
+    half = state(down={"leaf1-spine1", "leaf2-spine2"})
+    assert set(half.reachable) == set(itertools.permutations(hosts, 2)) - {("h1", "h2"), ("h2", "h1")}
+
+
+def test_each_mode_expects_other_rules_and_a_planned_flow_one_of_its_own_where_rules_are_per_flow() -> None:
+    flow, base = rules(state(), [over("spine1")]), rules(state(mode="ecmp"), [over("spine1")])
+    assert flow.n_rules == base.n_rules + 1
+    assert set(flow[1].rules) - set(base[1].rules)
+    assert rules(state(), [over("spine2")])[1] != flow[1]
+    ports = rules(state(enforcement="source_port"), [over("spine1")])
+    assert ports == rules(state(enforcement="source_port"), [over("spine2")])

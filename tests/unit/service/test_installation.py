@@ -1,0 +1,127 @@
+"""What the service makes of what switches report: which plan is active, who is not there, what was refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.config import Settings
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
+from controller.service.events import EventLog
+from controller.service.installation import Installation
+from controller.service.reports import Southbound
+from controller.service.step import Step
+from controller.southbound.rollout import Refusal
+from tests.unit.service.world import Threads, World, flow
+from tests.unit.southbound.test_cabling import seen
+
+FABRIC: Fabric = clos(2, 2, 4)
+LARGE = [flow(a.name, b.name) for a in FABRIC.hosts for b in FABRIC.hosts if (a.leaf, b.leaf) == ("leaf1", "leaf2")]
+
+
+def refusal(epoch: int, **changes: Any) -> Refusal:
+    made = Refusal(epoch, epoch - 1, 1, "leaf1", "table full", 1, 20, 7, "OFPET_FLOW_MOD_FAILED, OFPFMFC_TABLE_FULL")
+    return dataclasses.replace(made, **changes)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World(FABRIC, seen(FABRIC)).planned()
+    made.put("a", LARGE)
+    return made
+
+
+def plan(world: World) -> dict[str, Any]:
+    return world.read(lambda service: service.plan())
+
+
+def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(world: World) -> None:
+    reader = world.service.subscribe(None)
+    step = world.service.step
+    found = world.refusal = refusal(step.epoch)
+    for _ in range(3):
+        world.service.settled()
+    world.until(lambda: plan(world)["refused"]["instead"] != [])
+    told = plan(world)["refused"]
+    assert {key: told[key] for key in ("epoch", "switch", "kind", "table", "short")} == {
+        "epoch": step.epoch, "switch": "leaf1", "kind": "table full", "table": 1, "short": 7,
+    }  # fmt: skip
+    # There is no other way to need fewer: labels take as many rules at the first leaf as flows do.
+    (other,) = told["instead"]
+    assert other["enforcement"] == "source_port"
+    assert step.rules is not None
+    assert 0 < other["rules"] < len(step.rules[1])
+    for part in (found.text, "7 rules short", f"plan {step.epoch - 1} stays active", f"source_port {other['rules']}"):
+        assert part in told["text"]
+    assert told["text"] in world.health["reasons"]
+    (event,) = [each for each in reader.wait(1) if each.kind == "error"]
+    assert event.data["text"] == told["text"]
+    assert (event.data["switch"], event.data["short"]) == ("leaf1", 7)
+    world.refusal = None
+    world.service.settled()
+    assert plan(world)["refused"] is None
+    assert not any("does not take" in reason for reason in world.health["reasons"])
+
+
+def test_where_nothing_is_full_nothing_else_is_proposed(world: World) -> None:
+    world.refusal = refusal(world.service.step.epoch, kind="bad group", stays=None)
+    reader = world.service.subscribe(None)
+    world.service.settled()
+    told: list[Any] = []
+    world.until(lambda: bool(told.extend(reader.wait(0.1)) or told))
+    assert told[0].data["instead"] == {}
+    body = plan(world)["refused"]
+    assert (body["short"], body["instead"]) == (None, [])
+    assert "bad group" in body["text"]
+    assert "stays active" not in body["text"]
+
+
+def test_who_is_not_there_yet_and_what_else_is_wrong_is_told(world: World) -> None:
+    epoch = world.service.step.epoch
+    world.switches.append(SimpleNamespace(dpid=2, name="leaf2", epoch=epoch, error="", missing=(3, 4)))
+    world.notices.append("a second switch, at 10.0.0.7, claims an id")
+    reader = world.service.subscribe(None)
+    for _ in range(3):
+        world.service.settled()
+    assert plan(world)["waits_for"] == ["leaf1"]
+    reasons = world.health["reasons"]
+    assert "leaf2 lacks port 3, 4: what its rules send there is dropped" in reasons
+    assert world.notices[0] in reasons
+    assert [event.data["text"] for event in reader.wait(0) if event.kind == "error"] == world.notices
+
+
+@given(
+    moves=st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 4)), max_size=30),
+    count=st.integers(0, 3),
+)
+def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(moves, count) -> None:
+    runtime = Threads()
+    switches = [SimpleNamespace(name=str(n), epoch=-1, error="", missing=()) for n in range(count)]
+    log = EventLog(runtime)
+    reader = log.subscribe(None)
+    installation = Installation(Settings(), runtime, log, Southbound(lambda: switches))
+    step = Step(enforced=4)
+    before: tuple[int, float] | None = None
+    for which, epoch in moves:
+        if which < count:
+            switches[which].epoch = epoch
+        installation.settled(step)
+        now = installation.active
+        epochs = {switch.epoch for switch in switches}
+        if len(epochs) == 1 and epochs != {-1}:
+            assert now is not None
+            assert now[0] in epochs
+        if now is not None:
+            assert min(epochs) >= now[0]
+            # Since when is told of the moment at which it became so.
+            assert before is None or now == before or now[0] != before[0] or now[1] > before[1]
+        told = [event.data["epoch"] for event in reader.wait(0)]
+        assert told == ([] if now == before or now is None else [now[0]])
+        assert installation.waits_for(step) == [switch.name for switch in switches if switch.epoch < 4]
+        before = now

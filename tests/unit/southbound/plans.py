@@ -1,0 +1,149 @@
+"""Random fabrics with plans on them, and packets, for the tests of compilers."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from hypothesis import strategies as st
+
+from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
+from controller.model.clos import clos
+from controller.model.enforcement import Enforcement
+from controller.model.fabric import Fabric
+from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Collective, Traffic
+from controller.planning.drain import drain, without_drained
+from controller.southbound.compilers import compile_rules
+from controller.southbound.interpreter import Packet
+from controller.southbound.rules import RuleSet
+from controller.southbound.wire import Wire, on_wire
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan on a fabric; ``usable`` is the fabric without what is drained."""
+
+    fabric: Fabric
+    usable: Fabric
+    traffic: Traffic
+    assignment: Assignment
+    enforcement: Enforcement
+    ecmp_action: str = "bundle"
+
+    @cached_property
+    def wire(self) -> Wire:
+        return on_wire(self.fabric, self.traffic, self.assignment, self.enforcement)
+
+    @cached_property
+    def rules(self) -> RuleSet:
+        return compile_rules(
+            self.enforcement,
+            self.fabric,
+            self.traffic,
+            self.wire,
+            usable=self.usable,
+            ecmp_action=self.ecmp_action,
+        )
+
+
+@st.composite
+def patchy_fabrics(draw: st.DrawFn) -> Fabric:
+    """Some cables are missing (so that pairs of switches have more or fewer than others), some are down."""
+    whole = clos(
+        draw(st.integers(1, 4)), draw(st.integers(2, 4)), draw(st.integers(1, 2)), parallel=draw(st.integers(1, 3))
+    )
+    numbers = st.integers(0, len(whole.cables) - 1)
+    missing = draw(st.sets(numbers, max_size=len(whole.cables) // 2))
+    fabric = dataclasses.replace(whole, cables=tuple(c for i, c in enumerate(whole.cables) if i not in missing))
+    down = draw(st.sets(st.sampled_from(fabric.cable_names), max_size=len(fabric.cables) // 2))
+    return fabric.without_links(down)
+
+
+@st.composite
+def partly_drained(draw: st.DrawFn, fabric: Fabric) -> Fabric:
+    """What is left of a fabric for traffic when some of it is drained."""
+    names = st.sampled_from([*fabric.cable_names, *fabric.spine_index])
+    return without_drained(fabric, drain(fabric, draw(st.sets(names, max_size=4))))
+
+
+@st.composite
+def traffics(draw: st.DrawFn, fabric: Fabric, enforcement: Enforcement) -> Traffic:
+    """Flows whose addresses and ports differ; but for ``source_port``, some ports are unknown."""
+    hosts = st.integers(0, fabric.n_hosts - 1)
+    ports = st.one_of(st.integers(FIRST_PORT, FIRST_PORT + 3), st.integers(FIRST_PORT, LAST_PORT))
+    if enforcement != "source_port":
+        ports = st.one_of(ports, st.just(ANY_PORT))
+    flows = st.tuples(hosts, hosts, ports).filter(lambda flow: flow[0] != flow[1])
+    return traffic_of(draw(st.lists(flows, unique=True, max_size=8)))
+
+
+def traffic_of(flows: list[tuple[int, int, int]]) -> Traffic:
+    """Traffic of (source host, destination host, UDP source port)."""
+    n = len(flows)
+    src, dst, port = (np.array([flow[i] for flow in flows], dtype=np.int32) for i in range(3))
+    return Traffic(src, dst, np.ones(n), np.zeros(n), np.arange(n), port, (Collective("job", "c"),))
+
+
+@st.composite
+def assignments(draw: st.DrawFn, usable: Fabric, traffic: Traffic) -> Assignment:
+    """A live path for each flow that has one, or several."""
+    rows: list[tuple[int, int, float]] = []
+    for flow, (src, dst, port) in enumerate(zip(traffic.src, traffic.dst, traffic.udp_src, strict=True)):
+        a, b = int(usable.host_leaf[src]), int(usable.host_leaf[dst])
+        live = usable.live_paths(a, b).tolist()
+        if a == b or not live:
+            rows.append((flow, LOCAL if a == b else UNROUTABLE, 1.0))
+            continue
+        most = 1 if port == ANY_PORT else 3
+        chosen = draw(st.lists(st.sampled_from(live), unique=True, min_size=1, max_size=most))
+        rows += [(flow, path, 1 / len(chosen)) for path in chosen]
+    flow, path, share = ([row[i] for row in rows] for i in range(3))
+    return Assignment(np.array(flow, dtype=np.int32), np.array(path, dtype=np.int32), np.array(share))
+
+
+@st.composite
+def cases(draw: st.DrawFn, enforcement: Enforcement) -> Case:
+    """A patchy fabric, partly drained, with a plan on what is left."""
+    fabric = draw(patchy_fabrics().filter(lambda fabric: fabric.cables))
+    usable = draw(partly_drained(fabric))
+    traffic = draw(traffics(fabric, enforcement))
+    ecmp_action = draw(st.sampled_from(["bundle", "select"]))
+    return Case(fabric, usable, traffic, draw(assignments(usable, traffic)), enforcement, ecmp_action)
+
+
+def roce(fabric: Fabric, src: int, dst: int, port: int) -> dict[str, int | str]:
+    """A RoCE packet from a host to another; unknown ports are any."""
+    return {
+        "eth_type": 0x800,
+        "ip_proto": 17,
+        "ipv4_src": fabric.hosts[src].ip,
+        "ipv4_dst": fabric.hosts[dst].ip,
+        "udp_src": port or 4242,
+        "udp_dst": 4791,
+    }
+
+
+@st.composite
+def packets(draw: st.DrawFn, case: Case) -> tuple[int, int, Packet]:
+    """Source host, destination host, and a packet between them: RoCE from any port, ARP, ping or something else.
+
+    Hosts may lie about their own address.
+    """
+    src, dst = draw(st.permutations(range(case.fabric.n_hosts)))[:2]
+    planned = case.wire.udp_src.tolist()
+    ports = st.one_of(st.sampled_from(planned or [FIRST_PORT]), st.integers(1, LAST_PORT))
+    packet = roce(case.fabric, src, dst, draw(ports))
+    packet["ipv4_src"] = draw(st.sampled_from(case.fabric.hosts)).ip
+    kind = draw(st.sampled_from(["roce", "udp", "tcp", "ping", "arp"]))
+    if kind == "udp":
+        packet["udp_dst"] = 53
+    elif kind == "tcp":
+        packet |= {"ip_proto": 6}
+    elif kind == "ping":
+        packet = {name: packet[name] for name in ("eth_type", "ipv4_src", "ipv4_dst")} | {"ip_proto": 1}
+    elif kind == "arp":
+        ends = {"arp_spa": packet["ipv4_src"], "arp_tpa": packet["ipv4_dst"]}
+        packet = {"eth_type": 0x806, "arp_op": 1, **ends}
+    return src, dst, packet
