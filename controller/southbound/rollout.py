@@ -10,8 +10,8 @@ from typing import Literal
 from controller.southbound.rules import RuleSet
 from controller.southbound.update import Stage
 
-WAITED_FOR = frozenset((Stage.PREPARE, Stage.SWITCH))
-"""Nobody waits for removals."""
+WAITED_FOR = frozenset(Stage) - {Stage.REMOVE}
+"""Nobody waits for the last one."""
 
 
 class Rollout:
@@ -55,7 +55,7 @@ class Rollout:
     @property
     def reached(self) -> Stage:
         """The last stage that switches may begin now."""
-        return next((stage for stage in (Stage.PREPARE, Stage.SWITCH) if self._owing[stage]), Stage.REMOVE)
+        return next((stage for stage in Stage if self._owing[stage]), Stage.REMOVE)
 
     def _settle(self, dpid: int, stages: Iterable[Stage]) -> None:
         for stage in self._owed.get(dpid, set()).intersection(stages):

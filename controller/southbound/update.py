@@ -1,8 +1,9 @@
 """How switches get from what they hold to what they should hold: make before break, over the whole network.
 
-An update has three stages. Every switch first takes what only prepares (groups, rules of spines, and rules for labelled
-packets, which nobody sends yet), then what sends traffic on its new ways, and last it drops what is left over. A stage
-begins on any switch only when all switches on which others depend have confirmed the one before.
+An update has four stages. Every switch first takes what only prepares (groups, rules of spines, and rules for labelled
+packets, which nobody sends yet), then what sends traffic on its new ways; then what sent it on the old ones goes, and
+last what nobody sends anything to any more. A stage begins on any switch only when all switches on which others depend
+have confirmed the one before.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Stage(IntEnum):
 
     PREPARE = 0
     SWITCH = 1
-    REMOVE = 2
+    WITHDRAW = 2
+    REMOVE = 3
 
 
 class Edit(NamedTuple):
@@ -49,7 +51,7 @@ class Work:
         want: what it should hold in the end.
         missing: ports that the rules lead to and the switch does not have; what would go there is dropped.
         stages: the steps of each stage.
-        others_use: stages of which other switches depend: rules are put in them.
+        others_use: stages on which other switches depend: rules are put or withdrawn in them.
         labels_go: whether rules for labelled packets are removed, of which some may still be on their way.
     """
 
@@ -105,17 +107,26 @@ def work(held: SwitchRules, want: SwitchRules, ports: frozenset[int]) -> Work:
     want, missing = without_ports(want, ports)
     changes = difference(held, want)
     spine = not has_hosts(held) and not has_hosts(want)
-    first = [rule for rule in changes.put_rules if spine or is_labelled(rule)]
-    others = [rule for rule in changes.put_rules if not (spine or is_labelled(rule))]
+    first, others = _parted(changes.put_rules, spine)
+    last, before = _parted(changes.removed_rules, spine)
     stages = {
         Stage.PREPARE: tuple(_cut([*_new_groups(changes, held), *_by_rank(first)], put=True, held=held)),
         Stage.SWITCH: tuple(_cut(_by_rank(others), put=True, held=held)),
-        Stage.REMOVE: tuple(
-            _cut([*reversed(_by_rank(changes.removed_rules)), *_old_groups(changes, want)], put=False, held=held)
-        ),
+        Stage.WITHDRAW: tuple(_cut(reversed(_by_rank(before)), put=False, held=held)),
+        Stage.REMOVE: tuple(_cut([*reversed(_by_rank(last)), *_old_groups(changes, want)], put=False, held=held)),
     }
-    used = frozenset(stage for stage, rules in ((Stage.PREPARE, first), (Stage.SWITCH, others)) if rules)
+    parts = ((Stage.PREPARE, first), (Stage.SWITCH, others), (Stage.WITHDRAW, before))
+    used = frozenset(stage for stage, rules in parts if rules)
     return Work(want, missing, stages, used, any(map(is_labelled, changes.removed_rules)))
+
+
+def _parted(rules: Iterable[Rule], spine: bool) -> tuple[list[Rule], list[Rule]]:
+    """Rules that only meet what another switch has sent, and the others."""
+    passive: list[Rule] = []
+    active: list[Rule] = []
+    for rule in rules:
+        (passive if spine or is_labelled(rule) else active).append(rule)
+    return passive, active
 
 
 def is_labelled(rule: Rule) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
@@ -19,6 +20,9 @@ from controller.southbound.compilers import compile_rules
 from controller.southbound.interpreter import Packet
 from controller.southbound.rules import RuleSet
 from controller.southbound.wire import Wire, on_wire
+
+patient = settings(suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine takes its time to draw a fabric and a plan."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from controller.southbound.interpreter import Choose, Network, Walk
 from controller.southbound.rules import ETH_MPLS, Rule, RuleSet, SwitchRules, difference
 from controller.southbound.segment_routing import LABELS
 from controller.southbound.wire import class_bits
-from tests.unit.southbound.plans import Case, assignments, cases, packets, roce, traffic_of, traffics
+from tests.unit.southbound.plans import Case, assignments, cases, packets, patient, roce, traffic_of, traffics
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 choices: st.SearchStrategy[Choose] = st.sampled_from([min, max])
@@ -40,6 +40,7 @@ def without_flows(case: Case) -> Case:
 
 
 @each_enforcement
+@patient
 @given(data=st.data())
 def test_every_planned_flow_and_piece_takes_exactly_its_planned_links(
     enforcement: Enforcement, data: st.DataObject
@@ -59,6 +60,7 @@ def test_every_planned_flow_and_piece_takes_exactly_its_planned_links(
 
 
 @each_enforcement
+@patient
 @given(data=st.data())
 def test_every_packet_reaches_the_host_it_is_for_and_no_other(enforcement: Enforcement, data: st.DataObject) -> None:
     case, choose = data.draw(cases(enforcement)), data.draw(choices)
@@ -72,6 +74,7 @@ def test_every_packet_reaches_the_host_it_is_for_and_no_other(enforcement: Enfor
 
 
 @each_enforcement
+@patient
 @given(data=st.data())
 def test_when_an_uplink_dies_its_leaf_still_reaches_whatever_another_uplink_leads_to(
     enforcement: Enforcement, data: st.DataObject
@@ -93,6 +96,7 @@ def test_when_an_uplink_dies_its_leaf_still_reaches_whatever_another_uplink_lead
 
 
 @pytest.mark.parametrize("enforcement", ["per_flow", "segment_routing"])
+@patient
 @given(data=st.data())
 def test_a_flow_or_piece_costs_one_rule_at_its_ingress_leaf_and_none_elsewhere(
     enforcement: Enforcement, data: st.DataObject
@@ -107,12 +111,14 @@ def test_a_flow_or_piece_costs_one_rule_at_its_ingress_leaf_and_none_elsewhere(
         assert case.rules[spine.dpid] == without.rules[spine.dpid]
 
 
+@patient
 @given(data=st.data())
 def test_in_source_port_no_rule_depends_on_flows(data: st.DataObject) -> None:
     case = data.draw(cases("source_port"))
     assert case.rules == without_flows(case).rules
 
 
+@patient
 @given(data=st.data())
 def test_in_source_port_what_names_no_class_goes_as_if_there_were_no_plan(data: st.DataObject) -> None:
     case, choose = data.draw(cases("source_port")), data.draw(choices)
@@ -148,6 +154,7 @@ def test_a_leaf_falls_back_on_uplinks_that_lead_to_the_leaf_in_question(enforcem
                 assert walk.host == fabric.hosts[b].name
 
 
+@patient
 @given(data=st.data())
 def test_in_source_port_exceptions_are_at_most_three_for_each_uplink_and_leaf_that_are_parted(
     data: st.DataObject,
@@ -161,6 +168,7 @@ def test_in_source_port_exceptions_are_at_most_three_for_each_uplink_and_leaf_th
         assert len(rules) <= 3 * parted
 
 
+@patient
 @given(case=cases("segment_routing"))
 def test_egress_leaves_hold_no_label_rules_and_labels_of_switches_differ(case: Case) -> None:
     seen = set()
@@ -183,6 +191,7 @@ def prepares(rule: Rule) -> bool:
     return ("eth_type", ETH_MPLS) in rule.match
 
 
+@patient
 @given(data=st.data())
 def test_a_packet_arrives_at_every_moment_of_a_change_of_plan_and_enforcement(data: st.DataObject) -> None:
     """Label rules first, then whatever else is put, then removals: each stage after the one before is everywhere."""

@@ -12,11 +12,11 @@ from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.southbound.openflow import messages
 from controller.southbound.rules import EMPTY, ETH_MPLS, Output, PushMpls, Rule, difference, match
 from tests.fake_switch.decode import PROTOCOL, decode
-from tests.unit.southbound.plans import cases
+from tests.unit.southbound.plans import cases, patient
 
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
-@settings(max_examples=30)  # each is some hundred messages
+@settings(patient, max_examples=30)  # each is some hundred messages
 @given(data=st.data())
 def test_compiled_rules_and_groups_come_back_as_they_were(enforcement: Enforcement, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))

@@ -82,7 +82,7 @@ def test_the_steps_lead_from_any_rules_to_any_others_and_never_to_a_group_that_i
 
 
 @given(have=switch_rules(), want=switch_rules())
-def test_until_the_last_stage_nothing_is_taken_away_and_labels_have_their_rules_before_anybody_pushes_them(
+def test_until_all_is_switched_nothing_is_taken_away_and_labels_have_their_rules_before_anybody_pushes_them(
     have, want
 ) -> None:
     holding, todo = Holding(have), work(have, want, PORTS)
@@ -104,7 +104,7 @@ def test_a_table_gets_its_rules_before_those_that_lead_there_and_exceptions_befo
     have, want
 ) -> None:
     todo = work(have, want, PORTS)
-    for stage, sign in ((Stage.PREPARE, -1), (Stage.SWITCH, -1), (Stage.REMOVE, 1)):
+    for stage, sign in ((Stage.PREPARE, -1), (Stage.SWITCH, -1), (Stage.WITHDRAW, 1), (Stage.REMOVE, 1)):
         ranks = [
             {(sign * e.what.table, sign * e.what.priority) for e in step if isinstance(e.what, Rule)}
             for step in todo.stages[stage]
@@ -156,7 +156,7 @@ def test_reserved_ports_need_not_be_there() -> None:
 def test_no_switch_begins_a_stage_before_all_that_matter_have_confirmed_the_one_before_or_left(data) -> None:
     members = data.draw(st.sets(st.integers(1, 5)))
     rollout = Rollout(RuleSet(), 7, {}, members)
-    waited = (Stage.PREPARE, Stage.SWITCH)
+    waited = (Stage.PREPARE, Stage.SWITCH, Stage.WITHDRAW)
     needs = {m: data.draw(st.frozensets(st.sampled_from(waited))) for m in sorted(members)}
     owed: dict[int, set[Stage]] = {m: set(waited) for m in members}
     for member in data.draw(st.lists(st.sampled_from(sorted(members)), max_size=20)) if members else ():

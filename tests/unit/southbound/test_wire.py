@@ -15,12 +15,13 @@ from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.errors import InputError
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Traffic, unit_key
 from controller.southbound.wire import class_bits, on_wire
-from tests.unit.southbound.plans import assignments, cases, traffic_of
+from tests.unit.southbound.plans import assignments, cases, patient, traffic_of
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 
 
 @each_enforcement
+@patient
 @given(data=st.data())
 def test_ports_tell_all_flows_and_pieces_of_two_hosts_apart(enforcement: Enforcement, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
@@ -34,6 +35,7 @@ def test_ports_tell_all_flows_and_pieces_of_two_hosts_apart(enforcement: Enforce
 
 
 @each_enforcement
+@patient
 @given(data=st.data())
 def test_the_port_of_a_row_does_not_depend_on_the_order_of_flows_or_on_other_hosts(
     enforcement: Enforcement, data: st.DataObject
@@ -61,6 +63,7 @@ def test_the_port_of_a_row_does_not_depend_on_the_order_of_flows_or_on_other_hos
 
 
 @pytest.mark.parametrize("enforcement", ["per_flow", "segment_routing"])
+@patient
 @given(data=st.data())
 def test_a_flow_keeps_its_port_and_so_does_the_first_piece_of_a_split_one(
     enforcement: Enforcement, data: st.DataObject
@@ -70,6 +73,7 @@ def test_a_flow_keeps_its_port_and_so_does_the_first_piece_of_a_split_one(
     assert (case.wire.udp_src[first] == case.traffic.udp_src).all()
 
 
+@patient
 @given(data=st.data())
 def test_in_source_port_the_low_bits_are_the_path_class_and_the_others_stay_when_it_changes(
     data: st.DataObject,
@@ -86,6 +90,7 @@ def test_in_source_port_the_low_bits_are_the_path_class_and_the_others_stay_when
     assert number[0] == number[1]
 
 
+@patient
 @given(data=st.data())
 def test_in_source_port_numbers_that_fit_are_the_port_s_own(data: st.DataObject) -> None:
     case = data.draw(cases("source_port"))
@@ -110,6 +115,7 @@ def test_in_source_port_two_hosts_may_have_as_many_flows_as_there_are_numbers_an
         on_wire(fabric, crowd(room + 1), Assignment.single(np.zeros(room + 1)), "source_port")
 
 
+@patient
 @given(data=st.data())
 def test_pieces_find_the_last_free_ports_of_two_hosts(data: st.DataObject) -> None:
     free = data.draw(st.integers(1, 3))
