@@ -112,7 +112,6 @@ def only(fakes: FakeFabric, rules: RuleSet) -> None:
     eventually(lambda: not wrong(), "these rules and no others are held", shown=wrong)
 
 
-@pytest.mark.xfail(reason="rules for labels are removed after a time, not when all leaves have confirmed to push none")
 def test_a_leaf_that_is_slow_to_leave_segment_routing_loses_no_packet(setup: Setup) -> None:
     fabric = clos(2, 2, 1)
     fakes, controller = started(setup, fabric, "--enforcement", "segment_routing")
