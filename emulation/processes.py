@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from emulation.errors import LabError
 
@@ -78,16 +79,36 @@ def kill_all(processes: Sequence[Identity], *, timeout: float = 5.0) -> list[Ide
     return left
 
 
+class Process(Protocol):
+    """Of ``subprocess.Popen``, what a ``Child`` needs."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+
+
 class Child:
     """A process in a session of its own (Ctrl-C is ours to hand on), whose output goes to a log file."""
 
-    def __init__(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str], *, append: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        log: Path,
+        env: Mapping[str, str],
+        *,
+        append: bool,
+        popen: Callable[..., Process] = subprocess.Popen,
+    ) -> None:
+        """``popen``: starts the process, called as ``subprocess.Popen`` is."""
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab" if append else "wb") as output:
             try:
-                self._process = subprocess.Popen(
+                self._process = popen(
                     argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), start_new_session=True
                 )
             except OSError as error:

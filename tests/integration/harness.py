@@ -20,6 +20,7 @@ from emulation.errors import LabError
 from emulation.lab import Lab
 from emulation.processes import LABEL, POLL_SECONDS, Child
 from emulation.runfile import RunFile
+from tests.integration.controller_forks import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
@@ -53,7 +54,7 @@ class Controller:
     def start(self, *, wait: bool = True) -> Controller:
         """Start it, and (``wait``) wait until ``/healthz`` answers anything."""
         env = os.environ | {LABEL: self._runfile.label, "PYTHONUNBUFFERED": "1"}
-        self._child = Child("controller", [RYU_MANAGER, *self.argv], self.log, env, append=True)
+        self._child = Child("controller", [RYU_MANAGER, *self.argv], self.log, env, append=True, popen=forks().popen)
         self._runfile.add_process("controller", self._child.pid)
         if wait:
             self._child.wait_until(self._answers, "the controller answers on /healthz", READY_SECONDS)

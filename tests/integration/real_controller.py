@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.integration.controller_forks import forks
 from tests.integration.harness import eventually
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT, Server
 
-RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
 FABRIC = ROOT / "examples" / "clos-4x4x4.yaml"
 
 
@@ -37,13 +35,10 @@ def controller(folder: Path, *options: str, secret: str = "") -> Iterator[tuple[
         secret: of a token, where tokens are needed.
     """
     openflow, port = free_ports(2)
-    command = [RYU_MANAGER, "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
-    command += ["--fabric", str(FABRIC), "--store", f"sqlite:///{folder / 'store.db'}", *options, "controller/app.py"]
+    argv = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
+    argv += ["--fabric", str(FABRIC), "--store", f"sqlite:///{folder / 'store.db'}", *options, "controller/app.py"]
     server = Server(port, folder / "controller.log")
-    with server.log_file.open("w") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=os.environ | {"HOME": str(folder)}
-        )
+    process = forks().start(argv, server.log_file, env=os.environ | {"HOME": str(folder)}, folder=ROOT)
     try:
 
         def answers() -> bool:

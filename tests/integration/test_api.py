@@ -14,8 +14,9 @@ from controller.cli.client import Answer, Client, ServerEvent
 from controller.cli.failure import Failure
 from controller.rest.backend import Role
 from controller.rest.tokens import new_token
+from tests.integration.harness import RYU_MANAGER
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT
-from tests.integration.real_controller import RYU_MANAGER, controller
+from tests.integration.real_controller import controller
 
 JOB = (ROOT / "examples" / "gpt3-a.json").read_bytes()
 OTHER = (ROOT / "examples" / "llama-b.json").read_bytes()

@@ -5,16 +5,13 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from tests.integration.controller_forks import Forked, forks
 from tests.integration.real_controller import FABRIC, free_ports
 
 KILLS = 50
@@ -115,37 +112,29 @@ def test_whatever_was_answered_outlives_fifty_kills(tmp_path: Path) -> None:
     argv = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "--fabric", str(FABRIC)]
     argv += ["--store", f"sqlite:///{tmp_path}/store.db", "controller.app"]
     log = tmp_path / "controller.log"
-    command = [sys.executable, "-m", "tests.integration.controller_forks", str(log)]
     client, moments = Client(port, seed=7), random.Random(7)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
-        assert forks.stdin is not None
-        assert forks.stdout is not None
-        running = 0
-        try:
-            for kill in range(KILLS + 1):
-                forks.stdin.write(json.dumps(argv) + "\n")
-                forks.stdin.flush()
-                running = int(forks.stdout.readline().split()[1])
-                if kill % 10 == 9:
-                    # In the middle of its start: it has changed nothing, and must not have broken anything.
-                    time.sleep(moments.random() * 0.4)
-                else:
-                    kept, give_up = None, time.monotonic() + PATIENCE_SECONDS
-                    while (kept := client.kept()) is None:
-                        assert time.monotonic() < give_up, log.read_text()[-3000:]
-                        time.sleep(0.02)
-                    check(client, kept)
-                    changes = threading.Thread(target=client.change_until_cut_off)
-                    changes.start()
-                    time.sleep(moments.choice([0.05, 0.2, 0.5]) * moments.random())
-                os.kill(running, signal.SIGKILL)
-                assert forks.stdout.readline() == "ended\n"
-                running = 0
-                if kill % 10 != 9:
-                    changes.join(PATIENCE_SECONDS)
-        finally:
-            if running:
-                os.kill(running, signal.SIGKILL)
-            forks.stdin.close()
+    running: Forked | None = None
+    try:
+        for kill in range(KILLS + 1):
+            running = forks().start(argv, log)
+            if kill % 10 == 9:
+                # In the middle of its start: it has changed nothing, and must not have broken anything.
+                time.sleep(moments.random() * 0.4)
+            else:
+                kept, give_up = None, time.monotonic() + PATIENCE_SECONDS
+                while (kept := client.kept()) is None:
+                    assert time.monotonic() < give_up, log.read_text()[-3000:]
+                    time.sleep(0.02)
+                check(client, kept)
+                changes = threading.Thread(target=client.change_until_cut_off)
+                changes.start()
+                time.sleep(moments.choice([0.05, 0.2, 0.5]) * moments.random())
+            running.kill()
+            running.wait(PATIENCE_SECONDS)
+            if kill % 10 != 9:
+                changes.join(PATIENCE_SECONDS)
+    finally:
+        if running is not None:
+            running.kill()
     assert client.changes > KILLS
     assert "Traceback" not in log.read_text()

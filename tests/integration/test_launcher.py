@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ from pathlib import Path
 import pytest
 
 from controller.store.store import Store
+from tests.integration.controller_forks import forks
+from tests.integration.harness import RYU_MANAGER
 
 ROOT = Path(__file__).parents[2]
-RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
+
 FABRIC = "examples/clos-4x4x4.yaml"
 
 
@@ -38,14 +41,24 @@ def ports() -> list[str]:
 
 
 def refused(*args: str) -> str:
-    """What ``ryu-manager`` says on stderr when it does not start; it must be one line, and the status 2."""
-    done = subprocess.run(
-        [RYU_MANAGER, *args], cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
-    )
+    """What ``ryu-manager`` says when it does not start; it must be one line, and the status 2."""
+    with tempfile.NamedTemporaryFile("r") as log:
+        process = forks().start(args, log.name, folder=ROOT)
+        try:
+            assert process.wait(60) == 2, log.read()
+        finally:
+            process.kill()
+        said = log.read()
+    assert len(said.splitlines()) == 1, said
+    return said.strip()
+
+
+def test_the_command_itself_refuses_with_one_line_on_stderr() -> None:
+    command = [RYU_MANAGER, "--enforcement", "openflow", "controller.app"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    return done.stderr.strip()
+    assert done.stderr.strip() == refused(*command[1:])
 
 
 @pytest.fixture

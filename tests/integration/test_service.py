@@ -20,9 +20,9 @@ import pytest
 from controller.cli.client import Client, NoAnswer
 from controller.config import RYU_DEFAULTS, Settings, settings_from
 from controller.routing import ENFORCEABLE
-from tests.integration.harness import eventually
+from tests.integration.harness import RYU_MANAGER, eventually
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT
-from tests.integration.real_controller import RYU_MANAGER, free_ports
+from tests.integration.real_controller import free_ports
 
 UNIT = ROOT / "etc" / "fairspine.service"
 GUIDE = ROOT / "docs" / "service.md"
