@@ -110,7 +110,7 @@ def work(held: SwitchRules, want: SwitchRules, ports: frozenset[int]) -> Work:
     first, others = _parted(changes.put_rules, spine)
     last, before = _parted(changes.removed_rules, spine)
     stages = {
-        Stage.PREPARE: tuple(_cut([*_new_groups(changes, held), *_by_rank(first)], put=True, held=held)),
+        Stage.PREPARE: tuple(_cut([*by_nesting(changes.new_groups), *_by_rank(first)], put=True, held=held)),
         Stage.SWITCH: tuple(_cut(_by_rank(others), put=True, held=held)),
         Stage.WITHDRAW: tuple(_cut(reversed(_by_rank(before)), put=False, held=held)),
         Stage.REMOVE: tuple(_cut([*reversed(_by_rank(last)), *_old_groups(changes, want)], put=False, held=held)),
@@ -137,11 +137,6 @@ def is_labelled(rule: Rule) -> bool:
 def has_hosts(rules: SwitchRules) -> bool:
     """Whether packets begin their way through the network at the switch that holds these rules."""
     return any(rule.priority == HOST for rule in rules.rules.values())
-
-
-def _new_groups(changes: Changes, held: SwitchRules) -> list[list[Group]]:
-    # A group is removed only when nothing leads to it, and replaced where someone has written another under its id.
-    return by_nesting(changes.new_groups)
 
 
 def _old_groups(changes: Changes, want: SwitchRules) -> list[list[Group]]:
