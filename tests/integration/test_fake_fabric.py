@@ -159,8 +159,8 @@ def check_links(fakes: FakeFabric, pieces: list[Sent]) -> None:
     assert sum(sum(fakes.counts(name).values()) - met[name] for name in names(fakes.fabric)) >= planned.total()
 
 
-def test_a_fabric_of_32_leaves_and_8_spines_connects_and_loses_a_spine_and_gets_it_back(setup: Setup) -> None:
-    fabric = clos(8, 32, 2)
+def test_a_fabric_of_16_leaves_and_4_spines_connects_and_loses_a_spine_and_gets_it_back(setup: Setup) -> None:
+    fabric = clos(4, 16, 2)
     fakes, _ = started(setup, fabric)
     whole = compile_base(fabric)
     assert fakes.held() == whole

@@ -54,6 +54,8 @@ while (sent < most if most else not stop.is_set()):
     for s in sockets:
         s.send((first + sent).to_bytes(8, "big") + bytes(92))
     sent += 1
+    if sent == 1:
+        print("sending", flush=True)
     stop.wait(interval)
 print(sent * len(sockets))
 """
@@ -142,6 +144,9 @@ def streaming(lab: Lab, told: Mapping[str, Any], packets: int = 0) -> Iterator[l
         child.stdin.write("\n".join(text) + "\n\n")
         child.stdin.flush()
         children.append(child)
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "sending\n"
     yield sent
     for child in children:
         out, _ = child.communicate(timeout=60)
