@@ -24,6 +24,9 @@ MAX_GROUP_TEXT = 64 << 20
 MAX_DEPTH = 100
 """Lists and mappings within each other: traces have ten. The parser names where it is at each of them."""
 
+CHUNK = 4096
+"""Bytes that the parser takes at once. It tells of the depth only behind them, and names of places take the square."""
+
 
 def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
     """The totals of one rank's trace or, where the file holds just that, groups by name.
@@ -63,7 +66,7 @@ _STEP = {"start_map": 1, "start_array": 1, "end_map": -1, "end_array": -1}
 def _items(stream: BinaryIO, source: Source) -> Any:
     """(key, value) of the top level, but of ``nodes`` and ``workload_graph`` (key, entry) one entry at a time."""
     builder, prefix, depth, deep = None, "", 0, 0
-    for where, event, value in ijson.parse(stream, use_float=True):
+    for where, event, value in ijson.parse(stream, buf_size=CHUNK, use_float=True):
         deep += _STEP.get(event, 0)
         if deep > MAX_DEPTH:
             raise InputError(f"is no execution trace: it is nested more than {MAX_DEPTH} deep", source=source.name)
