@@ -20,6 +20,9 @@ Mode = Literal["planned", "ecmp", "frozen"]
 """``planned``: the newest plan is on the switches. ``ecmp``: no plan is, all traffic is hashed. ``frozen``: the
 switches keep what they hold until the mode is ``planned`` again."""
 
+Under = Literal["plan", "ecmp"]
+"""Whose paths loads are told for: the newest plan's, or those of the policy ``ecmp`` (seed 0) for the same traffic."""
+
 EventKind = Literal["plan", "link", "job", "error", "mode", "reset"]
 
 
@@ -206,8 +209,8 @@ class Backend(Protocol):
     def fabric(self) -> Document:
         """The fabric as it is now, and the cabling check (``FabricDocument``)."""
 
-    def links(self) -> Document:
-        """Every directed link, its capacity and its planned load (``LinkList``)."""
+    def links(self, under: Under = "plan") -> Document:
+        """Every directed link, its capacity and its load under the plan or under ECMP (``LinkList``)."""
 
     def drainable(self, name: str) -> Document:
         """A cable, spine or leaf by its id, and whether it is drained (``DrainDocument``).
@@ -225,8 +228,8 @@ class Backend(Protocol):
 
     # -- plans -----------------------------------------------------------------------------------------------
 
-    def plan(self) -> Document:
-        """The newest plan, which one is active, and since when (``PlanDocument``)."""
+    def plan(self, under: Under = "plan") -> Document:
+        """The newest plan, which one is active, and since when (``PlanDocument``); or ECMP's in its place."""
 
     def plans(self, before: int | None, limit: int) -> Document:
         """At most ``limit`` kept plans, newest first, with epochs below ``before`` (``PlanHistory``)."""

@@ -31,6 +31,12 @@ EPOCH = Parameter("epoch", "the plan's number", Whole(0, schemas.LARGEST_EPOCH),
 HOST = Parameter("host", "name of the sending host", Text(), "h1", required=True)
 BEFORE = Parameter("before", "only plans with a smaller number", Whole(0, schemas.LARGEST_EPOCH), 100)
 LIMIT = Parameter("limit", "plans in one answer", Whole(1, schemas.MOST_PLANS, default=50), 20)
+UNDER = Parameter(
+    "under",
+    "plan (where it is left out) or ecmp: with the paths that hashing would choose",
+    Text("(?:plan|ecmp)"),
+    "ecmp",
+)
 AFTER = Parameter("after", "id of the last event seen: resume behind it", Text(EVENT_ID), "6a0f-41")
 LAST_EVENT_ID = Parameter(
     "Last-Event-ID", "as ?after=, which it overrides: what browsers send", Text(EVENT_ID), "6a0f-41", place="header"
@@ -63,6 +69,18 @@ def _put_job(backend: Backend, call: Call) -> Response:
 def _delete_job(backend: Backend, call: Call) -> Response:
     backend.delete_job(call.variables["name"], call.condition, call.who)
     return Response(HTTPStatus.NO_CONTENT)
+
+
+def _links(backend: Backend, call: Call) -> Response:
+    return _document(backend.links(call.parameters.get("under", "plan")))
+
+
+def _plan(backend: Backend, call: Call) -> Response:
+    return _document(backend.plan(call.parameters.get("under", "plan")))
+
+
+def _who(_backend: Backend, call: Call) -> Response:
+    return _document({"name": call.who.name, "role": call.who.role, "secured": call.secured})
 
 
 def _drain(backend: Backend, call: Call) -> Response:
@@ -175,12 +193,24 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(
         "links",
         "/v1/links",
-        {"GET": _read("listLinks", lambda b: b.links(), "Every directed link and its load", schemas.LinkList)},
+        {
+            "GET": Operation(
+                "listLinks", _links, "Every directed link and its load", {200: schemas.LinkList}, parameters=(UNDER,)
+            )
+        },
     ),
     Resource(
         "plan",
         "/v1/plan",
-        {"GET": _read("getPlan", lambda b: b.plan(), "The newest plan, and which is active", schemas.PlanDocument)},
+        {
+            "GET": Operation(
+                "getPlan",
+                _plan,
+                "The newest plan, and which is active",
+                {200: schemas.PlanDocument},
+                parameters=(UNDER,),
+            )
+        },
     ),
     # Before the plan of an epoch: the first template that fits is taken, and an epoch could be anything up to a slash.
     Resource(
@@ -285,6 +315,11 @@ RESOURCES: tuple[Resource, ...] = (
                 description="Each event's data is an EventDocument. The stream ends only when either side closes it.",
             )
         },
+    ),
+    Resource(
+        "whoami",
+        "/v1/whoami",
+        {"GET": Operation("whoAmI", _who, "Who asks, and what they may do", {200: schemas.WhoAmI})},
     ),
     Resource(
         "health",

@@ -28,11 +28,13 @@ from controller.rest.limits import Limits, room_for
 from controller.rest.listening import Listener, listen
 from controller.rest.messages import Request
 from controller.rest.operation import Resource
+from controller.rest.pages import answer_page
 from controller.rest.problems import ProblemError, internal
 from controller.rest.resources import RESOURCES
 from controller.rest.sending import outgoing
 from controller.rest.target import decode_segment, split_target
 from controller.rest.tls import Tls
+from controller.web.assets import Asset, assets
 
 LOG = logging.getLogger(__name__)
 
@@ -43,21 +45,20 @@ class _Endpoint(ControllerBase):  # type: ignore[misc]
     def serve(self, request: webob.Request, resource: str = "", **variables: str) -> webob.Response:
         connection: Connection = request.environ[CONNECTION]
         path, query = split_target(connection.path)
-        backend, resources, access = self.data
+        backend, resources, pages, access = self.data
+        asked = Request(
+            method=request.method,
+            path=path,
+            query=query,
+            variables={name: decode_segment(value) for name, value in variables.items()},
+            headers=_joined(request.environ["headers_raw"]),
+            read_body=connection.read_body,
+            at_work=connection.shared.at_work,
+        )
+        page: Asset | None = pages.get(resource)
         try:
-            response = answer(
-                backend,
-                resources.get(resource),
-                Request(
-                    method=request.method,
-                    path=path,
-                    query=query,
-                    variables={name: decode_segment(value) for name, value in variables.items()},
-                    headers=_joined(request.environ["headers_raw"]),
-                    read_body=connection.read_body,
-                    at_work=connection.shared.at_work,
-                ),
-                access,
+            response = (
+                answer(backend, resources.get(resource), asked, access) if page is None else answer_page(page, asked)
             )
         finally:
             connection.drop_body()
@@ -68,16 +69,19 @@ class _Endpoint(ControllerBase):  # type: ignore[misc]
 
 
 class _Routes(WSGIApplication):  # type: ignore[misc]
-    """Ryu's router over the table of resources. A subclass: for the class itself Ryu starts a server of its own."""
+    """Ryu's router over resources and the dashboard's files. A subclass: for the class itself Ryu starts a server."""
 
     def __init__(self, backend: Backend, resources: Iterable[Resource], access: Access) -> None:
         super().__init__()
         table = {resource.name: resource for resource in resources}
-        self.registory[_Endpoint.__name__] = (backend, table, access)
+        self.registory[_Endpoint.__name__] = (backend, table, assets(), access)
         for resource in table.values():
             # A colon begins a variable in the router's older notation.
             path = resource.path.replace(":", r"\:")
             self.mapper.connect(resource.name, path, controller=_Endpoint, action="serve", resource=resource.name)
+        for path in assets():
+            # Resources' names have no slash.
+            self.mapper.connect(path, path, controller=_Endpoint, action="serve", resource=path)
 
     def _match(self, req: webob.Request) -> Mapping[str, Any]:
         """By path alone (methods are the resource's business), and undecoded, so that %2F is no slash."""

@@ -13,6 +13,7 @@ import orjson
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
+from controller.model.plan import Plan
 from controller.planning.drain import cables_of, known
 from controller.planning.plan_document import job_parts, plan_document, routes_document, slowest
 from controller.service.draft import Draft
@@ -52,19 +53,20 @@ def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict
     }
 
 
-def links(step: Step) -> dict[str, Any]:
-    """Every directed link with its planned load."""
-    there = step.fabric
+def links(step: Step, hashed: Plan | None = None) -> dict[str, Any]:
+    """Every directed link with its planned load; or, with ECMP's plan, with the load under that."""
+    there, told = step.fabric, hashed or step.plan
     assert there is not None
-    load = step.plan.objective.link_load if step.plan is not None else np.zeros(there.n_links)
+    load = told.objective.link_load if told is not None else np.zeros(there.n_links)
     drained = [False] * there.first_cable_link + [cable for cable in _drained_cables(step) for _ in range(2)]
     rows = zip(
         there.link_ids, there.link_gbps.tolist(), load.tolist(), there.link_up.tolist(), drained, strict=True
     )  # fmt: skip
     return {
+        "under": "plan" if hashed is None else "ecmp",
         "links": [
             {"id": i, "gbps": gbps, "load_gbps": used, "up": up, "drained": out} for i, gbps, used, up, out in rows
-        ]
+        ],
     }
 
 
@@ -147,12 +149,14 @@ def plan(
     active: Active,
     waits_for: Sequence[str] = (),
     refused: Mapping[str, Any] | None = None,
+    hashed: Plan | None = None,
 ) -> bytes:
     """The plan, when it was computed, and which one the switches enforce.
 
     Args:
         waits_for: names of connected switches that do not have its rules.
         refused: why it is on no switch.
+        hashed: ECMP's plan, to be told in its place.
 
     Raises:
         UnavailableError: the step has no plan.
@@ -166,7 +170,8 @@ def plan(
             "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
             "waits_for": list(waits_for),
             "refused": refused,
-            "plan": plan_document(there, draft.traffic, draft.plan),
+            "under": "plan" if hashed is None else "ecmp",
+            "plan": plan_document(there, draft.traffic, hashed or draft.plan),
         }
     )
 

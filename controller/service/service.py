@@ -10,6 +10,7 @@ from controller.model.enforcement import Enforcement
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
+from controller.model.plan import Plan
 from controller.planning.drain import cables_of
 from controller.rest.backend import (
     Caller,
@@ -20,6 +21,7 @@ from controller.rest.backend import (
     Mode,
     PutOutcome,
     Subscription,
+    Under,
 )
 from controller.routing import ENFORCEABLE
 from controller.service import documents, history, preview
@@ -31,6 +33,7 @@ from controller.service.reports import Southbound
 from controller.service.runtime import Runtime
 from controller.service.steering import own_ports
 from controller.service.step import Step
+from controller.service.under_ecmp import UnderEcmp
 from controller.service.wanted import Admitted, Wanted, revision
 from controller.store.values import Change, Kept, KeptMode
 
@@ -62,6 +65,7 @@ class Service:
         self._southbound, self._admission = southbound, admission
         self._events = EventLog(runtime)
         self._previewing, self._reading = runtime.lock(), runtime.lock()
+        self._under_ecmp = UnderEcmp(settings, intended, runtime)
         self._driver = Driver(
             settings, intended, runtime, keeping, kept, self._events,
             observe=observe, install=install, southbound=southbound, admission=admission,
@@ -160,8 +164,9 @@ class Service:
         step = self._known_step()
         return self._offload(documents.fabric, step, self._intended is not None, self._southbound.switches())
 
-    def links(self) -> Document:
-        return self._offload(documents.links, self._known_step())
+    def links(self, under: Under = "plan") -> Document:
+        step = self._known_step()
+        return self._offload(documents.links, step, self._hashed(step, under))
 
     def drainable(self, name: str) -> Document:
         step = self._known_step()
@@ -191,12 +196,16 @@ class Service:
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
-    def plan(self) -> Document:
+    def plan(self, under: Under = "plan") -> Document:
         step, installation = self._known_step(), self._driver.installation
         return self._offload(
             documents.plan, step, self._driver.computed_at, installation.active,
-            installation.waits_for(step), installation.refused(),
+            installation.waits_for(step), installation.refused(), self._hashed(step, under),
         )  # fmt: skip
+
+    def _hashed(self, step: Step, under: Under) -> Plan | None:
+        """ECMP's plan, where that is asked for."""
+        return self._under_ecmp.plan(step) if under == "ecmp" else None
 
     def plans(self, before: int | None, limit: int) -> Document:
         # One more than is shown tells whether there are more.

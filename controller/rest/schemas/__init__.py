@@ -42,6 +42,7 @@ from controller.rest.schemas.system import (
     ModeForm,
     OpenApi,
     SwitchCount,
+    WhoAmI,
 )
 
 __all__ = [
@@ -91,4 +92,5 @@ __all__ = [
     "RoutePiece",
     "Routes",
     "SwitchCount",
+    "WhoAmI",
 ]

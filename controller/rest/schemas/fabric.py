@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from controller.rest.backend import Under
 from controller.rest.schemas.base import Document, Epoch, Form, Gbps
 from controller.rest.schemas.plans import PlanLink
 
@@ -74,15 +75,16 @@ class FabricDocument(Document):
 
 
 class LinkState(PlanLink):
-    """A directed link. ``load_gbps`` is that of the newest plan, 0 without jobs."""
+    """A directed link. ``load_gbps`` is that of the newest plan (or under ECMP), 0 without jobs."""
 
     up: bool
     drained: bool
 
 
 class LinkList(Document):
-    """Every directed link, hosts' first."""
+    """Every directed link, hosts' first. ``under``: whose paths ``load_gbps`` is told for."""
 
+    under: Under = "plan"
     links: list[LinkState]
 
 

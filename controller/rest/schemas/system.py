@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from controller.model.enforcement import Enforcement
-from controller.rest.backend import EventKind, Mode
+from controller.rest.backend import EventKind, Mode, Role
 from controller.rest.schemas.base import Count, Document, Epoch, Form
 
 
@@ -60,6 +60,14 @@ class EventDocument(Document):
     at: AwareDatetime
     kind: EventKind
     data: dict[str, Any]
+
+
+class WhoAmI(Document):
+    """Who asks, and what they may do. ``secured``: whether callers need a token; where none is needed, all may write."""
+
+    name: str = Field(description="the token's; anonymous where none is needed")
+    role: Role
+    secured: bool
 
 
 class SwitchCount(Document):

@@ -23,6 +23,7 @@ from controller.rest.backend import (
     Mode,
     PutOutcome,
     StorageError,
+    Under,
 )
 from controller.rest.forms import read_form
 
@@ -117,8 +118,9 @@ class FakeBackend:
             ]
         }
 
-    def plan(self) -> Document:
+    def plan(self, under: Under = "plan") -> Document:
         return {
+            "under": under,
             "mode": self.enforced,
             "enforcement": self.enforcement,
             "computed": {"epoch": 2, "since": SINCE},
@@ -154,8 +156,11 @@ class FakeBackend:
         how = {"mode": self.enforced, "enforcement": self.enforcement}
         return {"host": host, "ip": "10.0.1.1", **how, "epoch": 2, "flows": [flow]}
 
-    def links(self) -> Document:
-        return {"links": [{"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}]}
+    def links(self, under: Under = "plan") -> Document:
+        return {
+            "under": under,
+            "links": [{"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}],
+        }
 
     def fabric(self) -> Document:
         host = {
