@@ -24,6 +24,7 @@ from controller.cli import (
     preview,
     simulate,
     token,
+    top,
 )
 from controller.cli.failure import Failure
 from controller.model.errors import InputError, one_line
@@ -64,6 +65,7 @@ app.command("drain", epilog="Example: fairspine drain leaf1-spine2")(drain.drain
 app.command("undrain", epilog="Example: fairspine undrain leaf1-spine2")(drain.undrain)
 app.command("mode", epilog="Example: fairspine mode ecmp")(mode.mode)
 app.command("events", epilog="Example: fairspine events --kind plan --format json")(events.events)
+app.command("top", epilog="Example: fairspine top --interval 5, or: fairspine top --once")(top.top)
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")
 app.add_typer(job.app, name="job")

@@ -63,7 +63,7 @@ class EventDocument(Document):
 
 
 class WhoAmI(Document):
-    """Who asks, and what they may do. ``secured``: whether callers need a token; where none is needed, all may write."""
+    """Who asks, and what they may do. ``secured``: whether tokens are needed; where not, everybody may write."""
 
     name: str = Field(description="the token's; anonymous where none is needed")
     role: Role

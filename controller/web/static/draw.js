@@ -87,15 +87,17 @@ export class Drawing {
     for (const { cable, group, up, down, signs, title } of this.lines.values()) {
       const state = condition(cable, loads);
       const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
+      const near = selected !== null && [cable.id, cable.leaf, cable.spine].includes(selected);
       for (const [k, line] of [up, down].entries()) {
         const collision = state === "contended" && ends[k]?.contended;
         mark(line, "class", `half l${level(ends[k]?.utilisation ?? null)}${collision ? " contended" : ""}`);
         const whole = k === 0 && state !== "contended"; // of the cable, not of one direction
         mark(signs[k], "data-state", state);
+        mark(signs[k], "data-near", near);
         say(signs[k], collision || whole ? SIGNS[state] : "");
       }
       mark(group, "data-state", state);
-      mark(group, "data-near", selected !== null && [cable.id, cable.leaf, cable.spine].includes(selected));
+      mark(group, "data-near", near);
       say(title, `${cable.id}, ${state === "contended" ? "collision" : state}\nup ${told(ends[0])}\ndown ${told(ends[1])}`);
     }
     for (const [name, { group, sign, title }] of this.switches) {

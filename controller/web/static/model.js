@@ -137,9 +137,10 @@ export function jobSpeeds(plan, weights) {
   for (const [job, speed] of slowest) {
     const weight = weights.get(job) ?? 1;
     const near = plan.levels.findIndex((step) => Math.abs(step.level - speed / weight) <= 1e-6 * Math.max(1, step.level));
-    // What is proved of the plan as a whole is proved of its first level.
-    const proved = near < 0 ? null : (plan.levels[near].bound ?? (near === 0 ? boundOf(plan) : null));
-    const bound = proved === null ? null : proved * weight;
+    // What is proved of the plan is proved of its first level. A bound of a later level holds for plans whose earlier
+    // levels are at theirs; one that is above its bound has only gained by what another lost.
+    const proved = near === 0 ? boundOf(plan) : (plan.levels[near]?.bound ?? null);
+    const bound = proved === null || proved * weight < speed - 1e-6 ? null : proved * weight;
     found.set(job, { speed, bound, gap: bound === null || speed <= 0 ? null : bound / speed - 1 });
   }
   return found;
@@ -152,9 +153,17 @@ export function who(flows) {
   return [...counts].map(([job, count]) => (count === 1 ? job : `${job} ×${count}`)).join(", ");
 }
 
-/** What an event says, on a line. */
-export function eventText(data) {
-  if (Object.keys(data).length === 1 && typeof data.text === "string") return data.text;
+/** What an event says, on a line; of a kind or a shape that is not known, all of it. */
+export function eventText(kind, data) {
+  const by = data.by ? `, by ${data.by}` : "";
+  if (kind === "plan" && data.state === "active") return `${data.epoch} is active`;
+  if (kind === "plan" && data.state === "computed") {
+    return `${data.epoch} computed: ${data.cause}${by}; slowest ${Number(data.min_speed).toFixed(3)}, ${data.moved} moved`;
+  }
+  if (kind === "link" && "drained" in data) return `${data.id} ${data.drained ? "drained" : "taken back"}${by}`;
+  if (kind === "link" && "up" in data) return `${data.id} ${data.up ? "is up" : "is down"}`;
+  if (kind === "job" && "change" in data) return `${data.job} ${data.change}${by}`;
+  if (typeof data.text === "string") return data.text;
   return Object.entries(data).filter(([, value]) => value !== null).map(([name, value]) => `${name}=${eventValue(value)}`).join(" ");
 }
 

@@ -122,6 +122,6 @@ export function showReasons(reasons) {
 /** Add an event at the end. */
 export function showEvent(event) {
   const list = byId("events");
-  list.append(el("li", {}, el("time", { datetime: event.at }, clock(event.at)), " ", el("strong", {}, event.kind), " ", eventText(event.data)));
+  list.append(el("li", {}, el("time", { datetime: event.at }, clock(event.at)), " ", el("strong", {}, event.kind), " ", eventText(event.kind, event.data)));
   while (list.children.length > MOST_EVENTS) list.firstElementChild.remove();
 }
