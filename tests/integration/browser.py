@@ -44,6 +44,10 @@ class Browser:
 
     def open(self, port: int, *, shown: bool = True) -> None:
         """The dashboard of the controller on that port of loopback; ``shown``: wait until the fabric is there."""
+        # What a page before this one has left behind, whose controller has ended, is not this one's.
+        self.driver.get("about:blank")
+        self.complaints()
+        self.asked()
         self.driver.get(f"http://127.0.0.1:{port}/")
         if shown:
             self.until("#canvas *", "the fabric is drawn")
@@ -71,8 +75,8 @@ class Browser:
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
 
-    def tab_to(self, selector: str, *, most: int = 200) -> None:
-        """Press Tab until the focus is on an element.
+    def tab_to(self, selector: str, *, back: bool = False, most: int = 200) -> None:
+        """Press Tab (``back``: with Shift) until the focus is on an element.
 
         Raises:
             AssertionError: it never comes there, or where it is cannot be seen.
@@ -82,7 +86,7 @@ class Browser:
                 outline = "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]"
                 assert self.run(outline)[0] != "none", f"no focus is seen on {selector}"
                 return
-            self.press(Keys.TAB)
+            self.press(Keys.SHIFT + Keys.TAB if back else Keys.TAB)
         raise AssertionError(f"Tab does not lead to {selector}")
 
     def until(self, ready: str | Callable[[], Any], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:

@@ -19,6 +19,7 @@ const known = {
   who: null, fabric: null, cables: [], links: null, jobs: [], health: null, plans: [], plan: null,
   hashed: null, // {links, plan} under ECMP
   trace: null,
+  newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
 };
 const chosen = { view: "now", shape: null, selected: null, words: "" };
 let figure = null; // {kind, topology, drawn}
@@ -54,7 +55,7 @@ async function load() {
   );
   Object.assign(known, { fabric, links, jobs: jobs.jobs, health, plans: plans.plans, cables: cablesOf(fabric) });
   const few = health.flows <= MOST_FLOWS;
-  const epoch = known.plans[0]?.epoch;
+  const epoch = Math.max(known.newest, known.plans[0]?.epoch ?? 0);
   if (!few) known.plan = null;
   else if (known.plan === null || known.plan.computed.epoch !== epoch || known.plan.version !== fabric.version) {
     known.plan = { ...(await read("v1/plan")), version: fabric.version };
@@ -79,9 +80,12 @@ async function tick() {
     await sleep(1000 * Math.max(1, known.links?.period ?? PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
-      const [links, health] = await Promise.all([read("v1/links"), read("healthz")]);
-      Object.assign(known, { links, health });
-      draw();
+      const [links, health, plans] = await Promise.all(["v1/links", "healthz", `v1/plans?limit=${PLANS}`].map(read));
+      const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
+      Object.assign(known, { links, health, plans: plans.plans });
+      // A plan that the network brought about is kept a little later than it is told.
+      if (news) await refresh();
+      else draw();
     } catch (problem) {
       await trouble(problem);
     }
@@ -102,6 +106,7 @@ async function listen() {
         },
         event: (event) => {
           after = event.id;
+          if (event.kind === "plan" && event.data.epoch > known.newest) known.newest = event.data.epoch;
           showEventBelow(event);
           setTimeout(refresh, SETTLE_MS);
         },
@@ -223,7 +228,7 @@ function showHead(health, plans) {
   say(byId("mode"), health.mode);
   mark(byId("mode"), "data-unusual", health.mode !== "planned");
   say(byId("enforcement"), words(health.enforcement));
-  say(byId("epoch"), plans[0]?.epoch ?? DASH);
+  say(byId("epoch"), known.plan?.computed.epoch ?? plans[0]?.epoch ?? DASH);
   say(byId("switches"), health.switches.expected === null ? health.switches.connected : `${health.switches.connected} of ${health.switches.expected}`);
 }
 
@@ -272,7 +277,7 @@ function showFigure(fabric, cables, shown, states) {
     figure = { topology, drawn: new (kind === "matrix" ? Matrix : Drawing)(fabric, cables, choose) };
     byId("canvas").replaceChildren(figure.drawn.root);
   }
-  figure.drawn.update(shown.loads, states, chosen.selected);
+  figure.drawn.update(cables, shown.loads, states, chosen.selected);
 }
 
 function showScale() {

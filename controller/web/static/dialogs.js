@@ -112,7 +112,7 @@ function previewParts(preview) {
   const head = el("tr", {}, el("th", { scope: "col" }, ""), el("th", { scope: "col", class: "number" }, "Now"), el("th", { scope: "col", class: "number" }, "After"));
   const moved = preview.moved.slice(0, 5).join(", ") + (preview.moved_count > 5 ? ", …" : "");
   const parts = [
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What would change" }, el("table", {}, el("thead", {}, head), body)),
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What would change" }, el("table", { "aria-label": "What would change" }, el("thead", {}, head), body)),
     el("p", {}, preview.moved_count === 0 ? "No flow moves." : `${plural(preview.moved_count, "flow moves", "flows move")}: ${moved}`),
   ];
   if (preview.still_used.length > 0) parts.push(el("p", { class: "collision" }, `Stay in use, because nothing else joins two leaves: ${preview.still_used.join(", ")}`));

@@ -12,7 +12,6 @@ const SIGNS = { failed: "✕", drained: "⊘", contended: "▲", fine: "" };
 /** A drawing of one topology, to be updated as often as its loads change. */
 export class Drawing {
   constructor(fabric, cables, choose) {
-    this.cables = cables;
     const spines = fabric.switches.filter((row) => row.role === "spine");
     const leaves = fabric.switches.filter((row) => row.role === "leaf");
     const widest = Math.max(1, spines.length, leaves.length);
@@ -56,7 +55,7 @@ export class Drawing {
     const [sign, other] = [0.3, 0.7].map((part) => svg("text", { class: "sign", x: x1 + (x2 - x1) * part, y: y1 + (y2 - y1) * part, dy: "0.35em" }));
     const title = svg("title");
     const group = svg("g", { class: "cable", "data-id": cable.id }, title, svg("line", { class: "hit", x1, y1, x2, y2 }), up, down);
-    this.lines.set(cable.id, { cable, group, up, down, signs: [sign, other], title });
+    this.lines.set(cable.id, { group, up, down, signs: [sign, other], title });
     return group;
   }
 
@@ -82,9 +81,10 @@ export class Drawing {
     return group;
   }
 
-  /** Show loads, states of switches (name -> "up", "away", "drained"), and what is selected. */
-  update(loads, states, selected) {
-    for (const { cable, group, up, down, signs, title } of this.lines.values()) {
+  /** Show the same cables as they are now: loads, states of switches (name -> "up", "away", "drained"), and what is selected. */
+  update(cables, loads, states, selected) {
+    for (const cable of cables) {
+      const { group, up, down, signs, title } = this.lines.get(cable.id);
       const state = condition(cable, loads);
       const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
       const near = selected !== null && [cable.id, cable.leaf, cable.spine].includes(selected);

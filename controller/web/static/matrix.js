@@ -77,13 +77,15 @@ export class Matrix {
   }
 
   /** As ``Drawing.update``. A cell stands for all cables between its two switches, the worst and busiest of them. */
-  update(loads, states, selected) {
+  update(cables, loads, states, selected) {
+    const now = new Map(cables.map((cable) => [cable.id, cable]));
     for (const line of this.cells) {
       for (const { node, pair } of line) {
         if (pair.length === 0) continue;
         let state = "fine";
         let [up, down] = [-1, -1];
-        for (const cable of pair) {
+        for (const { id } of pair) {
+          const cable = now.get(id);
           const own = condition(cable, loads);
           if (WORST.indexOf(own) > WORST.indexOf(state)) state = own;
           up = Math.max(up, loads.get(cable.uplink)?.utilisation ?? -1);
