@@ -7,14 +7,14 @@ counted: asking it more often would only make it slower. Replies are decoded off
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from controller.southbound.openflow import messages
 from controller.southbound.openflow.exchange import Exchange, NotSupported, SwitchGone
-from controller.southbound.rules import RuleKey
-from controller.telemetry.counts import Count, SwitchCount
+from controller.telemetry.counts import SwitchCount
 from controller.telemetry.decoding import FlowCounts, group_counts, port_counts
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.readings import Readings
@@ -23,6 +23,12 @@ LOG = logging.getLogger("fairspine.telemetry")
 
 IDLE_SECONDS = 0.2
 """Between two looks for switches while none is connected."""
+
+
+def _rest() -> None:
+    """Give up the interpreter's lock in a worker thread. The event loop would get it anyhow, but 5 ms later, and again
+    and again, since it gives it back at every system call."""
+    time.sleep(1e-4)
 
 
 class World(Protocol):
@@ -47,7 +53,7 @@ class _Polled:
 
     exchange: Exchange
     busy: bool = False
-    flows: FlowCounts = field(default_factory=FlowCounts)
+    flows: FlowCounts = field(default_factory=lambda: FlowCounts(_rest))
     unsupported: set[str] = field(default_factory=set)
     failed: str = ""
 
@@ -180,5 +186,4 @@ class Poller:
 def _decoded(
     dpid: int, at: float, ports: list[bytes], flows: list[bytes], groups: list[bytes], decoder: FlowCounts
 ) -> SwitchCount:  # fmt: skip
-    rules: dict[RuleKey, Count] = decoder.read(flows)
-    return SwitchCount(dpid, at, port_counts(ports), rules, group_counts(groups))
+    return SwitchCount(dpid, at, port_counts(ports), decoder.read(flows), group_counts(groups))
