@@ -60,7 +60,11 @@ class FairspineApp(app_manager.RyuApp):
             ),
             admission=self.admission,
             telemetry=Telemetry(
-                self.readings, self.instruments, start.settings.poll_seconds, lambda: self.http.streams
+                self.readings,
+                self.instruments,
+                start.settings.poll_seconds,
+                lambda: self.http.streams,
+                self.runtime.rest,
             ),
         )
         self.poller = Poller(

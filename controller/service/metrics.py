@@ -11,6 +11,7 @@ from typing import get_args
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
 
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
@@ -21,7 +22,7 @@ from controller.service.documents import Active, drained_cables
 from controller.service.reports import SouthboundCounts, SwitchReport
 from controller.service.step import Step
 from controller.southbound.rollout import Refusal
-from controller.telemetry.instruments import Instruments
+from controller.telemetry.instruments import AT_ONCE, Instruments
 from controller.telemetry.readings import UNKNOWN, LinkRates, Readings
 
 BYTES_PER_GBIT = 1e9 / 8
@@ -35,12 +36,14 @@ class Telemetry:
     Attributes:
         period: seconds between two polls of a switch; 0: none is polled.
         streams: how many clients read the events now.
+        rest: lets others have the interpreter, from offloaded work that takes long.
     """
 
     readings: Readings = field(default_factory=Readings)
     instruments: Instruments = field(default_factory=Instruments)
     period: float = 0.0
     streams: Callable[[], int] = lambda: 0
+    rest: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,13 @@ class Moment:
     streams: int
 
 
-def families(moment: Moment) -> Iterator[Metric]:
-    """All families of one moment; what is not known has no sample."""
+def families(moment: Moment, rest: Callable[[], None] = lambda: None) -> Iterator[Metric]:
+    """All families of one moment; what is not known has no sample. ``rest`` is called now and then."""
     yield from _controller(moment)
     yield from _switches(moment)
     yield from _plan(moment)
     if moment.step.fabric is not None:
-        yield from _links(moment.step, moment.step.fabric, moment.readings.link_rates(moment.step.fabric))
+        yield from _links(moment.step, moment.step.fabric, moment.readings.link_rates(moment.step.fabric), rest)
 
 
 def _gauge(name: str, text: str, value: float | None = None) -> Metric:
@@ -192,19 +195,24 @@ def _job_speeds(step: Step, plan: Plan) -> dict[str, float]:
     return {job: speed for job, speed in speeds.items() if speed is not None}
 
 
-def _links(step: Step, fabric: Fabric, rates: LinkRates) -> Iterator[Metric]:
-    labels = link_labels(fabric)
+def _links(step: Step, fabric: Fabric, rates: LinkRates, rest: Callable[[], None]) -> Iterator[Metric]:
+    names = ("link", "layer", "leaf")
+    # One object a link for all of its samples: making them is what takes time.
+    labels = [dict(zip(names, values, strict=True)) for values in link_labels(fabric)]
     load = np.zeros(fabric.n_links) if step.plan is None else step.plan.objective.link_load
     drained = np.zeros(fabric.n_links, dtype=np.bool_)
     drained[fabric.first_cable_link :] = np.repeat(drained_cables(step), 2)
 
     def told(name: str, text: str, values: np.ndarray[tuple[int], np.dtype[np.generic]], *, counter: bool) -> Metric:
         kind = CounterMetricFamily if counter else GaugeMetricFamily
-        family = kind(f"fairspine_link_{name}", text, labels=("link", "layer", "leaf"))
-        for label, value in zip(labels, values.tolist(), strict=True):
+        family = kind(f"fairspine_link_{name}", text, labels=names)
+        sample = family.name + ("_total" if counter else "")
+        for number, (label, value) in enumerate(zip(labels, values.tolist(), strict=True)):
+            if number % AT_ONCE == 0:
+                rest()
             # NaN equals nothing, and is what is not known.
             if value == value and not (counter and value == UNKNOWN):
-                family.add_metric(label, value)
+                family.samples.append(Sample(sample, label, value))
         return family
 
     yield told("bytes", "Bytes sent over a link, as its port counts them.", rates.bytes, counter=True)

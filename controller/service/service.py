@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from prometheus_client.metrics_core import Metric
@@ -329,7 +330,9 @@ class Service:
             period=telemetry.period,
             streams=telemetry.streams(),
         )
-        body, media_type = self._runtime.offload(_exposition, moment, telemetry.instruments.collect(), accept)
+        body, media_type = self._runtime.offload(
+            _exposition, moment, telemetry.instruments.collect(), accept, telemetry.rest
+        )
         return Exposition(body, media_type)
 
     def _measured(self) -> float | None:
@@ -354,8 +357,10 @@ class Service:
         return document
 
 
-def _exposition(moment: Moment, counted: Sequence[Metric], accept: str) -> tuple[bytes, str]:
-    return exposition([*families(moment), *counted], accept)
+def _exposition(
+    moment: Moment, counted: Sequence[Metric], accept: str, rest: Callable[[], None]
+) -> tuple[bytes, str]:  # fmt: skip
+    return exposition(chain(families(moment, rest), counted), accept, rest)
 
 
 def _check_steerable(wanted: Wanted) -> None:

@@ -7,7 +7,6 @@ counted: asking it more often would only make it slower. Replies are decoded off
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -25,12 +24,6 @@ IDLE_SECONDS = 0.2
 """Between two looks for switches while none is connected."""
 
 
-def _rest() -> None:
-    """Give up the interpreter's lock in a worker thread. The event loop would get it anyhow, but 5 ms later, and again
-    and again, since it gives it back at every system call."""
-    time.sleep(1e-4)
-
-
 class World(Protocol):
     """What the poller needs of its surroundings."""
 
@@ -43,6 +36,9 @@ class World(Protocol):
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a function off the event loop, block the calling task meanwhile."""
 
+    def rest(self) -> None:
+        """Let others have the interpreter; called in offloaded work."""
+
     def clock(self) -> float:
         """Seconds that only ever grow."""
 
@@ -52,8 +48,8 @@ class _Polled:
     """One connection: what is remembered of it from poll to poll."""
 
     exchange: Exchange
+    flows: FlowCounts
     busy: bool = False
-    flows: FlowCounts = field(default_factory=lambda: FlowCounts(_rest))
     unsupported: set[str] = field(default_factory=set)
     failed: str = ""
 
@@ -114,7 +110,7 @@ class Poller:
             if exchanges.get(dpid) is not polled.exchange:
                 self.forget(dpid)
         for dpid, exchange in exchanges.items():
-            self._polled.setdefault(dpid, _Polled(exchange))
+            self._polled.setdefault(dpid, _Polled(exchange, FlowCounts(self._world.rest)))
         return sorted(exchanges)
 
     def forget(self, dpid: int) -> None:

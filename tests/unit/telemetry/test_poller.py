@@ -41,6 +41,9 @@ class Hours:
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
 
+    def rest(self) -> None:
+        pass
+
     def spawn(self, task: Callable[[], None]) -> None:
         heapq.heappush(self._waiting, (self.now, next(self._numbers), greenlet.greenlet(task, self._loop)))
 
