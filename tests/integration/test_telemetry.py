@@ -115,7 +115,9 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     assert before["fairspine_poll_seconds_count", ""] > 4
     assert before["fairspine_polls_failed_total", ""] == 0
     assert before["fairspine_http_requests_total", "putJob"] == 1
+    assert controller.get("/v1/nowhere").status == 404
     text = controller.get("/metrics").body
+    assert 'fairspine_http_requests_total{method="GET",operation="none",status="4xx"} 1.0' in text
     assert promtool("check", "metrics", text=text) == ""
     uplink = paths["h1"][1]
     spine = uplink.split("->")[1]
