@@ -158,3 +158,8 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     controller.wait_for("it is read twice", known_again)
     assert min(seen) >= 0
     assert scraped(controller)["fairspine_switch_connected", other] == 1
+
+    # A drain shows.
+    assert controller.put(f"/v1/fabric/links/leaf2-{spine}", {"drained": True}).status == 200
+    found = scraped(controller)
+    assert [found["fairspine_link_drained", f"leaf2->{name}"] for name in (spine, other)] == [1, 0]
