@@ -125,6 +125,14 @@ class JobAnswer:
 
 
 @dataclass(frozen=True)
+class Exposition:
+    """Metrics as text of a type that the scraper takes."""
+
+    body: bytes
+    media_type: str
+
+
+@dataclass(frozen=True)
 class PutOutcome:
     """``created``: there was no job of that name before."""
 
@@ -210,7 +218,8 @@ class Backend(Protocol):
         """The fabric as it is now, and the cabling check (``FabricDocument``)."""
 
     def links(self, under: Under = "plan") -> Document:
-        """Every directed link, its capacity and its load under the plan or under ECMP (``LinkList``)."""
+        """Every directed link, its capacity, its load under the plan or under ECMP, and what its port counts
+        (``LinkList``)."""
 
     def drainable(self, name: str) -> Document:
         """A cable, spine or leaf by its id, and whether it is drained (``DrainDocument``).
@@ -292,3 +301,10 @@ class Backend(Protocol):
 
     def health(self) -> Document:
         """Whether the controller does its work (``Health``). Answers at once, whatever else goes on."""
+
+    def metrics(self, accept: str) -> Exposition:
+        """What Prometheus scrapes.
+
+        Args:
+            accept: the types that it takes, as in the Accept header; empty: any.
+        """

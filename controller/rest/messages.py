@@ -13,6 +13,8 @@ JSON = "application/json"
 
 EVENT_STREAM = "text/event-stream"
 
+PROMETHEUS, OPEN_METRICS = "text/plain", "application/openmetrics-text"
+
 
 def no_body(_at_most: int | None) -> bytes:
     """Body of a request that has none."""

@@ -17,7 +17,7 @@ from controller.rest import schemas
 from controller.rest.backend import Backend, Document, JobAnswer, Role, etag
 from controller.rest.events import EventStream
 from controller.rest.forms import read_form
-from controller.rest.messages import EVENT_STREAM, JSON, Response
+from controller.rest.messages import EVENT_STREAM, JSON, OPEN_METRICS, PROMETHEUS, Response
 from controller.rest.openapi import openapi_document
 from controller.rest.operation import Body, Call, Operation, Parameter, Resource, Text, Whole
 from controller.workload.import_form import BodyForm
@@ -112,6 +112,11 @@ def _health(backend: Backend, call: Call) -> Response:
         return _document(health)
     known = orjson.loads(health) if isinstance(health, bytes) else health
     return _document({"status": known["status"]})
+
+
+def _metrics(backend: Backend, call: Call) -> Response:
+    told = backend.metrics(call.accept)
+    return Response(HTTPStatus.OK, told.body, told.media_type)
 
 
 @functools.cache
@@ -332,6 +337,21 @@ RESOURCES: tuple[Resource, ...] = (
                 {200: schemas.HealthAnswer},
                 open=True,
                 description="Without a token, where tokens are required, the status alone.",
+            )
+        },
+    ),
+    Resource(
+        "metrics",
+        "/metrics",
+        {
+            "GET": Operation(
+                "getMetrics",
+                _metrics,
+                "What Prometheus scrapes",
+                {200: schemas.Metrics},
+                media_type=PROMETHEUS,
+                also=(OPEN_METRICS,),
+                description="OpenMetrics for those who ask for it. docs/telemetry.md lists the metrics.",
             )
         },
     ),

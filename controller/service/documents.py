@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from controller.service.times import when
 from controller.service.wanted import Admitted
 from controller.southbound.labels import LabelBlock
 from controller.store.values import KeptMode
+from controller.telemetry.readings import UNKNOWN, LinkRates, Readings
 
 Active = tuple[int, float] | None
 """Epoch of the plan that every connected switch has confirmed, and since when (seconds since 1970)."""
@@ -34,7 +36,7 @@ def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict
     assert there is not None
     connected = {report.dpid for report in switches}
     explicit = fabric_document(there)
-    cables = zip(there.cable_names, explicit["links"], _drained_cables(step), strict=True)
+    cables = zip(there.cable_names, explicit["links"], drained_cables(step), strict=True)
     return {
         "source": "file" if intended else "discovery",
         "version": there.version,
@@ -53,24 +55,49 @@ def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict
     }
 
 
-def links(step: Step, hashed: Plan | None = None) -> dict[str, Any]:
-    """Every directed link with its planned load; or, with ECMP's plan, with the load under that."""
+def links(
+    step: Step, readings: Readings, measured: float | None, period: float, hashed: Plan | None = None
+) -> dict[str, Any]:
+    """Every directed link with its planned load, and what was measured of it.
+
+    Args:
+        measured: when the newest counters came, seconds since 1970.
+        period: seconds between two polls of a switch.
+        hashed: ECMP's plan, whose loads are to be told in place of the plan's.
+    """
     there, told = step.fabric, hashed or step.plan
     assert there is not None
+    rates = readings.link_rates(there)
     load = told.objective.link_load if told is not None else np.zeros(there.n_links)
-    drained = [False] * there.first_cable_link + [cable for cable in _drained_cables(step) for _ in range(2)]
+    drained = [False] * there.first_cable_link + [cable for cable in drained_cables(step) for _ in range(2)]
     rows = zip(
-        there.link_ids, there.link_gbps.tolist(), load.tolist(), there.link_up.tolist(), drained, strict=True
+        there.link_ids, there.link_gbps.tolist(), load.tolist(), there.link_up.tolist(), drained,
+        _measured(there, rates), strict=True,
     )  # fmt: skip
     return {
         "under": "plan" if hashed is None else "ecmp",
+        "measured": None if measured is None else when(measured),
+        "period": period,
         "links": [
-            {"id": i, "gbps": gbps, "load_gbps": used, "up": up, "drained": out} for i, gbps, used, up, out in rows
+            {"id": i, "gbps": gbps, "load_gbps": used, "up": up, "drained": out, **found}
+            for i, gbps, used, up, out, found in rows
         ],
     }
 
 
-def _drained_cables(step: Step) -> list[bool]:
+def _measured(fabric: Fabric, rates: LinkRates) -> Iterator[dict[str, float | int | None]]:
+    """Of each link, what its port counts."""
+    columns = (rates.gbps, rates.gbps / fabric.link_gbps, rates.dropped, rates.errors)
+    for gbps, used, dropped, errors in zip(*(column.tolist() for column in columns), strict=True):
+        yield {
+            "rate_gbps": None if isnan(gbps) else gbps,
+            "utilisation": None if isnan(used) else used,
+            "dropped": None if dropped == UNKNOWN else dropped,
+            "errors": None if errors == UNKNOWN else errors,
+        }
+
+
+def drained_cables(step: Step) -> list[bool]:
     """Of each cable, whether it is drained, by itself or with one of its switches."""
     there, ids = step.fabric, step.wanted.drained
     assert there is not None

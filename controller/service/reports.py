@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.southbound.cabling import Survey
@@ -29,6 +29,17 @@ class SwitchReport(Protocol):
 
 
 @dataclass(frozen=True)
+class SouthboundCounts:
+    """Since the start: changes that switches have confirmed, plans that one has refused, connections turned away, and
+    OpenFlow errors by type."""
+
+    edits: int = 0
+    refusals: int = 0
+    refused: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Southbound:
     """What can be asked of whatever speaks to the switches, at any time.
 
@@ -36,11 +47,13 @@ class Southbound:
         switches: each connected one.
         refusal: why the newest rules are not on the switches, if one of them does not take them.
         notices: what else is wrong with connections, for people.
+        counts: what has happened since the start.
     """
 
     switches: Callable[[], Sequence[SwitchReport]]
     refusal: Callable[[], Refusal | None] = lambda: None
     notices: Callable[[], Sequence[str]] = tuple
+    counts: Callable[[], SouthboundCounts] = SouthboundCounts
 
 
 class CablingReport:

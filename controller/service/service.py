@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
+
+from prometheus_client.metrics_core import Metric
 
 from controller.config import Settings
 from controller.model.enforcement import Enforcement
@@ -17,6 +20,7 @@ from controller.rest.backend import (
     Condition,
     ConflictError,
     Document,
+    Exposition,
     JobAnswer,
     Mode,
     PutOutcome,
@@ -29,6 +33,7 @@ from controller.service.admission import Admission
 from controller.service.driver import Driver, Install, Order
 from controller.service.events import EventLog
 from controller.service.keeping import Keeping, kept_job, paths_of
+from controller.service.metrics import Moment, Telemetry, families
 from controller.service.reports import Southbound
 from controller.service.runtime import Runtime
 from controller.service.steering import own_ports
@@ -36,6 +41,7 @@ from controller.service.step import Step
 from controller.service.under_ecmp import UnderEcmp
 from controller.service.wanted import Admitted, Wanted, revision
 from controller.store.values import Change, Kept, KeptMode
+from controller.telemetry.instruments import exposition
 
 
 class Service:
@@ -53,6 +59,7 @@ class Service:
         install: Install,
         southbound: Southbound,
         admission: Admission,
+        telemetry: Telemetry | None = None,
     ) -> None:
         """
         Args:
@@ -60,15 +67,18 @@ class Service:
             observe: a snapshot of the network.
             install: called with new rules.
             southbound: what the installer knows.
+            telemetry: what is measured; ``None``: nothing is.
         """
         self._settings, self._intended, self._runtime, self._keeping = settings, intended, runtime, keeping
         self._southbound, self._admission = southbound, admission
+        self._telemetry = telemetry or Telemetry()
         self._events = EventLog(runtime)
         self._previewing, self._reading = runtime.lock(), runtime.lock()
         self._under_ecmp = UnderEcmp(settings, intended, runtime)
         self._driver = Driver(
             settings, intended, runtime, keeping, kept, self._events,
             observe=observe, install=install, southbound=southbound, admission=admission,
+            instruments=self._telemetry.instruments,
         )  # fmt: skip
 
     @property
@@ -165,8 +175,10 @@ class Service:
         return self._offload(documents.fabric, step, self._intended is not None, self._southbound.switches())
 
     def links(self, under: Under = "plan") -> Document:
-        step = self._known_step()
-        return self._offload(documents.links, step, self._hashed(step, under))
+        step, telemetry = self._known_step(), self._telemetry
+        return self._offload(
+            documents.links, step, telemetry.readings, self._measured(), telemetry.period, self._hashed(step, under)
+        )
 
     def drainable(self, name: str) -> Document:
         step = self._known_step()
@@ -307,6 +319,35 @@ class Service:
             driver.step, self._southbound.switches(), self._intended, installation.active, troubles
         )  # fmt: skip
 
+    def metrics(self, accept: str) -> Exposition:
+        driver, telemetry, southbound = self._driver, self._telemetry, self._southbound
+        health = self.health()
+        assert not isinstance(health, bytes)
+        moment = Moment(
+            step=driver.step,
+            status=health["status"],
+            switches=tuple(southbound.switches()),
+            expected=health["switches"]["expected"],
+            active=driver.installation.active,
+            computed_at=driver.computed_at,
+            refusal=southbound.refusal(),
+            counts=southbound.counts(),
+            store_works=not driver.keeper.error,
+            readings=telemetry.readings,
+            measured=self._measured(),
+            period=telemetry.period,
+            streams=telemetry.streams(),
+        )
+        body, media_type = self._runtime.offload(
+            _exposition, moment, telemetry.instruments.collect(), accept, telemetry.rest
+        )
+        return Exposition(body, media_type)
+
+    def _measured(self) -> float | None:
+        """When the newest counters came, seconds since 1970."""
+        newest = self._telemetry.readings.measured
+        return None if newest is None else self._runtime.now() - (self._runtime.clock() - newest)
+
     # -- all -----------------------------------------------------------------------------------------------------
 
     def _known_fabric(self) -> Fabric:
@@ -322,6 +363,12 @@ class Service:
     def _offload(self, function: Callable[..., Document], *args: Any) -> Document:
         document: Document = self._runtime.offload(function, *args)
         return document
+
+
+def _exposition(
+    moment: Moment, counted: Sequence[Metric], accept: str, rest: Callable[[], None]
+) -> tuple[bytes, str]:  # fmt: skip
+    return exposition(chain(families(moment, rest), counted), accept, rest)
 
 
 def _check_steerable(wanted: Wanted) -> None:

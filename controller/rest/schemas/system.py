@@ -107,5 +107,9 @@ class HealthAnswer(RootModel[Health | Liveness]):
     """In full for whoever may read."""
 
 
+class Metrics(RootModel[str]):
+    """Metrics in Prometheus's text format, or in OpenMetrics."""
+
+
 class OpenApi(RootModel[dict[str, Any]]):
     """An OpenAPI 3.1 document."""

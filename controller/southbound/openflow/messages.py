@@ -9,6 +9,7 @@ from ryu.ofproto import nicira_ext
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
+from controller.southbound.ingress import FLOW_TABLE, IPV4, TO_ROCE, UDP_ONLY
 from controller.southbound.rules import (
     COOKIE_MASK,
     COOKIE_PREFIX,
@@ -97,6 +98,24 @@ def read_rules(datapath: Any) -> Any:
 def read_groups(datapath: Any) -> Any:
     """The request for all groups (OpenFlow cannot ask for a range)."""
     return parser.OFPGroupDescStatsRequest(datapath, 0)
+
+
+def count_ports(datapath: Any) -> Any:
+    """The request for the counters of all ports."""
+    return parser.OFPPortStatsRequest(datapath, 0, ofp.OFPP_ANY)
+
+
+def count_flows(datapath: Any) -> Any:
+    """The request for the counters of planned flows' rules: those of ours that look at RoCE packets."""
+    fields = parser.OFPMatch(**dict((IPV4, UDP_ONLY, TO_ROCE)))
+    return parser.OFPFlowStatsRequest(
+        datapath, 0, FLOW_TABLE, ofp.OFPP_ANY, ofp.OFPG_ANY, OUR_COOKIE, COOKIE_MASK, fields
+    )
+
+
+def count_groups(datapath: Any) -> Any:
+    """The request for the counters of all groups (OpenFlow cannot ask for a range)."""
+    return parser.OFPGroupStatsRequest(datapath, 0, ofp.OFPG_ALL)
 
 
 def barrier(datapath: Any) -> Any:

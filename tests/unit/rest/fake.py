@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+from prometheus_client.core import GaugeMetricFamily
 
 from controller.model.enforcement import Enforcement
 from controller.model.errors import InputError, NotFoundError, UnavailableError
@@ -19,6 +20,7 @@ from controller.rest.backend import (
     Document,
     Event,
     EventKind,
+    Exposition,
     JobAnswer,
     Mode,
     PutOutcome,
@@ -26,6 +28,7 @@ from controller.rest.backend import (
     Under,
 )
 from controller.rest.forms import read_form
+from controller.telemetry.instruments import exposition
 
 SINCE = "2026-01-02T03:04:05Z"
 
@@ -157,10 +160,13 @@ class FakeBackend:
         return {"host": host, "ip": "10.0.1.1", **how, "epoch": 2, "flows": [flow]}
 
     def links(self, under: Under = "plan") -> Document:
-        return {
-            "under": under,
-            "links": [{"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}],
-        }
+        link = {"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}
+        measured = {"rate_gbps": 25.0, "utilisation": 0.25, "dropped": 0, "errors": None}
+        return {"under": under, "links": [{**link, **measured}], "measured": SINCE, "period": 5.0}
+
+    def metrics(self, accept: str) -> Exposition:
+        gauge = GaugeMetricFamily("fairspine_plan_epoch", "Number of the newest plan.", 2)
+        return Exposition(*exposition([gauge], accept))
 
     def fabric(self) -> Document:
         host = {
