@@ -21,6 +21,7 @@ from controller.southbound.openflow.gate import Gate
 from controller.southbound.openflow.hosts import HostFinder
 from controller.southbound.openflow.installer import Installer
 from controller.southbound.openflow.runtime import EventletRuntime
+from controller.telemetry.readback import Readback
 
 
 class FairspineApp(app_manager.RyuApp):
@@ -42,6 +43,7 @@ class FairspineApp(app_manager.RyuApp):
         self.gate = Gate(name=self.installer.name, changed=lambda: self.service.settled(), clock=self.runtime.clock)
         self.gate.guard()
         self.admission = Admission(self.runtime)
+        self.readback = Readback(self.runtime, self.installer.exchanges)
         self.service = Service(
             start.settings,
             start.fabric,
@@ -50,7 +52,9 @@ class FairspineApp(app_manager.RyuApp):
             start.kept,
             observe=self.discovery.snapshot,
             install=self.installer.target,
-            southbound=Southbound(self.installer.states, lambda: self.installer.refusal, self.gate.notices),
+            southbound=Southbound(
+                self.installer.states, lambda: self.installer.refusal, self.gate.notices, self.readback.read
+            ),
             admission=self.admission,
         )
         self.hosts = HostFinder(

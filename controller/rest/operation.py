@@ -145,6 +145,7 @@ class Operation:
         tagged: whether its answers carry an ETag.
         open: whether it answers callers without a token, too (in its own way), and however much is going on.
         media_type: of a successful answer.
+        slow: whether switches are waited for.
     """
 
     id: str
@@ -160,11 +161,13 @@ class Operation:
     open: bool = False
     media_type: str = JSON
     description: str = ""
+    slow: bool = False
 
     @property
     def takes_long(self) -> bool:
-        """Whether it may wait for a plan, so that many of its kind must not keep those that only read waiting."""
-        return self.role is Role.WRITE or self.body is not None
+        """Whether it may wait for a plan or for switches, so that many of its kind must not keep those that only read
+        what is there waiting."""
+        return self.role is Role.WRITE or self.body is not None or self.slow
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ HOST = Parameter("host", "name of the sending host", Text(), "h1", required=True
 BEFORE = Parameter("before", "only plans with a smaller number", Whole(0, schemas.LARGEST_EPOCH), 100)
 LIMIT = Parameter("limit", "plans in one answer", Whole(1, schemas.MOST_PLANS, default=50), 20)
 AFTER = Parameter("after", "id of the last event seen: resume behind it", Text(EVENT_ID), "6a0f-41")
+JOB = Parameter("job", "only this job's flows", Text(schemas.JOB_NAME), "gpt3-a")
+COMPARE = Parameter("compare", "a policy to compare with", Text("ecmp"), "ecmp")
 LAST_EVENT_ID = Parameter(
     "Last-Event-ID", "as ?after=, which it overrides: what browsers send", Text(EVENT_ID), "6a0f-41", place="header"
 )
@@ -251,6 +253,22 @@ RESOURCES: tuple[Resource, ...] = (
                 {200: schemas.Routes},
                 parameters=(HOST,),
                 problems=frozenset({404}),
+            )
+        },
+    ),
+    Resource(
+        "trace",
+        "/v1/trace",
+        {
+            "GET": Operation(
+                "getTrace",
+                lambda b, call: _document(b.trace(call.parameters.get("job"), call.parameters.get("compare"))),
+                "The path that each flow really takes, and how unevenly links are used",
+                {200: schemas.TraceDocument},
+                parameters=(JOB, COMPARE),
+                problems=frozenset({404}),
+                description="Made from the rules and counters of the switches, read when somebody asks, not the plan.",
+                slow=True,
             )
         },
     ),

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from controller.southbound.cabling import Survey
 from controller.southbound.rollout import Refusal
+from controller.telemetry.held import Reading
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -36,11 +37,13 @@ class Southbound:
         switches: each connected one.
         refusal: why the newest rules are not on the switches, if one of them does not take them.
         notices: what else is wrong with connections, for people.
+        read: what the switches hold and have counted, as they say themselves; blocks the calling task.
     """
 
     switches: Callable[[], Sequence[SwitchReport]]
     refusal: Callable[[], Refusal | None] = lambda: None
     notices: Callable[[], Sequence[str]] = tuple
+    read: Callable[[], Reading] = lambda: Reading(0.0)
 
 
 class CablingReport:

@@ -43,6 +43,7 @@ from controller.rest.schemas.system import (
     OpenApi,
     SwitchCount,
 )
+from controller.rest.schemas.trace import TraceBody, TraceDocument
 
 __all__ = [
     "JOB_NAME",
@@ -91,4 +92,6 @@ __all__ = [
     "RoutePiece",
     "Routes",
     "SwitchCount",
+    "TraceBody",
+    "TraceDocument",
 ]

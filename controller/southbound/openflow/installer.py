@@ -101,6 +101,10 @@ class Installer:
         session = self._sessions.get(dpid)
         return session.exchange.datapath if session is not None else None
 
+    def exchanges(self) -> dict[int, Exchange]:
+        """Of the switches that are connected now, by datapath id."""
+        return {dpid: session.exchange for dpid, session in self._sessions.items()}
+
     def name(self, dpid: int) -> str:
         """Of a switch, for people."""
         names = {} if self.rollout is None else self.rollout.names
