@@ -174,10 +174,10 @@ def _of_file(path: Path, fabric: Fabric | None) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InputError("is no trace", source=str(path))
     try:
-        form = TraceDocument if "at" in document else TraceBody
-        return form.model_validate(document).model_dump(mode="json")
+        (TraceDocument if "at" in document else TraceBody).model_validate(document)
     except ValidationError as error:
         raise from_validation_error(error).with_source(str(path)) from None
+    return document
 
 
 def _only(document: dict[str, Any], jobs: list[str] | None, source: str) -> dict[str, Any]:

@@ -8,6 +8,12 @@ from dataclasses import dataclass, field
 from controller.southbound.rules import RuleSet, SwitchRules
 from controller.telemetry.counts import SwitchCount
 
+FRESH = 2.0
+"""Seconds for which a reading is good enough for the next reader."""
+
+WINDOW = 1.0
+"""Seconds that two readings must lie apart for what was counted between them to say something."""
+
 
 @dataclass(frozen=True)
 class Held:

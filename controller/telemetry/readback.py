@@ -19,15 +19,9 @@ from controller.southbound.openflow.exchange import Exchange, SwitchGone
 from controller.southbound.rules import COOKIE_PREFIX, Rule, RuleKey, SwitchRules
 from controller.telemetry.counts import Count, SwitchCount
 from controller.telemetry.decoding import port_counts
-from controller.telemetry.held import Held, Reading
+from controller.telemetry.held import FRESH, WINDOW, Held, Reading
 
 LOG = logging.getLogger("fairspine.telemetry")
-
-FRESH = 2.0
-"""Seconds for which a reading is good enough for the next reader."""
-
-WINDOW = 1.0
-"""Seconds that two readings must lie apart for what was counted between them to say something."""
 
 
 class Signal(Protocol):

@@ -186,8 +186,8 @@ class _Walker:
             link = self._links.get((hop.switch, hop.out_port))
             if link is not None:
                 links.append(link)
-        if walk.host is None and walk.end in ("dropped", "loop"):
-            # The one that dropped it is behind the last one that sent it on.
+        if walk.host is None and not walk.end.startswith("sent out"):
+            # The one at which it ends is behind the last one that sent it on.
             last = walk.hops[-1] if walk.hops else None
             at = at if last is None else self._network.peer.get((last.switch, last.out_port), (at, 0))[0]
             unknown = self._unknown(at)

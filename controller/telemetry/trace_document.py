@@ -84,7 +84,8 @@ def _rows_of(situation: Situation, job: str | None) -> list[int]:
 def _told(situation: Situation, reading: Reading, row: int, traced: Traced, choice: Choice | None) -> _Told:
     possible = traced.ways if choice is None else tuple(traced.ways[i] for i in choice.possible)
     why = explain(situation, reading, row, traced, possible)
-    differs = bool(possible) and traced.planned not in [way.links for way in possible if way.arrives]
+    meant = traced.planned
+    differs = meant is not None and bool(possible) and meant not in [way.links for way in possible if way.arrives]
     only = traced.only
     if only is not None:
         return _Told(only.links if only.arrives else None, "rules", 1.0, differs, why)
