@@ -57,7 +57,8 @@ def test_what_is_compiled_is_traced_to_its_planned_paths(enforcement: Enforcemen
     case = data.draw(cases(enforcement))
     for row, flow in enumerate(told(case, reading(case.fabric, case.rules))):
         if case.wire.path[row] == -2:
-            assert (flow["planned"], flow["why"], flow["differs"]) == (None, "no live path joins its leaves", False)
+            assert (flow["planned"], flow["differs"]) == (None, False)
+            assert flow["why"].startswith("no live path joins its leaves")
             continue
         assert flow["real"] == flow["planned"]
         assert (flow["how"], flow["sure"], flow["differs"], flow["why"]) == ("rules", 1.0, False, "")
