@@ -25,7 +25,10 @@ _FLOW = (
     *("id", "piece", "job", "collective", "src", "dst", "src_rank", "dst_rank", "udp_src", "share"),
     *("planned", "real", "how", "sure", "differs", "why", "bytes"),
 )
+_LAYER = ("layer", "links", "flows", "bytes")
 _LINK = ("id", "layer", "gbps")
+_HOT = ("link", "gbps", "utilisation", "flows", "bytes")
+_TRACE = ("at", "epoch", "mode", "enforcement", "window", "silent", "flows", "layers", "links", "hot")
 
 
 def trace(
@@ -136,9 +139,9 @@ def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: 
 def _live(client: Client, job: list[str] | None, compare: str | None) -> dict[str, Any]:
     query = {"compare": compare} if compare is not None else {}
     query |= {"job": job[0]} if job and len(job) == 1 else {}
-    answer = described(client.request("GET", "trace", query=query).document, "flows", "layers", "links", "hot")
-    described_rows(answer["flows"], *_FLOW)
-    described_rows(answer["links"], *_LINK)
+    answer = described(client.request("GET", "trace", query=query).document, *_TRACE)
+    for part, members in (("flows", _FLOW), ("layers", _LAYER), ("links", _LINK), ("hot", _HOT)):
+        described_rows(answer[part], *members)
     return _only(answer, job, client.url) if job and len(job) > 1 else answer
 
 
