@@ -53,7 +53,10 @@ class FairspineApp(app_manager.RyuApp):
             observe=self.discovery.snapshot,
             install=self.installer.target,
             southbound=Southbound(
-                self.installer.states, lambda: self.installer.refusal, self.gate.notices, self.readback.read
+                self.installer.states,
+                lambda: self.installer.refusal,
+                self.gate.notices,
+                read=self.readback.read,
             ),
             admission=self.admission,
         )

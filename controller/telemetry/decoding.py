@@ -1,32 +1,42 @@
 """OpenFlow 1.3 statistics replies, as bytes, to counts. Pure, and sparing: 10,000 rules are decoded at every poll.
 
-Each function takes the parts of one reply: whole messages as they came. What is no reply of that kind, or is cut, raises
-``ValueError``: a switch may send anything.
+Each function takes the parts of one reply: whole messages as they came. What is no reply of that kind, or is cut,
+raises ``ValueError``: a switch may send anything.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from controller.southbound.base import FLOW
 from controller.southbound.rules import GROUP_BASE, GROUP_MASK, MatchValue, RuleKey
 from controller.telemetry.counts import Count, PortCount
 
+Octets = NDArray[np.uint8]
+Counters = NDArray[Any]
+
 FLOW_STATS, PORT_STATS, GROUP_STATS = 1, 4, 6
 """``ofp_multipart_type`` (OpenFlow 1.3.5, section 7.3.5)."""
+
+AT_ONCE = 100
+"""Matches that are decoded between two rests: about a millisecond."""
 
 FIRST_RESERVED_PORT = 0xFFFFFF00
 
 _HEADER = struct.Struct("!BBHIHH4x")
 _LENGTH = struct.Struct("!H")
-# From ``ofp_port_stats``, ``ofp_group_stats``, ``ofp_bucket_counter`` and ``ofp_flow_stats`` (sections 7.3.5.2 to 7.3.5.10).
+# Of ports, groups, their buckets and flows, as far as it is of use (OpenFlow 1.3.5, section 7.3.5).
 _PORT = struct.Struct("!I4x8Q4Q2I")
 _GROUP = struct.Struct("!H2xI")
 _BUCKET = struct.Struct("!QQ")
 _GROUP_SIZE = 40
-_FLOW = struct.Struct("!HB9xH18xQQHH")
+_FLOW = struct.Struct("!HB9xH34xHH")
 _FLOW_MATCH = 48
 _OXM_FIELDS = _FLOW_MATCH + 4
 _MULTIPART_REPLY = 19
@@ -62,35 +72,78 @@ def group_counts(parts: Iterable[bytes]) -> dict[int, tuple[Count, ...]]:
     return found
 
 
-class FlowCounts:
-    """Reads the counters of one switch's planned rules, again and again: matches are decoded when they are new."""
+class CountedRules(Mapping[RuleKey, Count]):
+    """Counters by rule. Readings of the same rules share one index, which is what takes time to make."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: Mapping[RuleKey, int], packets: Counters, octets: Counters) -> None:
+        """``index``: where each rule stands in the arrays."""
+        self._index, self._packets, self._bytes = index, packets, octets
+
+    def __getitem__(self, key: RuleKey) -> Count:
+        row = self._index[key]
+        return Count(int(self._packets[row]), int(self._bytes[row]))
+
+    def __iter__(self) -> Iterator[RuleKey]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+
+class FlowCounts:
+    """Reads the counters of one switch's planned rules, again and again.
+
+    Most readings are of the very rules of the one before, in the same order: then only the counters are looked at. A
+    match is decoded when it is new.
+    """
+
+    def __init__(self, rest: Callable[[], None] = lambda: None) -> None:
+        """``rest`` is called now and then where reading takes long, so that other threads get their turn."""
+        self._rest = rest
+        self._same: list[bytes] = []
+        self._index: dict[RuleKey, int] = {}
         self._keys: dict[bytes, RuleKey | None] = {}
         self._fields: dict[bytes, tuple[str, MatchValue] | None] = {}
 
-    def read(self, parts: Iterable[bytes]) -> dict[RuleKey, Count]:
+    def read(self, parts: Sequence[bytes]) -> Mapping[RuleKey, Count]:
         """Counters by rule, of planned flows' rules only."""
-        before, after = self._keys, dict[bytes, RuleKey | None]()
-        found = {}
+        heads, same = [], []
         for part in parts:
-            for at, end in _entries(part, FLOW_STATS, _OXM_FIELDS):
-                _, table, priority, packets, octets, kind, length = _FLOW.unpack_from(part, at)
-                if priority < FLOW:
-                    continue
-                fields = part[at + _OXM_FIELDS : at + _FLOW_MATCH + length]
-                if kind != _OFPMT_OXM or at + _FLOW_MATCH + length > end:
-                    raise ValueError("a rule's match is cut")
-                name = b"%c%c%c" % (table, priority >> 8, priority & 255) + fields
-                key = before[name] if name in before else self._key(table, priority, fields)
-                after[name] = key
-                if key is not None:
-                    found[key] = Count(packets, octets)
+            data = np.frombuffer(part, dtype=np.uint8)
+            begins = _begins(part, data)
+            head = data[begins[:, None] + np.arange(_FLOW_MATCH)]
+            heads.append(head)
+            same.append(_without_counters(data, begins))
+        all_ = np.concatenate(heads) if heads else np.zeros((0, _FLOW_MATCH), dtype=np.uint8)
+        if same != self._same:
+            self._index = self._indexed(parts)
+            self._same = same
+        packets, octets = (np.ascontiguousarray(all_[:, at : at + 8]).view(">u8").ravel() for at in (32, 40))
+        return CountedRules(self._index, packets, octets)
+
+    def _indexed(self, parts: Iterable[bytes]) -> dict[RuleKey, int]:
+        before, after = self._keys, dict[bytes, RuleKey | None]()
+        index = {}
+        rows = ((part, at, end) for part in parts for at, end in _entries(part, FLOW_STATS, _OXM_FIELDS))
+        for row, (part, at, end) in enumerate(rows):
+            if row % AT_ONCE == 0:
+                self._rest()
+            _, table, priority, kind, length = _FLOW.unpack_from(part, at)
+            if priority < FLOW:
+                continue
+            fields = part[at + _OXM_FIELDS : at + _FLOW_MATCH + length]
+            if kind != _OFPMT_OXM or at + _FLOW_MATCH + length > end:
+                raise ValueError("a rule's match is cut")
+            name = b"%c%c%c" % (table, priority >> 8, priority & 255) + fields
+            key = before[name] if name in before else self._key(table, priority, fields)
+            after[name] = key
+            if key is not None:
+                index[key] = row
         # Rules that are gone leave nothing behind.
         self._keys = after
         if len(self._fields) > 2 * len(after) + 64:
             self._fields = {}
-        return found
+        return index
 
     def _key(self, table: int, priority: int, fields: bytes) -> RuleKey | None:
         match = []
@@ -109,6 +162,28 @@ class FlowCounts:
             match.append(field)
             at = end
         return (table, priority, tuple(sorted(match)))
+
+
+def _begins(part: bytes, data: Octets) -> Counters:
+    """Where each entry of a part begins; quickly, where all are equally long."""
+    first = _begin(part, FLOW_STATS)
+    if first == len(part):
+        return np.zeros(0, dtype=np.int64)
+    size = _LENGTH.unpack_from(part, first)[0] if first + 2 <= len(part) else 0
+    if size >= _OXM_FIELDS and (len(part) - first) % size == 0:
+        lengths = data[first:].reshape(-1, size)[:, :2]
+        if (lengths == lengths[0]).all():
+            return np.arange(first, len(part), size)
+    return np.array([at for at, _ in _entries(part, FLOW_STATS, _OXM_FIELDS)], dtype=np.int64)
+
+
+def _without_counters(data: Octets, begins: Counters) -> bytes:
+    """What stays as it is from one reading to the next: all but transaction, durations, cookies and counters."""
+    kept = data.copy()
+    kept[4:8] = 0
+    for first, last in ((4, 12), (24, 48)):
+        kept[begins[:, None] + np.arange(first, last)] = 0
+    return kept.tobytes()
 
 
 def _number(data: bytes) -> int:

@@ -1,4 +1,4 @@
-"""``fairspine trace``: of plans from files, of saved traces, of traces from elsewhere, and of what a controller answers."""
+"""``fairspine trace``: of plans from files, of traces in files, and of what a controller answers."""
 
 from __future__ import annotations
 

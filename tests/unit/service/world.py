@@ -153,7 +153,10 @@ class World:
             observe=lambda: self.observed,
             install=self._install,
             southbound=Southbound(
-                lambda: self.switches, lambda: self.refusal, lambda: self.notices, lambda: self.held()
+                lambda: self.switches,
+                lambda: self.refusal,
+                lambda: self.notices,
+                read=lambda: self.held(),
             ),
             admission=Admission(runtime),
         )
