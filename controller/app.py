@@ -24,6 +24,7 @@ from controller.southbound.openflow.installer import Installer
 from controller.southbound.openflow.runtime import EventletRuntime
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.poller import Poller
+from controller.telemetry.readback import Readback
 from controller.telemetry.readings import Readings
 
 
@@ -47,6 +48,7 @@ class FairspineApp(app_manager.RyuApp):
         self.gate = Gate(name=self.installer.name, changed=lambda: self.service.settled(), clock=self.runtime.clock)
         self.gate.guard()
         self.admission = Admission(self.runtime)
+        self.readback = Readback(self.runtime, self.installer.exchanges)
         self.service = Service(
             start.settings,
             start.fabric,
@@ -56,7 +58,11 @@ class FairspineApp(app_manager.RyuApp):
             observe=self.discovery.snapshot,
             install=self.installer.target,
             southbound=Southbound(
-                self.installer.states, lambda: self.installer.refusal, self.gate.notices, self._southbound_counts
+                self.installer.states,
+                lambda: self.installer.refusal,
+                self.gate.notices,
+                self._southbound_counts,
+                read=self.readback.read,
             ),
             admission=self.admission,
             telemetry=Telemetry(

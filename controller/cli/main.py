@@ -25,6 +25,7 @@ from controller.cli import (
     simulate,
     token,
     top,
+    trace,
 )
 from controller.cli.failure import Failure
 from controller.model.errors import InputError, one_line
@@ -61,6 +62,11 @@ app.command(
 )(importing.import_files)
 app.command("push", epilog="Example: fairspine push examples/gpt3-a.json --wait")(jobs.push)
 app.command("preview", epilog="Example: fairspine preview --put examples/gpt3-a.json --drain spine2")(preview.preview)
+app.command(
+    "trace",
+    epilog="Example: fairspine trace --differs, or: fairspine trace --fabric examples/clos-4x4x4.yaml "
+    "--job examples/gpt3-a.json --policy ecmp",
+)(trace.trace)
 app.command("drain", epilog="Example: fairspine drain leaf1-spine2")(drain.drain)
 app.command("undrain", epilog="Example: fairspine undrain leaf1-spine2")(drain.undrain)
 app.command("mode", epilog="Example: fairspine mode ecmp")(mode.mode)

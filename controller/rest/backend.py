@@ -277,6 +277,16 @@ class Backend(Protocol):
             NotFoundError: the fabric has no such host.
         """
 
+    def trace(self, job: str | None, compare: str | None) -> Document:
+        """Where every flow (or every flow of one job) really goes (``TraceDocument``).
+
+        Args:
+            compare: ``ecmp``, to be told what that would do with the same flows.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+
     # -- the controller --------------------------------------------------------------------------------------
 
     def mode(self) -> Document:

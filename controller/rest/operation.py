@@ -147,6 +147,7 @@ class Operation:
         tagged: whether its answers carry an ETag.
         open: whether it answers callers without a token, too (in its own way), and however much is going on.
         media_type: of a successful answer; ``also``: others, which callers may prefer.
+        slow: whether switches are waited for.
     """
 
     id: str
@@ -163,11 +164,13 @@ class Operation:
     media_type: str = JSON
     also: tuple[str, ...] = ()
     description: str = ""
+    slow: bool = False
 
     @property
     def takes_long(self) -> bool:
-        """Whether it may wait for a plan, so that many of its kind must not keep those that only read waiting."""
-        return self.role is Role.WRITE or self.body is not None
+        """Whether it may wait for a plan or for switches, so that many of its kind must not keep those that only read
+        what is there waiting."""
+        return self.role is Role.WRITE or self.body is not None or self.slow
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ UNDER = Parameter(
     "ecmp",
 )
 AFTER = Parameter("after", "id of the last event seen: resume behind it", Text(EVENT_ID), "6a0f-41")
+JOB = Parameter("job", "only this job's flows", Text(schemas.JOB_NAME), "gpt3-a")
+COMPARE = Parameter("compare", "a policy to compare with", Text("ecmp"), "ecmp")
 LAST_EVENT_ID = Parameter(
     "Last-Event-ID", "as ?after=, which it overrides: what browsers send", Text(EVENT_ID), "6a0f-41", place="header"
 )
@@ -286,6 +288,22 @@ RESOURCES: tuple[Resource, ...] = (
                 {200: schemas.Routes},
                 parameters=(HOST,),
                 problems=frozenset({404}),
+            )
+        },
+    ),
+    Resource(
+        "trace",
+        "/v1/trace",
+        {
+            "GET": Operation(
+                "getTrace",
+                lambda b, call: _document(b.trace(call.parameters.get("job"), call.parameters.get("compare"))),
+                "The path that each flow really takes, and how unevenly links are used",
+                {200: schemas.TraceDocument},
+                parameters=(JOB, COMPARE),
+                problems=frozenset({404}),
+                description="Made from the rules and counters of the switches, read when somebody asks, not the plan.",
+                slow=True,
             )
         },
     ),

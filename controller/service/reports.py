@@ -9,6 +9,7 @@ from typing import Protocol
 
 from controller.southbound.cabling import Survey
 from controller.southbound.rollout import Refusal
+from controller.telemetry.held import Reading
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -48,12 +49,14 @@ class Southbound:
         refusal: why the newest rules are not on the switches, if one of them does not take them.
         notices: what else is wrong with connections, for people.
         counts: what has happened since the start.
+        read: what the switches hold and have counted, as they say themselves; blocks the calling task.
     """
 
     switches: Callable[[], Sequence[SwitchReport]]
     refusal: Callable[[], Refusal | None] = lambda: None
     notices: Callable[[], Sequence[str]] = tuple
     counts: Callable[[], SouthboundCounts] = SouthboundCounts
+    read: Callable[[], Reading] = lambda: Reading(0.0)
 
 
 class CablingReport:

@@ -28,7 +28,7 @@ from controller.rest.backend import (
     Under,
 )
 from controller.routing import ENFORCEABLE
-from controller.service import documents, history, preview
+from controller.service import documents, history, preview, tracing
 from controller.service.admission import Admission
 from controller.service.driver import Driver, Install, Order
 from controller.service.events import EventLog
@@ -273,6 +273,19 @@ class Service:
         if host not in self._known_fabric().host_index:
             raise NotFoundError("host", host)
         return self._offload(documents.routes, step, host, self._settings.label_base)
+
+    def trace(self, job: str | None, compare: str | None) -> Document:
+        began = self._runtime.clock()
+        self._known_step()
+        reading = self._southbound.read()
+        # What is meant to be is looked at after what is: a plan that comes meanwhile is told as not installed yet.
+        step = self._known_step()
+        if job is not None and step.wanted.job(job) is None:
+            raise NotFoundError("job", job)
+        confirmed = {report.dpid: report.epoch for report in self._southbound.switches()}
+        return self._offload(
+            tracing.document, step, reading, confirmed, job, compare == "ecmp", began, self._runtime.clock
+        )  # fmt: skip
 
     # -- the controller ------------------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ from controller.rest.schemas.system import (
     SwitchCount,
     WhoAmI,
 )
+from controller.rest.schemas.trace import TraceBody, TraceDocument
 
 __all__ = [
     "JOB_NAME",
@@ -94,5 +95,7 @@ __all__ = [
     "RoutePiece",
     "Routes",
     "SwitchCount",
+    "TraceBody",
+    "TraceDocument",
     "WhoAmI",
 ]

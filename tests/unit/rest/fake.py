@@ -266,6 +266,51 @@ class FakeBackend:
             "still_used": [],
         }
 
+    def trace(self, job: str | None, compare: str | None) -> Document:
+        if job not in (None, "gpt3-a", *self.bodies):
+            raise NotFoundError("job", job)
+        even = {"fim": 0.0, "max_over_mean": 1.0, "cv": 0.0}
+        flow = {
+            **{name: value for name, value in self._flow("a").items() if name != "paths"},
+            "piece": 0,
+            "src_rank": None,
+            "dst_rank": None,
+            "udp_src": 49152,
+            "share": 1.0,
+            "how": "rules",
+            "planned": ["h1->leaf1", "leaf1->h2"],
+            "real": ["h1->leaf1", "leaf1->h2"],
+            "rate_gbps": None,
+            "sure": 1.0,
+            "differs": False,
+            "why": "",
+        }
+        layers = [{"layer": name, "links": 1, "flows": even, "bytes": even} for name in ("uplinks", "downlinks")]
+        draws = {name: {"mean": value, "min": value, "max": value} for name, value in even.items()}
+        compared = {
+            "policy": "ecmp",
+            "seeds": 1,
+            "worst_seed": 0,
+            "hot": [],
+            "min_speed": draws["max_over_mean"],
+            "layers": [{**layer, "flows": draws, "bytes": draws} for layer in layers],
+            "plan_min_speed": 1.0,
+        }
+        return {
+            "at": SINCE,
+            "epoch": 2,
+            "mode": self.enforced,
+            "enforcement": self.enforcement,
+            "seconds": 0.01,
+            "window": None,
+            "silent": [],
+            "flows": [flow],
+            "layers": layers,
+            "links": [],
+            "hot": [],
+            "compare": None if compare is None else compared,
+        }
+
     def mode(self) -> Document:
         return {
             "mode": self.enforced, "enforcement": self.enforcement, "since": SINCE, "by": None, "epoch": 2,
