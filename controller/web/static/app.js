@@ -77,7 +77,7 @@ async function loadHashed() {
 /** What changes without an event: counters, and the health. */
 async function tick() {
   for (;;) {
-    await sleep(1000 * Math.max(1, known.links?.period ?? PERIOD_SECONDS));
+    await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
       const [links, health, plans] = await Promise.all(["v1/links", "healthz", `v1/plans?limit=${PLANS}`].map(read));
