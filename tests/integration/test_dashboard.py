@@ -292,6 +292,37 @@ def test_text_from_the_network_is_never_markup(tmp_path: Path, page: Browser) ->
         page.complaints()
 
 
+def test_rows_keep_their_places_while_loads_only_tremble(tmp_path: Path, page: Browser) -> None:
+    # The page's own functions, in the browser that runs them; the readings are made up.
+    script = """
+    const {busiest, cablesOf, jobSpeeds, level, scenario} = await import('/web/model.js');
+    const cable = (n) => ({id: `l-s${n}`, a: 'l', b: `s${n}`, up: true, drained: false});
+    const cables = cablesOf({links: [1, 2, 3, 4].map(cable)});
+    const kept = new Map(), orders = [];
+    for (const loads of arguments[0]) {
+      const links = {links: cables.flatMap((cable, k) => [cable.uplink, cable.downlink].map((id) => (
+        {id, gbps: 100, load_gbps: 0, rate_gbps: 100 * loads[k], utilisation: loads[k], up: true, drained: false})))};
+      orders.push(busiest(cables, scenario('now', links, null).loads, 'l->', kept).map((row) => row.id));
+    }
+    const plan = {levels: [{level: 0.5, bound: 0.75}, {level: 1, bound: 0.75}], bound_single: 0.5, bound_split: 0.75,
+                  collectives: [{job: 'a', name: 'x', speed: 0.5}, {job: 'b', name: 'x', speed: 1},
+                                {job: 'c', name: 'x', speed: null}]};
+    return [orders, [null, 0, 0.24, 0.25, 0.94, 0.95, 2].map(level), [...jobSpeeds(plan, new Map())]];
+    """
+    with controller(tmp_path) as (server, _):
+        page.open(server.port)
+        readings = [[0.5, 0.52, 0.9, 0.1], [0.58, 0.45, 0.85, 0.05], [0.58, 0.72, 0.85, 0.05]]
+        orders, levels, speeds = page.run(f"return (async () => {{{script}}}).apply(null, arguments)", readings)
+    assert orders[0] == orders[1] == ["l->s3", "l->s1", "l->s2", "l->s4"]
+    assert orders[2] == ["l->s3", "l->s2", "l->s1", "l->s4"]
+    assert levels == [-1, 0, 1, 2, 4, 5, 5]
+    # Beyond the first level nothing is proved of who has gained by another's loss.
+    assert speeds == [
+        ["a", {"speed": 0.5, "bound": 0.5, "gap": 0}],
+        ["b", {"speed": 1, "bound": None, "gap": None}],
+    ]
+
+
 def test_large_fabrics_are_drawn_up_to_64_leaves_and_a_grid_for_the_keyboard_beyond(
     tmp_path: Path, page: Browser
 ) -> None:

@@ -235,7 +235,8 @@ function showHead(health, plans) {
 function showTiles(shown, plan, newest, cables, health) {
   const states = cables.map((cable) => condition(cable, shown.loads));
   const contended = shown.plan === null ? null : [...shown.loads.values()].filter((load) => load.contended && load.up).length;
-  say(byId("speed-name"), shown.view === "ecmp" ? "Slowest under ECMP" : "Slowest collective");
+  const otherwise = shown.view === "now" && health.mode !== "planned";
+  say(byId("speed-name"), shown.view === "ecmp" ? "Slowest under ECMP" : otherwise ? "Slowest, as planned" : "Slowest collective");
   say(byId("tile-speed"), number(plan?.min_speed));
   say(byId("tile-bound"), plan === undefined ? DASH : number(boundOf(plan)));
   say(byId("tile-gap"), percent(plan?.gap));
