@@ -1,7 +1,7 @@
 """Pictures of the dashboard for the documentation: ``make screenshots`` (as root).
 
 Real Open vSwitch switches, a real controller, the jobs of the examples, and an operator's evening: a look at what
-hashing would do, a drain with its preview, a cable that fails. Pictures land in out/screenshots/; two of them are checked
+hashing would do, a drain with its preview, a cable that fails. Pictures land in out/screenshots/; two are checked
 in, in docs/.
 """
 

@@ -51,6 +51,15 @@ def page() -> Iterator[Browser]:
 RINGS = [("h1", "h3"), ("h3", "h5"), ("h5", "h1"), ("h2", "h4"), ("h4", "h6"), ("h6", "h2")]
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A controller with the jobs of the examples, and no switches."""
+    with controller(tmp_path_factory.mktemp("served")) as (server, _):
+        for job in ("gpt3-a", "llama-b"):
+            assert put(server, f"/v1/jobs/{job}", json.loads((ROOT / f"examples/{job}.json").read_text())) == 201
+        yield server
+
+
 def flows(*pairs: tuple[str, str]) -> dict[str, Any]:
     return {"flows": [{"src": src, "dst": dst, "bytes": 1_000_000_000} for src, dst in pairs]}
 
@@ -167,50 +176,47 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     assert [line for line in page.complaints() if "ERR_" not in line and "network error" not in line] == []
 
 
-def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(tmp_path: Path, page: Browser) -> None:
-    with controller(tmp_path) as (server, _):
-        for job in ("gpt3-a", "llama-b"):
-            assert put(server, f"/v1/jobs/{job}", json.loads((ROOT / f"examples/{job}.json").read_text())) == 201
-        page.open(server.port)
-        page.until("#jobs tr[data-key=gpt3-a]", "jobs are there")
-        page.until(lambda: page.text("#connection") == "live", "events are followed")
-        assert page.complaints() == []
-        assert sum(value for value, _ in page.shifts()) < 0.001, page.shifts()
-        choose(page, "view", "ecmp")
-        page.until("#links .badge[data-state=contended]", "a collision is named")
-        worst = page.one("#links tr:first-child")
-        assert "gpt3-a" in worst.text
-        assert "llama-b" in worst.text
-        assert page.text("#tile-speed") == "0.333"
-        page.one("#links tr:first-child button").click()
-        page.until("#detail .collision", "the collision is explained")
-        assert "want 300 Gbit/s" in page.text("#detail")
-        for scheme in ("light", "dark"):
-            page.scheme(scheme)
-            page.until(lambda s=scheme: page.run(DARK) == (s == "dark"), "the scheme is taken")
-            too_pale = contrasts(page)
-            assert too_pale == [], too_pale
-            page.picture(scheme)
-        assert page.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(15, 19, 24)"
-        page.scheme("light")
-        assert nameless(page) == []
-        page.one("#change-mode").click()
-        page.until("dialog", "the dialog is open")
-        assert nameless(page) == []
-        assert contrasts(page) == []
-        page.press(Keys.ESCAPE)
-        for width in (360, 768, 1440, 2560):
-            page.size(width, 900)
-            page.until(lambda w=width: page.run("return innerWidth") == w, "the size is taken")
-            assert page.run("return document.documentElement.scrollWidth") <= width
-            if width == 360:
-                page.picture("phone")
-        page.size(1440, 1000)
-        page.driver.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
-        )
-        assert page.run("return getComputedStyle(document.querySelector('.half')).transitionDuration") == "0s"
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(served: Server, page: Browser) -> None:
+    page.open(served.port)
+    page.until("#jobs tr[data-key=gpt3-a]", "jobs are there")
+    page.until(lambda: page.text("#connection") == "live", "events are followed")
+    assert page.complaints() == []
+    assert sum(value for value, _ in page.shifts()) < 0.001, page.shifts()
+    choose(page, "view", "ecmp")
+    page.until("#links .badge[data-state=contended]", "a collision is named")
+    worst = page.one("#links tr:first-child")
+    assert "gpt3-a" in worst.text
+    assert "llama-b" in worst.text
+    assert page.text("#tile-speed") == "0.333"
+    page.one("#links tr:first-child button").click()
+    page.until("#detail .collision", "the collision is explained")
+    assert "want 300 Gbit/s" in page.text("#detail")
+    for scheme in ("light", "dark"):
+        page.scheme(scheme)
+        page.until(lambda s=scheme: page.run(DARK) == (s == "dark"), "the scheme is taken")
+        too_pale = contrasts(page)
+        assert too_pale == [], too_pale
+        page.picture(scheme)
+    assert page.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(15, 19, 24)"
+    page.scheme("light")
+    assert nameless(page) == []
+    page.one("#change-mode").click()
+    page.until("dialog", "the dialog is open")
+    assert nameless(page) == []
+    assert contrasts(page) == []
+    page.press(Keys.ESCAPE)
+    for width in (360, 768, 1440, 2560):
+        page.size(width, 900)
+        page.until(lambda w=width: page.run("return innerWidth") == w, "the size is taken")
+        assert page.run("return document.documentElement.scrollWidth") <= width
+        if width == 360:
+            page.picture("phone")
+    page.size(1440, 1000)
+    page.driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+    )
+    assert page.run("return getComputedStyle(document.querySelector('.half')).transitionDuration") == "0s"
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controller_tells_them(
@@ -271,25 +277,51 @@ def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controll
     assert page.run("return sessionStorage.length") == 1
 
 
-def test_text_from_the_network_is_never_markup(tmp_path: Path, page: Browser) -> None:
+def test_text_from_the_network_is_never_markup(served: Server, page: Browser) -> None:
     # Names are restricted where they come in. Here an interface is played that has no such care.
-    with controller(tmp_path) as (server, _):
-        assert put(server, "/v1/jobs/a", flows(("h1", "h5"))) == 201
-        added = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SPOILED})
-        page.open(server.port)
-        page.until("#jobs tr", "jobs are there")
-        page.one("#links tr:first-child button.name").click()
-        page.until("#detail .flows", "flows are listed")
-        for part in ("#jobs", "#history", "#reasons", "#links", "#detail"):
-            assert NASTY in page.text(part), part
-        assert page.count("img") == 0
-        assert page.run("return window.hacked") is None
-        # Even a mistake of ours could not make markup of text.
-        assert (
-            page.run("try { document.body.innerHTML = '<b>'; return 'set' } catch (e) { return e.name }") == "TypeError"
-        )
-        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})
-        page.complaints()
+    added = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SPOILED})
+    page.open(served.port)
+    page.until("#jobs tr", "jobs are there")
+    page.one("#links tr:first-child button.name").click()
+    page.until("#detail .flows", "flows are listed")
+    for part in ("#jobs", "#history", "#reasons", "#links", "#detail"):
+        assert NASTY in page.text(part), part
+    assert page.count("img") == 0
+    assert page.run("return window.hacked") is None
+    # Even a mistake of ours could not make markup of text.
+    assert page.run("try { document.body.innerHTML = '<b>'; return 'set' } catch (e) { return e.name }") == "TypeError"
+    page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})
+    page.complaints()
+
+
+def test_rows_keep_their_places_while_loads_only_tremble(served: Server, page: Browser) -> None:
+    # The page's own functions, in the browser that runs them; the readings are made up.
+    script = """
+    const {busiest, cablesOf, jobSpeeds, level, scenario} = await import('/web/model.js');
+    const cable = (n) => ({id: `l-s${n}`, a: 'l', b: `s${n}`, up: true, drained: false});
+    const cables = cablesOf({links: [1, 2, 3, 4].map(cable)});
+    const kept = new Map(), orders = [];
+    for (const loads of arguments[0]) {
+      const links = {links: cables.flatMap((cable, k) => [cable.uplink, cable.downlink].map((id) => (
+        {id, gbps: 100, load_gbps: 0, rate_gbps: 100 * loads[k], utilisation: loads[k], up: true, drained: false})))};
+      orders.push(busiest(cables, scenario('now', links, null).loads, 'l->', kept).map((row) => row.id));
+    }
+    const plan = {levels: [{level: 0.5, bound: 0.75}, {level: 1, bound: 0.75}], bound_single: 0.5, bound_split: 0.75,
+                  collectives: [{job: 'a', name: 'x', speed: 0.5}, {job: 'b', name: 'x', speed: 1},
+                                {job: 'c', name: 'x', speed: null}]};
+    return [orders, [null, 0, 0.24, 0.25, 0.94, 0.95, 2].map(level), [...jobSpeeds(plan, new Map())]];
+    """
+    page.open(served.port)
+    readings = [[0.5, 0.52, 0.9, 0.1], [0.58, 0.45, 0.85, 0.05], [0.58, 0.72, 0.85, 0.05]]
+    orders, levels, speeds = page.run(f"return (async () => {{{script}}}).apply(null, arguments)", readings)
+    assert orders[0] == orders[1] == ["l->s3", "l->s1", "l->s2", "l->s4"]
+    assert orders[2] == ["l->s3", "l->s2", "l->s1", "l->s4"]
+    assert levels == [-1, 0, 1, 2, 4, 5, 5]
+    # Beyond the first level nothing is proved of who has gained by another's loss.
+    assert speeds == [
+        ["a", {"speed": 0.5, "bound": 0.5, "gap": 0}],
+        ["b", {"speed": 1, "bound": None, "gap": None}],
+    ]
 
 
 def test_large_fabrics_are_drawn_up_to_64_leaves_and_a_grid_for_the_keyboard_beyond(

@@ -77,7 +77,7 @@ async function loadHashed() {
 /** What changes without an event: counters, and the health. */
 async function tick() {
   for (;;) {
-    await sleep(1000 * Math.max(1, known.links?.period ?? PERIOD_SECONDS));
+    await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
       const [links, health, plans] = await Promise.all(["v1/links", "healthz", `v1/plans?limit=${PLANS}`].map(read));
@@ -235,7 +235,8 @@ function showHead(health, plans) {
 function showTiles(shown, plan, newest, cables, health) {
   const states = cables.map((cable) => condition(cable, shown.loads));
   const contended = shown.plan === null ? null : [...shown.loads.values()].filter((load) => load.contended && load.up).length;
-  say(byId("speed-name"), shown.view === "ecmp" ? "Slowest under ECMP" : "Slowest collective");
+  const otherwise = shown.view === "now" && health.mode !== "planned";
+  say(byId("speed-name"), shown.view === "ecmp" ? "Slowest under ECMP" : otherwise ? "Slowest, as planned" : "Slowest collective");
   say(byId("tile-speed"), number(plan?.min_speed));
   say(byId("tile-bound"), plan === undefined ? DASH : number(boundOf(plan)));
   say(byId("tile-gap"), percent(plan?.gap));

@@ -86,12 +86,13 @@ function buttons(id, drained, actions) {
 }
 
 function flowList(flows) {
-  if (flows.length === 0) return el("p", { class: "note" }, "No flow of a job.");
+  if (flows.length === 0) return el("p", { class: "note" }, "No flow of a job is known to be here.");
   const list = el("ul", { class: "flows" });
   for (const flow of flows.slice(0, MOST_FLOWS)) {
     const part = flow.share < 1 ? `, ${percent(flow.share)} of it` : "";
+    const guessed = flow.how && flow.how !== "rules" ? `, by ${flow.how}, ${percent(flow.sure)} sure` : ""; // of a trace
     const differs = flow.differs ? " — not as planned" : "";
-    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${part}${flow.speed === null ? "" : `, speed ${number(flow.speed)}`}${differs}`));
+    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${part}${flow.speed === null ? "" : `, speed ${number(flow.speed)}`}${guessed}${differs}`));
   }
   if (flows.length > MOST_FLOWS) list.append(el("li", {}, `and ${flows.length - MOST_FLOWS} more`));
   return list;

@@ -13,7 +13,7 @@ export function percent(value) {
 export function gbps(value) {
   if (value === null || value === undefined) return DASH;
   if (value === 0) return "0";
-  return value >= 100 ? value.toFixed(0) : value >= 0.01 ? value.toPrecision(3) : value.toExponential(1);
+  return value >= 100 ? value.toFixed(0) : value >= 0.01 ? value.toPrecision(3) : value >= 0.00005 ? value.toFixed(4) : value.toExponential(1);
 }
 
 export function size(bytes) {

@@ -99,8 +99,14 @@ export function condition(cable, loads) {
   return ends.some((load) => load?.contended) ? "contended" : "fine";
 }
 
-/** Directed links between leaves and spines, busiest first; those with a collision before others as busy. */
-export function busiest(cables, loads, words) {
+const NEWS = 0.1;
+
+/**
+ * Directed links between leaves and spines, busiest first; those with a collision before others as busy.
+ * @param kept Map of the loads by which links were put in order before, which is changed: a link changes its place only
+ *   for a load that is otherwise by a tenth of its capacity, so that rows do not jump with every reading
+ */
+export function busiest(cables, loads, words, kept) {
   const wanted = words.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const rows = [];
   for (const cable of cables) {
@@ -110,12 +116,12 @@ export function busiest(cables, loads, words) {
       if (load === undefined) continue;
       const own = state === "contended" && !load.contended ? "fine" : state;
       const text = `${id} ${cable.id} ${own === "contended" ? "collision" : own} ${load.flows.map((flow) => flow.job).join(" ")}`.toLowerCase();
+      if (!(Math.abs(load.utilisation - kept.get(id)) <= NEWS)) kept.set(id, load.utilisation);
       if (wanted.every((word) => text.includes(word))) rows.push({ cable, direction, state: own, ...load });
     }
   }
   const rank = (row) => (row.state === "contended" ? 1 : 0);
-  // In steps of 5 %, so that rows do not change places with every reading.
-  const step = (row) => Math.round(row.utilisation * 20);
+  const step = (row) => Math.round(kept.get(row.id) * 20);
   return rows.sort((a, b) => step(b) - step(a) || rank(b) - rank(a) || b.wanted - a.wanted || compareNames(a.id, b.id));
 }
 

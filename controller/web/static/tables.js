@@ -13,8 +13,11 @@ function chooser(choose) {
   return el("button", { type: "button", class: "name", onclick: (event) => choose(event.currentTarget.dataset.id) });
 }
 
+const order = new Map(); // by view: the loads by which its links are in order
+
 export function showLinks(cables, shown, words, selected, choose) {
-  const rows = busiest(cables, shown.loads, words);
+  if (!order.has(shown.view)) order.set(shown.view, new Map());
+  const rows = busiest(cables, shown.loads, words, order.get(shown.view));
   sync(byId("links"), rows.slice(0, MOST_LINKS), (item) => item.id, () => {
     const made = row(6, [2, 4]);
     made.cells[0].append(chooser(choose), el("span", { class: "badge" }));
