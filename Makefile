@@ -11,8 +11,8 @@ ROUNDS ?= 30
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active bench-emulated faults faults-night \
-  evaluation evaluation-emulated screenshots load constraints clean
+.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active bench-polling bench-emulated faults \
+  faults-night evaluation evaluation-emulated screenshots load constraints clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ bench-loop: setup ## how long a large job holds the controller's event loop
 
 bench-active: setup ## from a PUT until the last switch has confirmed the plan (as root)
 	@$(BIN)/python benchmarks/put_to_active.py
+
+bench-polling: setup ## what it costs to poll 10,000 rules (as root)
+	@$(BIN)/python benchmarks/polling.py
 
 bench-emulated: setup ## failures, drains, mode switches, restarts on Mininet: gaps and losses, as tables (as root)
 	@$(BIN)/python benchmarks/emulated.py

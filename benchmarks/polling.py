@@ -8,6 +8,7 @@ asked as often as can be, without polling and with it. Needs root. Usage: ``pyth
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import struct
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from event_loop import Prober
+from prometheus_client.parser import text_string_to_metric_families
 from put_to_active import FABRIC, active, ask
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
@@ -78,8 +80,19 @@ def job(flows: int) -> bytes:
     return json.dumps({"flows": rows}).encode()
 
 
+def polled() -> tuple[int, float]:
+    """How many polls there were, and how long all of them took."""
+    connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=60)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    (found,) = (family for family in text_string_to_metric_families(text) if family.name == "fairspine_poll_seconds")
+    values = {sample.name.removeprefix("fairspine_poll_seconds_"): sample.value for sample in found.samples}
+    return int(values["count"]), values["sum"]
+
+
 def held(flows: int, period: float, seconds: float) -> dict[str, float]:
-    """How long /healthz took meanwhile, and how many polls there were."""
+    """How long /healthz took meanwhile, and polls of all eight switches."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
@@ -100,7 +113,10 @@ def held(flows: int, period: float, seconds: float) -> dict[str, float]:
             prober.running = False
             prober.join()
             took = sorted(prober.took)
+            polls, seconds_ = polled()
             return {
+                "polls": polls,
+                "poll_ms": round(1e3 * seconds_ / max(polls, 1), 1),
                 "median_ms": round(1e3 * median(took), 2),
                 "p99_ms": round(1e3 * took[int(0.99 * len(took))], 1),
                 "worst_ms": round(1e3 * took[-1], 1),

@@ -46,7 +46,8 @@ class Installation:
 
     def begins(self, epoch: int, began: float) -> None:
         """Rules are on their way. ``began``: when work on their plan did, by the clock."""
-        self._on_the_way = (epoch, began)
+        # Where no switch is there yet, it is not the rules that take their time.
+        self._on_the_way = (epoch, began) if self._southbound.switches() else None
 
     def settled(self, step: Step) -> None:
         """Some switch has reached its target, or lost it, or refused it, or has gone."""

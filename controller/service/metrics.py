@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import chain
 from typing import get_args
 
 import numpy as np
@@ -17,12 +18,13 @@ from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.plan import Plan
 from controller.planning.plan_document import slowest
-from controller.rest.backend import Mode
+from controller.rest.backend import Document, Mode
 from controller.service.documents import Active, drained_cables
-from controller.service.reports import SouthboundCounts, SwitchReport
+from controller.service.driver import Driver
+from controller.service.reports import Southbound, SouthboundCounts, SwitchReport
 from controller.service.step import Step
 from controller.southbound.rollout import Refusal
-from controller.telemetry.instruments import AT_ONCE, Instruments
+from controller.telemetry.instruments import AT_ONCE, Instruments, exposition
 from controller.telemetry.readings import UNKNOWN, LinkRates, Readings
 
 BYTES_PER_GBIT = 1e9 / 8
@@ -70,6 +72,40 @@ class Moment:
     measured: float | None
     period: float
     streams: int
+
+
+def moment(
+    driver: Driver, southbound: Southbound, telemetry: Telemetry, health: Document, measured: float | None
+) -> Moment:  # fmt: skip
+    """Everything, as it is now; called on the event loop.
+
+    Args:
+        health: as ``/healthz`` says.
+        measured: when the newest counters came, seconds since 1970.
+    """
+    assert not isinstance(health, bytes)
+    return Moment(
+        step=driver.step,
+        status=health["status"],
+        switches=tuple(southbound.switches()),
+        expected=health["switches"]["expected"],
+        active=driver.installation.active,
+        computed_at=driver.computed_at,
+        refusal=southbound.refusal(),
+        counts=southbound.counts(),
+        store_works=not driver.keeper.error,
+        readings=telemetry.readings,
+        measured=measured,
+        period=telemetry.period,
+        streams=telemetry.streams(),
+    )
+
+
+def exposed(
+    moment: Moment, counted: Sequence[Metric], accept: str, rest: Callable[[], None]
+) -> tuple[bytes, str]:  # fmt: skip
+    """The text of all that is so and all that was counted, and its type."""
+    return exposition(chain(families(moment, rest), counted), accept, rest)
 
 
 def families(moment: Moment, rest: Callable[[], None] = lambda: None) -> Iterator[Metric]:

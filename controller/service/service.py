@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable
 from typing import Any
-
-from prometheus_client.metrics_core import Metric
 
 from controller.config import Settings
 from controller.model.enforcement import Enforcement
@@ -33,7 +30,7 @@ from controller.service.admission import Admission
 from controller.service.driver import Driver, Install, Order
 from controller.service.events import EventLog
 from controller.service.keeping import Keeping, kept_job, paths_of
-from controller.service.metrics import Moment, Telemetry, families
+from controller.service.metrics import Telemetry, exposed, moment
 from controller.service.reports import Southbound
 from controller.service.runtime import Runtime
 from controller.service.steering import own_ports
@@ -41,7 +38,6 @@ from controller.service.step import Step
 from controller.service.under_ecmp import UnderEcmp
 from controller.service.wanted import Admitted, Wanted, revision
 from controller.store.values import Change, Kept, KeptMode
-from controller.telemetry.instruments import exposition
 
 
 class Service:
@@ -333,28 +329,10 @@ class Service:
         )  # fmt: skip
 
     def metrics(self, accept: str) -> Exposition:
-        driver, telemetry, southbound = self._driver, self._telemetry, self._southbound
-        health = self.health()
-        assert not isinstance(health, bytes)
-        moment = Moment(
-            step=driver.step,
-            status=health["status"],
-            switches=tuple(southbound.switches()),
-            expected=health["switches"]["expected"],
-            active=driver.installation.active,
-            computed_at=driver.computed_at,
-            refusal=southbound.refusal(),
-            counts=southbound.counts(),
-            store_works=not driver.keeper.error,
-            readings=telemetry.readings,
-            measured=self._measured(),
-            period=telemetry.period,
-            streams=telemetry.streams(),
-        )
-        body, media_type = self._runtime.offload(
-            _exposition, moment, telemetry.instruments.collect(), accept, telemetry.rest
-        )
-        return Exposition(body, media_type)
+        telemetry = self._telemetry
+        now = moment(self._driver, self._southbound, telemetry, self.health(), self._measured())
+        counted = telemetry.instruments.collect()
+        return Exposition(*self._runtime.offload(exposed, now, counted, accept, telemetry.rest))
 
     def _measured(self) -> float | None:
         """When the newest counters came, seconds since 1970."""
@@ -376,12 +354,6 @@ class Service:
     def _offload(self, function: Callable[..., Document], *args: Any) -> Document:
         document: Document = self._runtime.offload(function, *args)
         return document
-
-
-def _exposition(
-    moment: Moment, counted: Sequence[Metric], accept: str, rest: Callable[[], None]
-) -> tuple[bytes, str]:  # fmt: skip
-    return exposition(chain(families(moment, rest), counted), accept, rest)
 
 
 def _check_steerable(wanted: Wanted) -> None:
