@@ -38,7 +38,7 @@ class Reading:
         at: when it was complete, in seconds since 1970.
         switches: by datapath id.
         silent: connected switches that did not answer, and why.
-        before: an earlier reading's counters of the same switches, where there is one.
+        before: an earlier reading's counters of the switches that have held the same rules since.
     """
 
     at: float

@@ -1,32 +1,28 @@
 """Which uplink a hash picked for a flow, told from port counters.
 
 A switch that hashes does not say where a flow went. But between two readings each uplink of a leaf has carried so many
-bytes, and each flow has sent so many: only some ways to place the leaf's flows on its uplinks explain both.
+bytes, and each flow has sent so many (``carried.py``): only some ways to place the leaf's flows on its uplinks explain
+both.
 
-What a flow has sent is known from its own rule's counter, where it has one; else from host links: where all flows of a
-host but one are known, the rest of what the host sent (or received) is that one's, again and again until nothing more
-follows. What is left is estimated: flows of one host share what it sent in proportion to their bytes.
-
-Then the ways to place a leaf's flows are counted, flows of one size and choice being alike. A flow is on an uplink as
+The ways to place a leaf's flows are counted, flows of one size and choice being alike. A flow is on an uplink as
 surely as the part of all these ways that has it there. The bound that needs no counting comes first: a flow is on no
 link that has carried less than the flow sent.
+
+Where flows collide, packets may be lost, and are counted on one side only. What a leaf or a spine has taken in and not
+sent on is how much any of its flows may lack further on; sizes that are told by what arrived are guesses then.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from controller.model.fabric import Fabric, FloatArray, IntArray
-from controller.telemetry.counts import SwitchCount
+from controller.model.fabric import Fabric
+from controller.telemetry.carried import SLACK, Sent
 from controller.telemetry.trace import Links, Situation, Traced, uplink
-
-SLACK = 0.03
-"""Counters of one moment disagree by so much of what they count: packets are on their way, others (ARP) mix in."""
 
 ALIKE = 0.03
 """Flows whose sizes differ by less are of one size."""
@@ -54,101 +50,6 @@ class Choice:
     sure: float
     possible: tuple[int, ...]
     why: str = ""
-
-
-@dataclass(frozen=True)
-class Between:
-    """What links have carried between two readings.
-
-    Attributes:
-        bytes: [E] that left by each directed link; NaN: not known, or counters have begun anew.
-        seconds: [E] between the two; NaN where bytes are.
-    """
-
-    bytes: FloatArray
-    seconds: FloatArray
-
-
-@dataclass(frozen=True)
-class Sent:
-    """Between two readings.
-
-    Attributes:
-        link: [E] bytes that left by each link, NaN where that is not known.
-        row: [R] bytes of each row of the wire.
-        estimated: [R] whether that is a guess.
-    """
-
-    link: FloatArray
-    row: FloatArray
-    estimated: IntArray
-
-
-def between(fabric: Fabric, before: Mapping[int, SwitchCount], now: Mapping[int, SwitchCount]) -> Between:
-    """What links have carried between two readings.
-
-    Of the two ends of a cable the sender's counter is taken, or the receiver's where the sender is not read.
-    """
-    found = np.full((2, fabric.n_links), np.nan)
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
-
-    def counted(switch: str, port: int | None, *, sent: bool) -> tuple[float, float]:
-        old, new = before.get(dpid[switch]), now.get(dpid[switch])
-        if old is None or new is None or port is None or port not in old.ports or port not in new.ports:
-            return math.nan, math.nan
-        one, other = old.ports[port], new.ports[port]
-        many = other.tx_bytes - one.tx_bytes if sent else other.rx_bytes - one.rx_bytes
-        return (float(many), new.at - old.at) if many >= 0 and new.at > old.at else (math.nan, math.nan)
-
-    for h, host in enumerate(fabric.hosts):
-        found[:, h] = counted(host.leaf, host.port, sent=False)
-        found[:, fabric.n_hosts + h] = counted(host.leaf, host.port, sent=True)
-    for c, cable in enumerate(fabric.cables):
-        ends = ((cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port))
-        for link, (sender, receiver) in enumerate((ends, ends[::-1]), fabric.first_cable_link + 2 * c):
-            many = counted(*sender, sent=True)
-            found[:, link] = counted(*receiver, sent=False) if math.isnan(many[0]) else many
-    return Between(found[0], found[1])
-
-
-def sent(situation: Situation, link: FloatArray, own: FloatArray) -> Sent:
-    """What each row has sent.
-
-    Args:
-        link: [E] bytes that left by each link (``between``).
-        own: [R] bytes that a rule of the row's own has counted meanwhile, NaN where it has none.
-    """
-    traffic, wire, n_hosts = situation.traffic, situation.wire, situation.fabric.n_hosts
-    row = own.copy()
-    ends = (traffic.src[wire.flow], n_hosts + traffic.dst[wire.flow])
-    rest = {int(end): float(link[end]) for column in ends for end in np.unique(column)}
-    open_: dict[int, set[int]] = defaultdict(set)
-    for r, (src, dst) in enumerate(zip(*(column.tolist() for column in ends), strict=True)):
-        for end in (src, dst):
-            if math.isnan(row[r]):
-                open_[end].add(r)
-            else:
-                rest[end] -= row[r]
-    ready = [end for end, rows in open_.items() if len(rows) == 1 and not math.isnan(rest[end])]
-    while ready:
-        end = ready.pop()
-        if len(open_[end]) != 1:
-            continue
-        (r,) = open_[end]
-        row[r] = max(rest[end], 0.0)
-        for other in (int(ends[0][r]), int(ends[1][r])):
-            open_[other].discard(r)
-            rest[other] -= row[r]
-            if len(open_[other]) == 1 and not math.isnan(rest[other]):
-                ready.append(other)
-    left = np.flatnonzero(np.isnan(row))
-    weight = traffic.bytes[wire.flow[left]] * wire.share[left]
-    total = np.bincount(ends[0][left], weights=weight, minlength=n_hosts)
-    of_host = np.array([max(rest.get(h, math.nan), 0.0) for h in range(n_hosts)])
-    row[left] = of_host[ends[0][left]] * weight / total[ends[0][left]]
-    estimated = np.zeros(len(row), dtype=np.int32)
-    estimated[left] = 1
-    return Sent(link, row, estimated)
 
 
 def infer(situation: Situation, traced: Sequence[Traced], sizes: Sent) -> dict[int, Choice]:
@@ -188,11 +89,15 @@ class _Leaf:
         self._estimated = bool(sizes.estimated[rows].any())
         self._left = {up: float(sizes.link[up]) for up in sorted(ups)}
         self._slack = {up: SLACK * many for up, many in self._left.items()}
+        # What its flows have sent and its uplinks have not, and the same of each spine.
+        self._lost = -sum(self._left.values()) + sum(float(sizes.row[row]) for row in self._hashed)
         for row in rows:
             only = traced[row].only
             up = None if only is None else uplink(fabric, only.links)
             if up in self._left:
                 self._left[up] -= float(sizes.row[row])
+                self._lost += float(sizes.row[row])
+        self._lost = max(self._lost, 0.0)
 
     def choices(self) -> dict[int, Choice]:
         unknown = [up for up, many in self._left.items() if math.isnan(many)]
@@ -210,7 +115,7 @@ class _Leaf:
             return found | self._unfit()
         classes = self._classes(busy, bounded)
         spare = 0.1 * min(each.size for each in classes) + float(self._sizes.row[idle].sum())
-        count = _Count(classes, self._left, {up: slack + spare for up, slack in self._slack.items()})
+        count = _Count(classes, self._left, {up: slack + spare for up, slack in self._slack.items()}, self._lost)
         if count.run():
             if not count.total:
                 return found | self._unfit()
@@ -218,15 +123,24 @@ class _Leaf:
         return found | {row: self._by_bound(row, ways) for row, ways in bounded.items()}
 
     def _bounded(self, row: int) -> tuple[int, ...]:
-        """Ways of a row all of whose cables have carried as much as it sent."""
-        size = float(self._sizes.row[row]) * (1 - 2 * SLACK)
-        first = self._fabric.first_cable_link
+        """Ways of a row all of whose cables have carried as much as it sent, less what was lost before."""
+        size = float(self._sizes.row[row]) * (1 - 2 * SLACK) - self._lost
         return tuple(
-            index
-            for index, way in enumerate(self._traced[row].ways)
-            # A link that is not known excludes nothing.
-            if not any(self._sizes.link[link] < size for link in way.links if link >= first)
+            index for index, way in enumerate(self._traced[row].ways) if not self._carried_less(way.links, size)
         )
+
+    def _carried_less(self, links: Links, size: float) -> bool:
+        """Whether a cable on the way has carried less than that; one that is not known has not."""
+        fabric, carried = self._fabric, self._sizes.link
+        for link in links:
+            if link < fabric.first_cable_link:
+                continue
+            if link % 2:
+                spine = int(fabric.cable_spine[(link - fabric.first_cable_link) // 2])
+                size -= float(self._sizes.lost_in_spine[spine])
+            if carried[link] < size:
+                return True
+        return False
 
     def _classes(self, rows: list[int], bounded: Mapping[int, tuple[int, ...]]) -> list[_Class]:
         """Large flows first: they leave the fewest ways."""
@@ -287,8 +201,15 @@ class _Count:
         first: one of the ways: by class and place, how many flows.
     """
 
-    def __init__(self, classes: list[_Class], left: Mapping[int, float], slack: Mapping[int, float]) -> None:
-        self._classes, self._left, self._slack = classes, dict(left), slack
+    def __init__(
+        self, classes: list[_Class], left: Mapping[int, float], slack: Mapping[int, float], lost: float
+    ) -> None:
+        """
+        Args:
+            left: bytes of each uplink that flows must explain; ``slack``: more or less.
+            lost: bytes that flows may have sent and no uplink has carried.
+        """
+        self._classes, self._left, self._slack, self._lost = classes, dict(left), slack, lost
         self.total = 0
         self.there = [[0] * len(one.ups) for one in classes]
         self.first: list[tuple[int, ...]] = []
@@ -307,7 +228,7 @@ class _Count:
 
     def _class(self, k: int, weight: int) -> bool:
         if k == len(self._classes):
-            if all(abs(left) <= self._slack[up] for up, left in self._left.items()):
+            if all(-self._slack[up] - self._lost <= left <= self._slack[up] for up, left in self._left.items()):
                 self.total += weight
                 self.first = self.first or list(self._now)
                 for there, many in zip(self.there, self._now, strict=True):
@@ -330,7 +251,7 @@ class _Count:
             self._now.pop()
             return done
         up = one.ups[j]
-        room = self._left[up] + self._slack[up]
+        room = self._left[up] + self._slack[up] + self._lost
         most = min(left, int(room / one.size)) if room > 0 else 0
         # What no later class can bring has to come from this one.
         least = max(0, math.ceil((self._left[up] - self._slack[up] - self._later[k + 1].get(up, 0.0)) / one.size))

@@ -92,7 +92,9 @@ class Readback:
             self._world.spawn(lambda dpid=dpid, exchange=exchange: one(dpid, exchange))  # type: ignore[misc]
         if exchanges:
             done.wait()
-        return Reading(self._world.now(), found, silent, self._before(found))
+        last = None if self._newest is None else self._newest[1]
+        before: dict[int, SwitchCount] = self._world.offload(_before, last, found)
+        return Reading(self._world.now(), found, silent, before)
 
     def _ask(self, dpid: int, exchange: Exchange) -> Held:
         datapath = exchange.datapath
@@ -104,18 +106,24 @@ class Readback:
         held: Held = self._world.offload(_held, dpid, at, ports, rules, groups, dead)
         return held
 
-    def _before(self, found: Mapping[int, Held]) -> dict[int, SwitchCount]:
-        """Counters to compare with: the last reading's, or (too short ago) those that it was compared with."""
-        if self._newest is None:
-            return {}
-        last = self._newest[1]
-        before = {}
-        for dpid, held in found.items():
-            for count in (last.switches[dpid].count if dpid in last.switches else None, last.before.get(dpid)):
-                if count is not None and held.count.at - count.at >= WINDOW:
-                    before[dpid] = count
-                    break
-        return before
+
+def _before(last: Reading | None, found: Mapping[int, Held]) -> dict[int, SwitchCount]:
+    """Counters to compare with: the last reading's, or (too short ago) those that it was compared with.
+
+    None of a switch that held other rules then, or had other ports: what it counted meanwhile is of both.
+    """
+    if last is None:
+        return {}
+    before = {}
+    for dpid, held in found.items():
+        old = last.switches.get(dpid)
+        if old is None or (old.rules, old.dead) != (held.rules, held.dead):
+            continue
+        for count in (old.count, last.before.get(dpid)):
+            if count is not None and held.count.at - count.at >= WINDOW:
+                before[dpid] = count
+                break
+    return before
 
 
 def _is_dead(port: Any) -> bool:

@@ -12,8 +12,9 @@ import numpy as np
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import ANY_PORT
 from controller.southbound.base import FLOW
+from controller.telemetry.carried import Between, between, sent
 from controller.telemetry.held import Reading
-from controller.telemetry.infer import Between, Choice, between, infer, sent
+from controller.telemetry.infer import Choice, infer
 from controller.telemetry.layers import link_rows, summary
 from controller.telemetry.reasons import explain
 from controller.telemetry.trace import How, Links, Situation, Traced, planned_links, trace

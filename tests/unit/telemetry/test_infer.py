@@ -16,7 +16,8 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.southbound.base import compile_base
 from controller.southbound.wire import on_wire
-from controller.telemetry.infer import ESTIMATED_MOST, Choice, between, infer, sent
+from controller.telemetry.carried import between, sent
+from controller.telemetry.infer import ESTIMATED_MOST, Choice, infer
 from controller.telemetry.trace import Situation, Traced, trace
 from tests.unit.southbound.plans import patient
 from tests.unit.telemetry.readings import counted, reading
@@ -90,6 +91,28 @@ def test_where_each_host_sends_one_flow_the_truth_is_among_what_is_possible_and_
         assert 0 <= choice.sure <= 1
         if choice.sure == 1:
             assert (choice.way, choice.possible) == (made.truth[row], (made.truth[row],))
+
+
+@patient
+@given(st.booleans().flatmap(lambda lone: worlds(lone=lone)), st.data())
+def test_where_packets_are_lost_on_the_way_what_is_sure_is_still_true(made: World, data: st.DataObject) -> None:
+    """Each link loses a part of what it carries: counted by who sends it, and not behind."""
+    fabric = made.situation.fabric
+    part = data.draw(st.lists(st.sampled_from([0.0, 0.0, 0.1, 0.5]), min_size=fabric.n_links, max_size=fabric.n_links))
+    before_wire = data.draw(st.booleans())
+    carried = np.zeros(fabric.n_links)
+    for row, way in enumerate(made.truth):
+        size = made.size[row]
+        for link in made.traced[row].ways[way].links:
+            # A full queue loses packets before they are counted as sent; a wire behind that.
+            own = link >= fabric.n_hosts and part[link]
+            carried[link] += size * (1 - own) if before_wire else size
+            size *= 1 - own
+    before, now = counted(fabric, np.zeros(fabric.n_links), 1.0), counted(fabric, carried, 3.0)
+    sizes = sent(made.situation, between(fabric, before, now).bytes, np.full(len(made.traced), np.nan))
+    for row, choice in infer(made.situation, made.traced, sizes).items():
+        if choice.sure == 1:
+            assert choice.way == made.truth[row]
 
 
 @patient

@@ -136,6 +136,21 @@ def test_readers_within_a_moment_share_a_reading_and_counters_are_compared_over_
     assert second.switches[1].count.at - second.before[1].at >= WINDOW
 
 
+def test_what_was_counted_under_other_rules_or_with_other_ports_is_compared_with_nothing() -> None:
+    one = Switch(1)
+    world, readback = reader(one)
+    for change in (
+        lambda: one.say(messages.put_rule(PROTOCOL, Rule(0, 5, match(in_port=1), (Output(2),)), 1)),
+        lambda: setattr(one.datapath.ports[1], "state", ofp.OFPPS_LINK_DOWN),
+    ):
+        readback.read()
+        change()
+        world.time += FRESH + 1
+        assert readback.read().before == {}
+        world.time += FRESH + 1
+        assert set(readback.read().before) == {1}
+
+
 def test_a_switch_that_fails_in_whatever_way_is_silent_and_the_others_are_read() -> None:
     well, gone, broken = Switch(1), Switch(2), Switch(3)
     gone.fails, broken.fails = SwitchGone("no answer within 5 s"), ZeroDivisionError("oh")
