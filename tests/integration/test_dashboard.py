@@ -238,11 +238,15 @@ def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controll
         page.open(server.port, shown=False)
         page.until("#token", "the token is asked for")
         assert "a token is required" in page.text("dialog")
+        page.press(Keys.ESCAPE)
+        page.until(lambda: page.text("#connection") == "a token is needed", "who gives none is told")
+        assert page.count("dialog") == 0
+        page.one("#who").click()
         use("fairspine_wrong")
         page.until(lambda: "not known" in page.text("dialog"), "a wrong one is refused")
         use(reads)
         page.until("#canvas .cable", "a reader sees")
-        assert page.text("#who") == "eyes (read)"
+        page.until(lambda: page.text("#who") == "eyes (read)", "who it is is known")
         assert [row.get_attribute("data-key") for row in page.all("#jobs tr")] == sorted(JOBS)
         assert {page.text(f'#jobs tr[data-key="{name}"] td:nth-child(2)') for name in JOBS} == {"0.333"}
         page.one("#switch-rows tr[data-key=spine1] button").click()

@@ -120,16 +120,26 @@ async function listen() {
 }
 
 let asking = null;
+let declined = false;
+const patient = []; // what goes on when there is a token
+
+/** Ask for a token, once; who does not want to give one finds the button. Returns when there is one. */
+async function needToken(problem) {
+  known.who = null;
+  connection("lost", "a token is needed");
+  if (!declined) {
+    asking ??= askToken(problem.message).finally(() => (asking = null));
+    declined = !(await asking);
+  }
+  if (declined) await new Promise((resolve) => patient.push(resolve));
+  known.who ??= await read("v1/whoami").catch(() => null);
+}
 
 /** No connection, or no token: say so, ask for one; everything goes on by itself afterwards. */
 async function trouble(problem) {
   if (!(problem instanceof Problem)) throw problem;
-  if (problem.status === 401) {
-    known.who = null;
-    connection("lost", "a token is needed");
-    asking ??= askToken(problem.message).finally(() => (asking = null));
-    if (!(await asking)) await sleep(10_000);
-  } else if (problem.status === 503) connection("waiting", problem.message);
+  if (problem.status === 401) await needToken(problem);
+  else if (problem.status === 503) connection("waiting", problem.message);
   else if (problem.status === 0) connection("lost", "connection lost; trying again");
   else complain(problem);
   draw();
@@ -355,6 +365,8 @@ function begin() {
   byId("change-mode").addEventListener("click", changeMode);
   byId("who").addEventListener("click", async () => {
     if (!(await askToken(token.get() ? "Another token, or none." : "The controller needs a token."))) return;
+    declined = false;
+    for (const go of patient.splice(0)) go();
     known.who = await read("v1/whoami").catch((problem) => trouble(problem).then(() => null));
     await refresh();
   });
