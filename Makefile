@@ -11,8 +11,8 @@ ROUNDS ?= 30
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active bench-emulated faults faults-night \
-  evaluation evaluation-emulated load constraints clean
+.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active bench-polling bench-emulated faults \
+  faults-night evaluation evaluation-emulated screenshots load constraints clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ bench-loop: setup ## how long a large job holds the controller's event loop
 bench-active: setup ## from a PUT until the last switch has confirmed the plan (as root)
 	@$(BIN)/python benchmarks/put_to_active.py
 
+bench-polling: setup ## what it costs to poll 10,000 rules (as root)
+	@$(BIN)/python benchmarks/polling.py
+
 bench-emulated: setup ## failures, drains, mode switches, restarts on Mininet: gaps and losses, as tables (as root)
 	@$(BIN)/python benchmarks/emulated.py
 
@@ -70,6 +73,9 @@ evaluation: setup ## the paper's evaluation and more, simulated: out/evaluation/
 
 evaluation-emulated: setup ## ecmp, greedy and fair on packets, beside the simulator's times for the same paths (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/emulated.yaml --seconds 3 --link-mbps 10 --name evaluation-emulated
+
+screenshots: setup-test ## the dashboard on an emulated fabric: out/screenshots/, and the pictures in docs/ (as root)
+	@$(BIN)/python -m tests.integration.screenshots
 
 load: setup-test ## a minute of 50 mixed requests a second on the HTTP interface: latency and memory
 	@$(BIN)/python benchmarks/load.py

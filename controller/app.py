@@ -13,7 +13,8 @@ from ryu.topology import event
 from controller import startup
 from controller.rest.wsgi import HttpServer
 from controller.service.admission import Admission
-from controller.service.reports import Southbound
+from controller.service.metrics import Telemetry
+from controller.service.reports import Southbound, SouthboundCounts
 from controller.service.service import Service
 from controller.southbound.flapping import LOOK_AGAIN
 from controller.southbound.openflow.discovery import GRACE, Discovery, port_id, release_topology
@@ -21,6 +22,10 @@ from controller.southbound.openflow.gate import Gate
 from controller.southbound.openflow.hosts import HostFinder
 from controller.southbound.openflow.installer import Installer
 from controller.southbound.openflow.runtime import EventletRuntime
+from controller.telemetry.instruments import Instruments
+from controller.telemetry.poller import Poller
+from controller.telemetry.readback import Readback
+from controller.telemetry.readings import Readings
 
 
 class FairspineApp(app_manager.RyuApp):
@@ -34,6 +39,7 @@ class FairspineApp(app_manager.RyuApp):
         self.runtime = EventletRuntime()
         self.store = start.store
         self.discovery = Discovery(self.runtime.clock)
+        self.readings, self.instruments = Readings(), Instruments()
         self.installer = Installer(
             self.runtime.offload,
             settled=lambda: self.service.settled(),
@@ -42,6 +48,7 @@ class FairspineApp(app_manager.RyuApp):
         self.gate = Gate(name=self.installer.name, changed=lambda: self.service.settled(), clock=self.runtime.clock)
         self.gate.guard()
         self.admission = Admission(self.runtime)
+        self.readback = Readback(self.runtime, self.installer.exchanges)
         self.service = Service(
             start.settings,
             start.fabric,
@@ -50,8 +57,29 @@ class FairspineApp(app_manager.RyuApp):
             start.kept,
             observe=self.discovery.snapshot,
             install=self.installer.target,
-            southbound=Southbound(self.installer.states, lambda: self.installer.refusal, self.gate.notices),
+            southbound=Southbound(
+                self.installer.states,
+                lambda: self.installer.refusal,
+                self.gate.notices,
+                self._southbound_counts,
+                read=self.readback.read,
+            ),
             admission=self.admission,
+            telemetry=Telemetry(
+                self.readings,
+                self.instruments,
+                start.settings.poll_seconds,
+                lambda: self.http.streams,
+                self.runtime.rest,
+            ),
+        )
+        self.poller = Poller(
+            self.runtime,
+            self.installer.exchanges,
+            self.readings,
+            self.instruments,
+            period=start.settings.poll_seconds,
+            name=self.installer.name,
         )
         self.hosts = HostFinder(
             self.discovery,
@@ -60,7 +88,14 @@ class FairspineApp(app_manager.RyuApp):
             clock=self.runtime.clock,
             probes_per_second=start.settings.probes_per_second,
         )
-        self.http = HttpServer(start.http_host, start.http_port, self.service, access=start.access, tls=start.tls)
+        self.http = HttpServer(
+            start.http_host,
+            start.http_port,
+            self.service,
+            access=start.access,
+            tls=start.tls,
+            answered=self.instruments.request_answered,
+        )
 
     def start(self) -> None:
         """Ryu calls this once all applications are there."""
@@ -68,11 +103,13 @@ class FairspineApp(app_manager.RyuApp):
         self.runtime.start()
         self.service.start()
         self.hosts.start()
+        self.poller.start()
         self.http.start()
 
     def close(self) -> None:
         """Ryu calls this on the way out. Rules stay: the network forwards on."""
         self.http.stop()
+        self.poller.stop()
         self.installer.close()
         self.admission.close()
         self.runtime.close()
@@ -85,7 +122,10 @@ class FairspineApp(app_manager.RyuApp):
     def on_connection(self, ev: Any) -> None:
         if ev.state == MAIN_DISPATCHER:
             self.installer.connected(ev.datapath)
+            self.poller.forget(ev.datapath.id)
         elif ev.datapath.id is not None:
+            if self.installer.datapath(ev.datapath.id) is ev.datapath:
+                self.poller.forget(ev.datapath.id)
             self.installer.disconnected(ev.datapath.id, ev.datapath)
 
     @set_ev_cls(
@@ -136,6 +176,10 @@ class FairspineApp(app_manager.RyuApp):
     @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def on_packet(self, ev: Any) -> None:
         self._changed(self.hosts.packet(ev.msg))
+
+    def _southbound_counts(self) -> SouthboundCounts:
+        installer = self.installer
+        return SouthboundCounts(installer.edits, installer.refusals, self.gate.refused, dict(installer.errors))
 
     def _changed(self, changed: bool) -> None:
         if changed:

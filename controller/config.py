@@ -91,6 +91,12 @@ class Settings:
     )
     https_cert: str = _option("", "certificate of the HTTP interface, with its chain, in PEM: with it, HTTPS alone")
     https_key: str = _option("", "key of that certificate, in PEM, without a password")
+    poll_seconds: float = _option(
+        5.0,
+        "ask each switch for its counters (ports, planned rules, groups) once in so many seconds; 0: never",
+        at_least=0.0,
+        at_most=3600.0,
+    )
     probes_per_second: int = _option(
         100, "most ARP probes sent for hosts whose port is not known", at_least=1, at_most=10_000
     )

@@ -84,9 +84,20 @@ class Client:
         headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
         headers |= {"If-Match": if_match} if if_match is not None else {}
         headers |= {"If-None-Match": if_none_match} if if_none_match is not None else {}
+        return self._answer(method, _target(path, query), body, headers)
+
+    def health(self) -> Answer:
+        """The answer of ``/healthz``, which has no version.
+
+        Raises:
+            Failure: there is no connection, or the answer is a problem.
+        """
+        return self._answer("GET", "/healthz", None, {"Accept": "application/json"})
+
+    def _answer(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         connection = self._connect(TIMEOUT_SECONDS)
         with closing(connection):
-            response = self._ask(connection, method, _target(path, query), body, headers)
+            response = self._ask(connection, method, target, body, headers)
             content = self._read(response)
         if not content:
             return Answer(response.status, None, response.getheader("ETag"))

@@ -24,6 +24,8 @@ from controller.cli import (
     preview,
     simulate,
     token,
+    top,
+    trace,
 )
 from controller.cli.failure import Failure
 from controller.model.errors import InputError, one_line
@@ -60,10 +62,16 @@ app.command(
 )(importing.import_files)
 app.command("push", epilog="Example: fairspine push examples/gpt3-a.json --wait")(jobs.push)
 app.command("preview", epilog="Example: fairspine preview --put examples/gpt3-a.json --drain spine2")(preview.preview)
+app.command(
+    "trace",
+    epilog="Example: fairspine trace --differs, or: fairspine trace --fabric examples/clos-4x4x4.yaml "
+    "--job examples/gpt3-a.json --policy ecmp",
+)(trace.trace)
 app.command("drain", epilog="Example: fairspine drain leaf1-spine2")(drain.drain)
 app.command("undrain", epilog="Example: fairspine undrain leaf1-spine2")(drain.undrain)
 app.command("mode", epilog="Example: fairspine mode ecmp")(mode.mode)
 app.command("events", epilog="Example: fairspine events --kind plan --format json")(events.events)
+app.command("top", epilog="Example: fairspine top --interval 5, or: fairspine top --once")(top.top)
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")
 app.add_typer(job.app, name="job")

@@ -6,11 +6,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controller.model.errors import one_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _WIDE = 160
 
@@ -30,10 +33,9 @@ def print_json(document: bytes) -> None:
     sys.stdout.write(document.decode() + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> None:
-    """A table; columns whose name ends in ``>`` are numbers, set to the right. ``err``: on standard error."""
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table for rich; columns whose name ends in ``>`` are numbers, set to the right."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -43,6 +45,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     for row in rows:
         # Text: names from a file or from the network are no markup, and bring no control characters.
         table.add_row(*(Text(one_line(cell)) for cell in row))
+    return table
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> None:
+    """A table as ``table_of`` makes it, below its title. ``err``: on standard error."""
+    from rich.console import Console
+    from rich.text import Text
+
+    table = table_of(columns, rows)
     # A file or a pipe has no width; what reads it wants whole rows.
     stream = sys.stderr if err else sys.stdout
     console = Console(width=None if stream.isatty() else _WIDE, highlight=False, stderr=err)

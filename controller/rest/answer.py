@@ -57,7 +57,10 @@ def _answer(backend: Backend, resource: Resource, request: Request, access: Acce
     if operation.body is not None:
         _check_content(request.headers)
         body = request.read_body(operation.body.most_bytes)
-    call = Call(caller, request.method, request.path, access.required, variables, parameters, body, wanted)
+    call = Call(
+        caller, request.method, request.path, access.required, variables, parameters, body, wanted,
+        accept=request.headers.get("accept", ""),
+    )  # fmt: skip
     try:
         if operation.open:
             return operation.handle(backend, call)

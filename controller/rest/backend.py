@@ -20,6 +20,9 @@ Mode = Literal["planned", "ecmp", "frozen"]
 """``planned``: the newest plan is on the switches. ``ecmp``: no plan is, all traffic is hashed. ``frozen``: the
 switches keep what they hold until the mode is ``planned`` again."""
 
+Under = Literal["plan", "ecmp"]
+"""Whose paths loads are told for: the newest plan's, or those of the policy ``ecmp`` (seed 0) for the same traffic."""
+
 EventKind = Literal["plan", "link", "job", "error", "mode", "reset"]
 
 
@@ -122,6 +125,14 @@ class JobAnswer:
 
 
 @dataclass(frozen=True)
+class Exposition:
+    """Metrics as text of a type that the scraper takes."""
+
+    body: bytes
+    media_type: str
+
+
+@dataclass(frozen=True)
 class PutOutcome:
     """``created``: there was no job of that name before."""
 
@@ -206,8 +217,9 @@ class Backend(Protocol):
     def fabric(self) -> Document:
         """The fabric as it is now, and the cabling check (``FabricDocument``)."""
 
-    def links(self) -> Document:
-        """Every directed link, its capacity and its planned load (``LinkList``)."""
+    def links(self, under: Under = "plan") -> Document:
+        """Every directed link, its capacity, its load under the plan or under ECMP, and what its port counts
+        (``LinkList``)."""
 
     def drainable(self, name: str) -> Document:
         """A cable, spine or leaf by its id, and whether it is drained (``DrainDocument``).
@@ -225,8 +237,8 @@ class Backend(Protocol):
 
     # -- plans -----------------------------------------------------------------------------------------------
 
-    def plan(self) -> Document:
-        """The newest plan, which one is active, and since when (``PlanDocument``)."""
+    def plan(self, under: Under = "plan") -> Document:
+        """The newest plan, which one is active, and since when (``PlanDocument``); or ECMP's in its place."""
 
     def plans(self, before: int | None, limit: int) -> Document:
         """At most ``limit`` kept plans, newest first, with epochs below ``before`` (``PlanHistory``)."""
@@ -265,6 +277,16 @@ class Backend(Protocol):
             NotFoundError: the fabric has no such host.
         """
 
+    def trace(self, job: str | None, compare: str | None) -> Document:
+        """Where every flow (or every flow of one job) really goes (``TraceDocument``).
+
+        Args:
+            compare: ``ecmp``, to be told what that would do with the same flows.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+
     # -- the controller --------------------------------------------------------------------------------------
 
     def mode(self) -> Document:
@@ -289,3 +311,10 @@ class Backend(Protocol):
 
     def health(self) -> Document:
         """Whether the controller does its work (``Health``). Answers at once, whatever else goes on."""
+
+    def metrics(self, accept: str) -> Exposition:
+        """What Prometheus scrapes.
+
+        Args:
+            accept: the types that it takes, as in the Accept header; empty: any.
+        """

@@ -13,6 +13,8 @@ JSON = "application/json"
 
 EVENT_STREAM = "text/event-stream"
 
+PROMETHEUS, OPEN_METRICS = "text/plain", "application/openmetrics-text"
+
 
 def no_body(_at_most: int | None) -> bytes:
     """Body of a request that has none."""
@@ -77,8 +79,9 @@ class Response:
         listed = [*self.headers, ("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
         if self.media_type:
             listed.append(("Content-Type", self.media_type))
-        # A 204 must not carry a length (RFC 9110, section 8.6).
-        if self.status != HTTPStatus.NO_CONTENT and self.media_type != EVENT_STREAM:
+        # A 204 must not carry a length, and a 304 none but that of the file (RFC 9110, section 8.6).
+        bodyless = self.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+        if not bodyless and self.media_type != EVENT_STREAM:
             listed.append(("Content-Length", str(len(self.body))))
         return listed
 

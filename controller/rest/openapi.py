@@ -71,7 +71,8 @@ def _schemas(resources: Iterable[Resource]) -> dict[str, Any]:
     models: dict[type[BaseModel], None] = {schemas.Problem: None}
     for resource in resources:
         for operation in resource.operations.values():
-            models |= {model: None for model in operation.answers.values() if model is not None}
+            if operation.media_type in (JSON, EVENT_STREAM):
+                models |= {model: None for model in operation.answers.values() if model is not None}
             if operation.body is not None:
                 models.update(dict.fromkeys(operation.body.forms))
     _, found = models_json_schema([(model, "validation") for model in models], ref_template=_REFERENCE)
@@ -137,8 +138,8 @@ def _body(body: Body) -> dict[str, Any]:
 def _answer(operation: Operation, status: int, model: type[BaseModel] | None) -> dict[str, Any]:
     described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if model is not None:
-        schema = {"type": "string"} if operation.media_type == EVENT_STREAM else _reference(model)
-        described["content"] = {operation.media_type: {"schema": schema}}
+        schema = _reference(model) if operation.media_type == JSON else {"type": "string"}
+        described["content"] = {name: {"schema": schema} for name in (operation.media_type, *operation.also)}
     headers = {"ETag": _ETAG} if operation.tagged else {}
     if status == HTTPStatus.CREATED:
         headers = {**headers, "Location": _LOCATION}

@@ -112,6 +112,7 @@ class Call:
         caller: ``None`` only where the operation is open and whoever asks has no token.
         secured: whether callers need a token.
         variables, parameters: values by name; parameters that were not given are those with a default, or missing.
+        accept: the types that the caller takes, as in the Accept header; empty: any.
     """
 
     caller: Caller | None
@@ -122,6 +123,7 @@ class Call:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     body: bytes = b""
     condition: Condition = UNCONDITIONAL
+    accept: str = ""
 
     @property
     def who(self) -> Caller:
@@ -144,7 +146,8 @@ class Operation:
         conditional: whether it heeds If-Match and If-None-Match.
         tagged: whether its answers carry an ETag.
         open: whether it answers callers without a token, too (in its own way), and however much is going on.
-        media_type: of a successful answer.
+        media_type: of a successful answer; ``also``: others, which callers may prefer.
+        slow: whether switches are waited for.
     """
 
     id: str
@@ -159,12 +162,15 @@ class Operation:
     tagged: bool = False
     open: bool = False
     media_type: str = JSON
+    also: tuple[str, ...] = ()
     description: str = ""
+    slow: bool = False
 
     @property
     def takes_long(self) -> bool:
-        """Whether it may wait for a plan, so that many of its kind must not keep those that only read waiting."""
-        return self.role is Role.WRITE or self.body is not None
+        """Whether it may wait for a plan or for switches, so that many of its kind must not keep those that only read
+        what is there waiting."""
+        return self.role is Role.WRITE or self.body is not None or self.slow
 
 
 @dataclass(frozen=True)

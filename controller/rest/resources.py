@@ -17,7 +17,7 @@ from controller.rest import schemas
 from controller.rest.backend import Backend, Document, JobAnswer, Role, etag
 from controller.rest.events import EventStream
 from controller.rest.forms import read_form
-from controller.rest.messages import EVENT_STREAM, JSON, Response
+from controller.rest.messages import EVENT_STREAM, JSON, OPEN_METRICS, PROMETHEUS, Response
 from controller.rest.openapi import openapi_document
 from controller.rest.operation import Body, Call, Operation, Parameter, Resource, Text, Whole
 from controller.workload.import_form import BodyForm
@@ -31,7 +31,15 @@ EPOCH = Parameter("epoch", "the plan's number", Whole(0, schemas.LARGEST_EPOCH),
 HOST = Parameter("host", "name of the sending host", Text(), "h1", required=True)
 BEFORE = Parameter("before", "only plans with a smaller number", Whole(0, schemas.LARGEST_EPOCH), 100)
 LIMIT = Parameter("limit", "plans in one answer", Whole(1, schemas.MOST_PLANS, default=50), 20)
+UNDER = Parameter(
+    "under",
+    "plan (where it is left out) or ecmp: with the paths that hashing would choose",
+    Text("(?:plan|ecmp)"),
+    "ecmp",
+)
 AFTER = Parameter("after", "id of the last event seen: resume behind it", Text(EVENT_ID), "6a0f-41")
+JOB = Parameter("job", "only this job's flows", Text(schemas.JOB_NAME), "gpt3-a")
+COMPARE = Parameter("compare", "a policy to compare with", Text("ecmp"), "ecmp")
 LAST_EVENT_ID = Parameter(
     "Last-Event-ID", "as ?after=, which it overrides: what browsers send", Text(EVENT_ID), "6a0f-41", place="header"
 )
@@ -65,6 +73,18 @@ def _delete_job(backend: Backend, call: Call) -> Response:
     return Response(HTTPStatus.NO_CONTENT)
 
 
+def _links(backend: Backend, call: Call) -> Response:
+    return _document(backend.links(call.parameters.get("under", "plan")))
+
+
+def _plan(backend: Backend, call: Call) -> Response:
+    return _document(backend.plan(call.parameters.get("under", "plan")))
+
+
+def _who(_backend: Backend, call: Call) -> Response:
+    return _document({"name": call.who.name, "role": call.who.role, "secured": call.secured})
+
+
 def _drain(backend: Backend, call: Call) -> Response:
     form = read_form(call.body, schemas.DrainForm)
     return _document(backend.drain(call.variables["id"], form.drained, call.who))
@@ -94,6 +114,11 @@ def _health(backend: Backend, call: Call) -> Response:
         return _document(health)
     known = orjson.loads(health) if isinstance(health, bytes) else health
     return _document({"status": known["status"]})
+
+
+def _metrics(backend: Backend, call: Call) -> Response:
+    told = backend.metrics(call.accept)
+    return Response(HTTPStatus.OK, told.body, told.media_type)
 
 
 @functools.cache
@@ -175,12 +200,24 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(
         "links",
         "/v1/links",
-        {"GET": _read("listLinks", lambda b: b.links(), "Every directed link and its load", schemas.LinkList)},
+        {
+            "GET": Operation(
+                "listLinks", _links, "Every directed link and its load", {200: schemas.LinkList}, parameters=(UNDER,)
+            )
+        },
     ),
     Resource(
         "plan",
         "/v1/plan",
-        {"GET": _read("getPlan", lambda b: b.plan(), "The newest plan, and which is active", schemas.PlanDocument)},
+        {
+            "GET": Operation(
+                "getPlan",
+                _plan,
+                "The newest plan, and which is active",
+                {200: schemas.PlanDocument},
+                parameters=(UNDER,),
+            )
+        },
     ),
     # Before the plan of an epoch: the first template that fits is taken, and an epoch could be anything up to a slash.
     Resource(
@@ -255,6 +292,22 @@ RESOURCES: tuple[Resource, ...] = (
         },
     ),
     Resource(
+        "trace",
+        "/v1/trace",
+        {
+            "GET": Operation(
+                "getTrace",
+                lambda b, call: _document(b.trace(call.parameters.get("job"), call.parameters.get("compare"))),
+                "The path that each flow really takes, and how unevenly links are used",
+                {200: schemas.TraceDocument},
+                parameters=(JOB, COMPARE),
+                problems=frozenset({404}),
+                description="Made from the rules and counters of the switches, read when somebody asks, not the plan.",
+                slow=True,
+            )
+        },
+    ),
+    Resource(
         "mode",
         "/v1/mode",
         {
@@ -287,6 +340,11 @@ RESOURCES: tuple[Resource, ...] = (
         },
     ),
     Resource(
+        "whoami",
+        "/v1/whoami",
+        {"GET": Operation("whoAmI", _who, "Who asks, and what they may do", {200: schemas.WhoAmI})},
+    ),
+    Resource(
         "health",
         "/healthz",
         {
@@ -297,6 +355,21 @@ RESOURCES: tuple[Resource, ...] = (
                 {200: schemas.HealthAnswer},
                 open=True,
                 description="Without a token, where tokens are required, the status alone.",
+            )
+        },
+    ),
+    Resource(
+        "metrics",
+        "/metrics",
+        {
+            "GET": Operation(
+                "getMetrics",
+                _metrics,
+                "What Prometheus scrapes",
+                {200: schemas.Metrics},
+                media_type=PROMETHEUS,
+                also=(OPEN_METRICS,),
+                description="OpenMetrics for those who ask for it. docs/telemetry.md lists the metrics.",
             )
         },
     ),

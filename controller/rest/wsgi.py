@@ -11,7 +11,7 @@ import functools
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import eventlet
@@ -28,13 +28,26 @@ from controller.rest.limits import Limits, room_for
 from controller.rest.listening import Listener, listen
 from controller.rest.messages import Request
 from controller.rest.operation import Resource
+from controller.rest.pages import answer_page
 from controller.rest.problems import ProblemError, internal
 from controller.rest.resources import RESOURCES
 from controller.rest.sending import outgoing
 from controller.rest.target import decode_segment, split_target
 from controller.rest.tls import Tls
+from controller.web.assets import Asset, assets
 
 LOG = logging.getLogger(__name__)
+
+Answered = Callable[[str, str, int, float], None]
+"""Called with each request that was answered: the operation's id (empty: none), method, status, and seconds until the
+answer began."""
+
+RESOURCE = "controller.resource"
+"""Where a request's environment holds the name of the resource that it is for."""
+
+
+def _nobody(operation: str, method: str, status: int, seconds: float) -> None:
+    """Nobody wants to know."""
 
 
 class _Endpoint(ControllerBase):  # type: ignore[misc]
@@ -43,21 +56,21 @@ class _Endpoint(ControllerBase):  # type: ignore[misc]
     def serve(self, request: webob.Request, resource: str = "", **variables: str) -> webob.Response:
         connection: Connection = request.environ[CONNECTION]
         path, query = split_target(connection.path)
-        backend, resources, access = self.data
+        backend, resources, pages, access = self.data
+        asked = Request(
+            method=request.method,
+            path=path,
+            query=query,
+            variables={name: decode_segment(value) for name, value in variables.items()},
+            headers=_joined(request.environ["headers_raw"]),
+            read_body=connection.read_body,
+            at_work=connection.shared.at_work,
+        )
+        page: Asset | None = pages.get(resource)
+        request.environ[RESOURCE] = resource if page is None else "dashboard"
         try:
-            response = answer(
-                backend,
-                resources.get(resource),
-                Request(
-                    method=request.method,
-                    path=path,
-                    query=query,
-                    variables={name: decode_segment(value) for name, value in variables.items()},
-                    headers=_joined(request.environ["headers_raw"]),
-                    read_body=connection.read_body,
-                    at_work=connection.shared.at_work,
-                ),
-                access,
+            response = (
+                answer(backend, resources.get(resource), asked, access) if page is None else answer_page(page, asked)
             )
         finally:
             connection.drop_body()
@@ -68,16 +81,19 @@ class _Endpoint(ControllerBase):  # type: ignore[misc]
 
 
 class _Routes(WSGIApplication):  # type: ignore[misc]
-    """Ryu's router over the table of resources. A subclass: for the class itself Ryu starts a server of its own."""
+    """Ryu's router over resources and the dashboard's files. A subclass: for the class itself Ryu starts a server."""
 
     def __init__(self, backend: Backend, resources: Iterable[Resource], access: Access) -> None:
         super().__init__()
         table = {resource.name: resource for resource in resources}
-        self.registory[_Endpoint.__name__] = (backend, table, access)
+        self.registory[_Endpoint.__name__] = (backend, table, assets(), access)
         for resource in table.values():
             # A colon begins a variable in the router's older notation.
             path = resource.path.replace(":", r"\:")
             self.mapper.connect(resource.name, path, controller=_Endpoint, action="serve", resource=resource.name)
+        for path in assets():
+            # Resources' names have no slash.
+            self.mapper.connect(path, path, controller=_Endpoint, action="serve", resource=path)
 
     def _match(self, req: webob.Request) -> Mapping[str, Any]:
         """By path alone (methods are the resource's business), and undecoded, so that %2F is no slash."""
@@ -89,8 +105,14 @@ class _Routes(WSGIApplication):  # type: ignore[misc]
 class _Application:
     """The outermost layer: whatever fails inside becomes a problem for the client and one traceback in the log."""
 
-    def __init__(self, backend: Backend, resources: Iterable[Resource], access: Access) -> None:
+    def __init__(self, backend: Backend, resources: Sequence[Resource], access: Access, answered: Answered) -> None:
         self._routes = _Routes(backend, resources, access)
+        self._answered = answered
+        self._operations = {
+            (resource.name, method): operation.id
+            for resource in resources
+            for method, operation in resource.operations.items()
+        }
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         began = time.monotonic()
@@ -109,7 +131,10 @@ class _Application:
             error_id = secrets.token_hex(4)
             LOG.exception("error %s: %s %s", error_id, method, path)
             body = outgoing(internal(error_id).response(path), connection)(environ, start)
-        log_access(environ["REMOTE_ADDR"], method, path, int(said[0]), int(said[1]), time.monotonic() - began)
+        status, seconds = int(said[0]), time.monotonic() - began
+        operation = self._operations.get((environ.get(RESOURCE, ""), "GET" if method == "HEAD" else method), "")
+        self._answered(operation, method, status, seconds)
+        log_access(environ["REMOTE_ADDR"], method, path, status, int(said[1]), seconds)
         return body
 
 
@@ -129,6 +154,7 @@ class HttpServer:
         port: 0 lets the system choose.
         access: who may ask.
         tls: ``None``: plain HTTP.
+        answered: hears of each request.
     """
 
     def __init__(
@@ -140,9 +166,10 @@ class HttpServer:
         limits: Limits | None = None,
         access: Access | None = None,
         tls: Tls | None = None,
+        answered: Answered = _nobody,
     ) -> None:
         self._address = (host, port)
-        self._application = _Application(backend, RESOURCES, access or Open())
+        self._application = _Application(backend, RESOURCES, access or Open(), answered)
         self._limits = limits or Limits()
         self._shared = Shared(
             self._limits,
@@ -191,6 +218,11 @@ class HttpServer:
         """The port it listens on, once started."""
         assert self._listener is not None, "not started"
         return int(self._listener.getsockname()[1])
+
+    @property
+    def streams(self) -> int:
+        """How many clients read the events."""
+        return len(self._shared.streaming)
 
     def stop(self, *, grace_seconds: float = 1.0) -> None:
         """Close the listening socket at once, give requests under way a moment, then end their connections."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import orjson
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
+from controller.model.plan import Plan
 from controller.planning.drain import cables_of, known
 from controller.planning.plan_document import job_parts, plan_document, routes_document, slowest
 from controller.service.draft import Draft
@@ -22,6 +24,7 @@ from controller.service.times import when
 from controller.service.wanted import Admitted
 from controller.southbound.labels import LabelBlock
 from controller.store.values import KeptMode
+from controller.telemetry.readings import UNKNOWN, LinkRates, Readings
 
 Active = tuple[int, float] | None
 """Epoch of the plan that every connected switch has confirmed, and since when (seconds since 1970)."""
@@ -33,7 +36,7 @@ def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict
     assert there is not None
     connected = {report.dpid for report in switches}
     explicit = fabric_document(there)
-    cables = zip(there.cable_names, explicit["links"], _drained_cables(step), strict=True)
+    cables = zip(there.cable_names, explicit["links"], drained_cables(step), strict=True)
     return {
         "source": "file" if intended else "discovery",
         "version": there.version,
@@ -52,23 +55,49 @@ def fabric(step: Step, intended: bool, switches: Sequence[SwitchReport]) -> dict
     }
 
 
-def links(step: Step) -> dict[str, Any]:
-    """Every directed link with its planned load."""
-    there = step.fabric
+def links(
+    step: Step, readings: Readings, measured: float | None, period: float, hashed: Plan | None = None
+) -> dict[str, Any]:
+    """Every directed link with its planned load, and what was measured of it.
+
+    Args:
+        measured: when the newest counters came, seconds since 1970.
+        period: seconds between two polls of a switch.
+        hashed: ECMP's plan, whose loads are to be told in place of the plan's.
+    """
+    there, told = step.fabric, hashed or step.plan
     assert there is not None
-    load = step.plan.objective.link_load if step.plan is not None else np.zeros(there.n_links)
-    drained = [False] * there.first_cable_link + [cable for cable in _drained_cables(step) for _ in range(2)]
+    rates = readings.link_rates(there)
+    load = told.objective.link_load if told is not None else np.zeros(there.n_links)
+    drained = [False] * there.first_cable_link + [cable for cable in drained_cables(step) for _ in range(2)]
     rows = zip(
-        there.link_ids, there.link_gbps.tolist(), load.tolist(), there.link_up.tolist(), drained, strict=True
+        there.link_ids, there.link_gbps.tolist(), load.tolist(), there.link_up.tolist(), drained,
+        _measured(there, rates), strict=True,
     )  # fmt: skip
     return {
+        "under": "plan" if hashed is None else "ecmp",
+        "measured": None if measured is None else when(measured),
+        "period": period,
         "links": [
-            {"id": i, "gbps": gbps, "load_gbps": used, "up": up, "drained": out} for i, gbps, used, up, out in rows
-        ]
+            {"id": i, "gbps": gbps, "load_gbps": used, "up": up, "drained": out, **found}
+            for i, gbps, used, up, out, found in rows
+        ],
     }
 
 
-def _drained_cables(step: Step) -> list[bool]:
+def _measured(fabric: Fabric, rates: LinkRates) -> Iterator[dict[str, float | int | None]]:
+    """Of each link, what its port counts."""
+    columns = (rates.gbps, rates.gbps / fabric.link_gbps, rates.dropped, rates.errors)
+    for gbps, used, dropped, errors in zip(*(column.tolist() for column in columns), strict=True):
+        yield {
+            "rate_gbps": None if isnan(gbps) else gbps,
+            "utilisation": None if isnan(used) else used,
+            "dropped": None if dropped == UNKNOWN else dropped,
+            "errors": None if errors == UNKNOWN else errors,
+        }
+
+
+def drained_cables(step: Step) -> list[bool]:
     """Of each cable, whether it is drained, by itself or with one of its switches."""
     there, ids = step.fabric, step.wanted.drained
     assert there is not None
@@ -147,12 +176,14 @@ def plan(
     active: Active,
     waits_for: Sequence[str] = (),
     refused: Mapping[str, Any] | None = None,
+    hashed: Plan | None = None,
 ) -> bytes:
     """The plan, when it was computed, and which one the switches enforce.
 
     Args:
         waits_for: names of connected switches that do not have its rules.
         refused: why it is on no switch.
+        hashed: ECMP's plan, to be told in its place.
 
     Raises:
         UnavailableError: the step has no plan.
@@ -166,7 +197,8 @@ def plan(
             "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
             "waits_for": list(waits_for),
             "refused": refused,
-            "plan": plan_document(there, draft.traffic, draft.plan),
+            "under": "plan" if hashed is None else "ecmp",
+            "plan": plan_document(there, draft.traffic, hashed or draft.plan),
         }
     )
 

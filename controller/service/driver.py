@@ -33,6 +33,7 @@ from controller.service.wanted import Change as WantedChange
 from controller.service.wanted import Wanted
 from controller.southbound.rules import RuleSet
 from controller.store.values import Change, Kept, KeptMode, PlanRecord
+from controller.telemetry.instruments import Instruments
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -89,6 +90,7 @@ class Driver:
         install: Install,
         southbound: Southbound,
         admission: Admission,
+        instruments: Instruments,
     ) -> None:
         self._settings, self._intended, self._runtime = settings, intended, runtime
         self._observe, self._install = observe, install
@@ -96,9 +98,10 @@ class Driver:
         self.step = restore(kept, intended, settings.enforcement)
         self.wanted = self.step.wanted
         self.mode: KeptMode | None = kept.mode
+        self._instruments = instruments
         self.keeper = Keeper(keeping, runtime, changed=self._store_changed)
         self.computed_at = kept.plan.at if kept.plan is not None else runtime.now()
-        self.installation = Installation(settings, runtime, events, southbound)
+        self.installation = Installation(settings, runtime, events, southbound, instruments)
         self.failed = ""
         """Why the newest step could not be taken."""
         self._recorded = self._reserved = kept.epoch
@@ -189,7 +192,7 @@ class Driver:
             pending.done.set()
 
     def _carry_out(self, pending: _Pending) -> None:
-        order = pending.order
+        order, began = pending.order, self._runtime.clock()
         base, step, record = self._step_on_newest(order)
         self._reserved = max(self._reserved, step.epoch)
         self.keeper.commit(dataclasses.replace(order.change, plans=() if record is None else (record,)))
@@ -208,7 +211,7 @@ class Driver:
         if order.event is not None:
             kind, data = order.event
             self._events.append(kind, **data, by=order.by, epoch=step.epoch)
-        self._publish(step, base, record)
+        self._publish(step, base, record, began)
         if order.change.mode is not None:
             # Jobs that could not be enforced so may be now.
             self._dirty.set()
@@ -240,7 +243,7 @@ class Driver:
                 self._events.append("error", text=f"no new plan could be made: {self.failed}")
 
     def _follow(self) -> None:
-        base, wanted = self.step, self.wanted
+        base, wanted, began = self.step, self.wanted, self._runtime.clock()
         placed = self._placed(wanted, base.fabric or self._intended)
         step, record = self._advance(placed, base)
         more = self._placed(placed, step.fabric)
@@ -254,7 +257,7 @@ class Driver:
         self.wanted = placed
         if not step.ripe or step.epoch == self._recorded:
             record = None
-        self._publish(step, base, record)
+        self._publish(step, base, record, began)
         if record is not None:
             # After the rules: the network does not wait for a disk.
             self._recorded = record.epoch
@@ -282,7 +285,8 @@ class Driver:
         )  # fmt: skip
         return taken
 
-    def _publish(self, step: Step, base: Step, record: PlanRecord | None) -> None:
+    def _publish(self, step: Step, base: Step, record: PlanRecord | None, began: float) -> None:
+        """Make a step the newest one. ``began``: when work on it did, by the clock."""
         self.step = step
         if step.ripe and step.fabric is not None:
             for name, up in step.changes:
@@ -291,6 +295,7 @@ class Driver:
         if step.epoch != base.epoch:
             self.computed_at = self._runtime.now() if record is None else record.at
         if record is not None:
+            self._instruments.planned(record.policy, record.seconds, record.moved)
             self._events.append(
                 "plan", epoch=step.epoch, state="computed", cause=record.cause, by=record.by, mode=record.mode,
                 enforcement=record.enforcement, min_speed=record.min_speed, min_level=record.min_level,
@@ -299,10 +304,13 @@ class Driver:
             )  # fmt: skip
         if step.ripe and step.rules is not None and step.enforced != self._installed:
             self._installed = step.enforced
+            self.installation.begins(step.enforced, began)
             self._install(step.rules, step.enforced, step.names)
         self.settled()
 
     def _store_changed(self, reason: str) -> None:
+        if reason:
+            self._instruments.store_failed()
         text = f"the store does not work: {reason}" if reason else "the store works again"
         self._events.append("error", text=text)
 

@@ -16,6 +16,7 @@ from controller.service.reports import Southbound, ToldOnce
 from controller.service.runtime import Runtime
 from controller.service.step import Step
 from controller.southbound.rollout import Refusal
+from controller.telemetry.instruments import Instruments
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -27,12 +28,26 @@ class Installation:
         active: the plan whose rules every connected switch has confirmed, and since when.
     """
 
-    def __init__(self, settings: Settings, runtime: Runtime, events: EventLog, southbound: Southbound) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        runtime: Runtime,
+        events: EventLog,
+        southbound: Southbound,
+        instruments: Instruments,
+    ) -> None:
+        self._instruments = instruments
         self._settings, self._runtime, self._events, self._southbound = settings, runtime, events, southbound
         self.active: tuple[int, float] | None = None
         self._told = ToldOnce()
         self._refused: Refusal | None = None
+        self._on_the_way: tuple[int, float] | None = None
         self._instead: Mapping[str, int] = {}
+
+    def begins(self, epoch: int, began: float) -> None:
+        """Rules are on their way. ``began``: when work on their plan did, by the clock."""
+        # Where no switch is there yet, it is not the rules that take their time.
+        self._on_the_way = (epoch, began) if self._southbound.switches() else None
 
     def settled(self, step: Step) -> None:
         """Some switch has reached its target, or lost it, or refused it, or has gone."""
@@ -49,6 +64,10 @@ class Installation:
             self.active = (oldest, self._runtime.now())
             LOG.info("plan %d is active on %d switches", oldest, len(switches))
             self._events.append("plan", epoch=oldest, state="active")
+            if self._on_the_way is not None and self._on_the_way[0] == oldest:
+                self._instruments.active(self._runtime.clock() - self._on_the_way[1])
+                # A switch that comes back later takes the same rules again, and that is no change of the plan.
+                self._on_the_way = None
 
     def waits_for(self, step: Step) -> list[str]:
         """Connected switches that do not have the newest rules."""

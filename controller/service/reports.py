@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.southbound.cabling import Survey
 from controller.southbound.rollout import Refusal
+from controller.telemetry.held import Reading
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -29,6 +30,17 @@ class SwitchReport(Protocol):
 
 
 @dataclass(frozen=True)
+class SouthboundCounts:
+    """Since the start: changes that switches have confirmed, plans that one has refused, connections turned away, and
+    OpenFlow errors by type."""
+
+    edits: int = 0
+    refusals: int = 0
+    refused: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Southbound:
     """What can be asked of whatever speaks to the switches, at any time.
 
@@ -36,11 +48,15 @@ class Southbound:
         switches: each connected one.
         refusal: why the newest rules are not on the switches, if one of them does not take them.
         notices: what else is wrong with connections, for people.
+        counts: what has happened since the start.
+        read: what the switches hold and have counted, as they say themselves; blocks the calling task.
     """
 
     switches: Callable[[], Sequence[SwitchReport]]
     refusal: Callable[[], Refusal | None] = lambda: None
     notices: Callable[[], Sequence[str]] = tuple
+    counts: Callable[[], SouthboundCounts] = SouthboundCounts
+    read: Callable[[], Reading] = lambda: Reading(0.0)
 
 
 class CablingReport:

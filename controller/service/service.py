@@ -10,27 +10,32 @@ from controller.model.enforcement import Enforcement
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.observed import Observed
+from controller.model.plan import Plan
 from controller.planning.drain import cables_of
 from controller.rest.backend import (
     Caller,
     Condition,
     ConflictError,
     Document,
+    Exposition,
     JobAnswer,
     Mode,
     PutOutcome,
     Subscription,
+    Under,
 )
 from controller.routing import ENFORCEABLE
-from controller.service import documents, history, preview
+from controller.service import documents, history, preview, tracing
 from controller.service.admission import Admission
 from controller.service.driver import Driver, Install, Order
 from controller.service.events import EventLog
 from controller.service.keeping import Keeping, kept_job, paths_of
+from controller.service.metrics import Telemetry, exposed, moment
 from controller.service.reports import Southbound
 from controller.service.runtime import Runtime
 from controller.service.steering import own_ports
 from controller.service.step import Step
+from controller.service.under_ecmp import UnderEcmp
 from controller.service.wanted import Admitted, Wanted, revision
 from controller.store.values import Change, Kept, KeptMode
 
@@ -50,6 +55,7 @@ class Service:
         install: Install,
         southbound: Southbound,
         admission: Admission,
+        telemetry: Telemetry | None = None,
     ) -> None:
         """
         Args:
@@ -57,14 +63,18 @@ class Service:
             observe: a snapshot of the network.
             install: called with new rules.
             southbound: what the installer knows.
+            telemetry: what is measured; ``None``: nothing is.
         """
         self._settings, self._intended, self._runtime, self._keeping = settings, intended, runtime, keeping
         self._southbound, self._admission = southbound, admission
+        self._telemetry = telemetry or Telemetry()
         self._events = EventLog(runtime)
         self._previewing, self._reading = runtime.lock(), runtime.lock()
+        self._under_ecmp = UnderEcmp(settings, intended, runtime)
         self._driver = Driver(
             settings, intended, runtime, keeping, kept, self._events,
             observe=observe, install=install, southbound=southbound, admission=admission,
+            instruments=self._telemetry.instruments,
         )  # fmt: skip
 
     @property
@@ -160,8 +170,11 @@ class Service:
         step = self._known_step()
         return self._offload(documents.fabric, step, self._intended is not None, self._southbound.switches())
 
-    def links(self) -> Document:
-        return self._offload(documents.links, self._known_step())
+    def links(self, under: Under = "plan") -> Document:
+        step, telemetry = self._known_step(), self._telemetry
+        return self._offload(
+            documents.links, step, telemetry.readings, self._measured(), telemetry.period, self._hashed(step, under)
+        )
 
     def drainable(self, name: str) -> Document:
         step = self._known_step()
@@ -191,12 +204,16 @@ class Service:
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
-    def plan(self) -> Document:
+    def plan(self, under: Under = "plan") -> Document:
         step, installation = self._known_step(), self._driver.installation
         return self._offload(
             documents.plan, step, self._driver.computed_at, installation.active,
-            installation.waits_for(step), installation.refused(),
+            installation.waits_for(step), installation.refused(), self._hashed(step, under),
         )  # fmt: skip
+
+    def _hashed(self, step: Step, under: Under) -> Plan | None:
+        """ECMP's plan, where that is asked for."""
+        return self._under_ecmp.plan(step) if under == "ecmp" else None
 
     def plans(self, before: int | None, limit: int) -> Document:
         # One more than is shown tells whether there are more.
@@ -253,6 +270,19 @@ class Service:
             raise NotFoundError("host", host)
         return self._offload(documents.routes, step, host, self._settings.label_base)
 
+    def trace(self, job: str | None, compare: str | None) -> Document:
+        began = self._runtime.clock()
+        self._known_step()
+        reading = self._southbound.read()
+        # What is meant to be is looked at after what is: a plan that comes meanwhile is told as not installed yet.
+        step = self._known_step()
+        if job is not None and step.wanted.job(job) is None:
+            raise NotFoundError("job", job)
+        confirmed = {report.dpid: report.epoch for report in self._southbound.switches()}
+        return self._offload(
+            tracing.document, step, reading, confirmed, job, compare == "ecmp", began, self._runtime.clock
+        )  # fmt: skip
+
     # -- the controller ------------------------------------------------------------------------------------------
 
     def mode(self) -> Document:
@@ -297,6 +327,17 @@ class Service:
         return documents.health(
             driver.step, self._southbound.switches(), self._intended, installation.active, troubles
         )  # fmt: skip
+
+    def metrics(self, accept: str) -> Exposition:
+        telemetry = self._telemetry
+        now = moment(self._driver, self._southbound, telemetry, self.health(), self._measured())
+        counted = telemetry.instruments.collect()
+        return Exposition(*self._runtime.offload(exposed, now, counted, accept, telemetry.rest))
+
+    def _measured(self) -> float | None:
+        """When the newest counters came, seconds since 1970."""
+        newest = self._telemetry.readings.measured
+        return None if newest is None else self._runtime.now() - (self._runtime.clock() - newest)
 
     # -- all -----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.base import ETH_IPV4, FLOW, NextHops
 from controller.southbound.failover import Failover
-from controller.southbound.rules import Action, Builder, Match, MatchValue, Rule, ToGroup
+from controller.southbound.rules import Action, Builder, Match, MatchValue, Rule, RuleKey, ToGroup
 from controller.southbound.wire import Wire
 
 UDP = 17
@@ -23,6 +23,9 @@ Field = tuple[str, MatchValue]
 IPV4: Field = ("eth_type", ETH_IPV4)
 UDP_ONLY: Field = ("ip_proto", UDP)
 TO_ROCE: Field = ("udp_dst", ROCE_PORT)
+
+FLOW_TABLE = 0
+"""The table of planned flows' rules."""
 
 Towards = Callable[[int, int], tuple[Action, ...]]
 """What a packet for a leaf (its index) over a path class gets before it goes into the group."""
@@ -58,7 +61,13 @@ def place_flows(
     columns = (fabric.host_leaf[source], fabric.host_leaf[target], source, target, wire.udp_src, wire.path)
     for a, b, src, dst, port, path in zip(*(column.tolist() for column in columns), strict=True):
         if path >= 0:
-            ingress[a].place(_match(src_ip[src], dst_ip[dst], port), port, path, b)
+            ingress[a].place(flow_key(src_ip[src], dst_ip[dst], port), path, b)
+
+
+def flow_key(src_ip: Field, dst_ip: Field, udp_src: int) -> RuleKey:
+    """What identifies the rule of one placement unit, or of one piece of it, at its ingress leaf."""
+    # Flows with a known port are told from the others of the same two hosts by the higher priority.
+    return (FLOW_TABLE, FLOW + (udp_src != ANY_PORT), _match(src_ip, dst_ip, udp_src))
 
 
 def _match(src_ip: Field, dst_ip: Field, udp_src: int) -> Match:
@@ -80,13 +89,12 @@ class _Ingress:
         self._failover = Failover(builder, lambda port: over(spine_of[port]))
         self._actions: dict[tuple[int, int], tuple[Action, ...]] = {}
 
-    def place(self, fields: Match, udp_src: int, path: int, b: int) -> None:
+    def place(self, key: RuleKey, path: int, b: int) -> None:
         if (path, b) not in self._actions:
             self._actions[path, b] = self._way(path, b)
         actions = self._actions[path, b]
         if actions:
-            # Flows with a known port are told from the others of the same two hosts by the higher priority.
-            self._builder.add(Rule(0, FLOW + (udp_src != ANY_PORT), fields, actions))
+            self._builder.add(Rule(*key, actions))
 
     def _way(self, path: int, b: int) -> tuple[Action, ...]:
         planned = self._uplinks[path]

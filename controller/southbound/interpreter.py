@@ -1,21 +1,19 @@
 """A packet's walk through a rule set: the second meaning of the rules, beside the one that a switch gives them.
 
-Compilers are tested by it: whatever they emit must lead every packet where the plan says, and nowhere else.
+Compilers are tested by it: whatever they emit must lead every packet where the plan says, and nowhere else. And it
+tells where flows really go, given the rules that switches say they hold (controller/telemetry/trace.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from ipaddress import IPv4Address
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from controller.model.fabric import Fabric
 from controller.southbound.rules import (
     ETH_MPLS,
     Action,
     Bundle,
-    Match,
-    MatchValue,
     Output,
     PopMpls,
     PushMpls,
@@ -104,6 +102,26 @@ class Network:
             switch, port = self.peer[switch, out]
         return Walk(tuple(hops), None, "loop")
 
+    def every_walk(self, rules: RuleSet, packet: Packet, *, source: str, seen: Seen | None = None) -> Iterator[Walk]:
+        """One walk for each way in which hashes along the path can fall out; a single one where nothing is hashed.
+
+        Args:
+            seen: called for each walk in turn, so with the rules of earlier ones again.
+        """
+        pending: list[tuple[int, ...]] = [()]
+        while pending:
+            script = pending.pop()
+            asked: list[tuple[int, ...]] = []
+
+            def choose(ports: tuple[int, ...], script: tuple[int, ...] = script, asked: list[Any] = asked) -> int:
+                asked.append(ports)
+                return script[len(asked) - 1] if len(asked) <= len(script) else ports[0]
+
+            yield self.walk(rules, packet, source=source, choose=choose, seen=seen)
+            taken = [*script, *(ports[0] for ports in asked[len(script) :])]
+            for depth in range(len(asked) - 1, len(script) - 1, -1):
+                pending += [(*taken[:depth], port) for port in reversed(asked[depth][1:])]
+
     def forward(
         self, held: SwitchRules, switch: str, port: int, packet: Packet, choose: Choose, seen: Seen | None = None
     ) -> int | str:
@@ -116,7 +134,7 @@ class Network:
         own: dict[str, int | str] = {"in_port": port}
         table: int | None = 0
         while table is not None:
-            rule = best_rule(held, table, frame.fields() | own)
+            rule = held.classifier.best(table, frame.fields() | own)
             if rule is not None and seen is not None:
                 seen(switch, rule)
             if rule is None or (not rule.actions and rule.goto is None):
@@ -147,8 +165,11 @@ class Network:
             elif isinstance(action, Bundle):
                 live = tuple(port for port in action.ports if (switch, port) not in self.down)
                 return choose(live) if live else "no live port"
-            else:
+            elif isinstance(action, ToGroup):
                 return self._hand_to(action, frame, held, switch, choose)
+            else:
+                # A stranger's rule, read back from a switch.
+                return "met an action that is none of ours"
         return None
 
     def _hand_to(
@@ -157,12 +178,17 @@ class Network:
         group = held.groups.get(action.group)
         if group is None:
             return "no such group"
+        if group.kind not in ("failover", "select"):
+            # A stranger's, read back from a switch.
+            return "met a group that is none of ours"
         live = [bucket for bucket in group.buckets if self._live(bucket.watch_port, bucket.watch_group, held, switch)]
         if not live:
             return "no live bucket"
         if group.kind == "failover":
             return self._act(live[0].actions, frame, held, switch, choose)
         by_port = {action.port: bucket for bucket in live for action in bucket.actions if isinstance(action, Output)}
+        if not by_port:
+            return "met a group that is none of ours"
         return self._act(by_port[choose(tuple(by_port))].actions, frame, held, switch, choose)
 
     def _live(self, port: int | None, group: int | None, held: SwitchRules, switch: str) -> bool:
@@ -197,34 +223,3 @@ class _Frame:
             return False
         self._labels.pop()
         return self.fields()["eth_type"] == eth_type
-
-
-def best_rule(held: SwitchRules, table: int, fields: Mapping[str, int | str]) -> Rule | None:
-    """The matching rule of highest priority.
-
-    Raises:
-        ValueError: two matching rules of the same priority: OpenFlow leaves open which one wins.
-    """
-    best: Rule | None = None
-    for rule in held.rules.values():
-        if rule.table == table and matches(rule.match, fields) and (best is None or rule.priority >= best.priority):
-            if best is not None and rule.priority == best.priority:
-                raise ValueError(f"{best} and {rule} overlap")
-            best = rule
-    return best
-
-
-def matches(match: Match, fields: Mapping[str, int | str]) -> bool:
-    """Whether header fields satisfy a match."""
-    return all(name in fields and _equal(wanted, fields[name]) for name, wanted in match)
-
-
-def _equal(wanted: MatchValue, given: int | str) -> bool:
-    if isinstance(wanted, tuple):
-        value, mask = (_number(part) for part in wanted)
-        return _number(given) & mask == value & mask
-    return wanted == given
-
-
-def _number(value: int | str) -> int:
-    return value if isinstance(value, int) else int(IPv4Address(value))

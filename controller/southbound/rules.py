@@ -12,7 +12,10 @@ import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
+
+from controller.southbound.classifier import Classifier
 
 COOKIE_PREFIX = 0xFA15
 """First 16 bits of the cookie of every rule of ours; the other 48 hold the epoch in which it was last written."""
@@ -119,6 +122,11 @@ class SwitchRules:
 
     def __len__(self) -> int:
         return len(self.rules)
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """Finds the rule that a packet meets."""
+        return Classifier(self.rules.values())
 
 
 @dataclass(frozen=True)

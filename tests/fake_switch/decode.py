@@ -101,6 +101,9 @@ def _multipart(data: bytes) -> Any:
         case ofp.OFPMP_PORT_STATS:
             (port,) = struct.unpack_from(ofp.OFP_PORT_STATS_REQUEST_PACK_STR, data, at)
             return parser.OFPPortStatsRequest(PROTOCOL, flags, port)
+        case ofp.OFPMP_GROUP:
+            (group,) = struct.unpack_from(ofp.OFP_GROUP_STATS_REQUEST_PACK_STR, data, at)
+            return parser.OFPGroupStatsRequest(PROTOCOL, flags, group)
         case ofp.OFPMP_GROUP_DESC:
             return parser.OFPGroupDescStatsRequest(PROTOCOL, flags)
         case ofp.OFPMP_PORT_DESC:

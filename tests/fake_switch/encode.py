@@ -114,6 +114,13 @@ def flow_removed(entry: Entry, reason: int, now: float) -> bytes:
     )  # fmt: skip
 
 
+def group_stats(group: GroupEntry) -> bytes:
+    """Nothing is counted by bucket here."""
+    buckets = struct.pack(ofp.OFP_BUCKET_COUNTER_PACK_STR, 0, 0) * len(group.buckets)
+    size = ofp.OFP_GROUP_STATS_SIZE + len(buckets)
+    return struct.pack(ofp.OFP_GROUP_STATS_PACK_STR, size, group.group_id, 0, 0, 0, 0, 0) + buckets
+
+
 def group_description(group: GroupEntry) -> bytes:
     buckets = bytearray()
     for bucket in group.buckets:

@@ -155,6 +155,9 @@ class FakeSwitch:
             case parser.OFPTableStatsRequest():
                 held = range(N_TABLES)
                 return ofp.OFPMP_TABLE, [encode.table_stats(table, self.flows.in_table(table)) for table in held]
+            case parser.OFPGroupStatsRequest():
+                chosen = (g for g in self.groups if message.group_id in (ofp.OFPG_ALL, g.group_id))
+                return ofp.OFPMP_GROUP, [encode.group_stats(group) for group in chosen]
             case parser.OFPGroupDescStatsRequest():
                 return ofp.OFPMP_GROUP_DESC, [encode.group_description(group) for group in self.groups]
             case parser.OFPFlowStatsRequest():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import socket
 import subprocess
@@ -69,9 +70,30 @@ def test_a_wrong_method_is_a_problem_that_tells_the_right_ones(server: Server) -
     assert server.ask("OPTIONS", "*").status == 204
 
 
-@pytest.mark.parametrize("target", ["/", "/v1", "/v1/jobs/", "/v1/jobs/a/b", "/v1/plan/", "//v1", "/%00", "/caf%C3%A9"])
+@pytest.mark.parametrize(
+    "target", ["/web/", "/web/none.js", "/v1", "/v1/jobs/", "/v1/jobs/a/b", "/v1/plan/", "//v1", "/%00", "/caf%C3%A9"]
+)
 def test_a_path_that_names_nothing_is_a_problem(server: Server, target: str) -> None:
     assert server.ask("GET", target).problem["title"] == "Not Found"
+
+
+def test_the_dashboards_files_are_there_compressed_and_not_sent_twice(server: Server) -> None:
+    for target in ("/", "/web/app.js", "/web/base.css?x=1"):
+        plain = server.ask("GET", target)
+        assert (plain.status, plain.headers["Content-Encoding"]) == (200, None)
+        assert plain.headers["Content-Security-Policy"].startswith("default-src 'self'")
+        zipped = server.ask("GET", target, headers={"Accept-Encoding": "gzip"})
+        assert gzip.decompress(zipped.body) == plain.body
+        head = server.ask("HEAD", target)
+        assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", str(len(plain.body)))
+        connection = server.http()
+        for _ in range(2):
+            # Two on one connection: an answer without a body ends where it says that it ends.
+            connection.request("GET", target, headers={"If-None-Match": plain.headers["ETag"]})
+            known = connection.getresponse()
+            assert (known.status, known.read(), known.headers["Transfer-Encoding"]) == (304, b"", None)
+        connection.close()
+        assert server.ask("POST", target, b"{}").problem["status"] == 405
 
 
 def test_a_name_may_be_percent_encoded_and_an_encoded_slash_is_part_of_it(server: Server) -> None:

@@ -38,11 +38,14 @@ from controller.rest.schemas.system import (
     Health,
     HealthAnswer,
     Liveness,
+    Metrics,
     ModeDocument,
     ModeForm,
     OpenApi,
     SwitchCount,
+    WhoAmI,
 )
+from controller.rest.schemas.trace import TraceBody, TraceDocument
 
 __all__ = [
     "JOB_NAME",
@@ -69,6 +72,7 @@ __all__ = [
     "LinkList",
     "LinkState",
     "Liveness",
+    "Metrics",
     "ModeDocument",
     "ModeForm",
     "OpenApi",
@@ -91,4 +95,7 @@ __all__ = [
     "RoutePiece",
     "Routes",
     "SwitchCount",
+    "TraceBody",
+    "TraceDocument",
+    "WhoAmI",
 ]

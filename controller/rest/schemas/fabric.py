@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
-from controller.rest.schemas.base import Document, Epoch, Form, Gbps
+from controller.rest.backend import Under
+from controller.rest.schemas.base import Count, Document, Epoch, Form, Gbps, Seconds
 from controller.rest.schemas.plans import PlanLink
 
 
@@ -74,15 +75,26 @@ class FabricDocument(Document):
 
 
 class LinkState(PlanLink):
-    """A directed link. ``load_gbps`` is that of the newest plan, 0 without jobs."""
+    """A directed link. ``load_gbps`` is that of the newest plan (or under ECMP), 0 without jobs.
+
+    The rest is what the port says that sends (for a host's link to its leaf: the leaf's, on receipt). It is null while
+    the switch is not connected or was read only once, and where the switch does not count it.
+    """
 
     up: bool
     drained: bool
+    rate_gbps: Gbps | None = Field(None, description="measured over the last period")
+    utilisation: Annotated[float, Field(ge=0)] | None = Field(None, description="rate_gbps over gbps")
+    dropped: Count | None = Field(None, description="packets that the port has dropped since it started")
+    errors: Count | None = Field(None, description="since the port started")
 
 
 class LinkList(Document):
-    """Every directed link, hosts' first."""
+    """Every directed link, hosts' first. ``under``: whose paths ``load_gbps`` is told for."""
 
+    under: Under = "plan"
+    measured: AwareDatetime | None = Field(None, description="when the newest counters came")
+    period: Seconds = Field(0, description="between two polls of a switch; 0: none is polled")
     links: list[LinkState]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from controller.model.enforcement import Enforcement
-from controller.rest.backend import Mode
+from controller.rest.backend import Mode, Under
 from controller.rest.schemas.base import Bytes, Document, Gbps, Seconds, Share, Speed, UdpPort
 
 
@@ -115,4 +115,5 @@ class PlanDocument(Document):
     active: PlanState | None
     waits_for: list[str] = Field([], description="connected switches that do not have the newest rules")
     refused: PlanRefusal | None = None
+    under: Under = Field("plan", description="ecmp: plan is what hashing would make of the same traffic, asked for so")
     plan: Plan

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from controller.model.enforcement import Enforcement
-from controller.rest.backend import EventKind, Mode
+from controller.rest.backend import EventKind, Mode, Role
 from controller.rest.schemas.base import Count, Document, Epoch, Form
 
 
@@ -62,6 +62,14 @@ class EventDocument(Document):
     data: dict[str, Any]
 
 
+class WhoAmI(Document):
+    """Who asks, and what they may do. ``secured``: whether tokens are needed; where not, everybody may write."""
+
+    name: str = Field(description="the token's; anonymous where none is needed")
+    role: Role
+    secured: bool
+
+
 class SwitchCount(Document):
     """``expected`` is null where no fabric file says how many there should be."""
 
@@ -97,6 +105,10 @@ class Liveness(Document):
 
 class HealthAnswer(RootModel[Health | Liveness]):
     """In full for whoever may read."""
+
+
+class Metrics(RootModel[str]):
+    """Metrics in Prometheus's text format, or in OpenMetrics."""
 
 
 class OpenApi(RootModel[dict[str, Any]]):

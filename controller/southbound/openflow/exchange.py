@@ -11,7 +11,7 @@ from eventlet.timeout import Timeout
 from ryu.lib import hub
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.southbound.openflow import messages
+from controller.southbound.openflow import messages, raw_replies
 
 BATCH = 32
 """Messages per write: few enough that encoding them holds the event loop for some 3 ms only."""
@@ -19,6 +19,10 @@ BATCH = 32
 
 class SwitchGone(Exception):
     """The connection ended, or the switch did not answer in time."""
+
+
+class NotSupported(SwitchGone):
+    """The switch has answered a request with an error."""
 
 
 class Refused(NamedTuple):
@@ -51,6 +55,29 @@ class Exchange:
             self._write([message])
             self._await(event, lambda: len(self._parts[xid]))
             return self._parts.pop(xid, [])
+
+    def ask_raw(self, message: Any) -> list[bytes]:
+        """Send a statistics request; the messages of its reply as they came, none of them parsed.
+
+        Raises:
+            SwitchGone: no (complete) answer.
+        """
+        xid = self.datapath.set_xid(message)
+        parts: list[bytes] = []
+        with self._reply(xid) as event:
+
+            def taken(part: bytes, more: bool) -> None:
+                parts.append(part)
+                if not more and not event.ready():
+                    event.send(None)
+
+            raw_replies.take(self.datapath, xid, taken)
+            try:
+                self._write([message])
+                self._await(event, lambda: len(parts))
+            finally:
+                raw_replies.leave(self.datapath, xid)
+        return parts
 
     def settle(self) -> list[Refused]:
         """Send a barrier and wait for its answer; what was refused since the last one.
@@ -103,7 +130,7 @@ class Exchange:
         """An error message has come; whether it answers something that was sent here."""
         event = self._waiting.get(message.xid)
         if event is not None and not event.ready():
-            event.send_exception(SwitchGone("the switch refused the request"))
+            event.send_exception(NotSupported("the switch refused the request"))
             return True
         if message.xid not in self._sent:
             return False

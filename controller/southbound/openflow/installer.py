@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ class Installer:
         refusal: why the newest target is on no switch; ``None``: none has refused it.
         refusals: how many targets were refused since the start.
         edits: how many changes switches have confirmed since the start.
+        errors: how many OpenFlow errors of each type (their names in the standard) have come since the start.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Installer:
         self._former: Rollout | None = None
         self.refusal: Refusal | None = None
         self.refusals = self.edits = 0
+        self.errors: Counter[str] = Counter()
         self._woken_for: tuple[Rollout, Stage] | None = None
 
     def target(self, rules: RuleSet, epoch: int, names: Mapping[int, str]) -> None:
@@ -92,6 +95,7 @@ class Installer:
 
     def refused(self, message: Any) -> None:
         """A switch has sent an error: it fails the changes that it answers; what answers nothing is logged."""
+        self.errors[refusals.type_of(message)] += 1
         exchange = self.exchange(message.datapath)
         if exchange is None or not exchange.failed(message):
             LOG.warning("switch %#x refused something: %s", message.datapath.id, refusals.describe(message))
@@ -100,6 +104,10 @@ class Installer:
         """The connection of a switch, or ``None``."""
         session = self._sessions.get(dpid)
         return session.exchange.datapath if session is not None else None
+
+    def exchanges(self) -> dict[int, Exchange]:
+        """Of the switches that are connected now, by datapath id."""
+        return {dpid: session.exchange for dpid, session in self._sessions.items()}
 
     def name(self, dpid: int) -> str:
         """Of a switch, for people."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ryu.ofproto import nicira_ext
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
+from controller.southbound.ingress import FLOW_TABLE, IPV4, TO_ROCE, UDP_ONLY
 from controller.southbound.rules import (
     COOKIE_MASK,
     COOKIE_PREFIX,
@@ -94,9 +95,34 @@ def read_rules(datapath: Any) -> Any:
     )
 
 
+def read_every_rule(datapath: Any) -> Any:
+    """The request for all rules, whoever has put them."""
+    return parser.OFPFlowStatsRequest(
+        datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch()
+    )  # fmt: skip
+
+
 def read_groups(datapath: Any) -> Any:
     """The request for all groups (OpenFlow cannot ask for a range)."""
     return parser.OFPGroupDescStatsRequest(datapath, 0)
+
+
+def count_ports(datapath: Any) -> Any:
+    """The request for the counters of all ports."""
+    return parser.OFPPortStatsRequest(datapath, 0, ofp.OFPP_ANY)
+
+
+def count_flows(datapath: Any) -> Any:
+    """The request for the counters of planned flows' rules: those of ours that look at RoCE packets."""
+    fields = parser.OFPMatch(**dict((IPV4, UDP_ONLY, TO_ROCE)))
+    return parser.OFPFlowStatsRequest(
+        datapath, 0, FLOW_TABLE, ofp.OFPP_ANY, ofp.OFPG_ANY, OUR_COOKIE, COOKIE_MASK, fields
+    )
+
+
+def count_groups(datapath: Any) -> Any:
+    """The request for the counters of all groups (OpenFlow cannot ask for a range)."""
+    return parser.OFPGroupStatsRequest(datapath, 0, ofp.OFPG_ALL)
 
 
 def barrier(datapath: Any) -> Any:
@@ -133,12 +159,37 @@ def rule_from(entry: Any) -> Rule:
 
 def groups_from(entries: Iterable[Any]) -> dict[int, Group]:
     """Group descriptions as groups, those in our range only."""
+    return {id_: group for id_, group in every_group(entries).items() if id_ & GROUP_MASK == GROUP_BASE}
+
+
+def every_group(entries: Iterable[Any]) -> dict[int, Group]:
+    """Group descriptions as groups, whoever has made them."""
     groups = {}
     for entry in entries:
-        if entry.group_id & GROUP_MASK == GROUP_BASE:
-            buckets = tuple(_bucket_from(bucket) for bucket in entry.buckets)
-            groups[entry.group_id] = Group(entry.group_id, KIND_NAMES.get(entry.type, str(entry.type)), buckets)
+        buckets = tuple(_bucket_from(bucket) for bucket in entry.buckets)
+        groups[entry.group_id] = Group(entry.group_id, KIND_NAMES.get(entry.type, str(entry.type)), buckets)
     return groups
+
+
+def flow_entries(parts: Iterable[bytes]) -> Iterator[Any]:
+    """The entries of a reply with rules that was taken as bytes (``Exchange.ask_raw``): may run off the event loop."""
+    return _entries(parts, parser.OFPFlowStats)
+
+
+def group_entries(parts: Iterable[bytes]) -> Iterator[Any]:
+    """The same of a reply with group descriptions."""
+    return _entries(parts, parser.OFPGroupDescStats)
+
+
+def _entries(parts: Iterable[bytes], kind: Any) -> Iterator[Any]:
+    for part in parts:
+        at = ofp.OFP_MULTIPART_REPLY_SIZE
+        while at < len(part):
+            entry = kind.parser(part, at)
+            if not entry.length:
+                raise ValueError("an entry of a statistics reply has no length")
+            yield entry
+            at += entry.length
 
 
 def _actions(actions: Iterable[Action]) -> list[Any]:

@@ -21,6 +21,24 @@ KINDS: dict[tuple[int, int], Kind] = {
     (ofp.OFPET_BAD_ACTION, ofp.OFPBAC_BAD_OUT_PORT): "bad port",
 }
 
+TYPES = {
+    ofp.OFPET_HELLO_FAILED: "hello_failed",
+    ofp.OFPET_BAD_REQUEST: "bad_request",
+    ofp.OFPET_BAD_ACTION: "bad_action",
+    ofp.OFPET_BAD_INSTRUCTION: "bad_instruction",
+    ofp.OFPET_BAD_MATCH: "bad_match",
+    ofp.OFPET_FLOW_MOD_FAILED: "flow_mod_failed",
+    ofp.OFPET_GROUP_MOD_FAILED: "group_mod_failed",
+    ofp.OFPET_PORT_MOD_FAILED: "port_mod_failed",
+    ofp.OFPET_TABLE_MOD_FAILED: "table_mod_failed",
+    ofp.OFPET_QUEUE_OP_FAILED: "queue_op_failed",
+    ofp.OFPET_SWITCH_CONFIG_FAILED: "switch_config_failed",
+    ofp.OFPET_ROLE_REQUEST_FAILED: "role_request_failed",
+    ofp.OFPET_METER_MOD_FAILED: "meter_mod_failed",
+    ofp.OFPET_TABLE_FEATURES_FAILED: "table_features_failed",
+}
+"""Error types by their names in the standard (OpenFlow 1.3.5, section 7.4.4)."""
+
 
 def kind_of(error: Any) -> Kind:
     """What an error message means for whoever made the plan."""
@@ -28,6 +46,11 @@ def kind_of(error: Any) -> Kind:
     if found is None:
         return "bad group" if error.type == ofp.OFPET_GROUP_MOD_FAILED else "refused"
     return found
+
+
+def type_of(error: Any) -> str:
+    """The type of an error message, one of the few that the standard has."""
+    return TYPES.get(error.type, "other")
 
 
 def describe(error: Any) -> str:

@@ -12,7 +12,7 @@ from eventlet.event import Event
 from eventlet.semaphore import Semaphore
 from ryu.lib import hub
 
-_subprocess = patcher.original("subprocess")
+_subprocess, _time = patcher.original("subprocess"), patcher.original("time")
 
 
 class EventletSignal:
@@ -75,6 +75,14 @@ class EventletRuntime:
 
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         return tpool.execute(function, *args)
+
+    def rest(self) -> None:
+        """Give up the interpreter's lock for a moment; called in offloaded work that takes long in Python.
+
+        The event loop would get the lock anyhow, but 5 ms later, and again and again: it gives it back at every system
+        call.
+        """
+        _time.sleep(1e-4)
 
     def start_process(self, command: list[str]) -> Any:
         # Eventlet's own pipes would give a worker thread an event loop of its own, and short reads.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+from prometheus_client.core import GaugeMetricFamily
 
 from controller.model.enforcement import Enforcement
 from controller.model.errors import InputError, NotFoundError, UnavailableError
@@ -19,12 +20,15 @@ from controller.rest.backend import (
     Document,
     Event,
     EventKind,
+    Exposition,
     JobAnswer,
     Mode,
     PutOutcome,
     StorageError,
+    Under,
 )
 from controller.rest.forms import read_form
+from controller.telemetry.instruments import exposition
 
 SINCE = "2026-01-02T03:04:05Z"
 
@@ -117,8 +121,9 @@ class FakeBackend:
             ]
         }
 
-    def plan(self) -> Document:
+    def plan(self, under: Under = "plan") -> Document:
         return {
+            "under": under,
             "mode": self.enforced,
             "enforcement": self.enforcement,
             "computed": {"epoch": 2, "since": SINCE},
@@ -154,8 +159,14 @@ class FakeBackend:
         how = {"mode": self.enforced, "enforcement": self.enforcement}
         return {"host": host, "ip": "10.0.1.1", **how, "epoch": 2, "flows": [flow]}
 
-    def links(self) -> Document:
-        return {"links": [{"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}]}
+    def links(self, under: Under = "plan") -> Document:
+        link = {"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}
+        measured = {"rate_gbps": 25.0, "utilisation": 0.25, "dropped": 0, "errors": None}
+        return {"under": under, "links": [{**link, **measured}], "measured": SINCE, "period": 5.0}
+
+    def metrics(self, accept: str) -> Exposition:
+        gauge = GaugeMetricFamily("fairspine_plan_epoch", "Number of the newest plan.", 2)
+        return Exposition(*exposition([gauge], accept))
 
     def fabric(self) -> Document:
         host = {
@@ -253,6 +264,51 @@ class FakeBackend:
             "moved": [],
             "jobs": [{"job": "a", "before": None, "after": 1.0}],
             "still_used": [],
+        }
+
+    def trace(self, job: str | None, compare: str | None) -> Document:
+        if job not in (None, "gpt3-a", *self.bodies):
+            raise NotFoundError("job", job)
+        even = {"fim": 0.0, "max_over_mean": 1.0, "cv": 0.0}
+        flow = {
+            **{name: value for name, value in self._flow("a").items() if name != "paths"},
+            "piece": 0,
+            "src_rank": None,
+            "dst_rank": None,
+            "udp_src": 49152,
+            "share": 1.0,
+            "how": "rules",
+            "planned": ["h1->leaf1", "leaf1->h2"],
+            "real": ["h1->leaf1", "leaf1->h2"],
+            "rate_gbps": None,
+            "sure": 1.0,
+            "differs": False,
+            "why": "",
+        }
+        layers = [{"layer": name, "links": 1, "flows": even, "bytes": even} for name in ("uplinks", "downlinks")]
+        draws = {name: {"mean": value, "min": value, "max": value} for name, value in even.items()}
+        compared = {
+            "policy": "ecmp",
+            "seeds": 1,
+            "worst_seed": 0,
+            "hot": [],
+            "min_speed": draws["max_over_mean"],
+            "layers": [{**layer, "flows": draws, "bytes": draws} for layer in layers],
+            "plan_min_speed": 1.0,
+        }
+        return {
+            "at": SINCE,
+            "epoch": 2,
+            "mode": self.enforced,
+            "enforcement": self.enforcement,
+            "seconds": 0.01,
+            "window": None,
+            "silent": [],
+            "flows": [flow],
+            "layers": layers,
+            "links": [],
+            "hot": [],
+            "compare": None if compare is None else compared,
         }
 
     def mode(self) -> Document:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controller.rest import schemas
 from controller.rest.answer import answer
-from controller.rest.messages import EVENT_STREAM, Request, Response
+from controller.rest.messages import EVENT_STREAM, JSON, Request, Response
 from controller.rest.operation import Operation, Resource
 from controller.rest.resources import RESOURCES
 from tests.unit.rest.fake import FakeBackend
@@ -65,6 +65,9 @@ def test_every_operation_answers_its_example_with_a_status_and_document_that_it_
     assert ("ETag" in dict(response.headers)) == operation.tagged
     if model is None or operation.media_type == EVENT_STREAM:
         assert response.body == b""
+    elif operation.media_type != JSON:
+        assert response.media_type.startswith(operation.media_type)
+        assert response.body
     else:
         model.model_validate_json(response.body)
 
@@ -290,3 +293,16 @@ def test_the_last_response_of_a_connection_says_so_and_is_as_long_as_it_says() -
     assert b"Content-Length: %d\r\n" % len(body) in head
     assert head.endswith(b"\r\nConnection: close")
     assert response.closing_bytes(head_only=True) == head + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("resource", ["links", "plan"])
+def test_under_is_plan_or_ecmp_and_nothing_else(resource: str) -> None:
+    assert orjson.loads(ask(resource).body)["under"] == "plan"
+    for under in ("plan", "ecmp"):
+        assert orjson.loads(ask(resource, query=f"under={under}").body)["under"] == under
+    wrong = problem(ask(resource, query="under=fair"))
+    assert (wrong.status, wrong.field, wrong.value) == (400, "under", "fair")
+
+
+def test_who_asks_is_told_what_they_may_do() -> None:
+    assert orjson.loads(ask("whoami").body) == {"name": "anonymous", "role": "write", "secured": False}

@@ -18,6 +18,7 @@ from controller.service.installation import Installation
 from controller.service.reports import Southbound
 from controller.service.step import Step
 from controller.southbound.rollout import Refusal
+from controller.telemetry.instruments import Instruments
 from tests.unit.service.world import Threads, World, flow
 from tests.unit.southbound.test_cabling import seen
 
@@ -105,7 +106,7 @@ def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(m
     switches = [SimpleNamespace(name=str(n), epoch=-1, error="", missing=()) for n in range(count)]
     log = EventLog(runtime)
     reader = log.subscribe(None)
-    installation = Installation(Settings(), runtime, log, Southbound(lambda: switches))
+    installation = Installation(Settings(), runtime, log, Southbound(lambda: switches), Instruments())
     step = Step(enforced=4)
     before: tuple[int, float] | None = None
     for which, epoch in moves:

@@ -25,6 +25,7 @@ from controller.southbound.rollout import Refusal
 from controller.southbound.rules import RuleSet
 from controller.store.errors import StoreError
 from controller.store.values import Change, Kept, KeptJob, KeptMode, PlanRecord
+from controller.telemetry.held import Reading
 
 ANN = Caller("ann", Role.WRITE)
 
@@ -142,6 +143,7 @@ class World:
         self.switches = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="", missing=())]
         self.refusal: Refusal | None = None
         self.notices: list[str] = []
+        self.held: Callable[[], Reading] = lambda: Reading(0.0)
         self.service = Service(
             Settings(debounce_ms=0, **settings),
             intended,
@@ -150,7 +152,12 @@ class World:
             self.store.load(),
             observe=lambda: self.observed,
             install=self._install,
-            southbound=Southbound(lambda: self.switches, lambda: self.refusal, lambda: self.notices),
+            southbound=Southbound(
+                lambda: self.switches,
+                lambda: self.refusal,
+                lambda: self.notices,
+                read=lambda: self.held(),
+            ),
             admission=Admission(runtime),
         )
         self.service.start()

@@ -1,0 +1,191 @@
+"""``fairspine top``: the busiest links, the jobs and the health of a running controller, again and again."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.client import Client, NoAnswer, described, described_rows
+from controller.cli.output import Format, FormatOption, moment, number, print_json, size, table_of
+from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.model.errors import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+_WIDE = 160
+
+# What is read of the interface's documents (controller.rest.schemas).
+_HEALTH = ("status", "reasons", "mode", "enforcement", "switches", "jobs", "flows")
+_LINK = ("id", "gbps", "load_gbps", "up", "drained")
+_JOB = ("name", "min_speed", "flows", "bytes", "active")
+_PLAN = ("epoch", "cause", "min_speed", "bound_split", "bound_single", "gap", "moved")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the controller said at one moment.
+
+    Attributes:
+        plan: the newest plan's summary; ``None`` before there is one.
+        hosts: names of hosts, whose links are left out.
+        lost: why this is not how it is now; empty: it is.
+    """
+
+    health: Mapping[str, Any]
+    links: Mapping[str, Any]
+    jobs: list[dict[str, Any]]
+    plan: Mapping[str, Any] | None
+    hosts: frozenset[str]
+    lost: str = ""
+
+
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print once; so it does, too, where no terminal is.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.2, max=3600, help="Between two looks.")
+    ] = 2.0,
+    count: Annotated[int, typer.Option("--links", metavar="N", min=1, max=10_000, help="Links that are shown.")] = 15,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Show the busiest links, the jobs, the mode and the health, again and again until Ctrl-C.
+
+    A link's load is measured where the controller has read its counters, and that of the plan elsewhere. When the
+    controller goes away, what it said last stays, with a word about that, until it is back. As JSON: once.
+    """
+    client = Remote(url, token, ca_file).client()
+    look = look_at(client, None)
+    if format is Format.JSON:
+        document = {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
+        print_json(json.dumps(document).encode())
+    elif once or not sys.stdout.isatty():
+        from rich.console import Console
+
+        Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+    else:
+        _follow(client, look, interval, count)
+
+
+def _follow(client: Client, look: Look, interval: float, count: int) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    try:
+        with Live(rendered(look, count), console=Console(highlight=False), screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(rendered(look, count), refresh=True)
+                time.sleep(interval)
+                try:
+                    look = look_at(client, look)
+                except NoAnswer as failure:
+                    look = Look(look.health, look.links, look.jobs, look.plan, look.hosts, lost=str(failure))
+    except KeyboardInterrupt:
+        # How a person ends it.
+        return
+
+
+def look_at(client: Client, before: Look | None) -> Look:
+    """Ask the controller.
+
+    Args:
+        before: the last look; hosts are asked for again only when there is another plan since.
+
+    Raises:
+        Failure: the controller does not say.
+    """
+    health = described(client.health().document, *_HEALTH)
+    described(health["switches"], "connected", "expected")
+    links = described(client.request("GET", "links").document, "links")
+    described_rows(links["links"], *_LINK)
+    jobs = described_rows(described(client.request("GET", "jobs").document, "jobs")["jobs"], *_JOB)
+    kept = described(client.request("GET", "plans", query={"limit": 1}).document, "plans")
+    newest = next(iter(described_rows(kept["plans"], *_PLAN)), None)
+    if (
+        before is not None
+        and newest is not None
+        and before.plan is not None
+        and before.plan["epoch"] == newest["epoch"]
+    ):
+        hosts = before.hosts
+    else:
+        fabric = described(client.request("GET", "fabric").document, "hosts")
+        hosts = frozenset(str(row["name"]) for row in described_rows(fabric["hosts"], "name"))
+    return Look(health, links, jobs, newest, hosts)
+
+
+def rendered(look: Look, count: int) -> Group:
+    """A look as lines and tables; ``count``: links that are shown."""
+    from rich.console import Group
+    from rich.text import Text
+
+    lines = [Text(one_line(text), style=style) for text, style in _head(look)]
+    every = [row for row in look.links["links"] if look.hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]
+    busiest = sorted(every, key=lambda row: (-_load(row), str(row["id"])))[:count]
+    links = table_of(("link", "load>", "Gbit/s>", "from", "planned>", "drop/err>", "state"), map(_link_cells, busiest))
+    jobs = table_of(("job", "min speed>", "flows>", "bytes>", "active"), map(_job_cells, look.jobs))
+    return Group(*lines, links, jobs)
+
+
+def _head(look: Look) -> list[tuple[str, str]]:
+    """(text, style) of the lines above the tables."""
+    health, plan, switches = look.health, look.plan, look.health["switches"]
+    expected = "" if switches["expected"] is None else f" of {switches['expected']}"
+    lines = [
+        (
+            f"{health['status']}  mode {health['mode']}, enforced by {health['enforcement']}  "
+            f"{switches['connected']}{expected} switches  {health['jobs']} jobs, {health['flows']} flows",
+            "bold",
+        )
+    ]
+    if plan is not None:
+        bound = plan["bound_split"] if plan["bound_single"] is None else plan["bound_single"]
+        gap = "-" if plan["gap"] is None else f"{plan['gap']:.1%}"
+        lines.append(
+            (
+                f"plan {plan['epoch']} ({plan['cause']}): slowest collective {number(plan['min_speed'])}, "
+                f"best possible {number(bound)}, gap {gap}, {plan['moved']} flows moved",
+                "",
+            )
+        )
+    lines += [(f"! {reason}", "yellow") for reason in health["reasons"][:5]]
+    if len(health["reasons"]) > 5:
+        lines.append((f"! and {len(health['reasons']) - 5} more", "yellow"))
+    measured = look.links.get("measured")
+    lines.append((f"counters of {moment(measured)} (UTC)" if measured else "no counters yet: planned loads", "dim"))
+    if look.lost:
+        lines.append((f"as it was; {look.lost}; trying again", "bold red"))
+    return lines
+
+
+def _load(row: Mapping[str, Any]) -> float:
+    """Part of a link's capacity that is used: measured where that is known, else planned."""
+    known = row.get("utilisation")
+    return float(row["load_gbps"] / row["gbps"] if known is None else known)
+
+
+def _link_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    measured = row.get("utilisation") is not None
+    state = "failed" if not row["up"] else "drained" if row["drained"] else "up"
+    return (
+        str(row["id"]),
+        f"{_load(row):.1%}",
+        number(row.get("rate_gbps") if measured else row["load_gbps"], 2),
+        "measured" if measured else "planned",
+        number(row["load_gbps"], 2),
+        "/".join("-" if row.get(name) is None else str(row[name]) for name in ("dropped", "errors")),
+        state,
+    )
+
+
+def _job_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    active = "yes" if row["active"] else "not yet"
+    return str(row["name"]), number(row["min_speed"]), str(row["flows"]), size(row["bytes"]), active

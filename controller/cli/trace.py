@@ -1,0 +1,255 @@
+"""``fairspine trace``: where flows really go, and how unevenly links are used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.client import Client, described, described_rows
+from controller.cli.failure import Failure
+from controller.cli.files import write_text
+from controller.cli.output import Format, FormatOption, print_json
+from controller.cli.planning import policy_names
+from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.cli.trace_table import print_trace
+from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from controller.model.fabric import Fabric
+    from controller.telemetry.by_capture import Captures
+
+_FLOW = (
+    *("id", "piece", "job", "collective", "src", "dst", "src_rank", "dst_rank", "udp_src", "share"),
+    *("planned", "real", "how", "sure", "differs", "why", "bytes"),
+)
+_LAYER = ("layer", "links", "flows", "bytes")
+_LINK = ("id", "layer", "gbps")
+_HOT = ("link", "gbps", "utilisation", "flows", "bytes")
+_TRACE = ("at", "epoch", "mode", "enforcement", "window", "silent", "flows", "layers", "links", "hot")
+
+
+def trace(
+    job: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--job",
+            metavar="NAME",
+            help="Only this job's flows; with --policy: a job's file. May be given several times.",
+        ),
+    ] = None,
+    differs: Annotated[
+        bool, typer.Option("--differs", help="List only flows that are not on their planned paths.")
+    ] = False,
+    compare: Annotated[
+        str | None,
+        typer.Option("--compare", metavar="ecmp", help="Tell what this policy would do with the same flows, too."),
+    ] = None,
+    saved: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="A saved trace (JSON), or one from elsewhere (CSV); no controller."
+        ),
+    ] = None,
+    fabric: Annotated[
+        Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric of --from or --policy (YAML or JSON).")
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", help="Trace the plan of this policy instead, from files.", autocompletion=policy_names
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of policies that draw.")] = 0,
+    capture: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capture",
+            metavar="LINK=FILE",
+            help="A pcap file of a cable's port; or a folder of files named so (leaf1-spine2.pcap). "
+            "May be given several times.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Keep the trace here, as JSON, for --from.")
+    ] = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Show the path of every flow as the switches have it, beside the planned one, and how unevenly links are used.
+
+    Asks a running controller, which reads its switches; or looks at a saved trace (--from) or at a plan that is made
+    from files (--policy). Exits 1 if some flow is not on its planned path.
+    """
+    if compare not in (None, "ecmp"):
+        raise InputError("can be ecmp", field="--compare", value=compare)
+    if saved is not None and policy is not None:
+        raise InputError("goes without --from", field="--policy", value=policy)
+    where: Fabric | None = None
+    if fabric is not None:
+        if saved is None and policy is None:
+            raise InputError("is for --from and --policy", field="--fabric", value=str(fabric))
+        from controller.model.fabric_file import load_fabric
+
+        where = load_fabric(fabric)
+    if policy is not None:
+        if where is None or not job:
+            raise InputError("needs --fabric and --job", field="--policy", value=policy)
+        document = _of_policy(where, [Path(name) for name in job], policy, seed, compare is not None)
+    elif saved is not None:
+        if compare is not None:
+            raise InputError("goes without --from: a saved trace has no traffic to plan", field="--compare")
+        document = _of_file(saved, where)
+        document = _only(document, job, str(saved))
+    else:
+        client = Remote(url, token, ca_file).client()
+        document = _live(client, job, compare)
+        if capture:
+            where = _fabric_of(client)
+    if capture:
+        if where is None:
+            raise InputError("needs --fabric, too", field="--capture", value=capture[0])
+        document = _with_captures(document, where, capture)
+    _finish(document, save, differs, format)
+
+
+def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: Format) -> None:
+    """Keep it, show it, and fail if some flow is astray."""
+    import orjson
+
+    if save is not None:
+        write_text(save, [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()])
+    astray = [flow for flow in document["flows"] if flow["differs"]]
+    if format is Format.JSON:
+        print_json(orjson.dumps({**document, "flows": astray} if differs else document))
+    else:
+        print_trace(document, differs)
+    if astray:
+        first = astray[0]
+        raise Failure(
+            f"{len(astray)} of {len(document['flows'])} flows are not on their planned paths, "
+            f"the first is {first['id']}: {first['why']}"
+        )
+
+
+def _live(client: Client, job: list[str] | None, compare: str | None) -> dict[str, Any]:
+    query = {"compare": compare} if compare is not None else {}
+    query |= {"job": job[0]} if job and len(job) == 1 else {}
+    answer = described(client.request("GET", "trace", query=query).document, *_TRACE)
+    for part, members in (("flows", _FLOW), ("layers", _LAYER), ("links", _LINK), ("hot", _HOT)):
+        described_rows(answer[part], *members)
+    return _only(answer, job, client.url) if job and len(job) > 1 else answer
+
+
+def _fabric_of(client: Client) -> Fabric:
+    """The controller's fabric, as a value."""
+    from controller.model.fabric_file import parse_fabric
+
+    answer = described(client.request("GET", "fabric").document, "switches", "hosts", "links")
+    switches = [{name: row[name] for name in ("name", "role", "dpid")} for row in answer["switches"]]
+    links = [
+        {name: value for name, value in row.items() if name not in ("id", "drained")} for row in answer["links"]
+    ]  # fmt: skip
+    return parse_fabric({"switches": switches, "hosts": answer["hosts"], "links": links}, source=client.url)
+
+
+def _of_file(path: Path, fabric: Fabric | None) -> dict[str, Any]:
+    """A trace from a file.
+
+    Raises:
+        InputError: it is none.
+    """
+    from pydantic import ValidationError
+
+    from controller.model.fabric_file import from_validation_error, read_document
+    from controller.rest.schemas import TraceBody, TraceDocument
+    from controller.telemetry.hops_file import read_hops
+    from controller.telemetry.layers import summary
+
+    if path.suffix.lower() == ".csv":
+        links, flows = read_hops(path, fabric)
+        return {"flows": flows, **summary(links, flows)}
+    document = read_document(path)
+    if not isinstance(document, dict):
+        raise InputError("is no trace", source=str(path))
+    try:
+        (TraceDocument if "at" in document else TraceBody).model_validate(document)
+    except ValidationError as error:
+        raise from_validation_error(error).with_source(str(path)) from None
+    return document
+
+
+def _only(document: dict[str, Any], jobs: list[str] | None, source: str) -> dict[str, Any]:
+    """The part of a trace that is about some jobs' flows."""
+    from controller.telemetry.layers import summary
+
+    if not jobs:
+        return document
+    known = {flow["job"] for flow in document["flows"]}
+    for name in jobs:
+        if name not in known:
+            raise InputError("the trace has no flow of this job", field="--job", value=name, source=source)
+    flows = [flow for flow in document["flows"] if flow["job"] in jobs]
+    # What another policy would do was told of all of them.
+    return {**document, "flows": flows, **summary(document["links"], flows), "compare": None}
+
+
+def _of_policy(fabric: Fabric, jobs: list[Path], policy: str, seed: int, compare: bool) -> dict[str, Any]:
+    """The trace of a plan, made from files."""
+    import time
+
+    from controller.planning.make_plan import make_plan
+    from controller.routing import POLICIES
+    from controller.southbound.wire import on_wire
+    from controller.telemetry.trace import Situation
+    from controller.telemetry.trace_document import planned_trace
+    from controller.telemetry.under_ecmp import under_ecmp
+    from controller.workload.expand import combine
+    from controller.workload.load import load_jobs
+
+    if policy not in POLICIES:
+        raise InputError(f"no policy has this name; there are {', '.join(POLICIES)}", field="--policy", value=policy)
+    described_jobs, expanded = load_jobs(fabric, jobs)
+    traffic = combine(expanded)
+    plan = make_plan(fabric, traffic, policy=policy, seed=seed, clock=time.perf_counter)
+    situation = Situation(fabric, traffic, on_wire(fabric, traffic, plan.assignment, "per_flow"))
+    ranks = {one.name: {host: rank for rank, host in reversed(list(enumerate(one.hosts)))} for one in described_jobs}
+    document = planned_trace(situation, fabric, ranks)
+    del document["window"]
+    if compare:
+        document["compare"] = {**under_ecmp(fabric, traffic), "plan_min_speed": plan.objective.min_speed}
+    return document
+
+
+def _with_captures(document: dict[str, Any], fabric: Fabric, given: list[str]) -> dict[str, Any]:
+    from controller.telemetry.by_capture import with_captures
+    from controller.telemetry.layers import summary
+
+    flows = with_captures(fabric, document["flows"], _captures(fabric, given))
+    return {**document, "flows": flows, **summary(document["links"], flows)}
+
+
+def _captures(fabric: Fabric, given: list[str]) -> Captures:
+    """What was captured, by cable: several files of one cable add up to what its busier end has seen."""
+    from controller.telemetry.by_capture import cable_of
+    from controller.telemetry.capture import read_capture
+
+    files: list[tuple[str, Path]] = []
+    for text in given:
+        name, equals, file = text.partition("=")
+        if equals:
+            files.append((cable_of(fabric, name), Path(file)))
+        elif Path(text).is_dir():
+            files += [(cable_of(fabric, path.stem), path) for path in sorted(Path(text).glob("*.pcap"))]
+        else:
+            raise InputError("must be LINK=FILE, or a folder", field="--capture", value=text)
+    if not files:
+        raise InputError("holds no .pcap files", field="--capture", value=given[0])
+    found: dict[str, Counter[Any]] = {}
+    for cable, path in files:
+        found[cable] = Counter(found.get(cable, Counter()) | read_capture(path))
+    return found

@@ -1,0 +1,104 @@
+"""Which RoCE flows a captured port has carried: pcap files to packets by 5-tuple.
+
+Reads classic pcap (libpcap's "savefile" format, either byte order, micro- or nanoseconds) of Ethernet, with VLAN tags
+(IEEE 802.1Q) and MPLS labels (RFC 3032) passed over. Everything but IPv4 UDP to RoCE's port is left out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import NamedTuple
+
+from controller.model.errors import InputError
+from controller.southbound.base import ETH_IPV4
+from controller.southbound.ingress import ROCE_PORT, UDP
+from controller.southbound.rules import ETH_MPLS
+
+LARGEST_PACKET = 1 << 18
+"""libpcap writes none that is longer."""
+
+_ORDER = {b"\xd4\xc3\xb2\xa1": "<", b"\x4d\x3c\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\xa1\xb2\x3c\x4d": ">"}
+_PCAPNG = b"\x0a\x0d\x0d\x0a"
+_ETHERNET = 1
+_VLAN = (0x8100, 0x88A8)
+_BOTTOM_OF_STACK = 1
+
+
+class Tuple(NamedTuple):
+    """What tells RoCE flows apart on the wire."""
+
+    src: str
+    dst: str
+    udp_src: int
+
+
+def read_capture(path: Path) -> Counter[Tuple]:
+    """Packets of each RoCE flow in a file.
+
+    Raises:
+        InputError: it cannot be read, or is no pcap file of Ethernet, or is cut.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", source=str(path)) from None
+    try:
+        return Counter(found for frame in _frames(data) if (found := roce(frame)) is not None)
+    except InputError as error:
+        raise error.with_source(str(path)) from None
+
+
+def _frames(data: bytes) -> Iterator[bytes]:
+    order = _ORDER.get(data[:4])
+    if data[:4] == _PCAPNG:
+        raise InputError("is pcapng; 'editcap -F pcap' or 'tcpdump -w' make the classic format")
+    if order is None or len(data) < 24:
+        raise InputError("is no pcap file")
+    (kind,) = struct.unpack_from(f"{order}I", data, 20)
+    if kind & 0xFFFF != _ETHERNET:
+        raise InputError("is no capture of Ethernet", field="link type", value=kind & 0xFFFF)
+    at, number = 24, 1
+    while at < len(data):
+        if at + 16 > len(data):
+            raise InputError("the file is cut", field=f"packet {number}")
+        (length,) = struct.unpack_from(f"{order}I", data, at + 8)
+        at += 16
+        if length > LARGEST_PACKET:
+            raise InputError("is longer than any packet", field=f"packet {number}", value=length)
+        if at + length > len(data):
+            raise InputError("the file is cut", field=f"packet {number}")
+        yield data[at : at + length]
+        at, number = at + length, number + 1
+
+
+def roce(frame: bytes) -> Tuple | None:
+    """The 5-tuple of a RoCE packet (what it has of its own: protocol and destination port are always the same)."""
+    at, kind = 12, _short(frame, 12)
+    while kind in _VLAN:
+        at += 4
+        kind = _short(frame, at)
+    at += 2
+    if kind == ETH_MPLS:
+        while at + 4 <= len(frame) and not frame[at + 2] & _BOTTOM_OF_STACK:
+            at += 4
+        at += 4
+        kind = ETH_IPV4 if len(frame) > at and frame[at] >> 4 == 4 else 0
+    if kind != ETH_IPV4 or len(frame) < at + 20:
+        return None
+    # A later fragment has no ports.
+    if frame[at + 9] != UDP or _short(frame, at + 6) & 0x1FFF:
+        return None
+    ports = at + 4 * (frame[at] & 15)
+    if _short(frame, ports + 2) != ROCE_PORT:
+        return None
+    src, dst = (str(IPv4Address(frame[at + n : at + n + 4])) for n in (12, 16))
+    return Tuple(src, dst, _short(frame, ports))
+
+
+def _short(frame: bytes, at: int) -> int:
+    """Two bytes; 0 behind the end of a packet that was cut."""
+    return int.from_bytes(frame[at : at + 2], "big") if at + 2 <= len(frame) else 0

@@ -1,0 +1,151 @@
+"""What is counted while the controller runs, in Prometheus's terms. What is so at a moment is made when it is asked.
+
+All of it is touched and collected on the event loop only: the library's locks are eventlet's there, and a worker thread
+that met one taken would wait for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.samples import Sample
+
+# When a counter began is told by process_start_time_seconds; a series more for each of them says nothing new.
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
+FAST = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Buckets, in seconds: from a policy on a few flows to one on a million."""
+
+REQUESTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Buckets of what clients wait for, in seconds."""
+
+OPEN_METRICS = "application/openmetrics-text"
+
+AT_ONCE = 200
+"""Samples that are encoded in one go, which takes about a millisecond."""
+
+_COMMENTS = re.compile(rb"^# .*\n", re.MULTILINE)
+_END = b"# EOF\n"
+
+METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS")
+
+
+class Instruments:
+    """Counters and histograms of one controller, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._plans = self._counter("plans", "Plans that were made.", "policy")
+        self._moved = self._counter("flows_moved", "Flows that new plans have sent on another path than before.")
+        self._solving = self._histogram("plan_solve_seconds", "The policy's own time for a plan.", FAST, "policy")
+        self._installing = self._histogram(
+            "plan_active_seconds",
+            "From the request or the change of the network to the last switch's confirmation of the plan.",
+            FAST,
+        )
+        self._store_errors = self._counter("store_errors", "Times that the store has stopped working.")
+        self._polling = self._histogram("poll_seconds", "From asking a switch for its counters to having them.", FAST)
+        self._skipped = self._counter("polls_skipped", "Polls left out, since the last one had not been answered.")
+        self._failed = self._counter("polls_failed", "Polls without a usable answer.")
+        self._requests = self._counter(
+            "http_requests", "Requests answered, by operation and class of status.", "operation", "method", "status"
+        )
+        self._answering = self._histogram(
+            "http_request_seconds", "From a request's head to the beginning of its answer.", REQUESTS, "operation"
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"fairspine_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        return Histogram(f"fairspine_{name}", text, labels, buckets=buckets, registry=self.registry)
+
+    def planned(self, policy: str, seconds: float, moved: int) -> None:
+        """A plan was made and published."""
+        self._plans.labels(policy).inc()
+        self._solving.labels(policy).observe(seconds)
+        self._moved.inc(moved)
+
+    def active(self, seconds: float) -> None:
+        """Every connected switch has confirmed a plan, so long after what caused it."""
+        self._installing.observe(seconds)
+
+    def store_failed(self) -> None:
+        """The store has stopped working."""
+        self._store_errors.inc()
+
+    def polled(self, seconds: float) -> None:
+        """A switch has told its counters."""
+        self._polling.observe(seconds)
+
+    def poll_skipped(self) -> None:
+        """A switch was passed over."""
+        self._skipped.inc()
+
+    def poll_failed(self) -> None:
+        """A switch has not told its counters."""
+        self._failed.inc()
+
+    def request_answered(self, operation: str, method: str, status: int, seconds: float) -> None:
+        """An HTTP request was answered.
+
+        Args:
+            operation: its id in the OpenAPI document; empty: the request was for none.
+        """
+        name = operation or "none"
+        self._requests.labels(name, method if method in METHODS else "other", f"{status // 100}xx").inc()
+        self._answering.labels(name).observe(seconds)
+
+    def collect(self) -> list[Metric]:
+        """The values of now."""
+        return list(self.registry.collect())
+
+
+class _Part:
+    """A part of a family, as the library's encoders take it."""
+
+    def __init__(self, family: Metric, samples: Sequence[Sample]) -> None:
+        self._family = copy(family)
+        self._family.samples = list(samples)
+
+    def collect(self) -> Iterable[Metric]:
+        return [self._family]
+
+
+def exposition(
+    families: Iterable[Metric], accept: str, rest: Callable[[], None] = lambda: None
+) -> tuple[bytes, str]:  # fmt: skip
+    """The text for a scraper that accepts these types, and its own type (OpenMetrics, or Prometheus's text format).
+
+    Args:
+        rest: called now and then, for a large fabric has many samples.
+    """
+    # The library's own choice trips over versions that are none, and claims any version that it is asked for.
+    accepted = {offer.partition(";")[0].strip().lower() for offer in accept.split(",")}
+    open_metrics = OPEN_METRICS in accepted
+    text = bytearray()
+    for family in families:
+        for first in range(0, max(len(family.samples), 1), AT_ONCE):
+            part = _encoded(_Part(family, family.samples[first : first + AT_ONCE]), open_metrics)
+            # What a family is stands before its first sample, and nowhere else.
+            text += _COMMENTS.sub(b"", part) if first else part
+            rest()
+    if open_metrics:
+        return bytes(text + _END), openmetrics.CONTENT_TYPE_LATEST
+    return bytes(text), CONTENT_TYPE_PLAIN_0_0_4
+
+
+def _encoded(part: _Part, open_metrics: bool) -> bytes:
+    if not open_metrics:
+        return generate_latest(part)
+    text: bytes = openmetrics.generate_latest(part)  # type: ignore[no-untyped-call]
+    return text.removesuffix(_END)

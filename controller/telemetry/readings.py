@@ -1,0 +1,173 @@
+"""The last two readings of each switch, and what they say of links and flows.
+
+Ports count since the switch started, rules since they were installed. A rate is the difference of two readings over the
+time between them; a counter that has gone back (a switch or a port that began anew) gives none for that period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.model.fabric import Fabric, FloatArray
+from controller.model.traffic import Int64Array, Traffic
+from controller.southbound.ingress import flow_key
+from controller.southbound.rules import RuleKey
+from controller.southbound.wire import Wire
+from controller.telemetry.counts import PortCount, SwitchCount
+
+UNKNOWN = -1
+"""In arrays of counts: not known."""
+
+BITS_PER_BYTE, GIGA = 8, 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class LinkRates:
+    """E directed links, as their fabric numbers them.
+
+    Attributes:
+        gbps: [E] rate between the last two readings of the switch that transmits (of a host's link to its leaf: of the
+            leaf that receives); NaN: not known.
+        bytes, dropped, errors: [E] counters of that port since it started, ``UNKNOWN`` where not known. Dropped and
+            errors: of packets on their way out (from hosts: on their way in).
+    """
+
+    gbps: FloatArray
+    bytes: Int64Array
+    dropped: Int64Array
+    errors: Int64Array
+
+    @staticmethod
+    def unknown(fabric: Fabric) -> LinkRates:
+        """Nothing is known."""
+        none = np.full(fabric.n_links, UNKNOWN, dtype=np.int64)
+        return LinkRates(np.full(fabric.n_links, np.nan), none, none.copy(), none.copy())
+
+
+class _Pair(NamedTuple):
+    """The newest reading of a switch, and the one before."""
+
+    latest: SwitchCount
+    previous: SwitchCount | None
+
+
+class Readings:
+    """What the switches have counted. Added to on the event loop; may be read by any thread at the same time."""
+
+    def __init__(self) -> None:
+        # Replaced, never changed: whoever reads has all of one moment.
+        self._pairs: Mapping[int, _Pair] = {}
+
+    def add(self, count: SwitchCount) -> None:
+        """A new reading; one that is not newer than the last is no news."""
+        known = self._pairs.get(count.dpid)
+        if known is not None and count.at <= known.latest.at:
+            return
+        self._pairs = {**self._pairs, count.dpid: _Pair(count, None if known is None else known.latest)}
+
+    def forget(self, dpid: int) -> None:
+        """The switch is not connected any more: what it counted before is not what it counts now."""
+        self._pairs = {known: pair for known, pair in self._pairs.items() if known != dpid}
+
+    def latest(self, dpid: int) -> SwitchCount | None:
+        """The newest reading of a switch."""
+        pair = self._pairs.get(dpid)
+        return None if pair is None else pair.latest
+
+    def previous(self, dpid: int) -> SwitchCount | None:
+        """The one before."""
+        pair = self._pairs.get(dpid)
+        return None if pair is None else pair.previous
+
+    @property
+    def measured(self) -> float | None:
+        """When the newest of all readings came, by their clock."""
+        return max((pair.latest.at for pair in self._pairs.values()), default=None)
+
+    def link_rates(self, fabric: Fabric) -> LinkRates:
+        """What the two newest readings say of each directed link."""
+        rates = LinkRates.unknown(fabric)
+        pairs = self._pairs
+        for link, (dpid, port, receives) in enumerate(_counted_at(fabric)):
+            pair = pairs.get(dpid)
+            now = None if pair is None or port is None else pair.latest.ports.get(port)
+            if pair is None or port is None or now is None:
+                continue
+            octets, rates.dropped[link], rates.errors[link] = _one_way(now, receives)
+            rates.bytes[link] = octets
+            before = None if pair.previous is None else pair.previous.ports.get(port)
+            if before is not None and pair.previous is not None:
+                then, _, _ = _one_way(before, receives)
+                rates.gbps[link] = _gbps(then, octets, pair.latest.at - pair.previous.at)
+        return rates
+
+    def row_rates(self, fabric: Fabric, traffic: Traffic, wire: Wire) -> FloatArray:
+        """[R] Gbit/s of each row on the wire; NaN where no rule counts it, or counts others with it."""
+        rates = np.full(len(wire.flow), np.nan)
+        pairs = self._pairs
+        keys = row_keys(fabric, traffic, wire)
+        times: dict[tuple[int, RuleKey], int] = {}
+        for each in keys:
+            if each is not None:
+                times[each] = times.get(each, 0) + 1
+        for row, each in enumerate(keys):
+            if each is None or times[each] > 1:
+                continue
+            dpid, key = each
+            pair = pairs.get(dpid)
+            if pair is None or pair.previous is None:
+                continue
+            now, before = pair.latest.rules.get(key), pair.previous.rules.get(key)
+            if now is not None and before is not None:
+                rates[row] = _gbps(_known(before.bytes), _known(now.bytes), pair.latest.at - pair.previous.at)
+        return rates
+
+
+def row_keys(fabric: Fabric, traffic: Traffic, wire: Wire) -> list[tuple[int, RuleKey] | None]:
+    """[R] datapath id of the ingress leaf, and the rule that ``per_flow`` and ``segment_routing`` have there for it.
+
+    ``None``: a row has no rule, since it stays within its leaf or has no way. Rows of one placement unit share a rule.
+    """
+    source, target = traffic.src[wire.flow], traffic.dst[wire.flow]
+    leaf = fabric.host_leaf[source]
+    dpids = [switch.dpid for switch in fabric.leaves]
+    src = [("ipv4_src", host.ip) for host in fabric.hosts]
+    dst = [("ipv4_dst", host.ip) for host in fabric.hosts]
+    columns: tuple[NDArray[np.int32], ...] = (leaf, source, target, wire.udp_src, wire.path)
+    return [
+        (dpids[a], flow_key(src[s], dst[d], port)) if path >= 0 else None
+        for a, s, d, port, path in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def _counted_at(fabric: Fabric) -> list[tuple[int, int | None, bool]]:
+    """[E] the switch (datapath id) and port at which each directed link is counted, and whether on receipt."""
+    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    places: list[tuple[int, int | None, bool]] = [(dpid[host.leaf], host.port, True) for host in fabric.hosts]
+    places += [(dpid[host.leaf], host.port, False) for host in fabric.hosts]
+    for cable in fabric.cables:
+        places += [(dpid[cable.leaf], cable.leaf_port, False), (dpid[cable.spine], cable.spine_port, False)]
+    return places
+
+
+def _one_way(count: PortCount, receives: bool) -> tuple[int, int, int]:
+    """Bytes, dropped packets and errors of one direction."""
+    if receives:
+        return _known(count.rx_bytes), _known(count.rx_dropped), _known(count.rx_errors)
+    return _known(count.tx_bytes), _known(count.tx_dropped), _known(count.tx_errors)
+
+
+def _known(value: int) -> int:
+    # Beyond 2^63 there is no counter on earth, and no room in the arrays.
+    return value if value < 2**63 else UNKNOWN
+
+
+def _gbps(before: int, after: int, seconds: float) -> float:
+    if before == UNKNOWN or after == UNKNOWN or after < before:
+        return float("nan")
+    return (after - before) * BITS_PER_BYTE / GIGA / seconds

@@ -1,0 +1,117 @@
+"""Why a flow is not on its planned path, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.model.fabric import Fabric
+from controller.southbound.base import CLASS, CLASS_EXCEPTION, FLOW
+from controller.southbound.rules import Rule
+from controller.telemetry.held import Reading
+from controller.telemetry.trace import Situation, Traced, Way, uplink
+
+MOST_NAMED = 4
+"""Uplinks that are named where a hash has more to choose from."""
+
+
+def explain(situation: Situation, reading: Reading, row: int, traced: Traced, ways: Sequence[Way]) -> str:
+    """Why a row of the wire is not on its planned path, or is not known to be; empty where it is.
+
+    Args:
+        ways: those of ``traced`` that are still possible.
+    """
+    if traced.planned is None:
+        return "no live path joins its leaves"
+    if not traced.ways:
+        return traced.why_unknown
+    if len(ways) == 1 and ways[0].arrives and ways[0].links == traced.planned:
+        return ""
+    return _Case(situation, reading, row, traced, ways).text()
+
+
+class _Case:
+    def __init__(
+        self, situation: Situation, reading: Reading, row: int, traced: Traced, ways: Sequence[Way]
+    ) -> None:  # fmt: skip
+        self._situation, self._reading, self._traced, self._ways = situation, reading, traced, ways
+        fabric, flow = situation.fabric, int(situation.wire.flow[row])
+        self._leaf = fabric.leaves[fabric.host_leaf[situation.traffic.src[flow]]]
+        assert traced.planned is not None
+        self._planned_up = uplink(fabric, traced.planned)
+
+    def text(self) -> str:
+        fabric, mode = self._situation.fabric, self._situation.mode
+        lost = next((way.end for way in self._ways if not way.arrives), "")
+        if mode == "ecmp":
+            return _joined(f"mode is ecmp: {self._taken()}", lost)
+        if self._planned_up is not None and self._is_dead(self._planned_up):
+            return _joined(f"its uplink {_cable(fabric, self._planned_up)} is down: fail-over, {self._taken()}", lost)
+        if self._planned_up is None:
+            return _joined(lost or f"{self._leaf.name} sends it up: {self._taken()}", self._late())
+        if not self._has_own_rule():
+            return _joined(f"{self._leaf.name} has no rule for it: {lost or self._taken()}", self._late())
+        ups = {uplink(fabric, way.links) for way in self._ways}
+        if ups != {self._planned_up}:
+            return _joined(f"{self._leaf.name}'s rule for it leads elsewhere: {lost or self._taken()}", self._late())
+        return lost or self._behind_the_leaf()
+
+    def _behind_the_leaf(self) -> str:
+        """Up as planned, and down by another cable."""
+        fabric, way = self._situation.fabric, self._ways[0]
+        assert self._traced.planned is not None
+        for link, meant in zip(way.links, self._traced.planned, strict=False):
+            if link != meant:
+                switch = fabric.link_ids[link].split("->")[0]
+                return f"{switch} sends it on by {fabric.link_ids[link]}, not by {fabric.link_ids[meant]}"
+        return "it takes more links than planned"
+
+    def _taken(self) -> str:
+        """Where it goes instead, or may go."""
+        fabric = self._situation.fabric
+        ups = [link for way in self._ways if (link := uplink(fabric, way.links)) is not None]
+        names = [_cable(fabric, link) for link in dict.fromkeys(ups)]
+        if not names:
+            return "it takes no uplink"
+        if len(names) == 1 and len(self._traced.ways) == 1:
+            return f"it takes {names[0]}"
+        among = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
+        return f"hashed, it takes {among}" if len(names) == 1 else f"hashed over {among}"
+
+    def _has_own_rule(self) -> bool:
+        rule = self._traced.rule
+        if rule is None:
+            return False
+        if self._situation.enforcement == "source_port":
+            return rule.priority in (CLASS, CLASS_EXCEPTION)
+        return _is_of_a_flow(rule)
+
+    def _late(self) -> str:
+        """What of the plan is still to come."""
+        situation = self._situation
+        if situation.mode == "frozen":
+            waits = f"; plan {situation.epoch} waits" if situation.epoch > situation.enforced else ""
+            return f"mode is frozen{waits}"
+        confirmed = (situation.confirmed or {}).get(self._leaf.dpid, situation.enforced)
+        if confirmed < situation.enforced:
+            return f"plan {situation.enforced} is computed, {self._leaf.name} has not confirmed it yet"
+        return ""
+
+    def _is_dead(self, link: int) -> bool:
+        """Whether the planned uplink's port is down, as its leaf sees it."""
+        fabric = self._situation.fabric
+        cable = fabric.cables[(link - fabric.first_cable_link) // 2]
+        held = self._reading.switches.get(self._leaf.dpid)
+        return held is not None and cable.leaf_port in held.dead
+
+
+def _is_of_a_flow(rule: Rule) -> bool:
+    """Whether it is for the addresses of two hosts, as those of flows are, whoever wrote it."""
+    return rule.priority >= FLOW and {"ipv4_src", "ipv4_dst"} <= dict(rule.match).keys()
+
+
+def _cable(fabric: Fabric, link: int) -> str:
+    return fabric.cable_names[(link - fabric.first_cable_link) // 2]
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,218 @@
+"""Where each flow really goes: its packets are walked through the rules that switches say they hold.
+
+Switches are asked, and not the plan: what somebody has changed by hand, what is not installed yet and what fail-over
+has moved shows. Where a switch hashes, each of the ways that the hash can pick is a candidate; ``infer.py`` tells from
+counters, ``capture.py`` from packets, which one it picked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from controller.model.assignment import UNROUTABLE
+from controller.model.enforcement import Enforcement
+from controller.model.fabric import Fabric
+from controller.model.traffic import ANY_PORT, Traffic
+from controller.southbound.base import ETH_IPV4
+from controller.southbound.classifier import OverlapError
+from controller.southbound.ingress import ROCE_PORT, UDP
+from controller.southbound.interpreter import Network, Walk
+from controller.southbound.rules import Rule, RuleSet
+from controller.southbound.wire import Wire
+from controller.telemetry.held import Reading
+
+How = Literal["rules", "counters", "capture", "plan", "given", "none"]
+"""How a real path is known: by the switches' rules alone; a hash's choice by port counters or by captured packets;
+taken from the plan (a trace without switches); given by a file from elsewhere; or not at all."""
+
+UNKNOWN_PORT = 4242
+"""Stands for the source port of a flow whose port nobody knows; no rule of ours names it."""
+
+Links = tuple[int, ...]
+"""Link indices of the Fabric, in the order of the path."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is meant to be, beside what switches hold.
+
+    Attributes:
+        fabric: as it is now.
+        wire: the rows, with the paths that they should have.
+        mode: ``planned``, ``ecmp`` or ``frozen``.
+        epoch: of the newest plan; ``enforced``: of the rules that switches should hold.
+        confirmed: epoch that each connected switch has confirmed, by datapath id.
+    """
+
+    fabric: Fabric
+    traffic: Traffic
+    wire: Wire
+    mode: str = "planned"
+    enforcement: Enforcement = "per_flow"
+    epoch: int = 0
+    enforced: int = 0
+    confirmed: dict[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way through the network: the links a packet takes, and how it ends.
+
+    Attributes:
+        end: empty where it arrives at its host; else what happens to it.
+        at: the switch where that is.
+    """
+
+    links: Links
+    end: str = ""
+    at: str = ""
+
+    @property
+    def arrives(self) -> bool:
+        return not self.end
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One row of the wire.
+
+    Attributes:
+        planned: ``None``: no live path joins its leaves.
+        ways: what its packets can take; several where a switch hashes; none where a switch on the way is not known.
+        rule: the last rule that it meets at its leaf; ``None``: none, or the leaf is not known.
+        why_unknown: why there is no way, in words.
+    """
+
+    planned: Links | None
+    ways: tuple[Way, ...]
+    rule: Rule | None = None
+    why_unknown: str = ""
+
+    @property
+    def only(self) -> Way | None:
+        """The way, where there is no choice."""
+        return self.ways[0] if len(self.ways) == 1 else None
+
+
+def planned_links(situation: Situation, row: int) -> Links | None:
+    """The links that a row of the wire should take."""
+    flow, path = int(situation.wire.flow[row]), int(situation.wire.path[row])
+    if path == UNROUTABLE:
+        return None
+    src, dst = int(situation.traffic.src[flow]), int(situation.traffic.dst[flow])
+    return situation.fabric.flow_links(src, dst, path)
+
+
+def trace(situation: Situation, reading: Reading) -> list[Traced]:
+    """Every row of the wire, in its order."""
+    walker = _Walker(situation, reading)
+    return [walker.row(row) for row in range(len(situation.wire.flow))]
+
+
+def cable_ports(fabric: Fabric) -> dict[tuple[str, int], int]:
+    """Link index by the switch and the port that it leaves by; hosts' own links are in no switch's hands."""
+    found: dict[tuple[str, int], int] = {}
+    for h, host in enumerate(fabric.hosts):
+        if host.port is not None:
+            found[host.leaf, host.port] = fabric.n_hosts + h
+    for c, cable in enumerate(fabric.cables):
+        up = fabric.first_cable_link + 2 * c
+        if cable.leaf_port is not None:
+            found[cable.leaf, cable.leaf_port] = up
+        if cable.spine_port is not None:
+            found[cable.spine, cable.spine_port] = up + 1
+    return found
+
+
+class _Walker:
+    def __init__(self, situation: Situation, reading: Reading) -> None:
+        self._situation, self._reading = situation, reading
+        self._rules: RuleSet = reading.rules
+        names = situation.fabric.switch_by_dpid
+        dead = [
+            (names[dpid].name, port) for dpid, held in reading.switches.items() if dpid in names for port in held.dead
+        ]
+        # A switch forwards by what it knows of its own ports, not by what is known of the cable elsewhere.
+        self._network = Network(situation.fabric.healthy(), down=dead)
+        self._links = cable_ports(situation.fabric)
+
+    def row(self, row: int) -> Traced:
+        situation = self._situation
+        fabric, traffic, wire = situation.fabric, situation.traffic, situation.wire
+        planned = planned_links(situation, row)
+        flow = int(wire.flow[row])
+        source, target = fabric.hosts[traffic.src[flow]], fabric.hosts[traffic.dst[flow]]
+        if source.port is None:
+            return Traced(planned, (), why_unknown=f"the port of {source.name} is not known")
+        port = int(wire.udp_src[row])
+        packet: dict[str, int | str] = {
+            "eth_src": source.mac,
+            "eth_dst": target.mac,
+            "eth_type": ETH_IPV4,
+            "ip_proto": UDP,
+            "ipv4_src": source.ip,
+            "ipv4_dst": target.ip,
+            "udp_src": UNKNOWN_PORT if port == ANY_PORT else port,
+            "udp_dst": ROCE_PORT,
+        }
+        met: list[Rule] = []
+
+        def seen(switch: str, rule: Rule) -> None:
+            if switch == source.leaf:
+                met.append(rule)
+
+        ways = []
+        try:
+            for walk in self._network.every_walk(self._rules, packet, source=source.name, seen=seen):
+                way = self._way(int(traffic.src[flow]), target.name, walk)
+                if isinstance(way, str):
+                    return Traced(planned, (), met[0] if met else None, way)
+                ways.append(way)
+        except OverlapError:
+            why = "two rules of one priority match it: the switch may take either"
+            return Traced(planned, (), met[0] if met else None, why)
+        return Traced(planned, tuple(ways), met[0] if met else None)
+
+    def _way(self, src: int, target: str, walk: Walk) -> Way | str:
+        """A walk in terms of links; or why it cannot be known."""
+        fabric = self._situation.fabric
+        source = fabric.hosts[src]
+        links = [src]
+        at = source.leaf
+        for hop in walk.hops:
+            at = hop.switch
+            link = self._links.get((hop.switch, hop.out_port))
+            if link is not None:
+                links.append(link)
+        if walk.host is None and not walk.end.startswith("sent out"):
+            # The one at which it ends is behind the last one that sent it on.
+            last = walk.hops[-1] if walk.hops else None
+            at = at if last is None else self._network.peer.get((last.switch, last.out_port), (at, 0))[0]
+            unknown = self._unknown(at)
+            if unknown:
+                return unknown
+        broken = [link for link in links if not fabric.link_up[link]]
+        if walk.host == target and not broken:
+            return Way(tuple(links))
+        if walk.host == target:
+            name = fabric.link_ids[broken[0]]
+            return Way(tuple(links), f"{name} is down: what is sent there is lost", at)
+        if walk.host is not None:
+            return Way(tuple(links), f"it arrives at {walk.host}", at)
+        return Way(tuple(links), f"{at} drops it" if walk.end == "dropped" else f"{walk.end} at {at}", at)
+
+    def _unknown(self, switch: str) -> str:
+        """Why it is not known what a switch holds; empty: it is."""
+        dpid = self._network.dpid[switch]
+        if dpid in self._reading.switches:
+            return ""
+        if dpid in self._reading.silent:
+            return f"{switch} does not say what it holds: {self._reading.silent[dpid]}"
+        return f"{switch} is not connected"
+
+
+def uplink(fabric: Fabric, links: Sequence[int]) -> int | None:
+    """The uplink of a path; ``None`` within a leaf, or where it ends before."""
+    return next((link for link in links if link >= fabric.first_cable_link and not link % 2), None)

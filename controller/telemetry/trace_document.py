@@ -1,0 +1,160 @@
+"""A trace as the document that ``/v1/trace`` answers with, everything but what only the controller knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from controller.model.fabric import Fabric, FloatArray
+from controller.model.traffic import ANY_PORT
+from controller.southbound.base import FLOW
+from controller.telemetry.carried import Between, between, sent
+from controller.telemetry.held import Reading
+from controller.telemetry.infer import Choice, infer
+from controller.telemetry.layers import link_rows, summary
+from controller.telemetry.reasons import explain
+from controller.telemetry.trace import How, Links, Situation, Traced, planned_links, trace
+
+Ranks = Mapping[str, Mapping[str, int]]
+"""By job and host: which rank runs there."""
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is said of one row's real path."""
+
+    real: Links | None
+    how: How
+    sure: float
+    differs: bool
+    why: str
+
+
+def live_trace(
+    situation: Situation, usable: Fabric, reading: Reading, ranks: Ranks, *, job: str | None = None
+) -> dict[str, Any]:
+    """What switches do with every flow (or every flow of one job).
+
+    Args:
+        usable: the fabric without what is drained.
+    """
+    traced = trace(situation, reading)
+    carried = between(situation.fabric, reading.before, reading.now)
+    own, seconds = _own_bytes(situation, traced, reading)
+    hashed = any(len(each.ways) > 1 for each in traced)
+    choices = infer(situation, traced, sent(situation, carried.bytes, own)) if hashed else {}
+    gbps = own * 8e-9 / seconds
+    rows = _rows_of(situation, job)
+    flows = [
+        _flow(situation, ranks, row, _told(situation, reading, row, traced[row], choices.get(row)), gbps[row])
+        for row in rows
+    ]
+    return {
+        "window": _number(float(np.nanmax(carried.seconds))) if not np.isnan(carried.seconds).all() else None,
+        "flows": flows,
+        **summary(_with_utilisation(situation.fabric, usable, carried), flows),
+    }
+
+
+def planned_trace(situation: Situation, usable: Fabric, ranks: Ranks, *, job: str | None = None) -> dict[str, Any]:
+    """What a plan says, taken for what is: a trace without switches."""
+    rows = _rows_of(situation, job)
+    flows = []
+    for row in rows:
+        planned = planned_links(situation, row)
+        why = "no live path joins its leaves" if planned is None else ""
+        flows.append(_flow(situation, ranks, row, _Told(planned, "plan", float(not why), False, why), math.nan))
+    return {"window": None, "flows": flows, **summary(link_rows(usable), flows)}
+
+
+def _rows_of(situation: Situation, job: str | None) -> list[int]:
+    """Rows of the wire that are asked for."""
+    if job is None:
+        return list(range(len(situation.wire.flow)))
+    members = [k for k, row in enumerate(situation.traffic.collectives) if row.job == job]
+    found: list[int] = np.flatnonzero(
+        np.isin(situation.traffic.collective[situation.wire.flow], members)
+    ).tolist()  # fmt: skip
+    return found
+
+
+def _told(situation: Situation, reading: Reading, row: int, traced: Traced, choice: Choice | None) -> _Told:
+    possible = traced.ways if choice is None else tuple(traced.ways[i] for i in choice.possible)
+    why = explain(situation, reading, row, traced, possible)
+    meant = traced.planned
+    differs = meant is not None and bool(possible) and meant not in [way.links for way in possible if way.arrives]
+    only = traced.only
+    if only is not None:
+        return _Told(only.links if only.arrives else None, "rules", 1.0, differs, why)
+    if choice is None:
+        return _Told(None, "none", 0.0, differs, why)
+    if choice.way is None:
+        return _Told(None, "none", choice.sure, differs, "; ".join(filter(None, (why, choice.why))))
+    way = traced.ways[choice.way]
+    return _Told(way.links if way.arrives else None, "counters", choice.sure, differs, why)
+
+
+def _own_bytes(situation: Situation, traced: Sequence[Traced], reading: Reading) -> tuple[FloatArray, FloatArray]:
+    """[R] bytes that a rule which counts this row alone has counted between two readings, and in how many seconds.
+
+    NaN where there is no such rule, or no earlier reading of it.
+    """
+    fabric, n = situation.fabric, len(traced)
+    found, seconds = np.full(n, np.nan), np.full(n, np.nan)
+    source = fabric.host_leaf[situation.traffic.src[situation.wire.flow]].tolist()
+    users: dict[tuple[int, Any], list[int]] = {}
+    for row, each in enumerate(traced):
+        if each.rule is not None and each.rule.priority >= FLOW:
+            users.setdefault((fabric.leaves[source[row]].dpid, each.rule.key), []).append(row)
+    for (dpid, key), rows in users.items():
+        old = reading.before.get(dpid)
+        new = reading.switches[dpid].count
+        if len(rows) > 1 or old is None or key not in new.rules:
+            continue
+        # A rule that is new has counted from nothing.
+        many = new.rules[key].bytes - (old.rules[key].bytes if key in old.rules else 0)
+        if many >= 0:
+            found[rows[0]], seconds[rows[0]] = many, new.at - old.at
+    return found, seconds
+
+
+def _flow(situation: Situation, ranks: Ranks, row: int, told: _Told, gbps: float) -> dict[str, Any]:
+    traffic, wire, fabric = situation.traffic, situation.wire, situation.fabric
+    flow = int(wire.flow[row])
+    owner = traffic.collectives[traffic.collective[flow]]
+    src, dst = (fabric.host_names[each[flow]] for each in (traffic.src, traffic.dst))
+    places, port = ranks.get(owner.job, {}), int(wire.udp_src[row])
+    planned, share = planned_links(situation, row), min(float(wire.share[row]), 1.0)
+    return {
+        "id": traffic.flow_id(flow),
+        "piece": row - int(np.searchsorted(wire.flow, flow)),
+        "job": owner.job,
+        "collective": owner.name,
+        "src": src,
+        "dst": dst,
+        "src_rank": places.get(src),
+        "dst_rank": places.get(dst),
+        "udp_src": None if port == ANY_PORT else port,
+        "share": share,
+        "planned": None if planned is None else [fabric.link_ids[link] for link in planned],
+        "real": None if told.real is None else [fabric.link_ids[link] for link in told.real],
+        "how": told.how,
+        "sure": told.sure,
+        "differs": told.differs,
+        "why": told.why,
+        "bytes": round(float(traffic.bytes[flow]) * share),
+        "rate_gbps": _number(gbps),
+    }
+
+
+def _with_utilisation(fabric: Fabric, usable: Fabric, carried: Between) -> list[dict[str, Any]]:
+    used = carried.bytes * 8e-9 / carried.seconds / fabric.link_gbps
+    return [{**row, "utilisation": _number(float(used[fabric.link_index[row["id"]]]))} for row in link_rows(usable)]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

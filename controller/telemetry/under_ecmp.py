@@ -1,0 +1,94 @@
+"""What ECMP would do with the same flows: the ``ecmp`` policy, drawn several times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric, FloatArray
+from controller.model.traffic import Traffic
+from controller.routing import assign
+from controller.routing.demand import Demand
+from controller.routing.objective import evaluate
+from controller.telemetry.layers import link_rows, measures, spread, summary
+
+SEEDS = 20
+"""Draws: one says little of a hash."""
+
+
+def under_ecmp(
+    usable: Fabric, traffic: Traffic, *, capacity: Fabric | None = None, job: str | None = None, seeds: int = SEEDS
+) -> dict[str, Any]:
+    """Imbalance, hot links and lowest speed over several seeds of the hash.
+
+    ``hot`` is that of the seed whose uplinks are used most unevenly.
+
+    Args:
+        usable: the fabric without what is drained.
+        capacity: the same with the capacities that plans may use; ``None``: all there is.
+        job: whose flows and collectives count; the others' share the links all the same.
+    """
+    demand = Demand.of(capacity or usable, traffic)
+    members = [k for k, row in enumerate(traffic.collectives) if job in (None, row.job)]
+    rows = link_rows(usable)
+    at = [usable.link_index[row["id"]] for row in rows]
+    counted = np.isin(traffic.collective, members)
+    drawn: list[list[dict[str, Any]]] = []
+    speeds: list[float] = []
+    worst: tuple[float, int, Assignment] | None = None
+    for seed in range(seeds):
+        assignment = assign("ecmp", usable, traffic, seed=seed).assignment
+        speed = evaluate(demand.fabric, traffic, assignment, demand=demand).speed[members]
+        speeds.append(1.0 if np.isnan(speed).all() else float(np.nanmin(speed)))
+        drawn.append(measures([row["layer"] for row in rows], *_loads(usable, traffic, assignment, counted, at)))
+        unevenness = drawn[-1][0]["bytes"]["fim"]
+        if worst is None or unevenness > worst[0]:
+            worst = unevenness, seed, assignment
+    assert worst is not None
+    return {
+        "policy": "ecmp",
+        "seeds": seeds,
+        "layers": [_over_draws([layers[i] for layers in drawn]) for i in range(len(drawn[0]))],
+        "hot": summary(rows, _flows(usable, traffic, worst[2], counted))["hot"],
+        "worst_seed": worst[1],
+        "min_speed": spread(speeds),
+    }
+
+
+def _over_draws(layers: list[dict[str, Any]]) -> dict[str, Any]:
+    first = layers[0]
+    told = {
+        unit: {name: spread(layer[unit][name] for layer in layers) for name in first[unit]}
+        for unit in ("flows", "bytes")
+    }
+    return {"layer": first["layer"], "links": first["links"], **told}
+
+
+def _loads(
+    fabric: Fabric, traffic: Traffic, assignment: Assignment, counted: Any, at: list[int]
+) -> tuple[FloatArray, FloatArray]:
+    """Flows and bytes on each of some links [N]."""
+    rows = np.flatnonzero(counted[assignment.flow] & (assignment.path >= 0))
+    flow, path = assignment.flow[rows], assignment.path[rows]
+    up = fabric.up_link[fabric.host_leaf[traffic.src[flow]], path]
+    down = fabric.down_link[fabric.host_leaf[traffic.dst[flow]], path]
+    links = np.concatenate([up, down])
+    weight = np.tile(traffic.bytes[flow] * assignment.share[rows], 2)
+    count = np.bincount(links, minlength=fabric.n_links)[at].astype(np.float64)
+    size = np.bincount(links, weights=weight, minlength=fabric.n_links)[at]
+    return count, size.astype(np.float64)
+
+
+def _flows(fabric: Fabric, traffic: Traffic, assignment: Assignment, counted: Any) -> list[dict[str, Any]]:
+    ids = fabric.link_ids
+    return [
+        {
+            "id": traffic.flow_id(flow),
+            "real": [ids[link] for link in fabric.flow_links(int(traffic.src[flow]), int(traffic.dst[flow]), path)],
+            "bytes": int(traffic.bytes[flow]),
+        }
+        for flow, path in zip(assignment.flow.tolist(), assignment.path.tolist(), strict=True)
+        if counted[flow]
+    ]

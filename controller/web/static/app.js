@@ -1,0 +1,378 @@
+// The page: what it knows, when it asks for more, and what people do with it.
+
+import { follow, Problem, read, token } from "./api.js";
+import { askToken, chooseMode, confirmDrain, confirmRollback, problemText } from "./dialogs.js";
+import { showDetail } from "./detail.js";
+import { byId, el, mark, say } from "./dom.js";
+import { Drawing } from "./draw.js";
+import { clock, DASH, number, percent, plural, words } from "./format.js";
+import { Matrix } from "./matrix.js";
+import { boundOf, cablesOf, condition, MOST_FLOWS, scenario } from "./model.js";
+import { showEvent, showHistory, showJobs, showLinks, showReasons, showSwitches } from "./tables.js";
+
+const MOST_DRAWN = 64; // leaves or spines; beyond, the matrix
+const PLANS = 30;
+const PERIOD_SECONDS = 5;
+const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
+
+const known = {
+  who: null, fabric: null, cables: [], links: null, jobs: [], health: null, plans: [], plan: null,
+  hashed: null, // {links, plan} under ECMP
+  trace: null,
+  newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
+};
+const chosen = { view: "now", shape: null, selected: null, words: "" };
+let figure = null; // {kind, topology, drawn}
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// -- asking ------------------------------------------------------------------------------------------------------
+
+let loading = null;
+let again = false;
+
+/** Look at everything anew; looks do not overlap, and a wish that comes during one is granted behind it. */
+function refresh() {
+  again = true;
+  loading ??= (async () => {
+    try {
+      while (again) {
+        again = false;
+        await load();
+      }
+    } catch (problem) {
+      await trouble(problem);
+    } finally {
+      loading = null;
+    }
+  })();
+  return loading;
+}
+
+async function load() {
+  const [fabric, links, jobs, health, plans] = await Promise.all(
+    ["v1/fabric", "v1/links", "v1/jobs", "healthz", `v1/plans?limit=${PLANS}`].map(read),
+  );
+  Object.assign(known, { fabric, links, jobs: jobs.jobs, health, plans: plans.plans, cables: cablesOf(fabric) });
+  const few = health.flows <= MOST_FLOWS;
+  const epoch = Math.max(known.newest, known.plans[0]?.epoch ?? 0);
+  if (!few) known.plan = null;
+  else if (known.plan === null || known.plan.computed.epoch !== epoch || known.plan.version !== fabric.version) {
+    known.plan = { ...(await read("v1/plan")), version: fabric.version };
+    known.trace = null;
+    known.hashed = null;
+  }
+  if (chosen.view === "ecmp") await loadHashed();
+  draw();
+}
+
+/** The same flows as hashing would place them. */
+async function loadHashed() {
+  if (known.hashed !== null) return;
+  const few = known.health.flows <= MOST_FLOWS;
+  const [links, plan] = await Promise.all([read("v1/links?under=ecmp"), few ? read("v1/plan?under=ecmp") : null]);
+  known.hashed = { links, plan };
+}
+
+/** What changes without an event: counters, and the health. */
+async function tick() {
+  for (;;) {
+    await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
+    if (document.hidden || known.links === null || loading !== null) continue;
+    try {
+      const [links, health, plans] = await Promise.all(["v1/links", "healthz", `v1/plans?limit=${PLANS}`].map(read));
+      const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
+      Object.assign(known, { links, health, plans: plans.plans });
+      // A plan that the network brought about is kept a little later than it is told.
+      if (news) await refresh();
+      else draw();
+    } catch (problem) {
+      await trouble(problem);
+    }
+  }
+}
+
+async function listen() {
+  let after = null;
+  let pause = 500;
+  for (;;) {
+    try {
+      known.who ??= await read("v1/whoami");
+      await follow(after, {
+        opened: () => {
+          pause = 500;
+          connection("live", "live");
+          refresh();
+        },
+        event: (event) => {
+          after = event.id;
+          if (event.kind === "plan" && event.data.epoch > known.newest) known.newest = event.data.epoch;
+          showEventBelow(event);
+          setTimeout(refresh, SETTLE_MS);
+        },
+      });
+    } catch (problem) {
+      await trouble(problem);
+    }
+    await sleep(pause);
+    pause = Math.min(2 * pause, 5000);
+  }
+}
+
+let asking = null;
+let declined = false;
+const patient = []; // what goes on when there is a token
+
+/** Ask for a token, once; who does not want to give one finds the button. Returns when there is one. */
+async function needToken(problem) {
+  known.who = null;
+  connection("lost", "a token is needed");
+  if (!declined) {
+    asking ??= askToken(problem.message).finally(() => (asking = null));
+    declined = !(await asking);
+  }
+  if (declined) await new Promise((resolve) => patient.push(resolve));
+  known.who ??= await read("v1/whoami").catch(() => null);
+}
+
+/** No connection, or no token: say so, ask for one; everything goes on by itself afterwards. */
+async function trouble(problem) {
+  if (!(problem instanceof Problem)) throw problem;
+  if (problem.status === 401) await needToken(problem);
+  else if (problem.status === 503) connection("waiting", problem.message);
+  else if (problem.status === 0) connection("lost", "connection lost; trying again");
+  else complain(problem);
+  draw();
+}
+
+// -- showing -----------------------------------------------------------------------------------------------------
+
+function connection(state, text) {
+  mark(byId("connection"), "data-state", state);
+  say(byId("connection"), text);
+  mark(byId("connection"), "title", text);
+  mark(document.body, "data-stale", state === "lost");
+}
+
+function complain(problem) {
+  say(byId("failed"), problemText(problem));
+  setTimeout(() => say(byId("failed"), ""), 15_000);
+}
+
+function told(text) {
+  say(byId("said"), text);
+  setTimeout(() => say(byId("said"), ""), 8_000);
+}
+
+function showEventBelow(event) {
+  const list = byId("events");
+  const atEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 4;
+  showEvent(event);
+  if (atEnd) list.scrollTop = list.scrollHeight;
+}
+
+let waiting = false;
+
+/** Draw in the next frame, however often it is asked for until then. */
+function draw() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    drawNow();
+  });
+}
+
+function drawNow() {
+  showWho();
+  if (known.fabric === null) return;
+  const { fabric, cables, health, plans } = known;
+  const hashed = chosen.view === "ecmp" ? known.hashed : null;
+  const planned = known.plan?.plan ?? null;
+  const shown = shownNow(hashed, planned);
+  const drained = new Set(plans[0]?.drained ?? []);
+  const states = new Map(fabric.switches.map((one) => [one.name, drained.has(one.name) ? "drained" : one.connected ? "up" : "away"]));
+  showHead(health, plans);
+  showTiles(shown, hashed === null ? (planned ?? plans[0]) : hashed.plan?.plan, plans[0], cables, health);
+  showFigure(fabric, cables, shown, states);
+  say(byId("source"), sourceText(shown));
+  const note = showLinks(cables, shown, chosen.words, chosen.selected, choose);
+  say(byId("links-note"), known.trace !== null && shown.view === "now" ? `${note} Flows as traced at ${clock(known.trace.at)}.` : note);
+  say(byId("jobs-note"), jobsText(health, hashed));
+  showJobs(known.jobs, shown.plan ?? planned, hashed === null ? null : planned);
+  showSwitches(fabric, cables, states, chosen.selected, choose);
+  showHistory(plans, rollBack, allowed);
+  showReasons(health.reasons);
+  showDetail(chosen.selected, { fabric, cables, shown, states }, { change, choose, allowed, drainedIds: drained });
+}
+
+function shownNow(hashed, planned) {
+  if (hashed !== null) return scenario("ecmp", hashed.links, hashed.plan?.plan ?? null);
+  if (chosen.view !== "now") return scenario("plan", known.links, planned);
+  // Switches that follow another plan, or none, have other flows on their links than this one.
+  return scenario("now", known.links, known.health.mode === "planned" ? planned : null, known.trace);
+}
+
+function showWho() {
+  const { who } = known;
+  say(byId("who"), who === null ? "Token…" : who.secured ? `${who.name} (${who.role})` : "no token needed");
+  mark(byId("who"), "disabled", who !== null && !who.secured);
+  allowed(byId("change-mode"), known.health === null ? "nothing is known yet" : null);
+}
+
+/** Leave a button to whoever may write; `reason`: why even they cannot use it now. */
+function allowed(button, reason) {
+  const may = known.who?.role === "write";
+  const why = may ? reason : known.who === null ? "nobody knows yet who you are" : `the token ${known.who.name} may only read`;
+  mark(button, "disabled", why !== null);
+  mark(button, "title", why);
+}
+
+const SIGNS = { ok: "✓", starting: "…", degraded: "!" };
+
+function showHead(health, plans) {
+  mark(byId("health"), "data-status", health.status);
+  say(byId("health").firstElementChild, SIGNS[health.status] ?? "?");
+  say(byId("health-text"), health.status);
+  mark(byId("health"), "title", health.reasons.join("\n") || null);
+  say(byId("mode"), health.mode);
+  mark(byId("mode"), "data-unusual", health.mode !== "planned");
+  say(byId("enforcement"), words(health.enforcement));
+  say(byId("epoch"), known.plan?.computed.epoch ?? plans[0]?.epoch ?? DASH);
+  say(byId("switches"), health.switches.expected === null ? health.switches.connected : `${health.switches.connected} of ${health.switches.expected}`);
+}
+
+function showTiles(shown, plan, newest, cables, health) {
+  const states = cables.map((cable) => condition(cable, shown.loads));
+  const contended = shown.plan === null ? null : [...shown.loads.values()].filter((load) => load.contended && load.up).length;
+  const otherwise = shown.view === "now" && health.mode !== "planned";
+  say(byId("speed-name"), shown.view === "ecmp" ? "Slowest under ECMP" : otherwise ? "Slowest, as planned" : "Slowest collective");
+  say(byId("tile-speed"), number(plan?.min_speed));
+  say(byId("tile-bound"), plan === undefined ? DASH : number(boundOf(plan)));
+  say(byId("tile-gap"), percent(plan?.gap));
+  say(byId("tile-contended"), contended ?? DASH);
+  mark(byId("tile-contended"), "data-worse", contended > 0);
+  say(byId("tile-failed"), states.filter((state) => state === "failed").length);
+  mark(byId("tile-failed"), "data-worse", states.includes("failed"));
+  say(byId("tile-drained"), cables.filter((cable) => cable.drained).length);
+  say(byId("tile-flows"), health.flows);
+  say(byId("tile-moved"), newest?.moved ?? DASH);
+}
+
+function sourceText(shown) {
+  if (chosen.view === "ecmp") return shown.view === "ecmp" ? "What the same flows would load if switches hashed them (policy ecmp, seed 0)." : "Asking what hashing would do…";
+  if (shown.view === "plan") return `Loads of plan ${known.plan?.computed.epoch ?? DASH} at its speeds.`;
+  const all = shown.loads.size;
+  const when = known.links.measured ? `, ${clock(known.links.measured)}` : "";
+  const rest = known.health.mode === "planned" ? "planned loads" : `planned loads, which mode ${known.health.mode} may not follow,`;
+  if (shown.measured === 0) return `No counters yet: ${rest} are shown.`;
+  return shown.measured === all ? `Measured on all ${all} links${when}.` : `Measured on ${shown.measured} of ${all} links${when}; ${rest} on the others.`;
+}
+
+function jobsText(health, hashed) {
+  const speed = "Speed: time alone over time, of the slowest collective";
+  if (hashed !== null) return `${speed}, if switches hashed.`;
+  return health.mode === "planned" ? `${speed}.` : `${speed}, as planned. The mode is ${health.mode}.`;
+}
+
+function showFigure(fabric, cables, shown, states) {
+  const widest = Math.max(0, ...["leaf", "spine"].map((role) => fabric.switches.filter((one) => one.role === role).length));
+  const large = widest > MOST_DRAWN;
+  const kind = large ? "matrix" : (chosen.shape ?? "drawing");
+  for (const input of document.querySelectorAll('input[name="shape"]')) {
+    input.checked = input.value === kind;
+    mark(input, "disabled", large && input.value === "drawing");
+  }
+  const topology = JSON.stringify([kind, fabric.switches.map((one) => one.name), cables.map((cable) => cable.id)]);
+  if (figure?.topology !== topology) {
+    figure = { topology, drawn: new (kind === "matrix" ? Matrix : Drawing)(fabric, cables, choose) };
+    byId("canvas").replaceChildren(figure.drawn.root);
+  }
+  figure.drawn.update(cables, shown.loads, states, chosen.selected);
+}
+
+function showScale() {
+  const steps = ["idle", "25 %", "50 %", "75 %", "95 %", "full"].map((text, k) => el("span", {}, el("i", { class: `l${k}`, "aria-hidden": "true" }), text));
+  const signs = [["▲", "collision"], ["✕", "failed"], ["⊘", "drained"]].map(([sign, text]) => el("span", {}, el("b", { "data-state": text === "collision" ? "contended" : text, "aria-hidden": "true" }, sign), text));
+  byId("scale").replaceChildren(...steps, ...signs);
+}
+
+// -- doing -------------------------------------------------------------------------------------------------------
+
+function choose(id) {
+  chosen.selected = chosen.selected === id ? null : id;
+  draw();
+}
+
+async function change(id, drained) {
+  const done = await confirmDrain(id, drained);
+  if (done === null) return;
+  const kept = done.still_used.length > 0 ? `; still used: ${done.still_used.join(", ")}` : "";
+  told(`${id} ${drained ? "drained" : "taken back"}, plan ${done.epoch}${kept}`);
+  await refresh();
+}
+
+async function rollBack(plan) {
+  const done = await confirmRollback(plan, known.plans[0]);
+  if (done === null) return;
+  told(`rolled back: plan ${done.epoch} has the paths of plan ${plan.epoch}, ${plural(done.moved, "flow")} moved`);
+  await refresh();
+}
+
+async function changeMode() {
+  const done = await chooseMode(known.health);
+  if (done === null) return;
+  told(`mode ${done.mode}, enforced by ${words(done.enforcement)}`);
+  await refresh();
+}
+
+async function trace() {
+  mark(byId("trace"), "aria-busy", "true");
+  try {
+    known.trace = await read("v1/trace");
+    const differ = known.trace.flows.filter((flow) => flow.differs).length;
+    told(`${plural(known.trace.flows.length, "flow")} traced, ${differ} not as planned`);
+  } catch (problem) {
+    if (problem instanceof Problem && problem.status === 401) await trouble(problem);
+    else complain(problem);
+  } finally {
+    mark(byId("trace"), "aria-busy", null);
+  }
+  draw();
+}
+
+function begin() {
+  showScale();
+  showWho();
+  for (const input of document.querySelectorAll('input[name="view"]')) {
+    input.addEventListener("change", async () => {
+      chosen.view = input.value;
+      draw();
+      if (chosen.view === "ecmp") await refresh();
+    });
+  }
+  for (const input of document.querySelectorAll('input[name="shape"]')) {
+    input.addEventListener("change", () => {
+      chosen.shape = input.value;
+      draw();
+    });
+  }
+  byId("find").addEventListener("input", (event) => {
+    chosen.words = event.target.value;
+    draw();
+  });
+  byId("trace").addEventListener("click", trace);
+  byId("change-mode").addEventListener("click", changeMode);
+  byId("who").addEventListener("click", async () => {
+    if (!(await askToken(token.get() ? "Another token, or none." : "The controller needs a token."))) return;
+    declined = false;
+    for (const go of patient.splice(0)) go();
+    known.who = await read("v1/whoami").catch((problem) => trouble(problem).then(() => null));
+    await refresh();
+  });
+  document.addEventListener("visibilitychange", () => document.hidden || refresh());
+  listen();
+  tick();
+}
+
+begin();

@@ -1,0 +1,99 @@
+// What is selected: its state, its loads in both directions, the flows on it by name, and what can be done with it.
+
+import { byId, el, say } from "./dom.js";
+import { DASH, gbps, number, percent, plural } from "./format.js";
+import { condition } from "./model.js";
+
+const MOST_FLOWS = 200;
+const STATES = { failed: "✕ failed", drained: "⊘ drained", contended: "▲ collision", fine: "in use" };
+
+/** @param actions {change(id, drained), allowed(button, reason)} */
+export function showDetail(selected, state, actions) {
+  const panel = byId("detail");
+  // The buttons are made anew with the rest: whoever stands on one stays on it.
+  const focused = panel.contains(document.activeElement) ? document.activeElement.dataset.act : undefined;
+  const at = panel.scrollTop;
+  const { fabric, cables, shown, states } = state;
+  const cable = cables.find((one) => one.id === selected);
+  const node = fabric.switches.find((one) => one.name === selected);
+  if (cable !== undefined) panel.replaceChildren(...cableParts(cable, shown, actions));
+  else if (node !== undefined) panel.replaceChildren(...switchParts(node, fabric, cables, shown, states, actions));
+  else panel.replaceChildren(el("p", { class: "note" }, selected === null ? "Choose a link, a leaf or a spine, in the drawing or in the tables." : `The fabric has no ${selected} any more.`));
+  say(byId("detail-title"), selected ?? "Nothing selected");
+  panel.scrollTop = at;
+  if (focused !== undefined) panel.querySelector(`[data-act="${focused}"]`)?.focus({ preventScroll: true });
+}
+
+function cableParts(cable, shown, actions) {
+  const parts = [facts([["State", STATES[condition(cable, shown.loads)]], ["Ends", `${cable.leaf} port ${cable.a_port ?? DASH}, ${cable.spine} port ${cable.b_port ?? DASH}`]])];
+  const own = actions.drainedIds.has(cable.id);
+  parts.push(buttons(cable.id, own, actions));
+  const by = [cable.leaf, cable.spine].filter((end) => actions.drainedIds.has(end));
+  if (cable.drained && !own && by.length > 0) parts.push(el("p", { class: "note" }, `Drained with ${by.join(" and ")}.`));
+  for (const [id, name] of [[cable.uplink, "up"], [cable.downlink, "down"]]) {
+    const load = shown.loads.get(id);
+    if (load === undefined) continue;
+    parts.push(el("h3", {}, `${id} `, el("span", { class: "note" }, `${name}: ${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`)));
+    if (load.dropped !== null || load.errors !== null) parts.push(el("p", { class: "note" }, `Since the port started: ${plural(load.dropped ?? 0, "packet")} dropped, ${plural(load.errors ?? 0, "error")}.`));
+    if (load.contended) parts.push(el("p", { class: "collision" }, `▲ Collision: its flows want ${gbps(load.wanted)} Gbit/s together. Slower than alone: ${held(load.flows)}.`));
+    parts.push(flowList(load.flows));
+  }
+  return parts;
+}
+
+function held(flows) {
+  const slow = new Set(flows.filter((flow) => flow.speed !== null && flow.speed < 0.995).map((flow) => `${flow.job}/${flow.collective} (speed ${number(flow.speed)})`));
+  return slow.size > 0 ? [...slow].join(", ") : "those who share it";
+}
+
+function switchParts(node, fabric, cables, shown, states, actions) {
+  const own = cables.filter((cable) => cable.leaf === node.name || cable.spine === node.name);
+  const state = states.get(node.name);
+  const hosts = fabric.hosts.filter((host) => host.leaf === node.name);
+  const sum = (key) => own.reduce((total, cable) => total + (shown.loads.get(cable[key])?.gbps ?? 0), 0);
+  const parts = [
+    facts([
+      ["State", state === "away" ? "✕ not connected" : state === "drained" ? "⊘ drained" : "connected"],
+      ["Cables", `${own.filter((cable) => cable.up).length} of ${own.length} up`],
+      ["Hosts", node.role === "leaf" ? hosts.length : null],
+      ["Traffic", `${gbps(sum("uplink"))} Gbit/s up, ${gbps(sum("downlink"))} Gbit/s down`],
+    ]),
+    buttons(node.name, actions.drainedIds.has(node.name), actions),
+    el("h3", {}, "Cables"),
+  ];
+  const list = el("ul", { class: "flows" });
+  for (const cable of own) {
+    const [up, down] = [shown.loads.get(cable.uplink), shown.loads.get(cable.downlink)];
+    const name = el("button", { type: "button", class: "name", "data-act": `cable-${cable.id}`, onclick: () => actions.choose(cable.id) }, cable.id);
+    list.append(el("li", {}, name, ` ${STATES[condition(cable, shown.loads)]}, up ${percent(up?.utilisation)}, down ${percent(down?.utilisation)}`));
+  }
+  parts.push(list);
+  return parts;
+}
+
+function facts(rows) {
+  const list = el("dl", { class: "facts" });
+  for (const [name, value] of rows) if (value !== null) list.append(el("div", {}, el("dt", {}, name), el("dd", {}, value)));
+  return list;
+}
+
+function buttons(id, drained, actions) {
+  const button = el("button", { type: "button", class: "action", "data-act": "drain", onclick: () => actions.change(id, !drained) }, drained ? `Take ${id} back…` : `Drain ${id}…`);
+  const reason = el("span", { class: "note" });
+  actions.allowed(button, null);
+  if (button.disabled) say(reason, button.title);
+  return el("p", { class: "actions" }, button, reason);
+}
+
+function flowList(flows) {
+  if (flows.length === 0) return el("p", { class: "note" }, "No flow of a job is known to be here.");
+  const list = el("ul", { class: "flows" });
+  for (const flow of flows.slice(0, MOST_FLOWS)) {
+    const part = flow.share < 1 ? `, ${percent(flow.share)} of it` : "";
+    const guessed = flow.how && flow.how !== "rules" ? `, by ${flow.how}, ${percent(flow.sure)} sure` : ""; // of a trace
+    const differs = flow.differs ? " — not as planned" : "";
+    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${part}${flow.speed === null ? "" : `, speed ${number(flow.speed)}`}${guessed}${differs}`));
+  }
+  if (flows.length > MOST_FLOWS) list.append(el("li", {}, `and ${flows.length - MOST_FLOWS} more`));
+  return list;
+}

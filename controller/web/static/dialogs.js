@@ -1,0 +1,162 @@
+// Dialogs: a token, a change with its preview, the mode, a rollback. What the controller says to a change is shown as
+// it says it.
+
+import { ask, token } from "./api.js";
+import { el, say } from "./dom.js";
+import { DASH, number, percent, plural, words } from "./format.js";
+import { boundOf } from "./model.js";
+
+/** A modal dialog; resolves with what `close` is given, null when it is left (Escape, Cancel). */
+function modal(title, fill) {
+  return new Promise((resolve) => {
+    const opener = document.activeElement;
+    const heading = el("h2", { id: "dialog-title" }, title);
+    const form = el("form", { method: "dialog" }, heading);
+    const dialog = el("dialog", { "aria-labelledby": "dialog-title" }, form);
+    const act = opener?.dataset?.act;
+    const close = (value) => {
+      dialog.close();
+      dialog.remove();
+      const back = opener?.isConnected ? opener : act ? document.querySelector(`[data-act="${act}"]`) : null;
+      back?.focus();
+      resolve(value);
+    };
+    dialog.addEventListener("cancel", (event) => {
+      event.preventDefault();
+      close(null);
+    });
+    fill(form, close);
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** The row of buttons below a dialog: what it does, and Cancel. The action's result closes it; a problem is shown. */
+function foot(form, close, label, act) {
+  const wrong = el("p", { class: "wrong", role: "alert" });
+  const confirm = el("button", { type: "submit", class: "primary" }, label);
+  const cancel = el("button", { type: "button", onclick: () => close(null) }, "Cancel");
+  form.append(wrong, el("p", { class: "buttons" }, confirm, cancel));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (confirm.disabled) return;
+    confirm.disabled = true;
+    say(wrong, "");
+    try {
+      close(await act());
+    } catch (problem) {
+      say(wrong, problemText(problem));
+      confirm.disabled = false;
+      confirm.focus();
+    }
+  });
+  return { confirm, cancel, wrong };
+}
+
+export const problemText = (problem) => (problem.title && problem.title !== problem.message ? `${problem.title}: ${problem.message}` : problem.message);
+
+/** Ask for a token. Resolves with whether there is another one now. */
+export function askToken(reason) {
+  return modal("Token", (form, close) => {
+    const input = el("input", { type: "password", id: "token", autocomplete: "off", spellcheck: "false" });
+    input.value = token.get();
+    form.append(
+      el("p", {}, reason),
+      el("label", { for: "token" }, "Secret of a token"),
+      input,
+      el("p", { class: "note" }, "Kept until this tab is closed, and sent to this controller only. Made by: fairspine token add NAME --role read|write"),
+    );
+    foot(form, close, "Use it", async () => {
+      if (!/^[\x21-\x7e]*$/.test(input.value)) throw new Error("That is no token: it has signs that none has.");
+      token.set(input.value);
+      return true;
+    });
+  });
+}
+
+/** Preview draining something (or taking it back), and do it once that is confirmed. */
+export function confirmDrain(id, drained) {
+  const title = drained ? `Drain ${id}?` : `Take ${id} back into use?`;
+  return modal(title, (form, close) => {
+    const result = el("div", { class: "preview", role: "status", "aria-busy": "true" }, el("p", { class: "note" }, "Planning what it would do…"));
+    form.append(result);
+    const parts = foot(form, close, drained ? `Drain ${id}` : `Take ${id} back`, () => ask("PUT", `v1/fabric/links/${encodeURIComponent(id)}`, { drained }));
+    parts.confirm.disabled = true;
+    ask("POST", "v1/plans:preview", drained ? { drain: [id] } : { undrain: [id] }).then(
+      (preview) => {
+        result.replaceChildren(...previewParts(preview));
+        parts.confirm.disabled = false;
+        parts.confirm.focus();
+      },
+      (problem) => {
+        result.replaceChildren(el("p", { class: "note" }, "There is no preview, so nothing can be confirmed."));
+        say(parts.wrong, problemText(problem));
+      },
+    ).finally(() => result.setAttribute("aria-busy", "false"));
+  });
+}
+
+function previewParts(preview) {
+  const { before, after } = preview;
+  const rows = [
+    ["Slowest collective", number(before.min_speed), number(after.min_speed), after.min_speed < before.min_speed - 0.0005],
+    ["Best possible", number(boundOf(before)), number(boundOf(after)), false],
+    ["Gap", percent(before.gap), percent(after.gap), false],
+    ["Flows without a path", before.unroutable, after.unroutable, after.unroutable > before.unroutable],
+  ];
+  for (const job of preview.jobs) rows.push([job.job, number(job.before), number(job.after), (job.after ?? 0) < (job.before ?? 0) - 0.0005]);
+  const body = el("tbody");
+  for (const [name, now, then, worse] of rows) {
+    body.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "number" }, now), el("td", { class: "number", "data-worse": worse }, then, worse ? " ▼" : "")));
+  }
+  const head = el("tr", {}, el("th", { scope: "col" }, ""), el("th", { scope: "col", class: "number" }, "Now"), el("th", { scope: "col", class: "number" }, "After"));
+  const moved = preview.moved.slice(0, 5).join(", ") + (preview.moved_count > 5 ? ", …" : "");
+  const parts = [
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What would change" }, el("table", { "aria-label": "What would change" }, el("thead", {}, head), body)),
+    el("p", {}, preview.moved_count === 0 ? "No flow moves." : `${plural(preview.moved_count, "flow moves", "flows move")}: ${moved}`),
+  ];
+  if (preview.still_used.length > 0) parts.push(el("p", { class: "collision" }, `Stay in use, because nothing else joins two leaves: ${preview.still_used.join(", ")}`));
+  return parts;
+}
+
+const MODES = {
+  planned: "the newest plan is on the switches",
+  ecmp: "no plan is on the switches, all traffic is hashed",
+  frozen: "the switches keep what they hold; changes come into force with the return to planned",
+};
+const ENFORCEMENTS = {
+  per_flow: "a rule a flow at its first leaf",
+  segment_routing: "MPLS labels put on at the first leaf",
+  source_port: "the UDP source port that hosts are told",
+};
+
+export function chooseMode(health) {
+  return modal("Mode and enforcement", (form, close) => {
+    form.append(radios("Mode", "mode-choice", MODES, health.mode), radios("Enforced by", "enforcement-choice", ENFORCEMENTS, health.enforcement));
+    foot(form, close, "Set", () => {
+      const chosen = new FormData(form);
+      const wanted = { mode: chosen.get("mode-choice"), enforcement: chosen.get("enforcement-choice") };
+      if (wanted.mode === health.mode) delete wanted.mode;
+      if (wanted.enforcement === health.enforcement) delete wanted.enforcement;
+      return Object.keys(wanted).length === 0 ? null : ask("PUT", "v1/mode", wanted);
+    });
+  });
+}
+
+function radios(legend, name, choices, present) {
+  const field = el("fieldset", {}, el("legend", {}, legend));
+  for (const [value, meaning] of Object.entries(choices)) {
+    field.append(el("label", { class: "choice" }, el("input", { type: "radio", name, value, checked: value === present }), el("span", {}, el("strong", {}, words(value)), ` ${meaning}`)));
+  }
+  return field;
+}
+
+export function confirmRollback(plan, newest) {
+  return modal(`Roll back to plan ${plan.epoch}?`, (form, close) => {
+    form.append(
+      el("p", {}, `Plan ${plan.epoch} (${plan.cause}): slowest collective ${number(plan.min_speed)}; that of the newest plan is ${newest === undefined ? DASH : number(newest.min_speed)}.`),
+      el("p", { class: "note" }, "Flows of today take that plan's paths where those are live. Jobs, drains and the mode stay."),
+    );
+    foot(form, close, `Roll back to plan ${plan.epoch}`, () => ask("POST", `v1/plans/${plan.epoch}:rollback`, {}));
+  });
+}

@@ -1,0 +1,120 @@
+// The fabric as a drawing: spines above, leaves below, a line for each cable. The half of a line at the leaf shows what
+// the leaf sends up, the half at the spine what comes down. For the mouse; the tables say the same to everybody else.
+
+import { mark, say, svg } from "./dom.js";
+import { gbps, percent } from "./format.js";
+import { condition, level } from "./model.js";
+
+const [WIDTH, HEIGHT] = [900, 470];
+const ROOM_FOR_NAME = 60; // with less beside it, a switch's name is turned
+const SIGNS = { failed: "✕", drained: "⊘", contended: "▲", fine: "" };
+
+/** A drawing of one topology, to be updated as often as its loads change. */
+export class Drawing {
+  constructor(fabric, cables, choose) {
+    const spines = fabric.switches.filter((row) => row.role === "spine");
+    const leaves = fabric.switches.filter((row) => row.role === "leaf");
+    const widest = Math.max(1, spines.length, leaves.length);
+    this.root = svg("svg", {
+      class: `drawing${widest > 12 ? " dense" : ""}${widest > 32 ? " crowded" : ""}`,
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      preserveAspectRatio: "xMidYMid meet",
+      "aria-hidden": "true", // the tables are its equivalent, with names and states
+    });
+    this.root.style.setProperty("min-width", `${Math.max(520, widest * 11)}px`);
+    const place = new Map([...this.#row(spines, true), ...this.#row(leaves, false)]);
+    this.lines = new Map();
+    const lines = svg("g");
+    this.root.append(lines);
+    for (const cable of [...cables].sort((a, b) => copyOf(a) - copyOf(b))) lines.append(this.#cable(cable, place));
+    this.signs = svg("g", { class: "signs" });
+    this.root.append(this.signs);
+    for (const shown of this.lines.values()) this.signs.append(...shown.signs);
+    this.switches = new Map();
+    for (const one of [...spines, ...leaves]) this.root.append(this.#switch(one, place.get(one.name)));
+    this.root.addEventListener("click", (event) => {
+      const at = event.target.closest("[data-id]");
+      choose(at === null ? null : at.dataset.id);
+    });
+  }
+
+  #row(switches, above) {
+    const room = WIDTH / switches.length;
+    const edge = room < ROOM_FOR_NAME ? 92 : 48;
+    return switches.map((one, k) => [one.name, { x: (k + 0.5) * room, y: above ? edge : HEIGHT - edge, room, above }]);
+  }
+
+  #cable(cable, place) {
+    const shift = copyOf(cable) * 7; // parallel cables lie side by side
+    const [from, to] = [place.get(cable.leaf), place.get(cable.spine)];
+    const [x1, y1, x2, y2] = [from.x + shift, from.y - 14, to.x + shift, to.y + 14];
+    const [x, y] = [(x1 + x2) / 2, (y1 + y2) / 2];
+    const up = svg("line", { class: "half", x1, y1, x2: x, y2: y });
+    const down = svg("line", { class: "half", x1: x, y1: y, x2, y2 });
+    // Signs sit off the middle, where all lines of a symmetric fabric would cross.
+    const [sign, other] = [0.3, 0.7].map((part) => svg("text", { class: "sign", x: x1 + (x2 - x1) * part, y: y1 + (y2 - y1) * part, dy: "0.35em" }));
+    const title = svg("title");
+    const group = svg("g", { class: "cable", "data-id": cable.id }, title, svg("line", { class: "hit", x1, y1, x2, y2 }), up, down);
+    this.lines.set(cable.id, { group, up, down, signs: [sign, other], title });
+    return group;
+  }
+
+  #switch(one, { x, y, room, above }) {
+    const width = Math.min(88, room - Math.min(6, room / 5));
+    const title = svg("title");
+    const label = svg("text", { class: "name" }, one.name);
+    if (room < ROOM_FOR_NAME) {
+      const turned = above ? `translate(${x} ${y - 16}) rotate(-90)` : `translate(${x} ${y + 16}) rotate(-90)`;
+      mark(label, "transform", turned);
+      mark(label, "class", `name turned ${above ? "above" : "below"}`);
+      mark(label, "dy", "0.35em");
+      label.style.setProperty("font-size", `${Math.min(12, room * 0.8)}px`);
+    } else {
+      mark(label, "x", x);
+      mark(label, "y", y);
+      mark(label, "dy", "0.35em");
+    }
+    const box = svg("rect", { class: "box", x: x - width / 2, y: y - 13, width, height: 26, rx: 4 });
+    const sign = svg("text", { class: "state", x, y: room < ROOM_FOR_NAME ? y : y + (above ? -22 : 24), dy: "0.35em" });
+    const group = svg("g", { class: `node ${one.role}`, "data-id": one.name }, title, box, label, sign);
+    this.switches.set(one.name, { group, title, sign });
+    return group;
+  }
+
+  /** Show the same cables as they are now: loads, states of switches (name -> "up", "away", "drained"), and what is selected. */
+  update(cables, loads, states, selected) {
+    for (const cable of cables) {
+      const { group, up, down, signs, title } = this.lines.get(cable.id);
+      const state = condition(cable, loads);
+      const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
+      const near = selected !== null && [cable.id, cable.leaf, cable.spine].includes(selected);
+      for (const [k, line] of [up, down].entries()) {
+        const collision = state === "contended" && ends[k]?.contended;
+        mark(line, "class", `half l${level(ends[k]?.utilisation ?? null)}${collision ? " contended" : ""}`);
+        const whole = k === 0 && state !== "contended"; // of the cable, not of one direction
+        mark(signs[k], "data-state", state);
+        mark(signs[k], "data-near", near);
+        say(signs[k], collision || whole ? SIGNS[state] : "");
+      }
+      mark(group, "data-state", state);
+      mark(group, "data-near", near);
+      say(title, `${cable.id}, ${state === "contended" ? "collision" : state}\nup ${told(ends[0])}\ndown ${told(ends[1])}`);
+    }
+    for (const [name, { group, sign, title }] of this.switches) {
+      const state = states.get(name);
+      mark(group, "data-state", state);
+      mark(group, "data-selected", selected === name);
+      say(sign, state === "drained" ? "⊘" : state === "away" ? "✕" : "");
+      say(title, `${name}: ${state === "away" ? "not connected" : state}`);
+    }
+    mark(this.root, "data-selecting", selected !== null);
+  }
+}
+
+/** 0 for the first of parallel cables, 1 for the next. */
+function copyOf(cable) {
+  const copy = cable.uplink.slice(cable.leaf.length + cable.spine.length + 2);
+  return copy === "" ? 0 : Number(copy.slice(1)) - 1;
+}
+
+const told = (load) => (load === undefined ? "–" : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s (${percent(load.utilisation)}, ${load.source})`);

@@ -1,0 +1,179 @@
+// From the controller's documents to what is shown: pure functions, no page.
+
+export const MOST_FLOWS = 20_000; // a plan with more is not fetched just to name who is on a link
+const FULL = 1.005;
+const HELD_UP = 0.995;
+const LEVELS = [0.001, 0.25, 0.5, 0.75, 0.95];
+
+/** 0 (idle) to 5 (full): how an utilisation is coloured and how thick it is. null: -1. */
+export function level(utilisation) {
+  if (utilisation === null) return -1;
+  const above = LEVELS.findIndex((bound) => utilisation < bound);
+  return above < 0 ? LEVELS.length : above;
+}
+
+/** The fabric's cables, each with the ids of its two directed links. */
+export function cablesOf(fabric) {
+  return fabric.links.map((cable) => {
+    const copy = cable.id.slice(cable.a.length + cable.b.length + 1); // ":2" of a parallel cable
+    return { ...cable, leaf: cable.a, spine: cable.b, uplink: `${cable.a}->${cable.b}${copy}`, downlink: `${cable.b}->${cable.a}${copy}` };
+  });
+}
+
+/**
+ * link id -> [{id, job, collective, src, dst, share, speed, wants}] of a plan's flows; `wants`: Gbit/s on that link, for
+ * its collective to be as fast as it would be alone.
+ */
+export function flowsByLink(plan) {
+  const rows = new Map(plan.collectives.map((row) => [`${row.job}/${row.name}`, row]));
+  const found = new Map();
+  for (const flow of plan.flows) {
+    const { speed = null, ideal_seconds: seconds = null } = rows.get(`${flow.job}/${flow.collective}`) ?? {};
+    for (const path of flow.paths) {
+      const wants = seconds > 0 ? (flow.bytes * 8e-9 * path.share) / seconds : 0;
+      for (const link of path.links) add(found, link, { ...flow, share: path.share, speed, wants });
+    }
+  }
+  return found;
+}
+
+/** The same from a trace: the links that flows really take. Without speeds: the switches do not tell them. */
+export function tracedByLink(trace) {
+  const found = new Map();
+  for (const flow of trace.flows) {
+    for (const link of flow.real ?? []) add(found, link, { ...flow, speed: null });
+  }
+  return found;
+}
+
+function add(found, link, flow) {
+  const there = found.get(link);
+  if (there === undefined) found.set(link, [flow]);
+  else there.push(flow);
+}
+
+/**
+ * What is to be shown of each directed link. A collision is where flows want more than there is, and are slower than
+ * they would be alone. (All collectives count together here, so one of a job's other phases may count that does not run
+ * at the time.)
+ * @param view "now" (measured where that is known), "plan" or "ecmp"
+ * @param plan the plan document whose loads these are, if it is there; null, too, where switches do not follow it
+ * @param trace to say who is on a link now, in place of the plan
+ * @returns {{view, loads: Map, measured: number, flows: Map, plan}} loads by link id: {id, capacity, gbps, utilisation,
+ *   source, up, drained, dropped, errors, flows, wanted, contended}
+ */
+export function scenario(view, links, plan, trace = null) {
+  const planned = plan === null ? new Map() : flowsByLink(plan);
+  const shown = view === "now" && trace !== null ? tracedByLink(trace) : planned;
+  const loads = new Map();
+  let measured = 0;
+  for (const link of links.links) {
+    const known = view === "now" && link.utilisation !== null && link.utilisation !== undefined;
+    measured += known ? 1 : 0;
+    const load = link.load_gbps / link.gbps;
+    const wishes = planned.get(link.id) ?? [];
+    const wanted = wishes.reduce((sum, flow) => sum + flow.wants, 0);
+    loads.set(link.id, {
+      id: link.id,
+      capacity: link.gbps,
+      gbps: known ? link.rate_gbps : link.load_gbps,
+      utilisation: known ? link.utilisation : load,
+      source: known ? "measured" : view === "ecmp" ? "ECMP" : "planned",
+      up: link.up,
+      drained: link.drained,
+      dropped: link.dropped ?? null,
+      errors: link.errors ?? null,
+      flows: shown.get(link.id) ?? [],
+      wanted,
+      contended: wanted > FULL * link.gbps && wishes.some((flow) => flow.speed < HELD_UP),
+    });
+  }
+  return { view, loads, measured, plan };
+}
+
+/** How a cable is as a whole: "failed", "drained", "contended" or "fine". */
+export function condition(cable, loads) {
+  if (!cable.up) return "failed";
+  if (cable.drained) return "drained";
+  const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
+  return ends.some((load) => load?.contended) ? "contended" : "fine";
+}
+
+const NEWS = 0.1;
+
+/**
+ * Directed links between leaves and spines, busiest first; those with a collision before others as busy.
+ * @param kept Map of the loads by which links were put in order before, which is changed: a link changes its place only
+ *   for a load that is otherwise by a tenth of its capacity, so that rows do not jump with every reading
+ */
+export function busiest(cables, loads, words, kept) {
+  const wanted = words.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  const rows = [];
+  for (const cable of cables) {
+    const state = condition(cable, loads);
+    for (const [id, direction] of [[cable.uplink, "up"], [cable.downlink, "down"]]) {
+      const load = loads.get(id);
+      if (load === undefined) continue;
+      const own = state === "contended" && !load.contended ? "fine" : state;
+      const text = `${id} ${cable.id} ${own === "contended" ? "collision" : own} ${load.flows.map((flow) => flow.job).join(" ")}`.toLowerCase();
+      if (!(Math.abs(load.utilisation - kept.get(id)) <= NEWS)) kept.set(id, load.utilisation);
+      if (wanted.every((word) => text.includes(word))) rows.push({ cable, direction, state: own, ...load });
+    }
+  }
+  const rank = (row) => (row.state === "contended" ? 1 : 0);
+  const step = (row) => Math.round(kept.get(row.id) * 20);
+  return rows.sort((a, b) => step(b) - step(a) || rank(b) - rank(a) || b.wanted - a.wanted || compareNames(a.id, b.id));
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+export const compareNames = (a, b) => collator.compare(a, b);
+
+/** The bound that applies to a plan: that for single paths, where one is proved. */
+export const boundOf = (plan) => plan.bound_single ?? plan.bound_split;
+
+/** job -> {speed, bound, gap} of its slowest collective under a plan; `weights` by job. */
+export function jobSpeeds(plan, weights) {
+  const slowest = new Map();
+  for (const row of plan.collectives) {
+    if (row.speed === null) continue;
+    const before = slowest.get(row.job);
+    if (before === undefined || row.speed < before) slowest.set(row.job, row.speed);
+  }
+  const found = new Map();
+  for (const [job, speed] of slowest) {
+    const weight = weights.get(job) ?? 1;
+    const near = plan.levels.findIndex((step) => Math.abs(step.level - speed / weight) <= 1e-6 * Math.max(1, step.level));
+    // What is proved of the plan is proved of its first level. A bound of a later level holds for plans whose earlier
+    // levels are at theirs; one that is above its bound has only gained by what another lost.
+    const proved = near === 0 ? boundOf(plan) : (plan.levels[near]?.bound ?? null);
+    const bound = proved === null || proved * weight < speed - 1e-6 ? null : proved * weight;
+    found.set(job, { speed, bound, gap: bound === null || speed <= 0 ? null : bound / speed - 1 });
+  }
+  return found;
+}
+
+/** Who is on a link, in a few words: "gpt3-a 2, llama-b 1". */
+export function who(flows) {
+  const counts = new Map();
+  for (const flow of flows) counts.set(flow.job, (counts.get(flow.job) ?? 0) + 1);
+  return [...counts].map(([job, count]) => (count === 1 ? job : `${job} ×${count}`)).join(", ");
+}
+
+/** What an event says, on a line; of a kind or a shape that is not known, all of it. */
+export function eventText(kind, data) {
+  const by = data.by ? `, by ${data.by}` : "";
+  if (kind === "plan" && data.state === "active") return `${data.epoch} is active`;
+  if (kind === "plan" && data.state === "computed") {
+    return `${data.epoch} computed: ${data.cause}${by}; slowest ${Number(data.min_speed).toFixed(3)}, ${data.moved} moved`;
+  }
+  if (kind === "link" && "drained" in data) return `${data.id} ${data.drained ? "drained" : "taken back"}${by}`;
+  if (kind === "link" && "up" in data) return `${data.id} ${data.up ? "is up" : "is down"}`;
+  if (kind === "job" && "change" in data) return `${data.job} ${data.change}${by}`;
+  if (typeof data.text === "string") return data.text;
+  return Object.entries(data).filter(([, value]) => value !== null).map(([name, value]) => `${name}=${eventValue(value)}`).join(" ");
+}
+
+function eventValue(value) {
+  if (typeof value === "number") return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
+  return typeof value === "string" && value !== "" && !value.includes(" ") ? value : JSON.stringify(value);
+}

@@ -1,0 +1,130 @@
+// The tables: busiest links, jobs, switches, plan history, health and events. Each keeps its rows from look to look.
+
+import { byId, el, mark, row, say, sync } from "./dom.js";
+import { clock, DASH, gbps, moment, number, percent, plural, size } from "./format.js";
+import { busiest, compareNames, eventText, jobSpeeds, level, who } from "./model.js";
+
+const MOST_LINKS = 60;
+const MOST_EVENTS = 100;
+const STATES = { failed: "✕ failed", drained: "⊘ drained", contended: "▲ collision", fine: "" };
+
+/** A button that looks like a name and selects it. */
+function chooser(choose) {
+  return el("button", { type: "button", class: "name", onclick: (event) => choose(event.currentTarget.dataset.id) });
+}
+
+const order = new Map(); // by view: the loads by which its links are in order
+
+export function showLinks(cables, shown, words, selected, choose) {
+  if (!order.has(shown.view)) order.set(shown.view, new Map());
+  const rows = busiest(cables, shown.loads, words, order.get(shown.view));
+  sync(byId("links"), rows.slice(0, MOST_LINKS), (item) => item.id, () => {
+    const made = row(6, [2, 4]);
+    made.cells[0].append(chooser(choose), el("span", { class: "badge" }));
+    made.cells[1].append(el("span", { class: "meter", "aria-hidden": "true" }, el("span")), el("span", { class: "value" }));
+    return made;
+  }, (made, item) => {
+    const [button, badge] = made.cells[0].children;
+    say(button, item.id);
+    mark(button, "data-id", item.cable.id);
+    mark(button, "aria-pressed", selected === item.cable.id ? "true" : "false");
+    say(badge, STATES[item.state]);
+    mark(badge, "data-state", item.state);
+    const [meter, value] = made.cells[1].children;
+    mark(meter, "data-level", item.state === "contended" ? "contended" : level(item.utilisation));
+    meter.firstElementChild.style.setProperty("width", `${Math.min(100, Math.max(0, item.utilisation * 100))}%`);
+    say(value, item.state === "failed" ? DASH : percent(item.utilisation));
+    say(made.cells[2], item.state === "failed" ? DASH : gbps(item.gbps));
+    mark(made.cells[2], "title", item.wanted > 0 ? `of ${gbps(item.capacity)}; its flows want ${gbps(item.wanted)}` : `of ${gbps(item.capacity)}`);
+    say(made.cells[3], item.source);
+    say(made.cells[4], item.flows.length);
+    say(made.cells[5], who(item.flows) || DASH);
+    mark(made.cells[5], "title", who(item.flows));
+  });
+  const lost = [...shown.loads.values()].reduce((sum, load) => sum + (load.dropped ?? 0), 0);
+  const cut = rows.length > MOST_LINKS ? `The ${MOST_LINKS} busiest of ${rows.length}; find others by name.` : plural(rows.length, "link");
+  return `${cut}${lost > 0 ? ` Packets dropped at ports since they started: ${lost}.` : ""}`;
+}
+
+/** @param plan whose speeds they have; @param planned where that is ECMP's: the plan to compare with; else null */
+export function showJobs(jobs, plan, planned) {
+  const weights = new Map(jobs.map((job) => [job.name, job.weight]));
+  const speeds = plan === null ? new Map() : jobSpeeds(plan, weights);
+  const before = planned === null ? new Map() : jobSpeeds(planned, weights);
+  const hashed = planned !== null;
+  sync(byId("jobs"), jobs, (job) => job.name, () => row(7, [1, 2, 3, 4, 5]), (made, job) => {
+    const own = speeds.get(job.name);
+    const speed = own?.speed ?? (hashed ? null : job.min_speed);
+    const slower = hashed && (own?.speed ?? 1) < (before.get(job.name)?.speed ?? 0) - 0.0005;
+    say(made.cells[0], job.name);
+    mark(made.cells[0], "title", `${job.name}, pushed by ${job.by}`);
+    say(made.cells[1], number(speed));
+    mark(made.cells[1], "data-worse", slower);
+    mark(made.cells[1], "title", hashed ? `planned: ${number(before.get(job.name)?.speed)}` : null);
+    say(made.cells[2], number(own?.bound));
+    say(made.cells[3], percent(own?.gap));
+    say(made.cells[4], job.flows);
+    say(made.cells[5], size(job.bytes));
+    say(made.cells[6], job.left_out ? "left out" : job.active ? "active" : "not active");
+    mark(made.cells[6], "title", job.left_out);
+    mark(made.cells[6], "data-state", job.active ? "fine" : "waiting");
+  });
+}
+
+export function showSwitches(fabric, cables, states, selected, choose) {
+  const rows = [...fabric.switches].sort((a, b) => (a.role === b.role ? compareNames(a.name, b.name) : a.role === "spine" ? -1 : 1));
+  const count = new Map();
+  for (const cable of cables) {
+    for (const end of [cable.leaf, cable.spine]) {
+      const [up, all] = count.get(end) ?? [0, 0];
+      count.set(end, [up + (cable.up ? 1 : 0), all + 1]);
+    }
+  }
+  sync(byId("switch-rows"), rows, (one) => one.name, () => {
+    const made = row(4, [3]);
+    made.cells[0].append(chooser(choose));
+    return made;
+  }, (made, one) => {
+    const button = made.cells[0].firstElementChild;
+    const state = states.get(one.name);
+    say(button, one.name);
+    mark(button, "data-id", one.name);
+    mark(button, "aria-pressed", selected === one.name ? "true" : "false");
+    say(made.cells[1], one.role);
+    say(made.cells[2], state === "away" ? "✕ not connected" : state === "drained" ? "⊘ drained" : "connected");
+    mark(made.cells[2], "data-state", state);
+    const [up, all] = count.get(one.name) ?? [0, 0];
+    say(made.cells[3], `${up} of ${all}`);
+  });
+}
+
+export function showHistory(plans, rollBack, allowed) {
+  sync(byId("history"), plans, (plan) => plan.epoch, (plan) => {
+    const made = row(7, [0, 4, 5]);
+    made.cells[6].append(el("button", { type: "button", class: "small action", onclick: () => rollBack(plan) }, "Roll back"));
+    mark(made.cells[6].firstElementChild, "aria-label", `Roll back to plan ${plan.epoch}`);
+    return made;
+  }, (made, plan) => {
+    say(made.cells[0], plan.epoch);
+    say(made.cells[1], moment(plan.at));
+    mark(made.cells[1], "title", plan.at);
+    say(made.cells[2], plan.cause);
+    mark(made.cells[2], "title", plan.cause);
+    say(made.cells[3], plan.by ?? "the network");
+    say(made.cells[4], number(plan.min_speed));
+    say(made.cells[5], plan.moved);
+    allowed(made.cells[6].firstElementChild, plan.epoch === plans[0].epoch ? "this is the newest plan" : null);
+  });
+}
+
+export function showReasons(reasons) {
+  const items = reasons.length > 0 ? reasons : ["Nothing is wrong."];
+  sync(byId("reasons"), items.map((text, k) => ({ text, k })), (item) => item.k, () => el("li"), (made, item) => say(made, item.text));
+}
+
+/** Add an event at the end. */
+export function showEvent(event) {
+  const list = byId("events");
+  list.append(el("li", {}, el("time", { datetime: event.at }, clock(event.at)), " ", el("strong", {}, event.kind), " ", eventText(event.kind, event.data)));
+  while (list.children.length > MOST_EVENTS) list.firstElementChild.remove();
+}

@@ -1,0 +1,242 @@
+"""What Prometheus is told: true, well-formed, bounded, and what docs, dashboard and alerts say of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from controller.model.fabric import Fabric
+from controller.rest import schemas
+from controller.rest.answer import answer
+from controller.rest.messages import Request
+from controller.service import documents
+from controller.service.metrics import families, link_labels
+from controller.service.step import Step
+from controller.telemetry.instruments import exposition
+from tests.unit.rest.test_resources import BY_NAME
+from tests.unit.service.test_documents import STEPS
+from tests.unit.service.test_service import seen
+from tests.unit.service.told import REFUSAL, everything, metrics_in, moment, names_of, promtool
+from tests.unit.service.world import World, flow
+from tests.unit.strategies import fabrics
+from tests.unit.workload.documents import FABRIC
+
+ROOT = Path(__file__).parents[3]
+RULES = ROOT / "etc" / "prometheus-rules.yaml"
+ALERT_TESTS = ROOT / "tests" / "prometheus" / "alerts.yaml"
+DASHBOARD = ROOT / "etc" / "grafana-dashboard.json"
+OPEN_METRICS = "application/openmetrics-text"
+
+
+def values(metrics: list[Metric], name: str) -> dict[str, float]:
+    """Of one family, by the first of its labels in the order of the alphabet (``""``: it has none)."""
+    (family,) = [family for family in metrics if family.name == name]
+    return {
+        next((value for key, value in sorted(s.labels.items()) if key not in ("layer", "leaf")), ""): s.value
+        for s in family.samples
+    }
+
+
+@given(STEPS)
+def test_links_are_told_as_v1_links_tells_them(step: Step) -> None:
+    now = moment(step)
+    told = list(families(now))
+    rows = schemas.LinkList.model_validate(documents.links(step, now.readings, 2.0, 5.0))
+    assert rows.period == 5
+    of = {name: values(told, f"fairspine_link_{name}") for name in ("up", "drained", "utilisation_ratio", "errors")}
+    of["planned"] = values(told, "fairspine_link_planned_bytes_per_second")
+    of["capacity"] = values(told, "fairspine_link_capacity_bytes_per_second")
+    of["dropped"] = values(told, "fairspine_link_dropped_packets")
+    for row in rows.links:
+        assert (of["up"][row.id], of["drained"][row.id]) == (row.up, row.drained)
+        assert of["utilisation_ratio"].get(row.id) == row.utilisation
+        assert of["dropped"].get(row.id) == row.dropped
+        assert of["errors"].get(row.id) == row.errors
+        assert math.isclose(of["capacity"][row.id], row.gbps * 1e9 / 8)
+        assert math.isclose(of["planned"][row.id], row.load_gbps * 1e9 / 8)
+    # The switch that is not connected says nothing, and nothing is made up for it.
+    gone = FABRIC.spines[-1].name
+    assert {row.id for row in rows.links if row.utilisation is None} == {
+        link for link in FABRIC.link_ids if link.startswith(f"{gone}->")
+    }
+
+
+@given(fabrics())
+def test_links_have_a_layer_and_the_leaf_where_they_begin_or_end(fabric: Fabric) -> None:
+    for link, layer, leaf in link_labels(fabric):
+        src, dst = link.partition(":")[0].split("->")
+        expected = {
+            "from_host": src in fabric.host_index and leaf == dst,
+            "to_host": dst in fabric.host_index and leaf == src,
+            "uplink": dst in fabric.spine_index and leaf == src,
+            "downlink": src in fabric.spine_index and leaf == dst,
+        }
+        assert expected[layer]
+
+
+def test_a_full_switch_is_named_with_what_it_lacks_and_the_others_lack_nothing() -> None:
+    told = list(families(moment()))
+    short = values(told, "fairspine_switch_rules_short")
+    assert short.pop(REFUSAL.switch) == 7
+    assert set(short.values()) == {0}
+    assert values(told, "fairspine_plan_refused") == {"table full": 1}
+    well = list(families(moment(refusal=None)))
+    assert set(values(well, "fairspine_switch_rules_short").values()) == {0}
+    assert values(well, "fairspine_plan_refused") == {}
+
+
+def test_of_several_states_exactly_the_one_that_is_so_is_1() -> None:
+    told = list(families(moment()))
+    for name in ("health", "mode", "enforcement"):
+        assert sorted(values(told, f"fairspine_{name}").values()) == [0, 0, 1]
+    assert values(told, "fairspine_health")["degraded"] == 1
+
+
+def test_nothing_is_told_of_a_fabric_that_is_not_known() -> None:
+    told = list(families(moment(Step(), switches=[], expected=None, active=None, refusal=None, measured=None)))
+    names = {sample.name for family in told for sample in family.samples}
+    assert "fairspine_plan_epoch" in names
+    assert not {name for name in names if name.startswith(("fairspine_link", "fairspine_switches_expected"))}
+    assert "fairspine_plan_min_speed_ratio" not in names
+
+
+def test_both_formats_say_the_same_and_parse() -> None:
+    plain, plain_type = exposition(everything(), "")
+    open_, open_type = exposition(everything(), f"{OPEN_METRICS};version=1.0.0,text/plain;q=0.5")
+    assert plain_type.startswith("text/plain; version=0.0.4")
+    assert open_type.startswith(OPEN_METRICS)
+
+    def samples(parsed: Any) -> set[tuple[str, frozenset[tuple[str, str]]]]:
+        return {(s.name, frozenset(s.labels.items())) for family in parsed for s in family.samples}
+
+    both = samples(parse_text(plain.decode())), samples(parse_openmetrics(open_.decode()))
+    assert both[0] == both[1]
+    assert len(both[0]) > 200
+
+
+@given(
+    st.text(st.characters(codec="latin-1")) | st.from_regex(r"(text/plain|application/openmetrics-text); ?version=.*")
+)
+def test_whatever_a_scraper_says_that_it_accepts_it_gets_text_of_a_type_that_there_is(accept: str) -> None:
+    _, media_type = exposition([], accept)
+    assert media_type in ("text/plain; version=0.0.4; charset=utf-8", f"{OPEN_METRICS}; version=1.0.0; charset=utf-8")
+
+
+def test_labels_are_few_and_of_known_names() -> None:
+    known = {
+        "link", "layer", "leaf", "switch", "kind", "job", "policy", "operation", "method", "status", "mode",
+        "enforcement", "type", "version", "python", "le",
+        "implementation", "major", "minor", "patchlevel",
+    }  # fmt: skip
+    told = {label for family in everything() for sample in family.samples for label in sample.labels}
+    assert told <= known
+    # What a client makes up is not repeated to Prometheus.
+    assert not re.search("BREW", exposition(everything(), "")[0].decode())
+
+
+def test_promtool_has_nothing_to_say_about_the_text() -> None:
+    assert promtool("check", "metrics", text=exposition(everything(), "")[0].decode()) == ""
+
+
+def test_the_alerts_come_when_they_should_and_ask_for_metrics_that_there_are(tmp_path: Path) -> None:
+    promtool("check", "rules", str(RULES))
+    promtool("test", "rules", str(ALERT_TESTS))
+    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+    for rule in rules:
+        assert metrics_in(rule["expr"]) <= names_of(everything()), rule["alert"]
+    tried = {case["alertname"] for test in yaml.safe_load(ALERT_TESTS.read_text())["tests"]
+             for case in test["alert_rule_test"] if case.get("exp_alerts")}  # fmt: skip
+    assert tried == {rule["alert"] for rule in rules}
+    # The example of a scrape, with a token file that is there.
+    secret = tmp_path / "token"
+    secret.write_text("t")
+    example = (ROOT / "etc" / "prometheus.yaml").read_text()
+    assert "/etc/prometheus/fairspine.token" in example
+    config = tmp_path / "prometheus.yaml"
+    config.write_text(example.replace("/etc/prometheus/fairspine.token", str(secret)))
+    (tmp_path / "prometheus-rules.yaml").write_text(RULES.read_text())
+    promtool("check", "config", str(config))
+
+
+def expressions(part: Any) -> list[str]:
+    """Every expression of a dashboard."""
+    if isinstance(part, dict):
+        own = [value for key, value in part.items() if key == "expr"]
+        return own + [found for value in part.values() for found in expressions(value)]
+    return [found for each in part for found in expressions(each)] if isinstance(part, list) else []
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are_in_words_that_prometheus_knows(tmp_path: Path) -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    asked = expressions(dashboard)
+    assert len(asked) > 50
+    for expression in asked:
+        assert metrics_in(expression)
+        assert metrics_in(expression) <= names_of(everything()), expression
+    # Each is well-formed: as a recording rule, with Grafana's variables filled in.
+    filled = [text.replace("$__rate_interval", "1m").replace("$instance", "c") for text in asked]
+    rules = [{"record": f"tried:{n}", "expr": text} for n, text in enumerate(filled)]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    promtool("check", "rules", str(tmp_path / "rules.yaml"))
+    # Everything is shown somewhere, but for what only says that the rest is up to date.
+    shown = {name for expression in asked for name in metrics_in(expression)}
+    alerted = metrics_in(RULES.read_text())
+    hidden = {name for name in names_of(everything()) if name.startswith("fairspine") and name.endswith("_total")}
+    assert hidden <= shown | alerted
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_documentation_lists_every_metric_as_it_is() -> None:
+    text = (ROOT / "docs" / "telemetry.md").read_text()
+    rows = re.findall(r"^\| `(fairspine_\w+)` \| (\w+) \| (.*?) \| (.*) \|$", text, re.MULTILINE)
+    suffix = {"counter": "_total"}
+    made = [
+        (
+            family.name + suffix.get(family.type, ""),
+            family.type,
+            ", ".join(sorted({label for s in family.samples for label in s.labels if label != "le"})),
+            family.documentation,
+        )
+        for family in everything()
+        if family.name.startswith("fairspine")
+    ]
+    assert rows == made, "\n".join(f"| `{name}` | {kind} | {labels} | {text} |" for name, kind, labels, text in made)
+
+
+def test_a_running_controller_tells_what_it_has_done(tmp_path: Path) -> None:
+    world = World(FABRIC, seen(FABRIC)).planned()
+    try:
+        world.put("one", [flow(FABRIC.hosts[0].name, FABRIC.hosts[-1].name)])
+        world.switches[0].epoch = world.service.step.enforced
+        world.service.settled()
+        response = answer(world.service, BY_NAME["metrics"], Request("GET", "/metrics", headers={"accept": "*/*"}))
+        assert response.status == 200
+        found = {(s.name, *sorted(s.labels.values())): s.value
+                 for family in parse_text(response.body.decode()) for s in family.samples}  # fmt: skip
+        epoch = world.service.step.epoch
+        assert found[("fairspine_plan_epoch",)] == found[("fairspine_plan_active_epoch",)] == epoch
+        assert (
+            found[("fairspine_plans_total", "fair")] == found[("fairspine_plan_solve_seconds_count", "fair")] == epoch
+        )
+        assert found[("fairspine_plan_active_seconds_count",)] >= 1
+        assert found[("fairspine_job_min_speed_ratio", "one")] == 1
+        world.store.broken = "the disk is full"
+        with pytest.raises(Exception, match="full"):
+            world.put("two", [flow(FABRIC.hosts[0].name, FABRIC.hosts[-1].name)])
+        text = world.service.metrics("").body.decode()
+        assert "\nfairspine_store_errors_total 1.0\n" in text
+        assert "\nfairspine_store_up 0.0\n" in text
+    finally:
+        world.close()

@@ -1,0 +1,113 @@
+"""Traces of a running service: of whichever plan, mode and job, made from what switches say they hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller.model.clos import clos
+from controller.model.enforcement import ENFORCEMENTS
+from controller.model.errors import NotFoundError, UnavailableError
+from controller.model.observed import Observed
+from controller.rest import schemas
+from controller.rest.backend import UNCONDITIONAL
+from tests.unit.service.world import ANN, World, flow
+from tests.unit.southbound.test_cabling import seen
+from tests.unit.telemetry.readings import reading
+
+FABRIC = clos(3, 3, 2)
+RING = {
+    "hosts": ["h1", "h3", "h5"],
+    "collectives": [{"name": "dp", "op": "all_reduce", "algorithm": "ring", "ranks": [0, 1, 2], "bytes": 10**6}],
+}
+
+
+@pytest.fixture
+def world() -> World:
+    """Switches hold what was installed last."""
+    made = World(FABRIC, seen(FABRIC)).planned()
+    made.held = lambda: reading(FABRIC, made.installed[-1][0])
+    made.service.put_job("ring", json.dumps(RING).encode(), UNCONDITIONAL, ANN)
+    made.put("single", [flow("h2", "h4"), flow("h1", "h2")])
+    return made.planned()
+
+
+def traced(world: World, job: str | None = None, compare: str | None = None) -> dict[str, Any]:
+    told = world.read(lambda service: service.trace(job, compare))
+    schemas.TraceDocument.model_validate(told)
+    return told
+
+
+def test_in_every_enforcement_flows_are_on_the_paths_that_hosts_are_told(world: World) -> None:
+    for enforcement in ENFORCEMENTS:
+        world.service.set_mode("planned", enforcement, ANN)
+        told = traced(world.planned())
+        assert (told["enforcement"], told["mode"], told["silent"]) == (enforcement, "planned", [])
+        real = {(flow["id"], flow["piece"]): flow["real"] for flow in told["flows"]}
+        hosts = [world.read(lambda service, name=host.name: service.routes(name)) for host in FABRIC.hosts]
+        assert real == {
+            (one["id"], n): piece["links"]
+            for host in hosts
+            for one in host["flows"]
+            for n, piece in enumerate(one["pieces"])
+        }
+        assert not any(flow["differs"] or flow["why"] for flow in told["flows"])
+
+
+def test_one_job_is_told_alone_with_its_ranks(world: World) -> None:
+    told = traced(world, "ring")
+    assert {(f["src_rank"], f["dst_rank"], f["job"], f["collective"]) for f in told["flows"]} == {
+        (0, 1, "ring", "dp"),
+        (1, 2, "ring", "dp"),
+        (2, 0, "ring", "dp"),
+    }
+    assert {row["flows"] for row in told["links"]} <= {0, 1}
+    assert {f["src_rank"] for f in traced(world, "single")["flows"]} == {None}
+    with pytest.raises(NotFoundError, match="nobody"):
+        world.service.trace("nobody", None)
+
+
+def test_ecmp_is_compared_with_the_plan_where_that_is_asked_for(world: World) -> None:
+    assert traced(world)["compare"] is None
+    compared = traced(world, None, "ecmp")["compare"]
+    assert compared["plan_min_speed"] == world.service.step.plan.objective.min_speed  # type: ignore[union-attr]
+    assert compared["min_speed"]["max"] <= 1
+
+
+def test_in_mode_ecmp_flows_are_hashed_and_frozen_they_are_where_they_were(world: World) -> None:
+    planned = {flow["id"]: flow["planned"] for flow in traced(world)["flows"]}
+    frozen_at = world.service.set_mode("frozen", None, ANN)["epoch"]  # type: ignore[index, call-overload]
+    world.put("later", [flow("h6", "h3")])
+    told = {flow["id"]: flow for flow in traced(world)["flows"]}
+    assert {id_: told[id_]["real"] for id_ in planned} == planned
+    late = told["later/all/0"]
+    assert late["how"] == "none"
+    assert "leaf3 has no rule for it" in late["why"]
+    assert f"mode is frozen; plan {frozen_at + 1} waits" in late["why"]
+    world.service.set_mode("ecmp", None, ANN)
+    told = {flow["id"]: flow for flow in traced(world.planned())["flows"]}
+    across = [one for one in told.values() if len(one["planned"]) == 4]
+    assert {one["how"] for one in across} == {"none"}
+    assert all(one["why"].startswith("mode is ecmp: hashed over ") for one in across)
+
+
+def test_what_has_not_been_installed_yet_is_told_so(world: World) -> None:
+    before = reading(FABRIC, world.installed[-1][0])
+    world.held = lambda: before
+    world.put("later", [flow("h6", "h3")])
+    world.switches[0].dpid, world.switches[0].epoch = 3, world.service.step.epoch - 1
+    (late,) = (flow for flow in traced(world)["flows"] if flow["job"] == "later")
+    assert late["why"].startswith("leaf3 has no rule for it: hashed over")
+    assert f"plan {world.service.step.epoch} is computed, leaf3 has not confirmed it yet" in late["why"]
+
+
+def test_switches_that_were_not_read_are_named(world: World) -> None:
+    world.held = lambda: reading(FABRIC, world.installed[-1][0], without=["spine2", "leaf1"])
+    assert traced(world)["silent"] == ["leaf1", "spine2"]
+
+
+def test_before_the_fabric_is_known_there_is_no_trace() -> None:
+    with pytest.raises(UnavailableError):
+        World(None, Observed(starting=True)).service.trace(None, None)

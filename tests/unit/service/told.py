@@ -1,0 +1,105 @@
+"""One moment of a controller that has something to say about everything, and its metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.metrics_core import Metric
+
+from controller.service.metrics import Moment, families
+from controller.service.reports import SouthboundCounts
+from controller.service.step import Step
+from controller.southbound.compilers import compile_rules
+from controller.southbound.rollout import Refusal
+from controller.telemetry.counts import PortCount, SwitchCount
+from controller.telemetry.instruments import Instruments
+from controller.telemetry.readings import Readings
+from tests.unit.service.test_documents import step_of
+from tests.unit.workload.documents import FABRIC
+
+FLOWS = {"flows": [{"src": FABRIC.hosts[0].name, "dst": FABRIC.hosts[-1].name, "bytes": 10**9}]}
+PLANNED = step_of(FABRIC, [FLOWS])
+assert PLANNED.wire is not None
+STEP = dataclasses.replace(
+    PLANNED,
+    rules=compile_rules("per_flow", FABRIC, PLANNED.traffic, PLANNED.wire),
+    names={switch.dpid: switch.name for switch in (*FABRIC.leaves, *FABRIC.spines)},
+)
+REFUSAL = Refusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name, "table full", 0, 10, 7, "table full")
+
+
+def moment(step: Step = STEP, **other: Any) -> Moment:
+    """All switches but the last are connected, were read twice, and one of them refuses the plan."""
+    switches = [
+        SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=5, error="", missing=())
+        for switch in (*FABRIC.leaves, *FABRIC.spines)
+    ][:-1]
+    readings = Readings()
+    for at, octets in ((1.0, 0), (2.0, 1_250_000_000)):
+        for switch in switches:
+            ports = dict.fromkeys(range(1, 20), PortCount(1, 1, octets, octets, 2, 3, 4, 5))
+            readings.add(SwitchCount(switch.dpid, at, ports))
+    told = {
+        "step": step,
+        "status": "degraded",
+        "switches": switches,
+        "expected": FABRIC.n_leaves + FABRIC.n_spines,
+        "active": (5, 1.0),
+        "computed_at": 1.5,
+        "refusal": REFUSAL,
+        "counts": SouthboundCounts(3, 1, 2, {"flow_mod_failed": 4}),
+        "store_works": True,
+        "readings": readings,
+        "measured": 2.0,
+        "period": 5.0,
+        "streams": 1,
+    }
+    return Moment(**{**told, **other})
+
+
+def used_instruments() -> Instruments:
+    """Each has measured something."""
+    used = Instruments()
+    used.planned("fair", 0.01, 3)
+    used.active(0.2)
+    used.store_failed()
+    used.polled(0.02)
+    used.poll_skipped()
+    used.poll_failed()
+    used.request_answered("getPlan", "GET", 200, 0.003)
+    used.request_answered("", "BREW", 405, 0.001)
+    return used
+
+
+def everything() -> list[Metric]:
+    """Every family that there is."""
+    return [*families(moment()), *used_instruments().collect()]
+
+
+def names_of(metrics: Iterable[Metric]) -> set[str]:
+    """The names by which samples can be asked for."""
+    suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}
+    return {family.name + suffix for family in metrics for suffix in suffixes.get(family.type, [""])}
+
+
+def metrics_in(expression: str) -> set[str]:
+    """The metrics that a PromQL expression asks for, of those that a controller has."""
+    return set(re.findall(r"\b(?:fairspine|process|python)_[a-z0-9_]+", expression))
+
+
+def promtool(*arguments: str, text: str = "") -> str:
+    """What it says; it must be content. Where it is not installed the test is skipped."""
+    if shutil.which("promtool") is None:
+        lacking = "promtool is not installed (Debian's package prometheus)"
+        pytest.fail(lacking) if os.environ.get("CI") else pytest.skip(lacking)
+    done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr

@@ -1,0 +1,53 @@
+"""Readings as switches would give them, for the tests of traces."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from controller.model.fabric import Fabric, FloatArray
+from controller.southbound.rules import RuleSet
+from controller.telemetry.counts import PortCount, SwitchCount
+from controller.telemetry.held import Held, Reading
+
+NOTHING = PortCount(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def reading(
+    fabric: Fabric, rules: RuleSet, *, without: Collection[str] = (), dead: Collection[tuple[str, int]] = ()
+) -> Reading:
+    """Switches that hold exactly these rules; ports of cables that are down are dead."""
+    down = {(switch, port) for switch, port in dead}
+    for cable in fabric.cables:
+        if not cable.up:
+            down |= {(cable.leaf, cable.leaf_port or 0), (cable.spine, cable.spine_port or 0)}
+    return Reading(
+        0.0,
+        {
+            switch.dpid: Held(
+                rules[switch.dpid],
+                SwitchCount(switch.dpid, 1.0),
+                frozenset(port for name, port in down if name == switch.name),
+            )
+            for switch in (*fabric.leaves, *fabric.spines)
+            if switch.name not in without
+        },
+    )
+
+
+def counted(fabric: Fabric, link_bytes: FloatArray, at: float) -> dict[int, SwitchCount]:
+    """Port counters of every switch, given what each directed link [E] has carried."""
+    ports: dict[int, dict[int, PortCount]] = {s.dpid: {} for s in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    many = np.round(link_bytes).astype(np.int64).tolist()
+    for h, host in enumerate(fabric.hosts):
+        assert host.port is not None
+        ports[dpid[host.leaf]][host.port] = NOTHING._replace(rx_bytes=many[h], tx_bytes=many[fabric.n_hosts + h])
+    for c, cable in enumerate(fabric.cables):
+        up, down = many[fabric.first_cable_link + 2 * c : fabric.first_cable_link + 2 * c + 2]
+        assert cable.leaf_port is not None
+        assert cable.spine_port is not None
+        ports[dpid[cable.leaf]][cable.leaf_port] = NOTHING._replace(tx_bytes=up, rx_bytes=down)
+        ports[dpid[cable.spine]][cable.spine_port] = NOTHING._replace(tx_bytes=down, rx_bytes=up)
+    return {number: SwitchCount(number, at, own) for number, own in ports.items()}

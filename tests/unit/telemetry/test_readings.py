@@ -1,0 +1,177 @@
+"""Rates and counters of links and flows from two readings a switch, whatever switches do in between."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.model.fabric import Fabric
+from controller.southbound.rules import RuleKey
+from controller.telemetry.counts import Count, PortCount, SwitchCount
+from controller.telemetry.readings import UNKNOWN, Readings, row_keys
+from tests.unit.southbound.plans import cases, patient
+from tests.unit.strategies import fabrics
+
+UNSUPPORTED = 2**64 - 1
+SMALL = st.integers(0, 10**12)
+MAYBE = SMALL | st.just(UNSUPPORTED)
+PERIODS = st.floats(0.001, 100)
+
+
+def with_ports(fabric: Fabric) -> dict[int, list[int]]:
+    """Port numbers of every switch, by datapath id."""
+    found: dict[int, list[int]] = {switch.dpid: [] for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    for name, port in end_points(fabric):
+        if port is not None:
+            found[dpid[name]].append(port)
+    return found
+
+
+def end_points(fabric: Fabric) -> list[tuple[str, int | None]]:
+    ends: list[tuple[str, int | None]] = [(host.leaf, host.port) for host in fabric.hosts]
+    for cable in fabric.cables:
+        ends += [(cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)]
+    return ends
+
+
+@st.composite
+def counted(draw: st.DrawFn, fabric: Fabric, values: st.SearchStrategy[int] = MAYBE) -> dict[int, SwitchCount]:
+    """A reading of every switch."""
+    at = draw(st.floats(0, 1e6))
+    return {
+        dpid: SwitchCount(dpid, at, {port: PortCount(*(draw(values) for _ in range(8))) for port in ports})
+        for dpid, ports in with_ports(fabric).items()
+    }
+
+
+def place(fabric: Fabric, link: str) -> tuple[int, int, bool]:
+    """Datapath id, port, and whether on receipt, of a link by its name alone."""
+    src, dst = link.partition(":")[0].split("->")
+    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    for end, receives in ((src, True), (dst, False)):
+        if end in fabric.host_index:
+            host = fabric.hosts[fabric.host_index[end]]
+            assert host.port is not None
+            return dpid[host.leaf], host.port, receives
+    between = [cable for cable in fabric.cables if {cable.leaf, cable.spine} == {src, dst}]
+    cable = between[int(link.partition(":")[2] or 0)]
+    port = cable.leaf_port if src == cable.leaf else cable.spine_port
+    assert port is not None
+    return dpid[src], port, False
+
+
+def one_way(count: PortCount, receives: bool) -> list[int]:
+    """Bytes, drops and errors; ``UNKNOWN`` where the switch does not count."""
+    values = (
+        [count.rx_bytes, count.rx_dropped, count.rx_errors]
+        if receives
+        else [count.tx_bytes, count.tx_dropped, count.tx_errors]
+    )
+    return [UNKNOWN if value == UNSUPPORTED else value for value in values]
+
+
+@settings(patient)
+@given(data=st.data())
+def test_a_link_has_the_counters_of_the_port_that_sends_and_the_rate_between_its_readings(data: st.DataObject) -> None:
+    fabric = data.draw(fabrics())
+    first = data.draw(counted(fabric))
+    # Every switch has a period of its own; some counters go back, some switches were read once, some are gone.
+    second = {
+        dpid: dataclasses.replace(count, at=first[dpid].at + data.draw(PERIODS))
+        for dpid, count in data.draw(counted(fabric)).items()
+        if data.draw(st.booleans())
+    }
+    gone = data.draw(st.sets(st.sampled_from(sorted(first)), max_size=2))
+    readings = Readings()
+    for count in (*first.values(), *second.values()):
+        readings.add(count)
+    for dpid in gone:
+        readings.forget(dpid)
+    rates = readings.link_rates(fabric)
+    for number, link in enumerate(fabric.link_ids):
+        dpid, port, receives = place(fabric, link)
+        told = [int(column[number]) for column in (rates.bytes, rates.dropped, rates.errors)]
+        gbps = float(rates.gbps[number])
+        if dpid in gone:
+            assert (told, math.isnan(gbps)) == ([UNKNOWN] * 3, True)
+            continue
+        before = one_way(first[dpid].ports[port], receives)
+        now = one_way(second[dpid].ports[port], receives) if dpid in second else before
+        assert told == now
+        if dpid not in second or UNKNOWN in (now[0], before[0]) or now[0] < before[0]:
+            assert math.isnan(gbps)
+        else:
+            seconds = second[dpid].at - first[dpid].at
+            assert math.isclose(gbps, (now[0] - before[0]) * 8 / 1e9 / seconds, rel_tol=1e-9)
+
+
+@settings(patient)
+@given(data=st.data())
+def test_what_is_counted_in_a_steady_stream_is_its_rate_however_uneven_the_periods(data: st.DataObject) -> None:
+    fabric = data.draw(fabrics())
+    rate = data.draw(st.floats(0.001, 400))
+    readings, at = Readings(), 0.0
+    ports = with_ports(fabric)
+    for period in data.draw(st.lists(st.floats(0.1, 50), min_size=2, max_size=5)):
+        at += period
+        octets = round(rate * at * 1e9 / 8)
+        for dpid, numbers in ports.items():
+            count = PortCount(0, 0, octets, octets, 0, 0, 0, 0)
+            readings.add(SwitchCount(dpid, at, dict.fromkeys(numbers, count)))
+        # The same answer twice is no news.
+        readings.add(SwitchCount(next(iter(ports)), at, {}))
+    assert np.allclose(readings.link_rates(fabric).gbps, rate, rtol=1e-3)
+    assert readings.measured == at
+
+
+@settings(patient)
+@given(data=st.data())
+def test_readers_get_the_last_two_and_forgotten_switches_begin_anew(data: st.DataObject) -> None:
+    readings = Readings()
+    expected: dict[int, list[SwitchCount]] = {}
+    clock = 0.0
+    for dpid, forget, news in data.draw(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()))):
+        if forget:
+            readings.forget(dpid)
+            expected.pop(dpid, None)
+            continue
+        clock += news
+        count = SwitchCount(dpid, clock)
+        known = expected.setdefault(dpid, [])
+        if not known or clock > known[-1].at:
+            known.append(count)
+        readings.add(count)
+    for dpid in (1, 2, 3):
+        known = expected.get(dpid, [])
+        assert readings.latest(dpid) == (known[-1] if known else None)
+        assert readings.previous(dpid) == (known[-2] if len(known) > 1 else None)
+
+
+@settings(patient, max_examples=60)
+@given(data=st.data())
+def test_a_row_has_the_rate_of_its_rule_unless_others_share_it(data: st.DataObject) -> None:
+    enforcement = data.draw(st.sampled_from(["per_flow", "segment_routing"]))
+    case = data.draw(cases(enforcement))
+    keys = row_keys(case.fabric, case.traffic, case.wire)
+    # What the compilers make is what is looked for, and nothing of it is left over.
+    made = {(dpid, key) for dpid in case.rules for key in case.rules[dpid].rules if key[1] >= 2000}
+    assert made <= {key for key in keys if key is not None}
+    readings = Readings()
+    seconds = data.draw(PERIODS)
+    octets: dict[tuple[int, RuleKey], tuple[int, int]] = {each: (data.draw(SMALL), data.draw(SMALL)) for each in made}
+    for moment in (0, 1):
+        for dpid in case.rules:
+            rules = {key: Count(1, both[moment]) for (owner, key), both in octets.items() if owner == dpid}
+            readings.add(SwitchCount(dpid, moment * seconds, rules=rules))
+    rates = readings.row_rates(case.fabric, case.traffic, case.wire)
+    for row, each in enumerate(keys):
+        if each is None or each not in made or keys.count(each) > 1 or octets[each][1] < octets[each][0]:
+            assert math.isnan(rates[row])
+        else:
+            before, after = octets[each]
+            assert math.isclose(rates[row], (after - before) * 8 / 1e9 / seconds, rel_tol=1e-9)
