@@ -9,8 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.model.assignment import Assignment
+from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.southbound.rules import RuleKey
+from controller.southbound.wire import on_wire
 from controller.telemetry.counts import Count, PortCount, SwitchCount
 from controller.telemetry.readings import UNKNOWN, Readings, row_keys
 from tests.unit.southbound.plans import cases, patient
@@ -175,3 +179,21 @@ def test_a_row_has_the_rate_of_its_rule_unless_others_share_it(data: st.DataObje
         else:
             before, after = octets[each]
             assert math.isclose(rates[row], (after - before) * 8 / 1e9 / seconds, rel_tol=1e-9)
+
+
+def test_flows_that_no_switch_can_tell_apart_have_no_rate_of_their_own() -> None:
+    fabric = clos(2, 2, 2)
+    src, dst, port = ([0, 0, 1], [2, 2, 3], [ANY_PORT, ANY_PORT, 50000])
+    traffic = Traffic(
+        *(np.array(column, dtype=np.int32) for column in (src, dst, [1, 1, 1], [0, 0, 0], [0, 1, 2], port)),
+        (Collective("a", "all"),),
+    )
+    assignment = Assignment.single(np.array([0, 0, 1], dtype=np.int32))
+    wire = on_wire(fabric, traffic, assignment, "per_flow")
+    keys = [each for each in row_keys(fabric, traffic, wire) if each is not None]
+    assert keys[0] == keys[1] != keys[2]
+    readings = Readings()
+    for at in (0.0, 1.0):
+        rules = {key: Count(1, int(at * 125_000_000)) for _, key in keys}
+        readings.add(SwitchCount(keys[0][0], at, rules=rules))
+    assert np.array_equal(readings.row_rates(fabric, traffic, wire), [np.nan, np.nan, 1.0], equal_nan=True)
