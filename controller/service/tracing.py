@@ -16,6 +16,9 @@ from controller.telemetry.trace import Situation
 from controller.telemetry.trace_document import live_trace
 from controller.telemetry.under_ecmp import under_ecmp
 
+CHUNK = 1000
+"""Flows that are encoded at a time."""
+
 
 def document(
     step: Step,
@@ -69,10 +72,17 @@ def document(
             "enforcement": enforcement,
             "silent": [switch.name for switch in switches if switch.dpid not in reading.switches],
             **found,
+            "flows": _encoded(found["flows"]),
             "compare": compared,
             "seconds": max(0.0, clock() - began),
         }
     )
+
+
+def _encoded(flows: list[dict[str, Any]]) -> orjson.Fragment:
+    """Many flows piece by piece: encoding all at once would keep the event loop waiting."""
+    parts = (orjson.dumps(flows[start : start + CHUNK])[1:-1] for start in range(0, len(flows), CHUNK))
+    return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
 def ranks(jobs: Iterable[Admitted]) -> dict[str, dict[str, int]]:
