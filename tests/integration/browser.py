@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -71,9 +72,9 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def press(self, *keys: str) -> None:
-        """Keys to wherever the focus is."""
+        """Keys to wherever the focus is. (Not to an element: the page may make it anew at any moment.)"""
         for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+            ActionChains(self.driver).send_keys(key).perform()
 
     def tab_to(self, selector: str, *, back: bool = False, most: int = 200) -> None:
         """Press Tab (``back``: with Shift) until the focus is on an element.
@@ -86,7 +87,10 @@ class Browser:
                 outline = "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]"
                 assert self.run(outline)[0] != "none", f"no focus is seen on {selector}"
                 return
-            self.press(Keys.SHIFT + Keys.TAB if back else Keys.TAB)
+            if back:
+                ActionChains(self.driver).key_down(Keys.SHIFT).send_keys(Keys.TAB).key_up(Keys.SHIFT).perform()
+            else:
+                self.press(Keys.TAB)
         raise AssertionError(f"Tab does not lead to {selector}")
 
     def until(self, ready: str | Callable[[], Any], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:

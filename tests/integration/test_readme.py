@@ -25,8 +25,8 @@ def test_every_make_target_of_the_readme_exists(command) -> None:
     assert done.returncode == 0, done.stderr
 
 
-LOCAL = r"\.venv/bin/fairspine ((plan|compare) --fabric|job |simulate )"
-REMOTE = r"curl|\.venv/bin/fairspine (push|jobs|preview|drain|undrain|plan --live|history|mode)"
+LOCAL = r"\.venv/bin/fairspine ((plan|compare|trace) --fabric|job |simulate )"
+REMOTE = r"curl|\.venv/bin/fairspine (push|jobs|preview|drain|undrain|plan --live|history|mode|trace --differs)"
 
 
 def test_every_fairspine_command_of_the_readme_is_tried() -> None:
@@ -37,7 +37,7 @@ def test_every_fairspine_command_of_the_readme_is_tried() -> None:
 def test_every_command_of_the_readme_that_needs_no_controller_works(command) -> None:
     done = subprocess.run(command.split(), cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert any(word in done.stdout for word in ("fair", "greedy", "gpt3"))
+    assert any(word in done.stdout for word in ("fair", "greedy", "gpt3", "FIM"))
 
 
 @pytest.mark.switches
@@ -54,6 +54,8 @@ def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> Non
     said = {}
     for command in commands:
         argv = [word.strip('"') for word in command.split()]
+        if "trace" in argv:
+            controller.wait_for("the plan is active", lambda: controller.get("/v1/plan").body["waits_for"] == [])
         if argv[0] == "curl":
             argv[1:1] = ["--fail", "--silent", "--show-error"]
         done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=30)

@@ -44,6 +44,6 @@ def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: 
         env = os.environ | {"SCHEMATHESIS_HOOKS": "tests.integration.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
         done = subprocess.run(st, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "Operations:       18 selected / 19 total" in done.stdout, done.stdout
+        assert "Operations:       20 selected / 21 total" in done.stdout, done.stdout
         if secured:
             assert secret not in server.log
