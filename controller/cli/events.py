@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from enum import StrEnum
+from time import sleep
 from typing import Annotated, Any
 
 import typer
@@ -95,7 +95,7 @@ def follow(client: Client, after: str | None) -> Iterator[ServerEvent]:
             if not away:
                 typer.echo(f"fairspine: {one_line(str(failure))}; trying again", err=True)
             away = True
-        time.sleep(pause)
+        sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 

@@ -349,7 +349,7 @@ class Streams:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waited: list[float] = []
-    monkeypatch.setattr(events.time, "sleep", waited.append)
+    monkeypatch.setattr(events, "sleep", waited.append)
     return waited
 
 
@@ -414,7 +414,7 @@ def test_events_are_a_line_each_and_ctrl_c_ends_well(
     def interrupted(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(events.time, "sleep", interrupted)
+    monkeypatch.setattr(events, "sleep", interrupted)
     brought = [event(1, epoch=3, gap=0.123456, by=None), event(2, "error", text="a\nb"), event(3, "job", job="a b")]
     controller.lay_out(stream(*brought), stream(*brought))
     code, out, _ = run("events")
