@@ -85,7 +85,7 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     bench: Bench, tmp_path: Path, page: Browser
 ) -> None:
     fabric = clos(2, 3, 2)
-    lab, controller = started(bench, fabric, tmp_path)
+    lab, controller = started(bench, fabric, tmp_path, "--poll-seconds", "1")
     page.open(8080)
     page.until(lambda: page.text("#connection") == "live", "events are followed")
     page.run("window.loadedOnce = true")
@@ -115,6 +115,13 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
         id: pytest.approx(hashed[id], rel=0.01) for id in shown
     }
     choose(page, "view", "now")
+
+    # What the switches have counted, and where flows go by the rules that they hold.
+    page.until(lambda: "Measured on all" in page.text("#source"), "measured loads are shown")
+    assert set(shown_loads(page).values()) != {"100"}
+    page.one("#trace").click()
+    page.until(lambda: page.text("#said") == "6 flows traced, 0 not as planned", "flows are traced")
+    assert "Flows as traced at" in page.text("#links-note")
 
     # A cable fails, and comes back.
     lab.set_cable("leaf2-spine2", up=False)
