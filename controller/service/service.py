@@ -280,7 +280,8 @@ class Service:
             raise NotFoundError("job", job)
         confirmed = {report.dpid: report.epoch for report in self._southbound.switches()}
         return self._offload(
-            tracing.document, step, reading, confirmed, job, compare == "ecmp", began, self._runtime.clock
+            tracing.document, step, reading, confirmed, job, compare == "ecmp",
+            self._telemetry.readings, began, self._runtime.clock,
         )  # fmt: skip
 
     # -- the controller ------------------------------------------------------------------------------------------

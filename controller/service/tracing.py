@@ -12,6 +12,7 @@ from controller.service.step import Step
 from controller.service.times import when
 from controller.service.wanted import Admitted
 from controller.telemetry.held import Reading
+from controller.telemetry.readings import Readings
 from controller.telemetry.trace import Situation
 from controller.telemetry.trace_document import live_trace
 from controller.telemetry.under_ecmp import under_ecmp
@@ -26,6 +27,7 @@ def document(
     confirmed: Mapping[int, int],
     job: str | None,
     compare: bool,
+    readings: Readings,
     began: float,
     clock: Callable[[], float],
 ) -> bytes:
@@ -35,6 +37,7 @@ def document(
         confirmed: epoch that each connected switch has confirmed, by datapath id.
         job: whose flows are told; ``None``: all.
         compare: whether to tell what ECMP would do with them.
+        readings: what the poller knows: the rates of flows for which the switches were read only once.
         began: when it was asked for, by the clock.
 
     Raises:
@@ -56,7 +59,8 @@ def document(
         enforced=step.enforced,
         confirmed=dict(confirmed),
     )
-    found = live_trace(situation, draft.usable, reading, ranks(step.jobs), job=job)
+    polled = readings.row_rates(fabric, draft.traffic, step.wire)
+    found = live_trace(situation, draft.usable, reading, ranks(step.jobs), job=job, polled=polled)
     compared: dict[str, Any] | None = None
     if compare:
         compared = {

@@ -35,12 +35,19 @@ class _Told:
 
 
 def live_trace(
-    situation: Situation, usable: Fabric, reading: Reading, ranks: Ranks, *, job: str | None = None
+    situation: Situation,
+    usable: Fabric,
+    reading: Reading,
+    ranks: Ranks,
+    *,
+    job: str | None = None,
+    polled: FloatArray | None = None,
 ) -> dict[str, Any]:
     """What switches do with every flow (or every flow of one job).
 
     Args:
         usable: the fabric without what is drained.
+        polled: [R] Gbit/s of each row where that is known from elsewhere, else NaN; told where this reading has none.
     """
     traced = trace(situation, reading)
     carried = between(situation.fabric, reading.before, reading.now)
@@ -48,6 +55,8 @@ def live_trace(
     hashed = any(len(each.ways) > 1 for each in traced)
     choices = infer(situation, traced, sent(situation, carried.bytes, own)) if hashed else {}
     gbps = own * 8e-9 / seconds
+    if polled is not None:
+        gbps = np.where(np.isnan(gbps), polled, gbps)
     rows = _rows_of(situation, job)
     flows = [
         _flow(situation, ranks, row, _told(situation, reading, row, traced[row], choices.get(row)), gbps[row])

@@ -39,7 +39,9 @@ class TraceFlow(Document):
     differs: bool = Field(description="whether it is known not to be on its planned path")
     why: str = Field(description="why it is not on its planned path, or is not known to be; empty where it is")
     bytes: Bytes | None = Field(description="that it carries in one run of its collective; null where that is unknown")
-    rate_gbps: Gbps | None = Field(description="counted by its own rule; null where it has none")
+    rate_gbps: Gbps | None = Field(
+        description="counted by its own rule, between two traces or two polls; null where it has none"
+    )
 
 
 class TraceMeasures(Document):

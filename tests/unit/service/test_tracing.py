@@ -13,6 +13,8 @@ from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.observed import Observed
 from controller.rest import schemas
 from controller.rest.backend import UNCONDITIONAL
+from controller.southbound.base import FLOW
+from controller.telemetry.counts import Count, SwitchCount
 from tests.unit.service.world import ANN, World, flow
 from tests.unit.southbound.test_cabling import seen
 from tests.unit.telemetry.readings import reading
@@ -111,3 +113,18 @@ def test_switches_that_were_not_read_are_named(world: World) -> None:
 def test_before_the_fabric_is_known_there_is_no_trace() -> None:
     with pytest.raises(UnavailableError):
         World(None, Observed(starting=True)).service.trace(None, None)
+
+
+def test_rates_of_flows_are_those_that_the_poller_knows(world: World) -> None:
+    assert {flow["rate_gbps"] for flow in traced(world)["flows"]} == {None}
+    readings, rules = world.service._telemetry.readings, world.installed[-1][0]
+    for at in (0, 2):
+        for dpid in rules:
+            planned = (key for key in rules[dpid].rules if key[1] >= FLOW)
+            counts = {key: Count(at, at * (n + 1) * 10**9) for n, key in enumerate(sorted(planned, key=str))}
+            readings.add(SwitchCount(dpid, at, rules=counts))
+    # Two flows begin at leaf1, one each at the others; nobody counts what stays within a leaf.
+    rates = {flow["id"]: flow["rate_gbps"] for flow in traced(world)["flows"]}
+    local = rates.pop("single/all/1")
+    assert local is None
+    assert sorted(rates.values()) == [8, 8, 8, 16]
