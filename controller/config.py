@@ -1,4 +1,4 @@
-"""Every option of the controller, once, as data; the launcher registers them and nobody else reads a file.
+"""The options of the controller as data; the launcher registers them and is the only reader of the file.
 
 Ryu has options of its own for listening, logging and discovery. People know them, so they keep their names; only
 their defaults are ours where Ryu's are unsafe or unfit (``RYU_DEFAULTS``).
@@ -21,7 +21,7 @@ MOST_HEADROOM = 0.9
 
 @dataclass(frozen=True)
 class Limits:
-    """What the value of an option may be, besides being of its type."""
+    """The values that an option accepts, besides being of its type."""
 
     choices: tuple[str, ...] = ()
     at_least: float | None = None
@@ -40,7 +40,7 @@ class Settings:
     policy: str = _option("fair", "routing policy of the plan")
     seed: int = _option(0, "seed of policies that draw", at_least=0, at_most=2**63 - 1)
     policy_options: str = _option(
-        "", "options of the policy, such as rounds=1000000,churn_price=0.1 (docs/policies.md)"
+        "", "options of the policy, such as rounds=1000000,churn_price=0.1 (docs/explanation/policies.md)"
     )
     ecmp_action: str = _option(
         "bundle",
@@ -50,12 +50,12 @@ class Settings:
     )
     enforcement: str = _option(
         "per_flow",
-        "how switches are made to follow a plan, until somebody sets it on the running controller (docs/operations.md)",
+        "how switches follow a plan, unless set on the running controller (docs/how-to/operations.md)",
         choices=ENFORCEMENTS,
     )
     label_base: int = _option(
         16000,
-        "first MPLS label of the block that segment_routing uses (docs/operations.md)",
+        "first MPLS label of the block that segment_routing uses (docs/how-to/operations.md)",
         at_least=16,
         at_most=2**20 - 1,
     )
@@ -89,6 +89,11 @@ class Settings:
     tokens: str = _option(
         "", "file of who may use the HTTP interface (fairspine token add); needed where it listens beyond loopback"
     )
+    http_hosts: str = _option(
+        "",
+        "names under which the HTTP interface is used besides the addresses that it listens on (a proxy's, say), "
+        "between commas, each with or without a port (docs/how-to/access.md)",
+    )
     https_cert: str = _option("", "certificate of the HTTP interface, with its chain, in PEM: with it, HTTPS alone")
     https_key: str = _option("", "key of that certificate, in PEM, without a password")
     poll_seconds: float = _option(
@@ -97,8 +102,33 @@ class Settings:
         at_least=0.0,
         at_most=3600.0,
     )
+    readback_seconds: float = _option(
+        5.0,
+        "compare what each switch holds with what it should, once in so many seconds (more often than large tables "
+        "allow: docs/how-to/operations.md), and repair it; 0: never",
+        at_least=0.0,
+        at_most=3600.0,
+    )
+    max_switch_connections: int = _option(
+        0,
+        "most connections of switches at a time, half of them for those that are only connecting; 0: 4,096, or as many "
+        "as the limit on open files leaves",
+        at_least=0,
+        at_most=100_000,
+    )
     probes_per_second: int = _option(
-        100, "most ARP probes sent for hosts whose port is not known", at_least=1, at_most=10_000
+        100, "most ARP probes sent, to find hosts and to check where they are", at_least=1, at_most=10_000
+    )
+    switch_meters: str = _option(
+        "on",
+        "limit what switches send to the controller by meters, where they have some",
+        choices=("on", "off"),
+    )
+    hosts_per_port: int = _option(
+        16, "most hosts that are learned at one switch port when there is no fabric file", at_least=1, at_most=1000
+    )
+    max_discovered_hosts: int = _option(
+        10_000, "most hosts that are learned when there is no fabric file", at_least=1, at_most=1_000_000
     )
 
 
@@ -109,7 +139,6 @@ RYU_DEFAULTS: Mapping[str, Any] = {
     "ofp_ssl_listen_port": 6653,
     "wsapi_host": "127.0.0.1",
     "wsapi_port": 8080,
-    "observe_links": True,
     # Off in Ryu. Three echoes a second apart without an answer: a silent switch is given up within 5 s.
     "echo_request_interval": 1.0,
     "maximum_unreplied_echo_requests": 3,
@@ -138,7 +167,7 @@ def settings_from(values: Mapping[str, Any], *, policies: Sequence[str] | None =
 
 
 def options_of(settings: Settings) -> Options:
-    """The policy's options.
+    """Return the policy's options.
 
     Raises:
         InputError: there is no such option, or no such value of one.
@@ -157,7 +186,7 @@ def _check_policy_options(settings: Settings) -> None:
 
 
 def unknown_keys(document: Mapping[str, Mapping[str, Any]], known: Container[tuple[str, str]]) -> list[str]:
-    """Keys of a parsed configuration file that no option has, as ``key`` or ``[section] key``, in file order.
+    """Return the keys of a parsed configuration file that no option has (``key`` or ``[section] key``).
 
     ``known`` holds (section, name) pairs; a file may write a name with dashes.
     """

@@ -1,17 +1,17 @@
-"""What this environment's ``ryu-manager`` runs: Ryu 4.34 on a current eventlet, with our options and defaults.
+"""The ``ryu-manager`` of this environment: Ryu 4.34 on a current eventlet, with fairspine's options and defaults.
 
-Ryu's own command cannot be imported with an eventlet that is safe to use (docs/ryu.md), reads options before an
-application could register its own, and ignores what it does not know in a file. So the launcher prepares the
+Ryu's own command cannot be imported with an eventlet that is safe to use (docs/explanation/ryu.md), reads options
+before an application could register its own, and ignores what it does not know in a file. So the launcher prepares the
 modules, registers and checks everything, and then calls ``ryu.cmd.manager.main()``.
 
-Whatever is wrong with options, files or ports is one line on stderr and exit status 2.
+Any fault of options, files or ports gives one line on stderr and exit status 2.
 """
 
 from __future__ import annotations
 
 # Nothing is imported up here that makes locks or sockets: eventlet has to patch the standard library first.
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from controller import ryu_compat
@@ -25,8 +25,15 @@ PROG = "ryu-manager"
 def main(argv: Sequence[str] | None = None) -> int:
     """Check everything that can be checked, then hand over to Ryu until a signal comes. Returns the exit status."""
     args = list(sys.argv[1:] if argv is None else argv)
-    ryu_compat.prepare()
-    from ryu.lib import hub
+    try:
+        ryu_compat.prepare()
+        from ryu.lib import hub
+    except ModuleNotFoundError as error:
+        print(
+            f"{PROG}: {error.name} is not installed: pip install 'fairspine[controller]' (make setup does)",
+            file=sys.stderr,
+        )
+        return 2
 
     hub.patch(thread=True)
     import contextlib
@@ -34,14 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from ryu.cmd import manager
 
-    # Ryu lets everybody log everything until its own options are read, and these have much to say, some on import.
+    # Ryu logs at all levels until its own options are read, and these libraries log much, some on import.
     for talker in ("numba", "alembic", "sqlalchemy"):
         logging.getLogger(talker).setLevel(logging.WARNING)
 
     from controller import startup
     from controller.model.errors import InputError
     from controller.routing.warm_up import warm_up
-    from controller.southbound.openflow.listener import listen_with
     from controller.store.errors import StoreError
 
     try:
@@ -49,32 +55,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (InputError, StoreError) as error:
         print(f"{PROG}: {error}", file=sys.stderr)
         return 2
-    if start.openflow_tls is not None:
-        listen_with(start.openflow_tls)
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
     warm_up()
     startup.announce(start)
-    _close_on_signals()
+    signalled = _close_on_signals()
     # A signal before Ryu waits for its services, and a second one while it closes, end up here.
     with contextlib.suppress(KeyboardInterrupt):
         manager.main(args=args, prog=PROG)
-    return 0
+    if signalled():
+        return 0
+    # Only the OpenFlow listener can have ended. A status other than 0 makes the service manager restart the program.
+    print(f"{PROG}: the OpenFlow listener has ended, and so does the program", file=sys.stderr)
+    return 1
 
 
 def _checked(args: list[str]) -> Startup:
-    """Everything that can be wrong before the start.
+    """Check everything that can be checked before the start.
 
     Raises:
         InputError: the first thing that is.
         StoreError: the store cannot be used.
     """
     import os
+    import socket
     from dataclasses import fields
 
     from controller.config import Settings, settings_from
     from controller.model.fabric_file import load_fabric
-    from controller.rest.door import open_door
-    from controller.routing import ENFORCEABLE
+    from controller.rest.http_security import security_from
+    from controller.rest.origin import names_of
+    from controller.routing import enforceable
     from controller.southbound.labels import LabelBlock
     from controller.southbound.openflow.certificates import tls_context
     from controller.startup import Startup
@@ -84,7 +94,7 @@ def _checked(args: list[str]) -> Startup:
     conf = _registered()
     _parse(conf, args)
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
-    settings = settings_from(values, policies=ENFORCEABLE)
+    settings = settings_from(values, policies=enforceable())
     fabric = load_fabric(settings.fabric) if settings.fabric else None
     if fabric is not None and settings.enforcement == "segment_routing":
         LabelBlock(settings.label_base).check(fabric)
@@ -92,13 +102,15 @@ def _checked(args: list[str]) -> Startup:
     openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"
     _check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
     _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
-    access, tls = open_door(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
+    access, tls = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
+    names = names_of(conf.wsapi_host, socket.gethostname(), settings.http_hosts, tls=tls is not None)
     store = Store.open(settings.store or default_url(os.environ), plans_kept=settings.plans_kept)
-    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, access, tls, openflow_tls, store, store.load())
+    kept = store.load()
+    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, names, access, tls, openflow_tls, store, kept)
 
 
 def _registered() -> Any:
-    """Ryu's option registry with our options in it and our defaults over Ryu's."""
+    """Return Ryu's option registry with our options in it and our defaults over Ryu's."""
     from dataclasses import fields
 
     from oslo_config import cfg
@@ -161,12 +173,12 @@ def _all_options(conf: Any) -> list[tuple[str | None, str]]:
 
 
 def _value(conf: Any, group: str | None, name: str) -> Any:
-    """Reading a value is what makes oslo.config check its type."""
+    """Return an option's value; reading it makes oslo.config check its type."""
     return getattr(conf if group is None else conf[group], name)
 
 
 def _check_port(host: str, port: int, field: str, what: str) -> None:
-    """Ryu and eventlet bind with SO_REUSEPORT, so a second controller would silently share the port: try without."""
+    """Check that the port is free: Ryu and eventlet bind with SO_REUSEPORT, so two controllers could share it."""
     import errno
     import socket
 
@@ -191,10 +203,13 @@ def _check_port(host: str, port: int, field: str, what: str) -> None:
         raise InputError(f"{what} port {reason}", field=field, value=f"{host}:{port}") from None
 
 
-def _close_on_signals() -> None:
-    """SIGTERM and SIGINT reach Ryu's main loop as KeyboardInterrupt, whichever greenlet happens to be running.
+def _close_on_signals() -> Callable[[], bool]:
+    """Turn SIGTERM and SIGINT into KeyboardInterrupt in Ryu's main loop, whichever greenlet happens to be running.
 
     Raised inside some other greenlet it would be logged there as an error, and the loop would go on.
+
+    Returns:
+        a function that returns whether such a signal has come.
     """
     import signal
 
@@ -202,8 +217,10 @@ def _close_on_signals() -> None:
     import greenlet
 
     main_greenlet = greenlet.getcurrent()
+    came: list[int] = []
 
-    def close(_signum: int, _frame: Any) -> None:
+    def close(signum: int, _frame: Any) -> None:
+        came.append(signum)
         hub = eventlet.hubs.get_hub()
         if greenlet.getcurrent() in (main_greenlet, hub.greenlet):
             raise KeyboardInterrupt
@@ -211,10 +228,11 @@ def _close_on_signals() -> None:
 
     signal.signal(signal.SIGTERM, close)
     signal.signal(signal.SIGINT, close)
+    return lambda: bool(came)
 
 
 def run() -> NoReturn:
-    """Entry point for ``python -m controller.launcher``."""
+    """Run the launcher and exit: entry point for ``python -m controller.launcher``."""
     sys.exit(main())
 
 

@@ -13,7 +13,7 @@ import warnings
 def prepare() -> None:
     """Set the missing name. Harmless when called again, and when eventlet is imported already."""
     with warnings.catch_warnings():
-        # Eventlet announces its retirement at every import. That is for us to know, not for operators to read.
+        # Eventlet warns of its retirement at every import, which is of no use to operators.
         warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
         import eventlet.wsgi
     if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):

@@ -1,4 +1,4 @@
-"""What the launcher has checked and hands to the application, which Ryu constructs without arguments of ours."""
+"""The launcher's checked values for the application, which Ryu constructs without arguments of ours."""
 
 from __future__ import annotations
 
@@ -12,37 +12,43 @@ from controller.rest.access import Access
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from controller.core.saved_state import SavedState
+    from controller.rest.origin import Names
     from controller.rest.tls import Tls
     from controller.store.store import Store
-    from controller.store.values import Kept
 
 
 @dataclass(frozen=True)
 class Startup:
-    """The checked options, the intended fabric (``None``: discovery alone), where HTTP listens, who may use it,
-    how OpenFlow is encrypted (``None``: it is not), the store with what it kept."""
+    """The values that the launcher has checked.
+
+    These are the options, the intended fabric (``None``: discovery alone), where HTTP listens and by which names, who
+    may
+    use it, how OpenFlow is encrypted (``None``: it is not), and the store with its content.
+    """
 
     settings: Settings
     fabric: Fabric | None
     http_host: str
     http_port: int
+    names: Names
     access: Access
     tls: Tls | None
     openflow_tls: SSLContext | None
     store: Store
-    kept: Kept
+    kept: SavedState
 
 
 _announced: list[Startup] = []
 
 
 def announce(startup: Startup) -> None:
-    """Called once by the launcher."""
+    """Keep the values for the application; the launcher calls this once."""
     _announced[:] = [startup]
 
 
 def current() -> Startup:
-    """Called by the application.
+    """Return the values of the launcher; the application calls this.
 
     Raises:
         RuntimeError: it was started by another ``ryu-manager`` than ours.

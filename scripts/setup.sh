@@ -10,8 +10,8 @@ what=${1:?run or test}
 venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool)
 test_packages=(curl openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus chromium chromium-driver fonts-dejavu-core)
-extras=emulation
-[ "$what" = test ] && extras=emulation,cluster,test,check
+extras=controller,emulation
+[ "$what" = test ] && extras=controller,emulation,cluster,dev
 
 temporary=()
 cleanup() { [ ${#temporary[@]} = 0 ] || rm -f "${temporary[@]}"; }
@@ -80,9 +80,8 @@ if ! grep -q controller.launcher "$venv/bin/ryu-manager"; then
   "$venv/bin/python" -m pip install --no-input --no-deps --no-build-isolation --force-reinstall -q -e . < /dev/null
   grep -q controller.launcher "$venv/bin/ryu-manager" || fail "$venv/bin/ryu-manager is Ryu's, not fairspine's"
 fi
-say "compiling the planning kernels"
-"$venv/bin/python" -c 'from controller.routing.warm_up import warm_up; warm_up()' < /dev/null ||
-  fail "the planning kernels could not be compiled"
+say "compiling the kernels of the planner and the simulator"
+"$venv/bin/python" -m emulation.evaluation.warm_up < /dev/null || fail "the kernels could not be compiled"
 echo "$sum" > "$stamp"
 [ "$what" = test ] && echo "$sum" > "$venv/.fairspine-run"
 say "ready: $venv/bin/fairspine, $venv/bin/ryu-manager"

@@ -1,4 +1,4 @@
-"""For every test: how Hypothesis searches, kernels compiled before anything is tried, and signals that work."""
+"""Settings of all tests: the Hypothesis profile, compiled kernels, and default signal handlers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import settings
 settings.register_profile("fairspine", deadline=None, print_blob=True)
 settings.load_profile("fairspine")
 
-# A shell starts what it runs in the background with SIGINT ignored, nohup with SIGHUP, and children inherit that: tests
-# that send either to a program would wait for ever.
+# A shell starts background commands with SIGINT ignored, nohup ignores SIGHUP, and children inherit that: tests that
+# send either signal to a program would wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:

@@ -30,20 +30,22 @@ class Assignment:
     share: FloatArray
 
     def __post_init__(self) -> None:
-        # Compiled code is specialised by type and layout: whatever a policy hands in, one kind comes out.
+        """Convert the columns to one type and memory layout."""
+        # Compiled code is specialised by type and layout: all policies' arrays are converted to one kind.
         for name, dtype in (("flow", np.int32), ("path", np.int32), ("share", np.float64)):
             object.__setattr__(self, name, np.require(getattr(self, name), dtype, ["C", "W"]))
 
     @staticmethod
     def single(paths: IntArray) -> Assignment:
-        """One path a flow; ``paths`` [F]."""
+        """Assign one path to each flow; ``paths`` is [F]."""
         n = len(paths)
         return Assignment(np.arange(n, dtype=np.int32), paths, np.ones(n))
 
     @property
     def n_rows(self) -> int:
+        """The number R of rows."""
         return len(self.flow)
 
     def is_split(self) -> bool:
-        """Whether some flow has more than one path."""
+        """Return whether some flow has more than one path."""
         return bool(len(self.flow) and np.any(self.flow[1:] == self.flow[:-1]))

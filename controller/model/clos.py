@@ -18,19 +18,25 @@ def clos(
     nics_per_server: int = 1,
     rail_optimized: bool = False,
 ) -> Fabric:
-    """The symmetric fabric of the short form, with its conventional names, ids, addresses and ports.
+    """Build the symmetric fabric of the short form, with its conventional names, ids, addresses and ports.
 
     A leaf's ports: hosts first (1..hosts_per_leaf), then its uplinks spine by spine; a spine's ports: leaf by leaf.
-    ``topologies/clos.py`` wires Mininet the same way, and a test holds the two together.
+    ``topologies/clos.py`` wires Mininet the same way, and a test compares the two.
 
     Args:
-        nics_per_server: a host is a server of its own where this is 1; else so many are one server node1.., rail 0..
+        spines: the number of spines.
+        leaves: the number of leaves.
+        hosts_per_leaf: the number of hosts on each leaf.
+        host_gbps: the capacity of each host link in Gbit/s.
+        uplink_gbps: the capacity of each leaf-spine cable in Gbit/s.
+        parallel: the number of cables between a leaf and a spine.
+        nics_per_server: hosts (NICs) of one server; with more than 1, servers are node1.. and rails are 0..
         rail_optimized: the NICs of a server are not neighbours on one leaf but have the same place on as many leaves
             in a row, rail r on the r-th (NVIDIA DGX SuperPOD reference architecture, compute fabric).
     """
 
     def server(leaf: int, number: int) -> tuple[str, int]:
-        """Server and rail of host ``number`` on ``leaf``, both from 1."""
+        """Return server and rail of host ``number`` on ``leaf``, both from 1."""
         if nics_per_server == 1:
             return f"h{(leaf - 1) * hosts_per_leaf + number}", 0
         if rail_optimized:
@@ -71,11 +77,11 @@ def clos(
 
 
 def conventional_ip(leaf: int, number: int) -> str:
-    """Address of host ``number`` (from 1) on leaf ``leaf`` (from 1): one /24 a leaf inside 10.0.0.0/8."""
+    """Return the address of host ``number`` (from 1) on leaf ``leaf`` (from 1): one /24 a leaf inside 10.0.0.0/8."""
     return str(IPv4Address((10 << 24) | (leaf << 8) | number))
 
 
 def conventional_mac(leaf: int, number: int) -> str:
-    """A locally administered address with the leaf and the number in it."""
+    """Return a locally administered MAC address that contains the leaf and the number."""
     octets = (0x02, 0, 0, leaf >> 8 & 0xFF, leaf & 0xFF, number)
     return ":".join(f"{octet:02x}" for octet in octets)

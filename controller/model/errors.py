@@ -1,19 +1,20 @@
-"""The one error that bad input raises, wherever it comes from."""
+"""The errors of invalid input, unknown names and requests that cannot be answered now."""
 
 from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Input that cannot be used: says where, which field, which value, and why, in one line.
+    """Input that cannot be used; the message names source, field, value and reason, in one line.
 
     Attributes:
-        source: the file (or request) it came from; empty until somebody who knows it fills it in.
+        source: the file (or request) it came from; empty until a caller that knows it fills it in.
         field: dotted path of the field, such as ``clos.spines`` or ``collectives[2].ranks``.
-        value: the offending value as given; ``None`` together with an empty ``shown`` where there is none.
+        value: the invalid value as given; ``None`` if there is none.
         reason: what is wrong with it, without a final stop.
     """
 
     def __init__(self, reason: str, *, field: str = "", value: object = None, source: str = "") -> None:
+        """Create the error; see the class for the arguments."""
         super().__init__(reason)
         self.reason = reason
         self.field = field
@@ -21,10 +22,11 @@ class InputError(ValueError):
         self.source = source
 
     def with_source(self, source: str) -> InputError:
-        """The same error, told where it came from (an inner source wins: it is the more precise one)."""
+        """Return the same error with its source (an existing source stays: it is the more precise one)."""
         return InputError(self.reason, field=self.field, value=self.value, source=self.source or source)
 
     def __str__(self) -> str:
+        """Return source, field, value and reason in one line."""
         parts = [part for part in (self.source, self.field) if part]
         if self.value is not None:
             parts.append(shorten(self.value))
@@ -33,37 +35,40 @@ class InputError(ValueError):
 
 
 def one_line(text: str) -> str:
-    """Text without line ends and other control characters, which names from a file or from the network may bring."""
+    """Return text without line ends and other control characters, which external names may contain."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def shorten(value: object, limit: int = 80) -> str:
-    """``repr`` of a value, cut to ``limit`` characters and one line."""
+    """Return ``repr`` of a value, cut to ``limit`` characters and one line."""
     text = repr(value).replace("\n", " ")
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 class NotFoundError(LookupError):
-    """Somebody asked by name for a thing that is not there.
+    """A thing that was requested by name does not exist.
 
     Attributes:
-        kind: what it would be, in one word: ``job``, ``host``, ``link``.
+        kind: the kind of thing, in one word: ``job``, ``host``, ``link``.
         name: the name as given.
     """
 
     def __init__(self, kind: str, name: str) -> None:
+        """Create the error for a thing of this kind and name."""
         super().__init__(kind, name)
         self.kind = kind
         self.name = name
 
     def __str__(self) -> str:
+        """Return the message, with the kind and the name."""
         return f"no {self.kind} is named {shorten(self.name)}"
 
 
 class UnavailableError(RuntimeError):
-    """The request is fine and cannot be answered yet, or not now: says why, and in how many seconds to ask again."""
+    """A valid request that cannot be answered yet, or not now; holds the reason and after how many seconds to retry."""
 
     def __init__(self, reason: str, *, retry_after_seconds: int = 1) -> None:
+        """Create the error; ``retry_after_seconds`` is the proposed wait in seconds."""
         super().__init__(reason)
         self.reason = reason
         self.retry_after_seconds = retry_after_seconds

@@ -10,7 +10,7 @@ Numbering, which every array in the program follows (H hosts, C cables, E = 2H +
 A *path* between two leaves is chosen by one number k, the path's *class*: in two tiers, a spine and one of its
 parallel cables. ``up_link[a, k]`` and ``down_link[b, k]`` are the links by which class k leaves leaf a and reaches
 leaf b (-1: no such link). A spine maps the i-th cable in to the (i mod n)-th cable out by a static rule on the
-in-port, so the class alone fixes both. Classes keep their number when links fail: a plan stays comparable.
+in-port, so the class alone determines both. Classes keep their number when links fail: plans stay comparable.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_LINK = -1
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A leaf or a spine, and the OpenFlow datapath id by which it connects."""
+    """A leaf or a spine, with the OpenFlow datapath id by which it connects."""
 
     name: str
     dpid: int
@@ -81,23 +81,27 @@ class Fabric:
 
     @cached_property
     def leaf_index(self) -> dict[str, int]:
+        """The index of each leaf, by name."""
         return {leaf.name: i for i, leaf in enumerate(self.leaves)}
 
     @cached_property
     def spine_index(self) -> dict[str, int]:
+        """The index of each spine, by name."""
         return {spine.name: i for i, spine in enumerate(self.spines)}
 
     @cached_property
     def host_index(self) -> dict[str, int]:
+        """The index of each host, by name."""
         return {host.name: i for i, host in enumerate(self.hosts)}
 
     @cached_property
     def switch_by_dpid(self) -> dict[int, Switch]:
+        """The switch of each OpenFlow datapath id."""
         return {switch.dpid: switch for switch in (*self.leaves, *self.spines)}
 
     @cached_property
     def cable_names(self) -> tuple[str, ...]:
-        """``leaf1-spine2``; the second cable between the same two is ``leaf1-spine2:1``, and so on."""
+        """[C] names: ``leaf1-spine2``; the second cable between the same two is ``leaf1-spine2:1``, and so on."""
         return tuple(
             f"{cable.leaf}-{cable.spine}" + (f":{number}" if number else "")
             for cable, number in zip(self.cables, self.cable_number.tolist(), strict=True)
@@ -116,29 +120,34 @@ class Fabric:
 
     @cached_property
     def link_index(self) -> dict[str, int]:
+        """The index of each directed link, by link id."""
         return {name: i for i, name in enumerate(self.link_ids)}
 
     # -- arrays ----------------------------------------------------------------------------------------------
 
     @property
     def n_hosts(self) -> int:
+        """The number H of hosts."""
         return len(self.hosts)
 
     @property
     def n_leaves(self) -> int:
+        """The number L of leaves."""
         return len(self.leaves)
 
     @property
     def n_spines(self) -> int:
+        """The number S of spines."""
         return len(self.spines)
 
     @property
     def n_links(self) -> int:
+        """The number E of directed links."""
         return 2 * len(self.hosts) + 2 * len(self.cables)
 
     @property
     def n_paths(self) -> int:
-        """K: how many path classes there are; a path index is 0..K-1 for every pair of leaves."""
+        """The number K of path classes; a path index is 0..K-1 for every pair of leaves."""
         return len(self._classes)
 
     @property
@@ -189,7 +198,7 @@ class Fabric:
 
     @cached_property
     def cable_number(self) -> IntArray:
-        """[C] how many cables between the same two switches stand before this one."""
+        """[C] number of earlier cables between the same two switches."""
         seen: dict[tuple[str, str], int] = {}
         numbers = []
         for cable in self.cables:
@@ -240,7 +249,7 @@ class Fabric:
 
     @cached_property
     def up_alive(self) -> BoolArray:
-        """[L, K] whether class k can be left by this leaf: the cable exists and is up."""
+        """[L, K] whether traffic can leave this leaf by class k: the cable exists and is up."""
         return (self.up_link >= 0) & self.link_up[self.up_link]
 
     @cached_property
@@ -260,10 +269,10 @@ class Fabric:
 
     @cached_property
     def path_type(self) -> IntArray:
-        """[K] path classes that no leaf can tell apart have the same number 0, 1, ..; -1 where no leaf can use one.
+        """[K] type 0, 1, .. of each path class, equal for those that no leaf can tell apart; -1: no leaf can use it.
 
-        Alike means: the same capacity up and down at every leaf, and no link in common. What splits freely may then
-        treat all of them as one fat path.
+        Alike means: the same capacity up and down at every leaf, and no link in common. Free splitting may then treat
+        all of them as one path of the total capacity.
         """
         gbps = np.concatenate([self.link_gbps, [0.0]])
         column = np.concatenate([gbps[self.live_up], gbps[self.live_down]]).T
@@ -280,7 +289,7 @@ class Fabric:
 
     @cached_property
     def shares_links(self) -> bool:
-        """Whether two path classes come down by one link (a spine with more cables to one leaf than to another)."""
+        """Whether two path classes reach a leaf by one link (a spine with more cables to one leaf than to another)."""
         down = self.down_link[self.down_link != NO_LINK]
         return len(np.unique(down)) < len(down)
 
@@ -292,19 +301,25 @@ class Fabric:
         return first
 
     def cables_between(self, leaf: int, spine: int) -> list[int]:
-        """Cable indices between a leaf and a spine, in their static order; up or not."""
-        up = self.up_link[leaf, self.path_spine == spine]
-        cables: list[int] = ((up[up != NO_LINK] - self.first_cable_link) // 2).tolist()
-        return cables
+        """Return the cable indices between a leaf and a spine, in their static order; up or not."""
+        return self._between.get((leaf, spine), [])
+
+    @cached_property
+    def _between(self) -> dict[tuple[int, int], list[int]]:
+        """Cable indices by leaf and spine index."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for c, ends in enumerate(zip(self.cable_leaf.tolist(), self.cable_spine.tolist(), strict=True)):
+            found.setdefault(ends, []).append(c)
+        return found
 
     # -- paths -----------------------------------------------------------------------------------------------
 
     def live_paths(self, src_leaf: int, dst_leaf: int) -> IntArray:
-        """Path classes that join two different leaves now, ascending."""
+        """Return the path classes that join two different leaves now, ascending."""
         return np.flatnonzero(self.up_alive[src_leaf] & self.down_alive[dst_leaf]).astype(np.int32)
 
     def paths(self, src_leaf: int, dst_leaf: int) -> Iterator[tuple[int, ...]]:
-        """The live candidate paths between two leaves, each as its link indices; one empty path within a leaf."""
+        """Yield the live candidate paths between two leaves, each as its link indices; one empty path within a leaf."""
         if src_leaf == dst_leaf:
             yield ()
             return
@@ -312,7 +327,7 @@ class Fabric:
             yield int(self.up_link[src_leaf, k]), int(self.down_link[dst_leaf, k])
 
     def flow_links(self, src: int, dst: int, path: int) -> tuple[int, ...]:
-        """All links of a flow from host to host over a path class (any negative class: the two host links only)."""
+        """Return all links of a flow from host to host over a path class (negative class: the two host links only)."""
         first, last = src, self.n_hosts + dst
         if path < 0:
             return (first, last)
@@ -323,33 +338,47 @@ class Fabric:
     # -- other fabrics from this one ---------------------------------------------------------------------------
 
     def without_links(self, names: Iterable[str]) -> Fabric:
-        """This fabric with cables (``leaf1-spine2``), whole switches (``spine3``) or host links (``h1-leaf1``) down.
+        """Return this fabric with cables (``leaf1-spine2``), switches (``spine3``) or host links (``h1-leaf1``) down.
 
         Raises:
             KeyError: a name that is none of these.
         """
-        gone = set(names)
-        known = set(self.cable_names) | set(self.leaf_index) | set(self.spine_index)
-        known |= {f"{host.name}-{host.leaf}" for host in self.hosts}
-        for name in gone:
-            if name not in known:
-                raise KeyError(name)
-        cables = tuple(
-            cable
-            if not cable.up or gone.isdisjoint((name, cable.leaf, cable.spine))
-            else dataclasses.replace(cable, up=False)
-            for name, cable in zip(self.cable_names, self.cables, strict=True)
-        )
-        hosts = tuple(
-            host
-            if not host.up or gone.isdisjoint((f"{host.name}-{host.leaf}", host.leaf))
-            else dataclasses.replace(host, up=False)
-            for host in self.hosts
-        )
-        return self._same_structure(hosts, cables)
+        cables, hosts = list(self.cables), list(self.hosts)
+        for name in set(names):
+            down_cables, down_hosts = self._parts_of(name)
+            for c in down_cables:
+                if cables[c].up:
+                    cables[c] = dataclasses.replace(cables[c], up=False)
+            for h in down_hosts:
+                if hosts[h].up:
+                    hosts[h] = dataclasses.replace(hosts[h], up=False)
+        return self._same_structure(tuple(hosts), tuple(cables))
+
+    def _parts_of(self, name: str) -> tuple[list[int], list[int]]:
+        """Return the cables and host links (by index) that are down when the part of this name is.
+
+        Raises:
+            KeyError: there is no such part.
+        """
+        if name in self._cable_index:
+            return [self._cable_index[name]], []
+        if name in self.spine_index:
+            return np.flatnonzero(self.cable_spine == self.spine_index[name]).tolist(), []
+        if name in self.leaf_index:
+            leaf = self.leaf_index[name]
+            return np.flatnonzero(self.cable_leaf == leaf).tolist(), np.flatnonzero(self.host_leaf == leaf).tolist()
+        return [], [self._host_link_index[name]]
+
+    @cached_property
+    def _cable_index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.cable_names)}
+
+    @cached_property
+    def _host_link_index(self) -> dict[str, int]:
+        return {f"{host.name}-{host.leaf}": i for i, host in enumerate(self.hosts)}
 
     def healthy(self) -> Fabric:
-        """This fabric with everything up: the reference for a collective's slowdown."""
+        """Return this fabric with everything up: the reference for a collective's slowdown."""
         if self.link_up.all():
             return self
         return self._same_structure(
@@ -358,12 +387,12 @@ class Fabric:
         )
 
     def _same_structure(self, hosts: tuple[Host, ...], cables: tuple[Cable, ...]) -> Fabric:
-        """A fabric that differs in ``up`` only: it takes over every table that does not depend on ``up``."""
+        """Return a fabric that differs in ``up`` only; it shares every table that does not depend on ``up``."""
         other = dataclasses.replace(self, hosts=hosts, cables=cables)
         for name in _STRUCTURAL:
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
-        # Needed by whatever comes next, which is a plan that somebody waits for.
+        # The next step, usually a plan after a failure, needs this table at once.
         _ = other.link_up
         return other
 
@@ -397,7 +426,7 @@ class Fabric:
         ).hexdigest()
 
     def graph(self, *, live: bool = True) -> nx.MultiDiGraph[str]:
-        """The fabric as a networkx graph: nodes by name with ``role``, edges keyed by link id with ``gbps``."""
+        """Return the fabric as a networkx graph: nodes by name with ``role``, edges keyed by link id with ``gbps``."""
         graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
         for role, members in (("leaf", self.leaves), ("spine", self.spines), ("host", self.hosts)):
             for member in members:
@@ -409,21 +438,11 @@ class Fabric:
             graph.add_edge(src, dst, key=name, gbps=float(self.link_gbps[index]))
         return graph
 
-    def isolated_leaves(self) -> tuple[str, ...]:
-        """Leaves that have no live path to some other leaf, in order (general graph question, any tiers)."""
-        graph: nx.Graph[str] = nx.Graph(self.graph())
-        graph.remove_nodes_from([host.name for host in self.hosts])
-        if not len(graph):
-            return ()
-        components = list(nx.connected_components(graph))
-        leaves = set(self.leaf_index)
-        main = max(components, key=lambda part: (len(part & leaves), sorted(part)))
-        return tuple(leaf.name for leaf in self.leaves if leaf.name not in main)
 
-
-# What a change of ``up`` leaves as it is: re-planning after a failed link must not pay for it again.
+# Tables that do not depend on ``up``: planning after a link failure need not compute them again.
 _STRUCTURAL = (
     "leaf_index", "spine_index", "host_index", "switch_by_dpid", "cable_names", "link_ids", "link_index", "host_names",
     "host_leaf", "host_ip", "link_gbps", "cable_leaf", "cable_spine", "cable_number", "parallel", "_classes",
-    "_first_class", "path_spine", "path_names", "up_link", "down_link", "shares_links", "leaf_prefixes",
+    "_first_class", "_between", "path_spine", "path_names", "up_link", "down_link", "shares_links", "leaf_prefixes",
+    "_cable_index", "_host_link_index",
 )  # fmt: skip

@@ -1,8 +1,7 @@
-"""Fabric files: YAML or JSON, the symmetric short form or the explicit one, to a validated ``Fabric``."""
+"""Fabric files: YAML or JSON, in the symmetric short form or the explicit one, parsed to a validated ``Fabric``."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Hashable, Iterable
 from ipaddress import IPv4Address
@@ -15,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from controller.model.clos import clos, conventional_ip, conventional_mac
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
+from controller.model.unique_keys import check_yaml, json_document
 
 MAX_HOSTS_PER_LEAF = 250
-"""What a leaf's conventional /24 holds, with room for a gateway and the broadcast address."""
+"""Most hosts in a leaf's conventional /24, with room for a gateway and the broadcast address."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._]([A-Za-z0-9._-]{0,62})$")]
 Gbps = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
@@ -43,12 +43,16 @@ class ClosForm(_Strict):
 
 
 class SwitchRow(_Strict):
+    """A switch of the explicit form."""
+
     name: Name
     role: Literal["leaf", "spine"]
     dpid: Annotated[int, Field(ge=1, lt=1 << 64)]
 
 
 class HostRow(_Strict):
+    """A host of the explicit form; missing addresses are the conventional ones."""
+
     name: Name
     leaf: str
     gbps: Gbps = 100.0
@@ -61,6 +65,8 @@ class HostRow(_Strict):
 
 
 class LinkRow(_Strict):
+    """A leaf-spine cable of the explicit form, with its ports."""
+
     a: str
     b: str
     gbps: Gbps = 100.0
@@ -83,22 +89,17 @@ def load_fabric(path: str | Path) -> Fabric:
     """Read a fabric file.
 
     Raises:
-        InputError: the file cannot be read or says something impossible; one line that names file, field and value.
+        InputError: the file cannot be read or is invalid; one line that names file, field and value.
     """
     return parse_fabric(read_document(path), source=str(path))
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """As ever, but of two equal keys (YAML 1.2, section 3.2.1.3) the second does not win: they are an error."""
-        seen = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if (key.tag, key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"found the key {key.value!r:.80} twice", problem_mark=key.start_mark
-                )
-            seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
+    def get_single_node(self) -> Any:
+        """Return the root node; two equal keys in one mapping (YAML 1.2, section 3.2.1.3) are an error."""
+        node = super().get_single_node()
+        check_yaml(node)
+        return node
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -115,7 +116,7 @@ for _class in (_Loader, _Dumper):
 
 
 def read_document(path: str | Path) -> Any:
-    """A YAML or JSON file as plain Python data (JSON is tried first: it is much faster on large files)."""
+    """Read a YAML or JSON file as plain Python data (JSON is tried first: it is much faster on large files)."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -123,7 +124,9 @@ def read_document(path: str | Path) -> Any:
     except UnicodeDecodeError:
         raise InputError("is not UTF-8 text", source=str(path)) from None
     try:
-        return json.loads(text)
+        return json_document(text)
+    except InputError as error:
+        raise error.with_source(str(path)) from None
     except RecursionError:
         # The YAML parser would overflow the stack.
         raise InputError("is nested too deep", source=str(path)) from None
@@ -131,6 +134,8 @@ def read_document(path: str | Path) -> Any:
         pass
     try:
         return yaml.load(text, Loader=_Loader)
+    except InputError as error:
+        raise error.with_source(str(path)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else ""
@@ -139,16 +144,16 @@ def read_document(path: str | Path) -> Any:
 
 
 def yaml_of(document: Any) -> str:
-    """Plain data as YAML; ``read_document`` reads the same back."""
+    """Return plain data as YAML; ``read_document`` reads the same data back."""
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=None)
     return text
 
 
 def parse_fabric(document: Any, *, source: str = "") -> Fabric:
-    """A fabric from the plain data of a file or request.
+    """Parse a fabric from the plain data of a file or request.
 
     Raises:
-        InputError: the first thing wrong with it.
+        InputError: the first error found.
     """
     try:
         if not isinstance(document, dict):
@@ -163,7 +168,7 @@ def parse_fabric(document: Any, *, source: str = "") -> Fabric:
 
 
 def from_validation_error(error: ValidationError) -> InputError:
-    """pydantic's first complaint as our one error."""
+    """Convert the first error of pydantic to an ``InputError``."""
     first = error.errors(include_url=False)[0]
     field = ""
     for part in first["loc"]:
@@ -197,7 +202,7 @@ def _short(form: FabricForm) -> Fabric:
             field="clos.hosts_per_leaf",
             value=short.hosts_per_leaf,
         )
-    # Where a server is cut in two, nobody can tell which of its NICs talk over NVLink.
+    # If a server were cut in two, it would be unknown which of its NICs are connected by NVLink.
     name, many = ("leaves", short.leaves) if short.rail_optimized else ("hosts_per_leaf", short.hosts_per_leaf)
     if many % short.nics_per_server:
         raise InputError(
@@ -326,7 +331,7 @@ def _check_ports(hosts: tuple[Host, ...], cables: tuple[Cable, ...]) -> None:
 
 
 def fabric_document(fabric: Fabric) -> dict[str, Any]:
-    """The explicit form of a fabric as plain data; ``parse_fabric`` gives an equal fabric back."""
+    """Return the explicit form of a fabric as plain data; ``parse_fabric`` gives an equal fabric back."""
     return {
         "switches": [
             *({"name": s.name, "role": "leaf", "dpid": s.dpid} for s in fabric.leaves),

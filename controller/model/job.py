@@ -1,4 +1,4 @@
-"""A training job as its owner describes it: ranks on hosts, and what they send each other in one step."""
+"""A training job as its owner describes it: ranks on hosts, and the data they exchange in one step."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from controller.model.fabric import IntArray
+from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array
 
 Op = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"]
@@ -19,8 +20,8 @@ Algorithm = Literal["ring", "direct", "tree", "halving_doubling", "chain"]
 class CollectiveCall:
     """One operation in which ranks take part.
 
-    Rings and trees are those that follow from the ranks. Others, such as a log of NCCL's tells, are given flow by
-    flow: no formula adds anything to edges that are known.
+    Rings and trees are derived from the ranks. Other operations, such as those of an NCCL log, are given flow by
+    flow: no formula is applied where the edges are known.
 
     Attributes:
         ranks: in order around the ring or along the chain; the first is the root of a ``broadcast`` or ``reduce``;
@@ -29,9 +30,9 @@ class CollectiveCall:
             whole that an ``all_gather`` collects or a ``reduce_scatter`` starts from, of what a rank of an
             ``all_to_all`` has for all ranks together, of the buffer that a ``broadcast`` or ``reduce`` passes on, of a
             ``send_recv``'s message.
-        algorithm: one that ``workload.collectives`` has for the operation; ``None``: the usual one.
+        algorithm: one that ``workload.collectives`` has for the operation; ``None``: the default one.
         phase: collectives of one job in different phases never run at once.
-        channels: in how many parts the buffer is cut, each of which crosses the network by a rail of its own.
+        channels: the number of parts into which the buffer is cut; each part crosses the network by its own rail.
     """
 
     name: str
@@ -45,13 +46,14 @@ class CollectiveCall:
 
 @dataclass(frozen=True, eq=False)
 class FlowList:
-    """F flows given one by one.
+    """F flows given individually.
 
     Attributes:
-        src, dst: [F] host names.
+        src: [F] host name of the sender.
+        dst: [F] host name of the receiver.
         bytes: [F].
         collective: [F] name of the collective that each belongs to.
-        udp_src: [F] UDP source port, 0 where none is claimed.
+        udp_src: [F] UDP source port, 0 where none is given.
     """
 
     src: tuple[str, ...] = ()
@@ -63,7 +65,7 @@ class FlowList:
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """``bytes`` [N, N]: what host i (row) sends host j (column), as one collective."""
+    """Bytes [N, N] that host i (row) sends to host j (column), as one collective."""
 
     hosts: tuple[str, ...]
     bytes: Int64Array
@@ -74,15 +76,16 @@ class Matrix:
 class Job:
     """A job; ``workload.job_file`` makes it from a document and validates it, this class does not.
 
-    Flows and the matrix that name a collective of ``collectives`` are part of it; other names are collectives of
-    their own.
+    Flows and the matrix that name a collective of ``collectives`` are part of it; other names are separate
+    collectives.
 
     Attributes:
         weight: the job's share against others where they compete.
         hosts: ``hosts[i]`` is where rank i runs.
-        ports_known: whether each flow has a UDP source port that somebody can know.
+        ports_known: whether the UDP source port of each flow can be known.
         pxn: whether a rank's data may leave its server by another NIC of it, reached over NVLink.
-        phases: of collectives that flows or the matrix name and ``collectives`` does not have; 0 where none is said.
+        timing: how the job computes between its collectives; ``None``: it sends all the time.
+        phases: of collectives that only flows or the matrix name; 0 where none is given.
     """
 
     name: str
@@ -93,9 +96,10 @@ class Job:
     matrix: Matrix | None = None
     ports_known: bool = True
     pxn: bool = True
+    timing: JobTiming | None = None
     phases: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def phase_by_name(self) -> dict[str, int]:
-        """Of the collectives for which one is said; the others are in phase 0."""
+        """The phase of each collective that has one; the others are in phase 0."""
         return {**self.phases, **{call.name: call.phase for call in self.collectives}}

@@ -1,4 +1,4 @@
-"""Plan: an assignment, how good it is, and how good anything could be."""
+"""Plan: an assignment, its objective, and the bounds of any plan."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.timing import PlanTimes
 
 
 @dataclass(frozen=True)
 class Level:
-    """One step of the sorted levels: its value, what is proved about the best possible one, and how many share it."""
+    """One step of the sorted levels: its value, the proved bound, and the number of collectives that share it."""
 
     level: float
     bound: float | None
@@ -19,7 +20,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """Two-layer max-min fairness of an assignment (docs/objective.md).
+    """Two-layer max-min fairness of an assignment (docs/explanation/objective.md).
 
     Attributes:
         ideal_seconds: [K] A_k, seconds collective k takes alone on the live fabric with free splitting; NaN where
@@ -28,7 +29,7 @@ class Objective:
         speed: [K] s_k = A_k / T_k in (0, 1]; 0 where unroutable, NaN without flows on the network.
         link_load: [E] Gbit/s on each link at these speeds.
         levels: speeds over weights, ascending, with equal ones merged.
-        exact_phases: whether every combination of phases was looked at (else the load is an upper estimate).
+        exact_phases: whether every combination of phases was examined (else the load is an upper bound).
     """
 
     ideal_seconds: FloatArray
@@ -43,7 +44,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Bound:
-    """What no plan can beat; ``None`` where nothing is proved. Both are about ``min_level``."""
+    """Upper bounds on ``min_level`` of any plan; ``None`` where nothing is proved."""
 
     split: float | None = None
     single: float | None = None
@@ -51,12 +52,13 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A policy's answer for one fabric and one traffic.
+    """The result of a policy for one fabric and one traffic.
 
     Attributes:
         seconds: the policy's own time, without reading, compiling or printing.
         gap: bound / min_level - 1 for the bound that applies; ``None`` where there is none.
         unroutable: flow indices that no live path joins.
+        times: expected iteration times, if some job states its computing times.
     """
 
     fabric_version: str
@@ -69,3 +71,4 @@ class Plan:
     unroutable: IntArray
     seconds: float
     status: str = "ok"
+    times: PlanTimes | None = None

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.timing import JobTiming
 
 Int64Array = NDArray[np.int64]
 
 ANY_PORT = 0
-"""``udp_src`` of a flow whose source port nobody knows (a job that says ``"ports": "unknown"``)."""
+"""``udp_src`` of a flow whose source port is unknown (a job with ``"ports": "unknown"``)."""
 
 FIRST_PORT, LAST_PORT = 49152, 65535
 """The UDP source ports of RoCEv2 queue pairs (InfiniBand Architecture Specification 1.4, annex A17.9.2.1)."""
@@ -22,12 +23,14 @@ FIRST_PORT, LAST_PORT = 49152, 65535
 
 @dataclass(frozen=True)
 class Collective:
-    """One row of the table of collectives. ``weight`` is that of its job; see design: phases never compete."""
+    """A row of the table of collectives; ``weight`` and ``timing`` are those of its job. Phases never compete."""
 
     job: str
     name: str
     weight: float = 1.0
     phase: int = 0
+    # Not in ``repr``, so that traffic without times keeps the version that it had before this field existed.
+    timing: JobTiming | None = field(default=None, repr=False)
 
 
 _COLUMNS = {
@@ -45,15 +48,16 @@ class Traffic:
     """F flows in deterministic order, and the collectives they belong to.
 
     Attributes:
-        src, dst: [F] host index in the fabric.
+        src: [F] host index of the sender in the fabric.
+        dst: [F] host index of the receiver in the fabric.
         bytes: [F] bytes that the flow carries within one run of its collective, at least 1.
         collective: [F] index into ``collectives``.
         number: [F] the flow's number within its collective (the last part of its id).
         udp_src: [F] UDP source port, or ``ANY_PORT``.
-        collectives: the K collectives, also those that have no flow on the network.
+        collectives: the K collectives, including those that have no flow on the network.
 
-    Flows within one server, zero-byte flows and same-host flows are not in here: whoever builds a Traffic leaves
-    them out.
+    Flows within one server, zero-byte flows and same-host flows are not included: the code that builds a Traffic
+    leaves them out.
     """
 
     src: IntArray
@@ -65,12 +69,14 @@ class Traffic:
     collectives: tuple[Collective, ...]
 
     def __post_init__(self) -> None:
-        # Compiled code is specialised by type and layout: whatever a builder hands in, one kind comes out.
+        """Convert the columns to one type and memory layout each."""
+        # Compiled code is specialised by type and layout: all builders' arrays are converted to one kind.
         for name, dtype in _COLUMNS.items():
             object.__setattr__(self, name, np.require(getattr(self, name), dtype, ["C", "W"]))
 
     @property
     def n_flows(self) -> int:
+        """The number F of flows."""
         return len(self.src)
 
     @cached_property
@@ -123,10 +129,11 @@ class Traffic:
 
     @property
     def n_units(self) -> int:
+        """The number of placement units."""
         return int(self.unit.max()) + 1 if len(self.unit) else 0
 
     def flow_id(self, flow: int) -> str:
-        """``gpt3-a/dp0/17``."""
+        """Return the id of a flow, such as ``gpt3-a/dp0/17``."""
         row = self.collectives[self.collective[flow]]
         return f"{row.job}/{row.name}/{self.number[flow]}"
 
@@ -134,17 +141,20 @@ class Traffic:
     def version(self) -> str:
         """A short hash of the content: equal traffic has equal versions."""
         digest = hashlib.blake2b(repr(self.collectives).encode(), digest_size=8)
+        if any(row.timing is not None for row in self.collectives):
+            digest.update(repr([row.timing for row in self.collectives]).encode())
         for array in (self.src, self.dst, self.bytes, self.collective, self.number, self.udp_src):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
     @staticmethod
     def empty() -> Traffic:
+        """Return a traffic without flows and collectives."""
         none = np.zeros(0, dtype=np.int32)
         return Traffic(none, none, none.astype(np.int64), none, none, none, ())
 
 
 def unit_key(src: IntArray | Int64Array, dst: IntArray | Int64Array, udp_src: IntArray | Int64Array) -> Int64Array:
-    """[F] one number for what a switch can tell apart: host indices below 2^23, 16 bits of port."""
+    """Return a number [F] for each flow by what a switch can distinguish: host indices below 2^23, 16 bits of port."""
     key: Int64Array = (src.astype(np.int64) << 40) | (dst.astype(np.int64) << 16) | udp_src.astype(np.int64)
     return key

@@ -1,0 +1,1 @@
+"""Planning: from fabric and traffic to plans, and their comparison, documents and failure analysis."""

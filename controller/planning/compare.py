@@ -1,4 +1,4 @@
-"""Several policies on one traffic, side by side."""
+"""Comparison of several policies on one traffic."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from controller.model.traffic import Traffic
 from controller.planning.make_plan import make_plan
 from controller.routing import Options
 from controller.routing.demand import Demand
-from controller.routing.filling import Incidence
+from controller.routing.incidence import Incidence
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How one policy does.
+class PolicyResult:
+    """The result of one policy.
 
     Attributes:
-        mean_speed: over the collectives that are on the network, 0 counting for one that does not get through;
+        mean_speed: over the collectives that are on the network, 0 counting for one with an unroutable flow;
             ``None`` where there are none.
-        busiest_link: the leaf-spine link that is asked for most of its capacity; ``None`` where none carries anything.
+        busiest_link: the leaf-spine link with the highest load over capacity; ``None`` where none carries anything.
             Hosts' links are left out: no policy changes their load.
-        pressure: load over capacity of that link if every collective ran at speed 1; above 1, it slows some down.
+        pressure: load over capacity of that link if every collective ran at speed 1; above 1, it slows some of them.
         pieces: (flow, path) pairs; as many as flows where none is split.
     """
 
@@ -44,8 +44,8 @@ def compare(
     seed: int = 0,
     options: Options = Options(),  # noqa: B008 (frozen)
     clock: Callable[[], float],
-) -> list[Standing]:
-    """One standing a policy, in the order given.
+) -> list[PolicyResult]:
+    """Plan with each policy and return one result a policy, in the order given.
 
     Raises:
         InputError: no policy has one of the names.
@@ -55,14 +55,14 @@ def compare(
     return [_standing(demand, plan) for plan in plans]
 
 
-def _standing(demand: Demand, plan: Plan) -> Standing:
+def _standing(demand: Demand, plan: Plan) -> PolicyResult:
     fabric = demand.fabric
     speed = plan.objective.speed
     load = Incidence.of(demand, plan.assignment).loads(demand, np.ones_like(speed))
     first = fabric.first_cable_link
     pressure = load[first:] / fabric.link_gbps[first:]
     worst = float(pressure.max(initial=0.0))
-    return Standing(
+    return PolicyResult(
         plan=plan,
         mean_speed=None if np.isnan(speed).all() else float(np.nanmean(speed)),
         busiest_link=fabric.link_ids[first + int(np.argmax(pressure))] if worst > 0 else None,

@@ -1,11 +1,11 @@
-"""Administrative draining: which cables are set aside, and which are needed in spite of it.
+"""Administrative draining: which cables are taken out of use, and which stay in use although they are drained.
 
-What is drained carries nothing as long as something else joins two leaves; where nothing else does, it stays in use.
-So draining is never an outage, whatever is drained or fails at the same time, and draining everything drains nothing.
+A drained cable carries nothing as long as something else joins two leaves; where nothing else does, it stays in use.
+So draining never causes an outage, whatever is drained or fails at the same time; if all is drained, all stays in use.
 
-Two leaves are joined in two senses: by a live path class (what planned flows take) and by some spine with a live cable
-to each (what base forwarding takes; with parallel cables that can be so where no class is live). Both are kept. Of the
-ways that join two leaves, those with the fewest drained cables stay in use, all of them alike.
+Two leaves are joined in two senses: by a live path class (used by planned flows) and by some spine with a live cable
+to each (used by base forwarding; with parallel cables this is possible where no class is live). Both are kept. Of the
+connections that join two leaves, those with the fewest drained cables stay in use, all of them alike.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from controller.model.fabric import BoolArray, Fabric, IntArray
 
 @dataclass(frozen=True)
 class Drain:
-    """What draining comes to on one fabric, by names of cables, ascending by cable.
+    """The effect of draining on one fabric, by names of cables, in cable order.
 
     Attributes:
-        unused: cables that nothing is sent over any more.
+        unused: cables that carry no more traffic.
         still_used: drained cables that are up and stay in use.
     """
 
@@ -33,7 +33,7 @@ class Drain:
 
 
 def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
-    """The cables that an id stands for: itself, or all of a spine or leaf.
+    """Return the cables that an id stands for: the cable itself, or all of a spine or leaf.
 
     Raises:
         NotFoundError: there is no cable, spine or leaf of this name.
@@ -48,14 +48,14 @@ def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
 
 
 def known(fabric: Fabric, names: Iterable[str]) -> frozenset[str]:
-    """Those of some ids that the fabric has; a kept drain may be of something that a new fabric file leaves out."""
+    """Return the ids that the fabric has; a stored drain may name a part that a new fabric file omits."""
     names = set(names)
     switches = {name for name in names if name in fabric.spine_index or name in fabric.leaf_index}
     return frozenset(switches | names.intersection(fabric.cable_names)) if names else frozenset()
 
 
 def drain(fabric: Fabric, drained: Iterable[str]) -> Drain:
-    """Set aside what is drained, but for what is needed. Ids that the fabric does not have count for nothing."""
+    """Take drained cables out of use except the needed ones. Ids that the fabric does not have are ignored."""
     names = known(fabric, drained)
     if not names:
         return Drain()
@@ -75,7 +75,7 @@ def drain(fabric: Fabric, drained: Iterable[str]) -> Drain:
 
 
 def without_drained(fabric: Fabric, found: Drain) -> Fabric:
-    """The fabric that is left for traffic."""
+    """Return the fabric that is left for traffic."""
     return fabric.without_links(found.unused) if found.unused else fabric
 
 
@@ -84,38 +84,40 @@ def _names(fabric: Fabric, chosen: BoolArray) -> tuple[str, ...]:
 
 
 def _admit_classes(fabric: Fabric, up: BoolArray, aside: BoolArray) -> None:
-    """Take back (in place) the cables without which two leaves would lose their last live path class."""
+    """Keep in use (in place) the cables without which two leaves would lose their last live path class."""
     out, back = _cable_of(fabric, fabric.up_link), _cable_of(fabric, fabric.down_link)
     _admit(out, back, _live(out, up), _live(back, up), aside)
 
 
 def _admit_spines(fabric: Fabric, up: BoolArray, aside: BoolArray) -> None:
-    """Take back (in place) the cables without which two leaves would have no spine in common any more.
+    """Keep in use (in place) the cables without which two leaves would have no spine in common any more.
 
     A leaf and a spine are joined by any of their cables: a drained one counts only where all live ones are drained.
     """
     cables = np.flatnonzero(up)
     cables = cables[np.argsort(aside[cables], kind="stable")]
     spine = np.full((fabric.n_leaves, fabric.n_spines), -1, dtype=np.int32)
-    # Backwards, so that the first of each pair is what stays: one that is not drained, where there is one.
+    # Backwards, so that the first of each pair is kept: one that is not drained, if there is one.
     spine[fabric.cable_leaf[cables[::-1]], fabric.cable_spine[cables[::-1]]] = cables[::-1]
     live = spine >= 0
     before = aside.copy()
     _admit(spine, spine, live, live, aside)
     taken_back = before & ~aside
     if taken_back.any():
-        # Parallel cables of a pair are alike: what is taken back is all of them.
+        # Parallel cables of a pair are alike: all of them are kept in use.
         pair = fabric.cable_leaf.astype(np.int64) * fabric.n_spines + fabric.cable_spine
         aside[np.isin(pair, pair[taken_back])] = False
 
 
 def _admit(out: IntArray, back: IntArray, live_out: BoolArray, live_back: BoolArray, aside: BoolArray) -> None:
-    """Take back what joins pairs of leaves that were joined and no longer are.
+    """Keep in use what joins pairs of leaves that were joined and no longer are.
 
     Args:
-        out, back: [L, N] the cable by which a leaf leaves, and is reached, by each of N ways.
-        live_out, live_back: [L, N] whether that way is there at all.
-        aside: [C] cables that are set aside; changes in place.
+        out: [L, N] the cable by which traffic leaves a leaf, for each of N connections.
+        back: [L, N] the cable by which traffic reaches a leaf, for each of N connections.
+        live_out: [L, N] whether the connection exists from the leaf.
+        live_back: [L, N] whether the connection exists to the leaf.
+        aside: [C] cables that are out of use; changes in place.
     """
     drained_out, drained_back = live_out & aside[out], live_back & aside[back]
     joined = _any_way(live_out, live_back)
@@ -132,13 +134,13 @@ def _admit(out: IntArray, back: IntArray, live_out: BoolArray, live_back: BoolAr
 
 
 def _any_way(out: BoolArray, back: BoolArray) -> BoolArray:
-    """[L, L] whether some way leads from one leaf to the other."""
+    """Return whether some connection leads from one leaf to the other [L, L]."""
     ways: BoolArray = (out.astype(np.float32) @ back.T.astype(np.float32)) > 0
     return ways
 
 
 def _cable_of(fabric: Fabric, link: IntArray) -> IntArray:
-    """Cable indices of links, -1 where there is no link."""
+    """Return cable indices of links, -1 where there is no link."""
     cable: IntArray = np.where(link < 0, -1, (link - fabric.first_cable_link) // 2).astype(np.int32)
     return cable
 

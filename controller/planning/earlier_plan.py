@@ -1,4 +1,4 @@
-"""An earlier plan's document, as what a new plan is to stay near."""
+"""The document of an earlier plan, read as the previous plan of a new one."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _FORM = TypeAdapter(_Plan)
 
 
 def load_previous(path: str | Path, fabric: Fabric) -> Previous:
-    """The paths of a plan as ``fairspine plan --format json`` prints it, in the numbers of this fabric.
+    """Read the paths of a plan printed by ``fairspine plan --format json``, in the numbers of this fabric.
 
-    Flows between hosts, and over links, that the fabric does not know are forgotten.
+    Flows between unknown hosts, or over unknown links, are dropped.
 
     Raises:
         InputError: the file cannot be read or holds no plan.
@@ -48,7 +48,7 @@ def load_previous(path: str | Path, fabric: Fabric) -> Previous:
         raise InputError(error.strerror or str(error), source=str(path)) from None
     except ValidationError as error:
         raise from_validation_error(error).with_source(str(path)) from None
-    # A path class is known by the uplink that it leaves its leaf by.
+    # A path class is identified by the uplink by which it leaves its leaf.
     leaf, classes = np.nonzero(fabric.up_link >= 0)
     class_of = {
         fabric.link_ids[link]: k

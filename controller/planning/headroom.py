@@ -1,4 +1,4 @@
-"""Headroom: a part of every link that plans leave to traffic which is in no plan (storage, checkpoints)."""
+"""Headroom: the fraction of every link that plans leave to unplanned traffic (storage, checkpoints)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from controller.model.fabric import Fabric
 
 
 def with_headroom(fabric: Fabric, part: float) -> Fabric:
-    """The fabric to plan on: every link, hosts' included, with ``1 - part`` of its capacity.
+    """Return the fabric to plan on: every link, hosts' included, with ``1 - part`` of its capacity.
 
-    Speeds are ratios and stay what they are where all links shrink alike; times and the rates that ``/v1/routes``
-    tells hosts then hold while other traffic uses the part that is kept for it.
+    Speeds are ratios and do not change where all links shrink alike; times, and the rates that ``/v1/routes`` reports
+    to hosts, then hold while other traffic uses the reserved fraction.
     """
     if part == 0:
         return fabric

@@ -1,4 +1,4 @@
-"""Plans that are not searched for: flows on paths that are remembered, as after a restart and in a rollback."""
+"""Plans without a search: flows on earlier paths, as after a restart and in a rollback."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ def plan_from_paths(
     intended: Fabric | None = None,
     clock: Callable[[], float],
 ) -> Plan:
-    """Each placement unit on the first of its remembered paths that is live; one without any on its emptiest path.
+    """Put each placement unit on the first of its earlier paths that is live, or on its least loaded path.
 
     Args:
-        memories: the most wanted first. A unit that the first one split keeps its pieces if all of them are live.
-        policy, status: what the plan says of itself; the objective and the bounds are worked out as for any plan.
-        bound: what was proved about such plans before, for exactly this fabric and traffic.
+        fabric: the fabric to plan on.
+        traffic: the flows.
+        memories: earlier plans, in order of preference. A unit split by the first keeps its pieces if all are live.
+        policy: the policy named in the plan.
+        status: the status of the plan; the objective and the bounds are computed as for any plan.
+        bound: earlier proved bounds, valid for exactly this fabric and traffic.
+        intended: the fabric as configured, the reference of slowdowns; see ``make_plan``.
+        clock: returns seconds; measures the time of planning.
     """
     started = clock()
     demand = Demand.of(fabric, traffic)
@@ -55,7 +60,7 @@ def plan_from_paths(
 
 
 def _live(demand: Demand, path: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """[U] whether a unit can take the path class; negative: no."""
+    """Return whether each unit [U] can take its path class; a negative class: no."""
     fabric = demand.fabric
     if not fabric.n_paths:
         return np.zeros(len(path), dtype=np.bool_)
@@ -63,13 +68,13 @@ def _live(demand: Demand, path: IntArray) -> np.ndarray[tuple[int], np.dtype[np.
 
 
 def _with_pieces(demand: Demand, single: Assignment, memory: Previous) -> Assignment:
-    """``single`` with the remembered pieces of each split flow, all of whose paths are live."""
+    """Return ``single`` with the earlier pieces of each split flow whose paths are all live."""
     fabric = demand.fabric
     flow, path, share = memory.rows(demand.traffic)
     live = fabric.up_alive[demand.leaf_src[flow], path] & fabric.down_alive[demand.leaf_dst[flow], path]
     count = np.bincount(flow, minlength=demand.traffic.n_flows)
     dead = np.bincount(flow[~live], minlength=demand.traffic.n_flows)
-    # Flows that share a port are remembered with a row each, and that is no split.
+    # Flows that share a port have a row each in the earlier plan; that is not a split.
     total = np.bincount(flow, weights=share, minlength=demand.traffic.n_flows)
     whole = (count > 1) & (dead == 0) & (np.abs(total - 1) < TOLERANCE)
     rows = whole[flow]
@@ -84,9 +89,9 @@ def _with_pieces(demand: Demand, single: Assignment, memory: Previous) -> Assign
 
 
 def moved_flows(traffic: Traffic, before: Previous, after: Previous) -> IntArray:
-    """Flows of a traffic that have a path before and another one after, ascending.
+    """Return the flows of a traffic whose path differs between two plans, ascending.
 
-    Both in the numbers of one fabric (``Previous.on``). A flow that is split counts by its largest piece.
+    Both plans use the numbers of one fabric (``Previous.on``). A split flow counts by its largest piece.
     """
     old, new = before.single_paths(traffic), after.single_paths(traffic)
     moved: IntArray = np.flatnonzero((old >= 0) & (new >= 0) & (old != new)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""From fabric and traffic to a plan: a policy's assignment, what it is worth, and what nothing could beat."""
+"""Planning of a traffic on a fabric: a policy's assignment with its objective and bounds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from controller.model.traffic import Traffic
 from controller.routing import Options, Previous, Result, assign
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
+from controller.routing.expected import plan_times
 from controller.routing.objective import evaluate
 
 
@@ -31,10 +32,14 @@ def make_plan(
     """Plan a traffic.
 
     Args:
-        previous: the plan before, for policies that move as little as they can.
-        intended: the fabric as it is meant to be, against which slowdown is told; without it, ``fabric`` with
-            everything up.
-        clock: seconds, around the policy's own work.
+        fabric: the fabric to plan on.
+        traffic: the flows.
+        policy: the name of the policy.
+        seed: the seed of the policy.
+        previous: the previous plan, for policies that limit moves.
+        intended: the fabric as configured, the reference of slowdowns; by default, ``fabric`` with everything up.
+        options: the options of the policy.
+        clock: returns seconds; measures the policy's own work.
 
     Raises:
         InputError: no policy has this name.
@@ -56,10 +61,16 @@ def appraise(
     intended: Fabric | None = None,
     demand: Demand | None = None,
 ) -> Plan:
-    """What an assignment is worth, wherever it comes from: with its objective and the bounds, a plan.
+    """Evaluate an assignment from any source: with its objective and the bounds it is a plan.
 
     Args:
-        demand: ``Demand.of(fabric, traffic)``, if it is there already.
+        fabric: the fabric of the assignment.
+        traffic: the flows.
+        result: the assignment, with the policy's bounds and status.
+        policy: the name of the policy.
+        seconds: the time that the policy took.
+        intended: the fabric as configured; see ``make_plan``.
+        demand: ``Demand.of(fabric, traffic)``, if the caller has it already.
 
     Raises:
         ValueError: the intended fabric has other hosts.
@@ -80,11 +91,12 @@ def appraise(
         unroutable=result.assignment.flow[result.assignment.path == UNROUTABLE],
         seconds=max(0.0, seconds),
         status=result.status,
+        times=plan_times(demand, result.assignment),
     )
 
 
 def _against(intended: Fabric, fabric: Fabric, traffic: Traffic, objective: Objective) -> Objective:
-    """The objective with its slowdown told against the intended fabric where that is not simply this one, healthy."""
+    """Return the objective with slowdowns relative to the intended fabric, unless that is this one, healthy."""
     if intended.link_ids == fabric.link_ids and np.array_equal(intended.link_gbps, fabric.link_gbps):
         return objective
     if [host.name for host in intended.hosts] != [host.name for host in fabric.hosts]:
@@ -93,7 +105,7 @@ def _against(intended: Fabric, fabric: Fabric, traffic: Traffic, objective: Obje
 
 
 def _tighter(one: Bound, other: Bound) -> Bound:
-    """What two proofs say together; what holds for free splitting holds for single paths, too."""
+    """Combine two bounds; a bound for free splitting holds for single paths, too."""
     split = _least(one.split, other.split)
     return Bound(split, _least(split, one.single, other.single))
 

@@ -1,8 +1,8 @@
-"""A plan as plain data: what ``fairspine plan --format json`` prints and the HTTP interface serves.
+"""A plan as plain data: the output of ``fairspine plan --format json`` and of the HTTP interface.
 
-The shapes are those of ``controller.rest.schemas``; numbers that there are none of (NaN) are null. The documents are
+The shapes are those of ``controller.rest.schemas``; missing numbers (NaN) are null. The documents are
 for orjson: their flows are encoded already (``orjson.Fragment``), a few at a time. As Python objects, those of a large
-plan would be a million, and each full garbage collection would hold up every thread for a tenth of a second.
+plan would be a million, and each full garbage collection would block every thread for a tenth of a second.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.plan import Plan
+from controller.model.timing import PlanTimes
 from controller.model.traffic import ANY_PORT, Traffic
+from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.labels import LabelBlock
-from controller.southbound.wire import Wire
 
 Flows = NDArray[np.int64] | IntArray
 
@@ -28,7 +29,7 @@ _CHUNK = 1000  # flows encoded at a time
 
 
 def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any]:
-    """The whole plan; ``flows`` encoded."""
+    """Return the whole plan; ``flows`` are encoded."""
     objective = plan.objective
     return {
         "policy": plan.policy,
@@ -41,6 +42,7 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any
         "levels": [
             {"level": step.level, "bound": step.bound, "collectives": step.collectives} for step in objective.levels
         ],
+        "times": None if plan.times is None else times_document(plan.times),
         "unroutable": [traffic.flow_id(flow) for flow in plan.unroutable.tolist()],
         "collectives": collective_rows(traffic, plan, range(len(traffic.collectives))),
         "flows": _encoded_flows(fabric, traffic, plan, np.arange(traffic.n_flows)),
@@ -53,8 +55,28 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any
     }
 
 
+def times_document(times: PlanTimes) -> dict[str, Any]:
+    """Return the expected iteration times."""
+    return {
+        "slowdown": times.slowdown,
+        "bound": times.bound,
+        "gap": times.gap,
+        "jobs": [
+            {
+                "job": row.job,
+                "compute_seconds": row.compute_seconds,
+                "alone_seconds": row.alone_seconds,
+                "iteration_seconds": row.iteration_seconds,
+                "slowdown": row.slowdown,
+                "duty": row.duty,
+            }
+            for row in times.jobs
+        ],
+    }
+
+
 def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str) -> dict[str, Any]:
-    """One job's part of the plan: ``bytes``, ``min_speed``, ``unroutable``, ``collectives`` and ``flows`` (encoded)."""
+    """Return one job's part: ``bytes``, ``min_speed``, ``unroutable``, ``collectives`` and ``flows`` (encoded)."""
     members = [k for k, row in enumerate(traffic.collectives) if row.job == job]
     flows = np.flatnonzero(np.isin(traffic.collective, members))
     stranded = np.intersect1d(flows, plan.unroutable)
@@ -68,20 +90,20 @@ def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str) -> dict[st
 
 
 def slowest(plan: Plan, collectives: Iterable[int]) -> float | None:
-    """The lowest speed among some collectives; ``None`` where none of them is on the network."""
+    """Return the lowest speed among some collectives; ``None`` where none of them is on the network."""
     speeds = plan.objective.speed[list(collectives)]
     return None if np.isnan(speeds).all() else float(np.nanmin(speeds))
 
 
 def collective_seconds(plan: Plan) -> FloatArray:
-    """[K] ``A_k / s_k``, NaN where a collective is not on the network or does not get through."""
+    """Return seconds [K] ``A_k / s_k``, NaN where a collective is not on the network or is unroutable."""
     speed = plan.objective.speed
     seconds: FloatArray = plan.objective.ideal_seconds / np.where(speed > 0, speed, np.nan)
     return seconds
 
 
 def collective_rows(traffic: Traffic, plan: Plan, collectives: Iterable[int]) -> list[dict[str, Any]]:
-    """How fast each of some collectives is."""
+    """Return a row with the speed of each of some collectives."""
     objective = plan.objective
     seconds = collective_seconds(plan)
     healthy = objective.healthy_seconds
@@ -100,7 +122,7 @@ def collective_rows(traffic: Traffic, plan: Plan, collectives: Iterable[int]) ->
 
 
 def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> list[dict[str, Any]]:
-    """Some flows, ascending, with their paths; none where a flow is unroutable."""
+    """Return rows of some flows, ascending, with their paths; no paths where a flow is unroutable."""
     hosts = [host.name for host in fabric.hosts]
     table = traffic.collectives
     columns = zip(
@@ -138,18 +160,22 @@ def routes_document(
     fabric: Fabric,
     traffic: Traffic,
     plan: Plan,
-    wire: Wire,
+    wire: FlowEncoding,
     host: str,
     *,
     hashed: bool = False,
     labels: LabelBlock | None = None,
 ) -> dict[str, Any]:
-    """What the agent on a host needs: every flow that it sends, piece by piece. Everything but epoch and mode.
+    """Return what the agent on a host needs: every flow that the host sends, by pieces, without epoch and mode.
 
     Args:
-        wire: the pieces, their paths and ports; the plan has the rates.
-        hashed: switches spread all traffic themselves, so that no flow has a path of its own.
-        labels: that switches put on packets; ``None``: they put none.
+        fabric: the fabric.
+        traffic: the flows.
+        plan: the plan, from which the rates are taken.
+        wire: the pieces, their paths and ports.
+        host: the name of the sending host.
+        hashed: switches hash all traffic, so no flow has a path of its own.
+        labels: the labels that switches put on packets; ``None``: none.
     """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
@@ -185,7 +211,7 @@ def routes_document(
 
 
 class _Piece(NamedTuple):
-    """Of a flow: its row, path class, share, and the names of its links."""
+    """A piece of a flow: its row, path class, share, and the names of its links."""
 
     row: int
     path: int
@@ -193,8 +219,8 @@ class _Piece(NamedTuple):
     links: list[str]
 
 
-def _pieces(fabric: Fabric, traffic: Traffic, every: Assignment | Wire, flows: Flows) -> list[list[_Piece]]:
-    """The pieces of each of some flows, which are ascending; none of one that is unroutable."""
+def _pieces(fabric: Fabric, traffic: Traffic, every: Assignment | FlowEncoding, flows: Flows) -> list[list[_Piece]]:
+    """Return the pieces of each of some flows, which are ascending; none of an unroutable flow."""
     if not len(flows):
         return []
     start, end = np.searchsorted(every.flow, [flows[0], flows[-1] + 1])
@@ -212,7 +238,7 @@ def _pieces(fabric: Fabric, traffic: Traffic, every: Assignment | Wire, flows: F
     for row, k, share, first, second, third, last in zip(
         rows.tolist(),
         path.tolist(),
-        # Shares are what a solver's arithmetic left; readers are promised no more than 1.
+        # Shares may exceed 1 by the solver's rounding; the documents promise at most 1.
         np.minimum(every.share[rows], 1.0).tolist(),
         src.tolist(),
         up.tolist(),

@@ -1,1 +1,1 @@
-"""The controller between its doors: what the network shows and what jobs ask for, to plans and rules."""
+"""The tasks of the running controller: reconciler, store writer, event log, admission of jobs."""

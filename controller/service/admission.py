@@ -1,4 +1,4 @@
-"""From job documents to flows with UDP source ports: the way into the controller, and back in after a restart."""
+"""Expansion of job documents to flows with UDP source ports, at admission and after a restart."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 
 import orjson
 
+from controller.core.desired_state import DesiredState
+from controller.core.ports.runtime import Runtime
+from controller.core.preview_request import ExpandedPreview, ReadPreview
+from controller.core.source_port_checks import check_free, own_ports
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
-from controller.rest.forms import read_form
-from controller.rest.schemas import PreviewForm
-from controller.service.runtime import Runtime
-from controller.service.steering import check_free, own_ports
-from controller.service.wanted import Wanted
-from controller.service.worker import Worker
+from controller.service.worker_process import Worker
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.import_form import job_from_body
 
 SMALL = 256 * 1024
-"""Bytes of a document up to which a thread will do."""
+"""Bytes of a document up to which a thread is used instead of a process."""
 
 
 class Admission:
     """Parses and expands off the event loop, large documents in a process of their own."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: Runtime, read_preview: ReadPreview) -> None:
+        """Prepare the worker; ``read_preview`` parses the body of a preview request."""
+        self._runtime, self._read_preview = runtime, read_preview
         self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
@@ -42,9 +42,13 @@ class Admission:
         *,
         steered: bool = False,
     ) -> JobTraffic:
-        """The job's flows; ``others`` hold the ports that are taken.
+        """Return the job's flows; ``others`` hold the ports that are taken.
 
         Args:
+            name: of the job.
+            body: its document.
+            fabric: the fabric that the hosts belong to.
+            others: traffic of the other jobs.
             steered: refuse a job that does not leave its ports to the controller.
             max_flows: more are refused before there is memory for them; those within servers count here.
 
@@ -54,35 +58,39 @@ class Admission:
         traffic: JobTraffic = self._run(len(body), admit, name, body, fabric, others, max_flows, steered)
         return traffic
 
-    def readmit(self, wanted: Wanted, fabric: Fabric, max_flows: int) -> Wanted:
-        """With flows for those jobs that have none, as far as the fabric has their hosts, on the ports that they had.
+    def readmit(self, desired: DesiredState, fabric: Fabric, max_flows: int) -> DesiredState:
+        """Return the state with flows for those jobs that have none, as far as the fabric has their hosts.
 
-        Where those cannot be had (the fabric's servers are others now, or somebody took one), the job gets new ones.
+        They get the ports that they had. Where that is not possible (the fabric's servers are others now, or another
+        job
+        has taken a port), the job gets new ones.
         """
-        if not wanted.left_out:
-            return wanted
-        size = sum(len(job.document) for job in wanted.left_out)
-        jobs = [_Waiting(job.name, job.document, job.ports, job.traffic) for job in wanted.jobs]
-        found: list[JobTraffic | str] = self._run(size, readmit, jobs, fabric, max_flows, wanted.steered)
+        if not desired.left_out:
+            return desired
+        size = sum(len(job.document) for job in desired.left_out)
+        jobs = [_Waiting(job.name, job.document, job.ports, job.traffic) for job in desired.jobs]
+        found: list[JobTraffic | str] = self._run(size, readmit, jobs, fabric, max_flows, desired.steered)
         placed = tuple(
             job
             if job.traffic is not None
             else dataclasses.replace(job, left_out=traffic)
             if isinstance(traffic, str)
             else dataclasses.replace(job, traffic=traffic, ports=traffic.udp_src, left_out="")
-            for job, traffic in zip(wanted.jobs, found, strict=True)
+            for job, traffic in zip(desired.jobs, found, strict=True)
         )
-        return dataclasses.replace(wanted, jobs=placed)
+        return dataclasses.replace(desired, jobs=placed)
 
-    def tried(
+    def preview(
         self, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int, *, steered: bool = False
-    ) -> Tried:
-        """A preview's form, and the flows of the jobs in it; arguments as of ``admit``.
+    ) -> ExpandedPreview:
+        """Return what a preview asks for, with the flows of its jobs; arguments as of ``admit``.
 
         Raises:
             InputError: what is wrong with it, or with one of the jobs (``put[1].hosts[0]``).
         """
-        found: Tried = self._run(len(body), tried, body, fabric, others, max_flows, steered)
+        found: ExpandedPreview = self._run(
+            len(body), expand_preview, self._read_preview, body, fabric, others, max_flows, steered
+        )
         return found
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
@@ -120,7 +128,7 @@ class _Waiting:
 
 
 def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: bool) -> list[JobTraffic | str]:
-    """The flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
+    """Return the flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
     found: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
     for keep_ports in (True, False):
         for i, job in enumerate(jobs):
@@ -128,7 +136,7 @@ def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: b
             if isinstance(found[i], str):
                 room = max_flows - sum(traffic.n_flows for traffic in others)
                 try:
-                    parsed = job_from_body(job.document, job.name, fabric)
+                    parsed = job_from_body(job.document, job.name, fabric, kept=True)
                     ports = job.ports if keep_ports else None
                     traffic = expand(fabric, parsed, others, max_flows=room, ports=ports)
                     found[i] = own_ports(traffic) if steered and traffic.own_port is not None else traffic
@@ -137,22 +145,21 @@ def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: b
     return found
 
 
-@dataclass(frozen=True)
-class Tried:
-    """``jobs``: (name, document, flows) of each job to put."""
-
-    form: PreviewForm
-    jobs: tuple[tuple[str, bytes, JobTraffic], ...]
-
-
-def tried(body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int, steered: bool) -> Tried:
-    """Parse a preview's body, and expand its jobs one after the other."""
-    form = read_form(body, PreviewForm)
-    names = [document.get("name") for document in form.put]
-    gone = {*form.delete, *(name for name in names if isinstance(name, str))}
+def expand_preview(
+    read_preview: ReadPreview,
+    body: bytes,
+    fabric: Fabric,
+    others: Sequence[JobTraffic],
+    max_flows: int,
+    steered: bool,
+) -> ExpandedPreview:
+    """Parse the body of a preview, and expand its jobs one after the other."""
+    request = read_preview(body)
+    names = [document.get("name") for document in request.put]
+    gone = {*request.delete, *(name for name in names if isinstance(name, str))}
     there = [other for other in others if other.name not in gone]
     jobs = []
-    for i, (name, document) in enumerate(zip(names, form.put, strict=True)):
+    for i, (name, document) in enumerate(zip(names, request.put, strict=True)):
         if not isinstance(name, str):
             raise InputError("a job needs its name here", field=f"put[{i}].name", value=name)
         if name in names[:i]:
@@ -166,4 +173,4 @@ def tried(body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: 
             raise InputError(error.reason, field=field, value=error.value) from None
         there.append(traffic)
         jobs.append((name, text, traffic))
-    return Tried(form, tuple(jobs))
+    return ExpandedPreview(request, tuple(jobs))

@@ -1,4 +1,4 @@
-"""What the switches have of the plans: which one is active, who is not there yet, and what was refused."""
+"""The progress of plans on the switches: the active plan, the switches that lack it, and refusals."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.config import Settings
+from controller.core.controller_state import ControllerState
+from controller.core.mode_rules import flow_encoding_for, rules_for_mode
+from controller.core.ports.runtime import Runtime
+from controller.core.ports.southbound import Southbound, SwitchReport
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
-from controller.service.enforcement import enforced_rules, wire_for
-from controller.service.events import EventLog
-from controller.service.reports import Southbound, ToldOnce
-from controller.service.runtime import Runtime
-from controller.service.step import Step
+from controller.service.event_log import EventLog
+from controller.service.southbound_status import ToldOnce
 from controller.southbound.rollout import Refusal
 from controller.telemetry.instruments import Instruments
+from controller.views.times import when
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -36,6 +38,7 @@ class Installation:
         southbound: Southbound,
         instruments: Instruments,
     ) -> None:
+        """Begin with no active plan."""
         self._instruments = instruments
         self._settings, self._runtime, self._events, self._southbound = settings, runtime, events, southbound
         self.active: tuple[int, float] | None = None
@@ -45,37 +48,39 @@ class Installation:
         self._instead: Mapping[str, int] = {}
 
     def begins(self, epoch: int, began: float) -> None:
-        """Rules are on their way. ``began``: when work on their plan did, by the clock."""
-        # Where no switch is there yet, it is not the rules that take their time.
+        """Note that rules are being sent. ``began``: when work on their plan began, by the clock."""
+        # Without switches, a delay is not caused by the rules.
         self._on_the_way = (epoch, began) if self._southbound.switches() else None
 
-    def settled(self, step: Step) -> None:
-        """Some switch has reached its target, or lost it, or refused it, or has gone."""
+    def settled(self, state: ControllerState) -> None:
+        """Update after a switch has reached its target, lost it, refused it, or disconnected."""
         switches = self._southbound.switches()
         texts = [f"{report.name}: {report.error}" for report in switches if report.error]
         for text in self._told.new([*texts, *self._southbound.notices()]):
             self._events.append("error", text=text)
-        self._see_refusal(step)
-        oldest, newest = (f(report.epoch for report in switches) for f in (min, max)) if switches else (-1, -1)
+        self._see_refusal(state)
+        epochs = [report.epoch for report in switches if _takes_part(report, state)]
+        oldest, newest = (min(epochs), max(epochs)) if epochs else (-1, -1)
         if self.active is not None and oldest < self.active[0]:
             # A switch has come back (perhaps empty), or none is left: the plan is no longer what they hold.
             self.active = None
         if oldest == newest and oldest >= 0 and (self.active is None or self.active[0] != oldest):
             self.active = (oldest, self._runtime.now())
-            LOG.info("plan %d is active on %d switches", oldest, len(switches))
+            LOG.info("plan %d is active on %d switches", oldest, len(epochs))
             self._events.append("plan", epoch=oldest, state="active")
             if self._on_the_way is not None and self._on_the_way[0] == oldest:
                 self._instruments.active(self._runtime.clock() - self._on_the_way[1])
                 # A switch that comes back later takes the same rules again, and that is no change of the plan.
                 self._on_the_way = None
 
-    def waits_for(self, step: Step) -> list[str]:
-        """Connected switches that do not have the newest rules."""
-        return [report.name for report in self._southbound.switches() if report.epoch < step.enforced]
+    def waits_for(self, state: ControllerState) -> list[str]:
+        """Return the connected switches of the fabric that do not have the newest rules."""
+        reports = self._southbound.switches()
+        return [report.name for report in reports if report.epoch < state.enforced and _takes_part(report, state)]
 
     def reasons(self) -> list[str]:
-        """What is wrong besides errors of single switches, for people."""
-        refused = [] if self._refused is None else [self._text(self._refused)]
+        """Return the faults besides errors of single switches, for people."""
+        refused = [] if self._refused is None else [self._text(self._refused) + self._when()]
         missing = [
             f"{report.name} lacks port {', '.join(map(str, report.missing))}: what its rules send there is dropped"
             for report in self._southbound.switches()
@@ -84,7 +89,7 @@ class Installation:
         return [*refused, *missing, *self._southbound.notices()]
 
     def refused(self) -> dict[str, Any] | None:
-        """The refusal of the newest plan, for a document."""
+        """Return the refusal of the newest plan as a document, or ``None``."""
         found = self._refused
         if found is None:
             return None
@@ -95,25 +100,27 @@ class Installation:
             "table": found.table,
             "short": found.short if found.is_full else None,
             "text": self._text(found),
+            "next_try": None if self._next_try is None else when(self._next_try),
+            "bare": list(found.bare),
             "instead": [{"enforcement": name, "rules": rules} for name, rules in self._instead.items()],
         }
 
-    def _see_refusal(self, step: Step) -> None:
+    def _see_refusal(self, state: ControllerState) -> None:
         found, before = self._southbound.refusal(), self._refused
         if found == before:
             return
         self._refused, self._instead = found, {}
         if found is not None:
-            self._runtime.spawn(lambda: self._propose(found, step))
+            self._runtime.spawn(lambda: self._propose(found, state))
 
-    def _propose(self, refusal: Refusal, step: Step) -> None:
-        """Find out which other enforcement would need fewer rules, and tell of the refusal."""
+    def _propose(self, refusal: Refusal, state: ControllerState) -> None:
+        """Find other enforcements that would need fewer rules, and report the refusal."""
         instead: Mapping[str, int] = {}
         if refusal.is_full and refusal.table is not None:
             try:
-                instead = self._runtime.offload(fewer_rules, self._settings, step, refusal.dpid)
+                instead = self._runtime.offload(fewer_rules, self._settings, state, refusal.dpid)
             except Exception:
-                # The refusal is told in any case.
+                # The refusal is reported in any case.
                 LOG.exception("no other enforcement could be tried")
         if self._refused is refusal:
             self._instead = instead
@@ -124,8 +131,23 @@ class Installation:
         if instead:
             LOG.warning("%s", _with(refusal, instead))
 
+    @property
+    def _next_try(self) -> float | None:
+        """When what was refused is tried again, in seconds since 1970."""
+        seconds = self._southbound.next_try()
+        return None if seconds is None else self._runtime.now() + seconds
+
+    def _when(self) -> str:
+        seconds = self._southbound.next_try()
+        return "; it is being tried again" if seconds is None else f"; it is tried again in {seconds:.0f} s"
+
     def _text(self, refusal: Refusal) -> str:
         return _with(refusal, self._instead)
+
+
+def _takes_part(report: SwitchReport, state: ControllerState) -> bool:
+    """Return whether a plan needs this switch to be active; switches outside the fabric do not count."""
+    return not state.names or report.dpid in state.names
 
 
 def _with(refusal: Refusal, instead: Mapping[str, int]) -> str:
@@ -135,20 +157,20 @@ def _with(refusal: Refusal, instead: Mapping[str, int]) -> str:
     return f"{refusal.text}; of all its rules {others} would do"
 
 
-def fewer_rules(settings: Settings, step: Step, dpid: int) -> dict[str, int]:
-    """How many rules a switch would need by those other enforcements of the same plan that need fewer, fewest first."""
-    fabric, draft = step.fabric, step.draft
-    if fabric is None or draft is None or step.rules is None or step.wanted.mode != "planned":
+def fewer_rules(settings: Settings, state: ControllerState, dpid: int) -> dict[str, int]:
+    """Return how many rules a switch would need by each other enforcement that needs fewer, fewest first."""
+    fabric, candidate = state.fabric, state.candidate
+    if fabric is None or candidate is None or state.rules is None or state.desired.mode != "planned":
         return {}
     found = {}
     for enforcement in ENFORCEMENTS:
-        wanted = dataclasses.replace(step.wanted, enforcement=enforcement)
+        desired = dataclasses.replace(state.desired, enforcement=enforcement)
         try:
-            wire = wire_for(fabric, wanted, draft, step.memory)
-            rules = enforced_rules(settings, fabric, wanted, draft, wire, step.unknown, learn=False)
+            encoding = flow_encoding_for(fabric, desired, candidate, state.applied)
+            rules = rules_for_mode(settings, fabric, desired, candidate, encoding, state.unknown, learn=False)
         except InputError:
-            # It cannot carry these jobs.
+            # This enforcement cannot carry these jobs.
             continue
         found[enforcement] = len(rules[dpid])
-    now = len(step.rules[dpid])
+    now = len(state.rules[dpid])
     return dict(sorted(((name, n) for name, n in found.items() if n < now), key=lambda each: each[1]))

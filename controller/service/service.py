@@ -1,150 +1,162 @@
-"""The running controller as the HTTP interface sees it: reads the newest step, and has orders carried out."""
+"""The running controller as an interface sees it: reads of the newest state, and change requests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.config import Settings
-from controller.model.enforcement import Enforcement
-from controller.model.errors import InputError, NotFoundError, UnavailableError
-from controller.model.fabric import Fabric
-from controller.model.observed import Observed
-from controller.model.plan import Plan
-from controller.planning.drain import cables_of
-from controller.rest.backend import (
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import AdmittedJob, DesiredState, revision
+from controller.core.errors import ConflictError
+from controller.core.ports.api import (
     Caller,
     Condition,
-    ConflictError,
     Document,
     Exposition,
     JobAnswer,
-    Mode,
     PutOutcome,
     Subscription,
     Under,
 )
-from controller.routing import ENFORCEABLE
-from controller.service import documents, history, preview, tracing
+from controller.core.ports.runtime import Runtime
+from controller.core.ports.southbound import Southbound
+from controller.core.ports.store import StateStore
+from controller.core.saved_state import ModeSetting, SavedState, StateChange
+from controller.core.source_port_checks import own_ports
+from controller.model.enforcement import Enforcement, Mode
+from controller.model.errors import InputError, NotFoundError, UnavailableError
+from controller.model.fabric import Fabric
+from controller.model.plan import Plan
+from controller.planning.drain import cables_of
+from controller.routing import enforceable
 from controller.service.admission import Admission
-from controller.service.driver import Driver, Install, Order
-from controller.service.events import EventLog
-from controller.service.keeping import Keeping, kept_job, paths_of
-from controller.service.metrics import Telemetry, exposed, moment
-from controller.service.reports import Southbound
-from controller.service.runtime import Runtime
-from controller.service.steering import own_ports
-from controller.service.step import Step
-from controller.service.under_ecmp import UnderEcmp
-from controller.service.wanted import Admitted, Wanted, revision
-from controller.store.values import Change, Kept, KeptMode
+from controller.service.ecmp_plan import EcmpPlan
+from controller.service.event_log import EventLog
+from controller.service.measurements import Measurements
+from controller.service.reconciler import ChangeRequest, Reconciler
+from controller.views import documents, plan_history, preview, trace
+from controller.views.metrics import MetricsSnapshot, exposed
 
 
 class Service:
-    """Implements ``controller.rest.backend.Backend``."""
+    """Implements ``controller.core.ports.api.Backend``."""
 
     def __init__(
         self,
         settings: Settings,
         intended: Fabric | None,
         runtime: Runtime,
-        keeping: Keeping,
-        kept: Kept,
+        store: StateStore,
+        saved: SavedState,
         *,
-        observe: Callable[[], Observed],
-        install: Install,
         southbound: Southbound,
         admission: Admission,
-        telemetry: Telemetry | None = None,
+        telemetry: Measurements | None = None,
     ) -> None:
-        """
+        """Connect the parts of the service; ``start`` begins to reconcile.
+
         Args:
-            keeping: the store; ``kept``: what it holds, where this controller goes on.
-            observe: a snapshot of the network.
-            install: called with new rules.
-            southbound: what the installer knows.
-            telemetry: what is measured; ``None``: nothing is.
+            settings: the controller's options.
+            intended: the fabric of the file; ``None``: discovery alone.
+            runtime: tasks, waiting and time.
+            store: of jobs, drains, mode and plans.
+            saved: the content of the store, with which this controller continues.
+            southbound: observes the network and installs rules.
+            admission: parses jobs and expands them to flows.
+            telemetry: the measurements; ``None``: nothing is measured.
         """
-        self._settings, self._intended, self._runtime, self._keeping = settings, intended, runtime, keeping
+        self._settings, self._intended, self._runtime, self._store = settings, intended, runtime, store
         self._southbound, self._admission = southbound, admission
-        self._telemetry = telemetry or Telemetry()
+        self._telemetry = telemetry or Measurements()
         self._events = EventLog(runtime)
         self._previewing, self._reading = runtime.lock(), runtime.lock()
-        self._under_ecmp = UnderEcmp(settings, intended, runtime)
-        self._driver = Driver(
-            settings, intended, runtime, keeping, kept, self._events,
-            observe=observe, install=install, southbound=southbound, admission=admission,
+        self._under_ecmp = EcmpPlan(settings, intended, runtime)
+        self._reconciler = Reconciler(
+            settings, intended, runtime, store, saved, self._events,
+            southbound=southbound, admission=admission,
             instruments=self._telemetry.instruments,
         )  # fmt: skip
 
     @property
-    def step(self) -> Step:
-        """The newest published step."""
-        return self._driver.step
+    def state(self) -> ControllerState:
+        """The newest published state."""
+        return self._reconciler.state
 
     def start(self) -> None:
-        """Begin to take steps."""
-        self._driver.start()
+        """Begin to reconcile."""
+        self._reconciler.start()
+
+    @property
+    def ended(self) -> list[str]:
+        """The vital tasks that have ended; empty while the controller works."""
+        return self._reconciler.tasks.ended
 
     def network_changed(self) -> None:
-        """The next snapshot may differ."""
-        self._driver.network_changed()
+        """Request a reconciliation, since the next snapshot may differ."""
+        self._reconciler.network_changed()
 
     def settled(self) -> None:
-        """Some switch has reached its target, or has gone."""
-        self._driver.settled()
+        """Update the installation after a switch has reached its target, or disconnected."""
+        self._reconciler.settled()
+
+    def drifted(self, text: str, details: Mapping[str, Any]) -> None:
+        """Record that a switch holds rules other than those it has confirmed."""
+        self._events.append("drift", text=text, **details)
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
     def put_job(self, name: str, body: bytes, condition: Condition, caller: Caller) -> PutOutcome:
-        driver = self._driver
-        with driver.alone():
-            old = driver.wanted.job(name)
+        """Admit a job, or a new version of it, and return once it is saved and planned."""
+        reconciler = self._reconciler
+        with reconciler.change_lock():
+            old = reconciler.desired.job(name)
             condition.check(None if old is None else old.revision)
             fabric = self._known_fabric()
             if old is not None and old.traffic is not None and old.document == body:
-                return PutOutcome(False, self._answer(driver.step, old))
-            if old is None and len(driver.wanted.jobs) >= self._settings.max_jobs:
+                return PutOutcome(False, self._answer(reconciler.state, old))
+            if old is None and len(reconciler.desired.jobs) >= self._settings.max_jobs:
                 raise InputError(f"there is room for {self._settings.max_jobs} jobs", field="name", value=name)
-            others = driver.wanted.without_job(name)
+            others = reconciler.desired.without_job(name)
             room = self._settings.max_flows - others.n_flows
-            steered = driver.wanted.steered
+            steered = reconciler.desired.steered
             traffic = self._admission.admit(name, body, fabric, others.traffic, room, steered=steered)
-            job = Admitted(
+            job = AdmittedJob(
                 name=name,
                 document=body,
                 revision=self._runtime.offload(revision, "" if old is None else old.revision, body),
                 # A new version keeps its job's place: ports of the jobs behind it do not change either way.
-                position=driver.wanted.next_position if old is None else old.position,
+                position=reconciler.desired.next_position if old is None else old.position,
                 changed=self._runtime.now(),
                 by=caller.name,
                 ports=traffic.udp_src,
                 traffic=traffic,
             )
             done = "pushed" if old is None else "replaced"
-            order = Order(
-                lambda wanted: wanted.with_job(job),
-                Change(put=(kept_job(job),)),
+            request = ChangeRequest(
+                lambda desired: desired.with_job(job),
+                StateChange(put=(job,)),
                 f"job {name} {done}",
                 caller.name,
                 ("job", {"job": name, "change": done, "revision": job.revision}),
             )
             try:
-                step, _ = driver.change(order)
+                state, _ = reconciler.change(request)
             except InputError as error:
                 raise InputError(error.reason, field="name", value=name) from None
-            return PutOutcome(old is None, self._answer(step, job))
+            return PutOutcome(old is None, self._answer(state, job))
 
     def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
-        with self._driver.alone():
-            old = self._driver.wanted.job(name)
+        """Remove a job and return once this is saved."""
+        with self._reconciler.change_lock():
+            old = self._reconciler.desired.job(name)
             condition.check(None if old is None else old.revision)
             if old is None:
                 raise NotFoundError("job", name)
-            self._driver.change(
-                Order(
-                    lambda wanted: wanted.without_job(name),
-                    Change(deleted=(name,)),
+            self._reconciler.change(
+                ChangeRequest(
+                    lambda desired: desired.without_job(name),
+                    StateChange(deleted=(name,)),
                     f"job {name} deleted",
                     caller.name,
                     ("job", {"job": name, "change": "deleted"}),
@@ -152,76 +164,87 @@ class Service:
             )
 
     def job(self, name: str) -> JobAnswer:
-        step = self._driver.step
-        job = step.wanted.job(name)
+        """Return one job with its part of the plan."""
+        state = self._reconciler.state
+        job = state.desired.job(name)
         if job is None:
             raise NotFoundError("job", name)
-        return self._answer(step, job)
+        return self._answer(state, job)
 
     def jobs(self) -> Document:
-        return self._offload(documents.jobs, self._driver.step, self._driver.installation.active)
+        """Return all jobs, without their flows."""
+        return self._offload(documents.jobs, self._reconciler.state, self._reconciler.installation.active)
 
-    def _answer(self, step: Step, job: Admitted) -> JobAnswer:
-        return JobAnswer(job.revision, self._offload(documents.job, step, job.name, self._driver.installation.active))
+    def _answer(self, state: ControllerState, job: AdmittedJob) -> JobAnswer:
+        return JobAnswer(
+            job.revision, self._offload(documents.job, state, job.name, self._reconciler.installation.active)
+        )
 
     # -- the fabric ----------------------------------------------------------------------------------------------
 
     def fabric(self) -> Document:
-        step = self._known_step()
-        return self._offload(documents.fabric, step, self._intended is not None, self._southbound.switches())
+        """Return the observed fabric and the cabling check."""
+        state = self._known_step()
+        return self._offload(documents.fabric, state, self._intended is not None, self._southbound.switches())
 
     def links(self, under: Under = "plan") -> Document:
-        step, telemetry = self._known_step(), self._telemetry
+        """Return every directed link with its planned load and measured counters."""
+        state, telemetry = self._known_step(), self._telemetry
         return self._offload(
-            documents.links, step, telemetry.readings, self._measured(), telemetry.period, self._hashed(step, under)
+            documents.links, state, telemetry.readings, self._measured(), telemetry.period, self._hashed(state, under)
         )
 
     def drainable(self, name: str) -> Document:
-        step = self._known_step()
-        self._check_drainable(step, name)
-        return self._offload(documents.drain, step, name)
+        """Return a cable, spine or leaf by its id, and whether it is drained."""
+        state = self._known_step()
+        self._check_drainable(state, name)
+        return self._offload(documents.drain, state, name)
 
     def drain(self, name: str, drained: bool, caller: Caller) -> Document:
-        with self._driver.alone():
-            step, wanted = self._known_step(), self._driver.wanted
-            self._check_drainable(step, name)
-            if drained != (name in wanted.drained):
-                step, _ = self._driver.change(
-                    Order(
-                        lambda wanted: wanted.draining(name, drained),
-                        Change(drained=wanted.draining(name, drained).drained),
+        """Drain a cable, spine or leaf, or take it back into use."""
+        with self._reconciler.change_lock():
+            state, desired = self._known_step(), self._reconciler.desired
+            self._check_drainable(state, name)
+            if drained != (name in desired.drained):
+                state, _ = self._reconciler.change(
+                    ChangeRequest(
+                        lambda desired: desired.draining(name, drained),
+                        StateChange(drained=desired.draining(name, drained).drained),
                         f"{name} {'drained' if drained else 'undrained'}",
                         caller.name,
                         ("link", {"id": name, "drained": drained}),
                     )
                 )
-            return self._offload(documents.drain, step, name)
+            return self._offload(documents.drain, state, name)
 
-    def _check_drainable(self, step: Step, name: str) -> None:
-        """The fabric has it, or it is drained from when the fabric had it."""
-        if name not in step.wanted.drained:
+    def _check_drainable(self, state: ControllerState, name: str) -> None:
+        """Raise ``NotFoundError`` unless the fabric has the thing, or it is among those drained earlier."""
+        if name not in state.desired.drained:
             self._runtime.offload(cables_of, self._known_fabric(), name)
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
     def plan(self, under: Under = "plan") -> Document:
-        step, installation = self._known_step(), self._driver.installation
+        """Return the newest plan, or ECMP's in its place."""
+        state, installation = self._known_step(), self._reconciler.installation
         return self._offload(
-            documents.plan, step, self._driver.computed_at, installation.active,
-            installation.waits_for(step), installation.refused(), self._hashed(step, under),
+            documents.plan, state, self._reconciler.computed_at, installation.active,
+            installation.waits_for(state), installation.refused(), self._hashed(state, under),
         )  # fmt: skip
 
-    def _hashed(self, step: Step, under: Under) -> Plan | None:
-        """ECMP's plan, where that is asked for."""
-        return self._under_ecmp.plan(step) if under == "ecmp" else None
+    def _hashed(self, state: ControllerState, under: Under) -> Plan | None:
+        """Return ECMP's plan if it is asked for, else ``None``."""
+        return self._under_ecmp.plan(state) if under == "ecmp" else None
 
     def plans(self, before: int | None, limit: int) -> Document:
+        """Return a page of kept plans, newest first."""
         # One more than is shown tells whether there are more.
-        return history.page(self._read(self._keeping.plans, before, limit + 1), limit)
+        return plan_history.page(self._read(self._store.plans, before, limit + 1), limit)
 
     def plan_record(self, epoch: int) -> Document:
-        kept = self._read(self._keeping.plan, epoch)
-        return self._offload(history.record, kept)
+        """Return one kept plan with its paths."""
+        kept = self._read(self._store.plan, epoch)
+        return self._offload(plan_history.record, kept)
 
     def _read(self, function: Callable[..., Any], *args: Any) -> Any:
         """Ask the store. One at a time: a store that hangs must not take all threads."""
@@ -229,147 +252,173 @@ class Service:
             return self._runtime.offload(function, *args)
 
     def rollback(self, epoch: int, caller: Caller) -> Document:
-        driver = self._driver
-        kept = self._read(self._keeping.plan, epoch)
+        """Give the present flows the paths of a kept plan, where those are live."""
+        reconciler = self._reconciler
+        kept = self._read(self._store.plan, epoch)
         if kept.paths is None:
             raise ConflictError(f"plan {epoch} is kept without its paths")
-        with driver.alone():
+        with reconciler.change_lock():
             self._known_step()
-            if driver.wanted.mode == "frozen":
+            if reconciler.desired.mode == "frozen":
                 raise ConflictError("the switches are frozen and keep what they hold; set the mode to planned first")
-            _, record = driver.change(
-                Order(
-                    lambda wanted: wanted,
-                    Change(),
+            _, record = reconciler.change(
+                ChangeRequest(
+                    lambda desired: desired,
+                    StateChange(),
                     f"rollback to plan {epoch}",
                     caller.name,
-                    take=paths_of(kept.paths),
+                    take=kept.paths,
                     rollback_of=epoch,
                 )
             )
             assert record is not None
-            return history.summary(record)
+            return plan_history.summary(record)
 
     def preview(self, body: bytes) -> Document:
-        # One at a time: each takes as long as a plan does, and steps need the threads, too.
+        """Return the effect of a change without making it."""
+        # One at a time: each takes as long as a plan does, and states need the threads, too.
         with self._previewing:
-            step = self._known_step()
+            state = self._known_step()
             fabric = self._known_fabric()
-            if step.draft is None:
+            if state.candidate is None:
                 raise UnavailableError("there is no plan yet")
-            tried = self._admission.tried(
-                body, fabric, step.wanted.traffic, self._settings.max_flows, steered=step.wanted.steered
+            tried = self._admission.preview(
+                body, fabric, state.desired.traffic, self._settings.max_flows, steered=state.desired.steered
             )
             return self._offload(
-                preview.compare, self._settings, ENFORCEABLE, self._intended, step, tried, self._runtime.clock
+                preview.compare, self._settings, enforceable(), self._intended, state, tried, self._runtime.clock
             )
 
     def routes(self, host: str) -> Document:
-        step = self._known_step()
+        """Return the flows that a host sends, with their paths."""
+        state = self._known_step()
         if host not in self._known_fabric().host_index:
             raise NotFoundError("host", host)
-        return self._offload(documents.routes, step, host, self._settings.label_base)
+        return self._offload(documents.routes, state, host, self._settings.label_base)
 
     def trace(self, job: str | None, compare: str | None) -> Document:
+        """Read the switches and return the measured path of each flow."""
         began = self._runtime.clock()
         self._known_step()
         reading = self._southbound.read()
-        # What is meant to be is looked at after what is: a plan that comes meanwhile is told as not installed yet.
-        step = self._known_step()
-        if job is not None and step.wanted.job(job) is None:
+        # The plan is read after the switches: one that was made meanwhile is reported as not installed yet.
+        state = self._known_step()
+        if job is not None and state.desired.job(job) is None:
             raise NotFoundError("job", job)
         confirmed = {report.dpid: report.epoch for report in self._southbound.switches()}
         return self._offload(
-            tracing.document, step, reading, confirmed, job, compare == "ecmp",
+            trace.document, state, reading, confirmed, job, compare == "ecmp",
             self._telemetry.readings, began, self._runtime.clock,
         )  # fmt: skip
 
     # -- the controller ------------------------------------------------------------------------------------------
 
     def mode(self) -> Document:
-        return documents.mode(self._driver.step, self._driver.mode)
+        """Return how plans are enforced, since when, and by whom this was set."""
+        return documents.mode(self._reconciler.state, self._reconciler.mode)
 
     def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
-        driver = self._driver
-        with driver.alone():
-            step, before = driver.step, driver.wanted
+        """Change the mode or the enforcement and return once this is saved."""
+        reconciler = self._reconciler
+        with reconciler.change_lock():
+            state, before = reconciler.state, reconciler.desired
             after = before.in_mode(mode, enforcement)
             if after != before:
                 if after.steered and not before.steered:
                     _check_steerable(before)
-                last = KeptMode("", 0.0, "") if driver.mode is None else driver.mode
-                record = KeptMode(
+                last = ModeSetting("", 0.0, "") if reconciler.mode is None else reconciler.mode
+                record = ModeSetting(
                     mode=after.mode,
                     changed=self._runtime.now(),
                     by=caller.name,
                     enforcement=enforcement or last.enforcement,
                     option=self._settings.enforcement if enforcement else last.option,
                 )
-                order = Order(
-                    lambda wanted: wanted.in_mode(mode, enforcement),
-                    Change(mode=record),
+                request = ChangeRequest(
+                    lambda desired: desired.in_mode(mode, enforcement),
+                    StateChange(mode=record),
                     _difference(before, after),
                     caller.name,
                     ("mode", {"mode": after.mode, "enforcement": after.enforcement}),
                 )
                 try:
-                    step, _ = driver.change(order)
+                    state, _ = reconciler.change(request)
                 except InputError as error:
                     raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
-            return documents.mode(step, driver.mode)
+            return documents.mode(state, reconciler.mode)
 
     def subscribe(self, after: str | None) -> Subscription:
+        """Open a subscription to the events after an id, or from now on."""
         return self._events.subscribe(after)
 
-    def health(self) -> Document:
-        driver = self._driver
-        installation = driver.installation
-        troubles = documents.Troubles(driver.failed, driver.keeper.error, installation.reasons())
+    def health(self) -> Mapping[str, Any]:
+        """Return whether the controller does its work, and the reasons if not."""
+        reconciler = self._reconciler
+        installation = reconciler.installation
+        refused = self._southbound.refusal() is not None
+        troubles = documents.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
         return documents.health(
-            driver.step, self._southbound.switches(), self._intended, installation.active, troubles
+            reconciler.state, self._southbound.switches(), self._intended, installation.active, troubles
         )  # fmt: skip
 
     def metrics(self, accept: str) -> Exposition:
+        """Return the metrics in the format that the scraper accepts."""
         telemetry = self._telemetry
-        now = moment(self._driver, self._southbound, telemetry, self.health(), self._measured())
+        health, reconciler, southbound = self.health(), self._reconciler, self._southbound
+        now = MetricsSnapshot(
+            state=reconciler.state,
+            status=health["status"],
+            switches=tuple(southbound.switches()),
+            expected=health["switches"]["expected"],
+            active=reconciler.installation.active,
+            computed_at=reconciler.computed_at,
+            refusal=southbound.refusal(),
+            counts=southbound.counts(),
+            discovery=southbound.discovery(),
+            store_works=not reconciler.store_writer.error,
+            readings=telemetry.readings,
+            measured=self._measured(),
+            period=telemetry.period,
+            streams=telemetry.streams(),
+        )
         counted = telemetry.instruments.collect()
         return Exposition(*self._runtime.offload(exposed, now, counted, accept, telemetry.rest))
 
     def _measured(self) -> float | None:
-        """When the newest counters came, seconds since 1970."""
+        """Return when the newest counters came, seconds since 1970."""
         newest = self._telemetry.readings.measured
         return None if newest is None else self._runtime.now() - (self._runtime.clock() - newest)
 
     # -- all -----------------------------------------------------------------------------------------------------
 
     def _known_fabric(self) -> Fabric:
-        fabric = self._driver.step.fabric
+        fabric = self._reconciler.state.fabric
         if fabric is None:
             raise UnavailableError(f"the fabric is not known yet: {documents.unknown_because(self._intended)}")
         return fabric
 
-    def _known_step(self) -> Step:
+    def _known_step(self) -> ControllerState:
         self._known_fabric()
-        return self._driver.step
+        return self._reconciler.state
 
     def _offload(self, function: Callable[..., Document], *args: Any) -> Document:
         document: Document = self._runtime.offload(function, *args)
         return document
 
 
-def _check_steerable(wanted: Wanted) -> None:
+def _check_steerable(desired: DesiredState) -> None:
     """See whether every job leaves its ports to the controller.
 
     Raises:
         ConflictError: the first that does not.
     """
-    for job in wanted.jobs:
+    for job in desired.jobs:
         if job.traffic is not None and job.traffic.own_port is not None:
             raise ConflictError(f"job {job.name}: {own_ports(job.traffic)}; delete it or push it without ports first")
 
 
-def _difference(before: Wanted, after: Wanted) -> str:
-    """What is enforced otherwise, for people."""
+def _difference(before: DesiredState, after: DesiredState) -> str:
+    """Return the changed settings of enforcement, for people."""
     parts = [f"mode {after.mode}"] if after.mode != before.mode else []
     parts += [f"enforcement {after.enforcement}"] if after.enforcement != before.enforcement else []
     return ", ".join(parts)

@@ -112,7 +112,7 @@ def test_rails_of_a_server_are_on_leaves_in_a_row_at_the_same_place() -> None:
 def test_failed_names_switches_and_links() -> None:
     fabric = parse_fabric({"clos": SHORT, "failed": ["spine2", "leaf1-spine1"]})
     assert [cable.up for cable in fabric.cables] == [False, False, True, False]
-    assert fabric.isolated_leaves() == ("leaf1",) or fabric.isolated_leaves() == ("leaf2",)
+    assert [fabric.live_paths(a, b).tolist() for a, b in ((0, 1), (1, 0))] == [[], []]
 
 
 def explicit(**changes: object) -> dict[str, object]:
@@ -212,7 +212,7 @@ def test_text_that_looks_like_a_number_stays_text_in_a_yaml_file(tmp_path_factor
 
 def test_a_key_that_stands_twice_in_a_yaml_mapping_is_refused_with_its_line(tmp_path) -> None:
     (tmp_path / "a.yaml").write_text("a: {b: 1, c: 1}\nb: 2\na: 3\n")
-    with pytest.raises(InputError, match=r"a\.yaml: line 3: .*found the key 'a' twice"):
+    with pytest.raises(InputError, match=r"a\.yaml: a: this key is there twice \(line 3\)"):
         read_document(tmp_path / "a.yaml")
 
 

@@ -1,4 +1,4 @@
-"""Draining: what is set aside carries nothing, and nobody loses anybody by it."""
+"""Draining: drained links carry no traffic, and no pair of hosts is disconnected."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
 from controller.model.traffic import Traffic
-from controller.planning.basis import fabric_basis, traffic_basis
 from controller.planning.headroom import with_headroom
 from controller.planning.kept_paths import moved_flows, plan_from_paths
 from controller.planning.make_plan import make_plan
+from controller.planning.plan_inputs import fabric_hash, traffic_hash
 from controller.routing import Previous
 from controller.routing.validate import validate_assignment
 from tests.unit.routing.instances import instances
@@ -106,24 +106,24 @@ def test_what_a_plan_depends_on_does_not_depend_on_the_order_of_discovery(
     random.shuffle(hosts)  # type: ignore[attr-defined]
     ported = [dataclasses.replace(cable, leaf_port=77) for cable in cables]
     other = dataclasses.replace(fabric, cables=tuple(ported), hosts=tuple(hosts))
-    assert fabric_basis(other) == fabric_basis(fabric)
+    assert fabric_hash(other) == fabric_hash(fabric)
     for name in fabric.cable_names[:1]:
         if fabric.cables[0].up:
-            assert fabric_basis(fabric.without_links([name])) != fabric_basis(fabric)
-    assert fabric_basis(with_headroom(fabric, 0.5)) != fabric_basis(fabric)
+            assert fabric_hash(fabric.without_links([name])) != fabric_hash(fabric)
+    assert fabric_hash(with_headroom(fabric, 0.5)) != fabric_hash(fabric)
 
 
 def test_what_a_plan_depends_on_of_jobs_is_their_documents_their_ports_and_their_order() -> None:
     ports = np.array([50000, 50001], dtype=np.int32)
-    one = traffic_basis([("a", "r1", ports), ("b", "r2", ports[:0])])
+    one = traffic_hash([("a", "r1", ports), ("b", "r2", ports[:0])])
     others = [
         [("a", "r1", ports)],
         [("b", "r2", ports[:0]), ("a", "r1", ports)],
         [("a", "r9", ports), ("b", "r2", ports[:0])],
         [("a", "r1", ports[::-1]), ("b", "r2", ports[:0])],
     ]
-    assert one == traffic_basis([("a", "r1", ports.astype(np.int64)), ("b", "r2", ports[:0])])
-    assert len({one, *(traffic_basis(jobs) for jobs in others)}) == 5
+    assert one == traffic_hash([("a", "r1", ports.astype(np.int64)), ("b", "r2", ports[:0])])
+    assert len({one, *(traffic_hash(jobs) for jobs in others)}) == 5
 
 
 @given(instances(), st.floats(0.0, 0.9))

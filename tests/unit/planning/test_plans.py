@@ -23,7 +23,7 @@ from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import flow_rows, job_parts, plan_document, routes_document
 from controller.rest import schemas
 from controller.routing import Options, assign
-from controller.southbound.wire import on_wire
+from controller.southbound.flow_encoding import encode_flows
 from tests.unit.routing.instances import instances, traffic_of
 
 CLOSE = {"rel": 1e-6, "abs": 1e-9}
@@ -84,7 +84,7 @@ def test_the_rates_told_to_hosts_add_up_to_the_load_of_every_link(
     fabric, traffic = instance
     plan = plan_of(fabric, traffic, policy)
     document = document_of(fabric, traffic, plan)
-    wire = on_wire(fabric, traffic, plan.assignment, "per_flow")
+    wire = encode_flows(fabric, traffic, plan.assignment, "per_flow")
     load: dict[str, float] = defaultdict(float)
     told = []
     for host in fabric.hosts:
@@ -107,7 +107,7 @@ def test_the_rates_told_to_hosts_add_up_to_the_load_of_every_link(
 def test_hosts_are_told_the_port_of_each_flow_and_the_class_of_its_path(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
     plan = plan_of(fabric, traffic)
-    wire = on_wire(fabric, traffic, plan.assignment, "per_flow")
+    wire = encode_flows(fabric, traffic, plan.assignment, "per_flow")
     ports = {traffic.flow_id(f): int(traffic.udp_src[f]) for f in range(traffic.n_flows)}
     for host in fabric.hosts:
         for flow in routes_document(fabric, traffic, plan, wire, host.name)["flows"]:

@@ -1,4 +1,4 @@
-"""Documents that are too large for a thread go through the worker process, whatever is wanted of them."""
+"""Documents that are too large for a thread are always handled by the worker process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from controller.core.desired_state import UNPLACED, AdmittedJob, DesiredState
 from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.rest.preview_request import read_preview
 from controller.service import admission as module
 from controller.service.admission import Admission
-from controller.service.wanted import UNPLACED, Admitted, Wanted
 from tests.unit.service.world import Threads, flow
 
 FABRIC = clos(2, 2, 2)
@@ -30,7 +31,7 @@ class Processes(Threads):
 @pytest.fixture
 def admission(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "SMALL", 0)
-    made = Admission(Processes())
+    made = Admission(Processes(), read_preview)
     yield made
     made.close()
 
@@ -44,13 +45,13 @@ def test_jobs_previews_and_kept_jobs_come_back_whole_from_the_worker(admission: 
     traffic = admission.admit("a", body, FABRIC, [], 10)
     assert traffic.n_flows == 2
     form = {"put": [{"name": "b", "flows": [flow("h1", "h3")]}], "drain": ["spine1"]}
-    tried = admission.tried(json.dumps(form).encode(), FABRIC, [traffic], 10)
+    tried = admission.preview(json.dumps(form).encode(), FABRIC, [traffic], 10)
     assert [(name, t.n_flows) for name, _, t in tried.jobs] == [("b", 1)]
-    assert tried.form.drain == ["spine1"]
+    assert tried.request.drain == ("spine1",)
     ports = np.array([50001, 50002], dtype=np.int32)
-    job = Admitted("a", body, "r", 0, 0.0, "ann", ports, None, UNPLACED)
+    job = AdmittedJob("a", body, "r", 0, 0.0, "ann", ports, None, UNPLACED)
     lost = dataclasses.replace(job, name="lost", document=document(flow("h1", "h9")), position=1)
-    placed = admission.readmit(Wanted((job, lost)), FABRIC, 10)
+    placed = admission.readmit(DesiredState((job, lost)), FABRIC, 10)
     assert placed.jobs[0].traffic is not None
     assert placed.jobs[0].traffic.udp_src.tolist() == ports.tolist()
     assert "h9" in placed.jobs[1].left_out
@@ -63,13 +64,13 @@ def test_what_is_wrong_comes_back_from_the_worker_as_the_same_error(admission: A
 
 
 def test_kept_jobs_that_can_have_their_ports_get_them_before_others_get_new_ones() -> None:
-    admission = Admission(Threads())
+    admission = Admission(Threads(), read_preview)
     body = document(flow("h1", "h3"))
     free = int(admission.admit("first", body, FABRIC, [], 10).udp_src[0])
     # The first one's kept ports no longer fit its flows; the second one's are what the first would like to have.
-    first = Admitted("first", body, "r", 0, 0.0, "", np.zeros(5, dtype=np.int32), None)
-    second = Admitted("second", body, "r", 1, 0.0, "", np.array([free], dtype=np.int32), None)
-    placed = admission.readmit(Wanted((first, second)), FABRIC, 10)
+    first = AdmittedJob("first", body, "r", 0, 0.0, "", np.zeros(5, dtype=np.int32), None)
+    second = AdmittedJob("second", body, "r", 1, 0.0, "", np.array([free], dtype=np.int32), None)
+    placed = admission.readmit(DesiredState((first, second)), FABRIC, 10)
     assert placed.jobs[1].ports.tolist() == [free]
     assert placed.jobs[0].traffic is not None
     assert placed.jobs[0].ports.tolist() != [free]
@@ -78,7 +79,17 @@ def test_kept_jobs_that_can_have_their_ports_get_them_before_others_get_new_ones
 def test_kept_jobs_beyond_the_limit_of_flows_are_left_out() -> None:
     body = document(flow("h1", "h3"))
     ports = np.array([50001], dtype=np.int32)
-    jobs = tuple(Admitted(name, body, "r", i, 0.0, "", ports + i, None) for i, name in enumerate("ab"))
-    placed = Admission(Threads()).readmit(Wanted(jobs), FABRIC, 1)
+    jobs = tuple(AdmittedJob(name, body, "r", i, 0.0, "", ports + i, None) for i, name in enumerate("ab"))
+    placed = Admission(Threads(), read_preview).readmit(DesiredState(jobs), FABRIC, 1)
     assert [job.traffic is None for job in placed.jobs] == [False, True]
     assert "room for 0" in placed.jobs[1].left_out
+
+
+def test_a_kept_job_with_a_key_twice_comes_back_although_no_new_one_is_taken(admission: Admission) -> None:
+    body = b'{"weight": 1.0, "weight": 2.0, "flows": [{"src": "h1", "dst": "h3", "bytes": 1000}]}'
+    with pytest.raises(InputError, match="twice") as caught:
+        admission.admit("a", body, FABRIC, [], 10)
+    assert caught.value.field == "weight"
+    job = AdmittedJob("a", body, "r", 0, 0.0, "ann", np.array([50001], dtype=np.int32), None, UNPLACED)
+    (placed,) = admission.readmit(DesiredState((job,)), FABRIC, 10).jobs
+    assert placed.traffic is not None

@@ -1,8 +1,9 @@
-"""What readers of the HTTP interface are told of a step."""
+"""Documents of the HTTP interface for a state."""
 
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.config import Settings
-from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import AdmittedJob, DesiredState
+from controller.core.mode_rules import flow_encoding_for
+from controller.core.plan_candidate import make_candidate
+from controller.model.enforcement import ENFORCEMENTS, Enforcement, Mode
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
 from controller.rest import schemas
-from controller.rest.backend import Mode
-from controller.service import documents
-from controller.service.draft import make_draft
-from controller.service.enforcement import wire_for
-from controller.service.step import Step
-from controller.service.wanted import Admitted, Wanted
 from controller.southbound.cabling import Survey
+from controller.southbound.findings import Finding
+from controller.southbound.flow_encoding import class_bits
 from controller.southbound.labels import LabelBlock
-from controller.southbound.wire import class_bits
+from controller.views import documents
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.job_file import parse_job
 from tests.unit.workload.documents import FABRIC, HOSTS, jobs
@@ -41,15 +42,17 @@ def step_of(
     mode: Mode = "planned",
     enforcement: Enforcement = "per_flow",
     **options: Any,
-) -> Step:
+) -> ControllerState:
     admitted: list[JobTraffic] = []
     for i, description in enumerate(descriptions):
         admitted.append(expand(FABRIC, parse_job(description | {"name": f"job{i}"}), admitted))
-    jobs = tuple(Admitted(job.name, b"{}", "r1", i, 7.5, "ann", job.udp_src, job) for i, job in enumerate(admitted))
-    wanted = Wanted(jobs, mode=mode, enforcement=enforcement)
-    draft = make_draft(Settings(**{"policy": "greedy"} | options), None, fabric, wanted, None, lambda: 0.0)
-    wire = wire_for(fabric, wanted, draft, None)
-    return Step(epoch=epoch, survey=Survey(fabric, ()), wanted=wanted, draft=draft, wire=wire, enforced=epoch)
+    jobs = tuple(AdmittedJob(job.name, b"{}", "r1", i, 7.5, "ann", job.udp_src, job) for i, job in enumerate(admitted))
+    desired = DesiredState(jobs, mode=mode, enforcement=enforcement)
+    candidate = make_candidate(Settings(**{"policy": "greedy"} | options), None, fabric, desired, None, lambda: 0.0)
+    encoding = flow_encoding_for(fabric, desired, candidate, None)
+    return ControllerState(
+        epoch=epoch, survey=Survey(fabric, ()), desired=desired, candidate=candidate, encoding=encoding, enforced=epoch
+    )
 
 
 STEPS = st.builds(
@@ -62,14 +65,14 @@ STEPS = st.builds(
 
 
 @given(STEPS, ACTIVE)
-def test_every_document_has_its_declared_shape(step: Step, active: tuple[int, float] | None) -> None:
-    plan = schemas.PlanDocument.model_validate_json(documents.plan(step, 1.5, active))
-    assert (plan.mode, plan.computed.epoch, plan.computed.since.timestamp()) == (step.wanted.mode, 5, 1.5)
+def test_every_document_has_its_declared_shape(state: ControllerState, active: tuple[int, float] | None) -> None:
+    plan = schemas.PlanDocument.model_validate_json(documents.plan(state, 1.5, active))
+    assert (plan.mode, plan.computed.epoch, plan.computed.since.timestamp()) == (state.desired.mode, 5, 1.5)
     assert (plan.active.epoch if plan.active else None) == (active[0] if active else None)
-    listed = schemas.JobList.model_validate_json(documents.jobs(step, active)).jobs
-    assert [row.name for row in listed] == [job.name for job in step.jobs]
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, active)).jobs
+    assert [row.name for row in listed] == [job.name for job in state.jobs]
     for row in listed:
-        shown = schemas.JobDocument.model_validate_json(documents.job(step, row.name, active))
+        shown = schemas.JobDocument.model_validate_json(documents.job(state, row.name, active))
         assert (shown.name, shown.weight, shown.bytes, shown.min_speed, shown.active) == (
             row.name,
             row.weight,
@@ -79,16 +82,16 @@ def test_every_document_has_its_declared_shape(step: Step, active: tuple[int, fl
         )
         assert (shown.epoch, len(shown.flows), len(shown.collectives)) == (5, row.flows, row.collectives)
     for host in HOSTS:
-        routes = schemas.Routes.model_validate_json(documents.routes(step, host, BASE))
-        assert (routes.host, routes.mode, routes.epoch) == (host, step.wanted.mode, 5)
-        assert routes.enforcement == step.wanted.enforcement
-        if step.wanted.mode == "ecmp":
+        routes = schemas.Routes.model_validate_json(documents.routes(state, host, BASE))
+        assert (routes.host, routes.mode, routes.epoch) == (host, state.desired.mode, 5)
+        assert routes.enforcement == state.desired.enforcement
+        if state.desired.mode == "ecmp":
             assert not any(piece.path or piece.links or piece.labels for flow in routes.flows for piece in flow.pieces)
 
 
-def told(step: Step) -> dict[str, Any]:
-    """The pieces of every flow, by its id."""
-    every = [orjson.loads(documents.routes(step, host, BASE))["flows"] for host in HOSTS]
+def told(state: ControllerState) -> dict[str, Any]:
+    """Return the pieces of every flow, by its id."""
+    every = [orjson.loads(documents.routes(state, host, BASE))["flows"] for host in HOSTS]
     return {flow["id"]: flow["pieces"] for flows in every for flow in flows}
 
 
@@ -97,8 +100,8 @@ ALL = [{"flows": [{"src": a, "dst": b, "bytes": 1000} for a in HOSTS for b in HO
 
 @pytest.mark.parametrize("policy", ["greedy", "split"])
 def test_labels_are_those_of_the_spine_and_the_last_leaf_and_ports_say_the_path_class(policy: str) -> None:
-    steps = {name: step_of(FABRIC, ALL, enforcement=name, policy=policy) for name in ENFORCEMENTS}
-    pieces = {name: told(step) for name, step in steps.items()}
+    states = {name: step_of(FABRIC, ALL, enforcement=name, policy=policy) for name in ENFORCEMENTS}
+    pieces = {name: told(state) for name, state in states.items()}
     labels = LabelBlock(BASE)
     bits = class_bits(FABRIC)
     for flow, plain in pieces["per_flow"].items():
@@ -121,8 +124,8 @@ def test_labels_are_those_of_the_spine_and_the_last_leaf_and_ports_say_the_path_
 def test_a_split_flow_is_told_as_pieces_with_ports_of_their_own_and_shares_that_add_up_to_one() -> None:
     flows = [{"src": "h1", "dst": "h4", "bytes": 1000}]
     for enforcement in ENFORCEMENTS:
-        step = step_of(FABRIC, [{"flows": flows}], enforcement=enforcement, policy="ethereal")
-        (pieces,) = told(step).values()
+        state = step_of(FABRIC, [{"flows": flows}], enforcement=enforcement, policy="ethereal")
+        (pieces,) = told(state).values()
         assert len(pieces) == FABRIC.n_paths
         assert len({piece["udp_src"] for piece in pieces}) == len({piece["path"] for piece in pieces}) == len(pieces)
         assert sum(piece["share"] for piece in pieces) == pytest.approx(1)
@@ -132,36 +135,51 @@ def test_a_split_flow_is_told_as_pieces_with_ports_of_their_own_and_shares_that_
 
 @given(ACTIVE)
 def test_a_job_is_active_once_the_switches_enforce_the_newest_plan(active: tuple[int, float] | None) -> None:
-    step = step_of(FABRIC, [{}])
-    told = orjson.loads(documents.job(step, "job0", active))["active"]
+    state = step_of(FABRIC, [{}])
+    told = orjson.loads(documents.job(state, "job0", active))["active"]
     assert told == (active is not None and active[0] >= 5)
-    assert orjson.loads(documents.jobs(step, active))["jobs"][0]["active"] == told
+    assert orjson.loads(documents.jobs(state, active))["jobs"][0]["active"] == told
 
 
 def test_nothing_is_active_while_the_switches_hash_everything() -> None:
-    step = step_of(FABRIC, [{}], mode="ecmp")
-    assert not orjson.loads(documents.job(step, "job0", (5, 0.0)))["active"]
+    state = step_of(FABRIC, [{}], mode="ecmp")
+    assert not orjson.loads(documents.job(state, "job0", (5, 0.0)))["active"]
 
 
 def test_a_job_that_is_left_out_is_listed_with_the_reason() -> None:
-    job = Admitted("a", b'{"weight": 2.5}', "r", 0, 7.5, "ann", np.zeros(3, np.int32), None, "hosts[0]: no such host")
+    job = AdmittedJob(
+        "a", b'{"weight": 2.5}', "r", 0, 7.5, "ann", np.zeros(3, np.int32), None, "hosts[0]: no such host"
+    )
     known = step_of(FABRIC, [])
-    step = dataclasses.replace(known, wanted=Wanted((job,)))
-    (row,) = schemas.JobList.model_validate_json(documents.jobs(step, (9, 0.0))).jobs
+    state = dataclasses.replace(known, desired=DesiredState((job,)))
+    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, (9, 0.0))).jobs
     assert (row.flows, row.weight, row.active, row.left_out) == (0, 2.5, False, "hosts[0]: no such host")
-    shown = schemas.JobDocument.model_validate_json(documents.job(step, "a", (9, 0.0)))
+    shown = schemas.JobDocument.model_validate_json(documents.job(state, "a", (9, 0.0)))
     assert (shown.flows, shown.left_out) == ([], "hosts[0]: no such host")
 
 
 def test_jobs_are_listed_without_speed_and_nothing_else_is_answered_while_there_is_no_plan() -> None:
     planned = step_of(FABRIC, [{"flows": [{"src": "h1", "dst": "h4", "bytes": 8}]}])
-    step = Step(wanted=planned.wanted)
-    (row,) = schemas.JobList.model_validate_json(documents.jobs(step, None)).jobs
+    state = ControllerState(desired=planned.desired)
+    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, None)).jobs
     assert (row.bytes, row.flows, row.min_speed) == (8, 1, None)
     for answer in (
-        lambda: documents.job(step, "job0", None),
-        lambda: documents.plan(step, 0.0, None),
-        lambda: documents.routes(step, "h1", BASE),
+        lambda: documents.job(state, "job0", None),
+        lambda: documents.plan(state, 0.0, None),
+        lambda: documents.routes(state, "h1", BASE),
     ):
         with pytest.raises(UnavailableError):
             answer()
+
+
+@given(st.integers(0, 3 * documents.MOST_FINDINGS))
+def test_health_names_some_findings_and_counts_the_others(n) -> None:
+    findings = tuple(Finding("missing", f"cable{i}", f"cable{i} is missing") for i in range(n))
+    state = ControllerState(survey=Survey(FABRIC, findings), epoch=1, enforced=1)
+    report = SimpleNamespace(dpid=1, name="leaf1", epoch=1, error="", missing=())
+    told = documents.health(state, [report], FABRIC, (1, 0.0), documents.Troubles())
+    named = [text for text in told["reasons"] if text.endswith(" is missing")]
+    assert named == [finding.text for finding in findings[: documents.MOST_FINDINGS]]
+    rest = n - len(named)
+    assert told["reasons"][len(named) :] == ([f"and {rest} more findings, which /v1/fabric lists"] if rest else [])
+    assert (told["status"] == "ok") == (n == 0)

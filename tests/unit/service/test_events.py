@@ -8,14 +8,15 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.reconcile import link_changes
 from controller.model.clos import clos
-from controller.service.events import AT_ONCE, EventLog, Reader
-from controller.service.step import link_changes
+from controller.model.network_state import Clash, PortId
+from controller.service.event_log import AT_ONCE, EventLog, EventReader
 from tests.unit.service.world import ANN, Threads, World, flow
 from tests.unit.southbound.test_cabling import seen
 
 
-def everything(reader: Reader) -> list[int]:
+def everything(reader: EventReader) -> list[int]:
     """Numbers of the events that are there; 0 for a reset."""
     numbers: list[int] = []
     while events := reader.wait(0):
@@ -44,8 +45,8 @@ def test_a_reader_gets_everything_since_its_event_once_and_in_order_or_is_told_o
     oldest = max(1, total - kept + 1)
     available = list(range(oldest, total + 1))
     known = seen_last <= before
-    wanted = [n for n in available if n > seen_last] if known and seen_last >= oldest - 1 else [0, *available]
-    assert everything(resumed) == wanted
+    desired = [n for n in available if n > seen_last] if known and seen_last >= oldest - 1 else [0, *available]
+    assert everything(resumed) == desired
     wanted_live = [n for n in available if n > before] if before >= oldest - 1 else [0, *available]
     assert everything(live) == wanted_live
 
@@ -114,7 +115,7 @@ def test_the_service_tells_what_happens_to_jobs_links_modes_and_plans_and_who_wa
     world.service.set_mode("ecmp", None, ANN)
     world.delete("a")
     down = fabric.without_links(["leaf1-spine2"])
-    world.show(seen(down), lambda step: step.fabric is not None and step.fabric.version == down.version)
+    world.show(seen(down), lambda state: state.fabric is not None and state.fabric.version == down.version)
     world.switches[0].error = "refused"
     world.service.settled()
     events = []
@@ -145,3 +146,18 @@ def test_the_service_tells_what_happens_to_jobs_links_modes_and_plans_and_who_wa
         ("job a deleted", "ann"),
         ("leaf1-spine2 down", None),
     ]
+
+
+def test_a_claim_to_a_hosts_address_that_is_not_believed_is_an_event_once() -> None:
+    fabric = clos(1, 2, 1)
+    world = World(fabric, seen(fabric)).planned()
+    reader = world.service.subscribe(None)
+    forged = Clash("clash", "10.0.1.1", "02:66:66:66:66:66", PortId(2, 1), "10.0.1.1", PortId(1, 1))
+    for _ in range(3):
+        shown = dataclasses.replace(seen(fabric), clashes=frozenset({forged}))
+        world.show(shown, lambda state: bool(state.survey.findings))
+        world.show(seen(fabric), lambda state: not state.survey.findings)
+    told = [event.data for event in reader.wait(0) if event.kind == "error"]
+    text = "10.0.1.1 (h1) is claimed at leaf2 port 1 by 02:66:66:66:66:66; it stays at leaf1 port 1"
+    assert told == [{"text": text, "finding": "duplicate address", "subject": "h1"}]
+    world.close()

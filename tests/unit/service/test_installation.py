@@ -1,4 +1,4 @@
-"""What the service makes of what switches report: which plan is active, who is not there, what was refused."""
+"""The service's view of switch reports: active plan, missing switches, refused rules."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.config import Settings
+from controller.core.controller_state import ControllerState
+from controller.core.ports.southbound import Southbound
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.service.events import EventLog
+from controller.model.network_state import NetworkState
+from controller.service.event_log import EventLog
 from controller.service.installation import Installation
-from controller.service.reports import Southbound
-from controller.service.step import Step
 from controller.southbound.rollout import Refusal
 from controller.telemetry.instruments import Instruments
 from tests.unit.service.world import Threads, World, flow
@@ -44,23 +45,27 @@ def plan(world: World) -> dict[str, Any]:
 
 def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(world: World) -> None:
     reader = world.service.subscribe(None)
-    step = world.service.step
-    found = world.refusal = refusal(step.epoch)
+    state = world.service.state
+    found = world.refusal = refusal(state.epoch)
     for _ in range(3):
         world.service.settled()
     world.until(lambda: plan(world)["refused"]["instead"] != [])
     told = plan(world)["refused"]
     assert {key: told[key] for key in ("epoch", "switch", "kind", "table", "short")} == {
-        "epoch": step.epoch, "switch": "leaf1", "kind": "table full", "table": 1, "short": 7,
+        "epoch": state.epoch, "switch": "leaf1", "kind": "table full", "table": 1, "short": 7,
     }  # fmt: skip
     # There is no other way to need fewer: labels take as many rules at the first leaf as flows do.
     (other,) = told["instead"]
     assert other["enforcement"] == "source_port"
-    assert step.rules is not None
-    assert 0 < other["rules"] < len(step.rules[1])
-    for part in (found.text, "7 rules short", f"plan {step.epoch - 1} stays active", f"source_port {other['rules']}"):
+    assert state.rules is not None
+    assert 0 < other["rules"] < len(state.rules[1])
+    for part in (found.text, "7 rules short", f"plan {state.epoch - 1} stays active", f"source_port {other['rules']}"):
         assert part in told["text"]
-    assert told["text"] in world.health["reasons"]
+    assert told["next_try"] is None
+    assert f"{told['text']}; it is being tried again" in world.health["reasons"]
+    world.next_try = 7.6
+    assert f"{told['text']}; it is tried again in 8 s" in world.health["reasons"]
+    assert plan(world)["refused"]["next_try"] is not None
     (event,) = [each for each in reader.wait(1) if each.kind == "error"]
     assert event.data["text"] == told["text"]
     assert (event.data["switch"], event.data["short"]) == ("leaf1", 7)
@@ -71,7 +76,7 @@ def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(wor
 
 
 def test_where_nothing_is_full_nothing_else_is_proposed(world: World) -> None:
-    world.refusal = refusal(world.service.step.epoch, kind="bad group", stays=None)
+    world.refusal = refusal(world.service.state.epoch, kind="bad group", stays=None)
     reader = world.service.subscribe(None)
     world.service.settled()
     told: list[Any] = []
@@ -84,7 +89,7 @@ def test_where_nothing_is_full_nothing_else_is_proposed(world: World) -> None:
 
 
 def test_who_is_not_there_yet_and_what_else_is_wrong_is_told(world: World) -> None:
-    epoch = world.service.step.epoch
+    epoch = world.service.state.epoch
     world.switches.append(SimpleNamespace(dpid=2, name="leaf2", epoch=epoch, error="", missing=(3, 4)))
     world.notices.append("a second switch, at 10.0.0.7, claims an id")
     reader = world.service.subscribe(None)
@@ -97,6 +102,17 @@ def test_who_is_not_there_yet_and_what_else_is_wrong_is_told(world: World) -> No
     assert [event.data["text"] for event in reader.wait(0) if event.kind == "error"] == world.notices
 
 
+def test_a_plan_is_active_whatever_a_switch_that_is_not_in_the_fabric_has(world: World) -> None:
+    epoch = world.service.state.epoch
+    world.switches[0].epoch = epoch
+    world.service.settled()
+    assert plan(world)["active"]["epoch"] == epoch
+    world.switches.append(SimpleNamespace(dpid=0xBAD, name="0xbad", epoch=-1, error="", missing=()))
+    world.service.settled()
+    assert plan(world)["active"]["epoch"] == epoch
+    assert plan(world)["waits_for"] == []
+
+
 @given(
     moves=st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 4)), max_size=30),
     count=st.integers(0, 3),
@@ -106,13 +122,15 @@ def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(m
     switches = [SimpleNamespace(name=str(n), epoch=-1, error="", missing=()) for n in range(count)]
     log = EventLog(runtime)
     reader = log.subscribe(None)
-    installation = Installation(Settings(), runtime, log, Southbound(lambda: switches), Instruments())
-    step = Step(enforced=4)
+    installation = Installation(
+        Settings(), runtime, log, Southbound(NetworkState, lambda rules: None, lambda: switches), Instruments()
+    )
+    state = ControllerState(enforced=4)
     before: tuple[int, float] | None = None
     for which, epoch in moves:
         if which < count:
             switches[which].epoch = epoch
-        installation.settled(step)
+        installation.settled(state)
         now = installation.active
         epochs = {switch.epoch for switch in switches}
         if len(epochs) == 1 and epochs != {-1}:
@@ -124,5 +142,5 @@ def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(m
             assert before is None or now == before or now[0] != before[0] or now[1] > before[1]
         told = [event.data["epoch"] for event in reader.wait(0)]
         assert told == ([] if now == before or now is None else [now[0]])
-        assert installation.waits_for(step) == [switch.name for switch in switches if switch.epoch < 4]
+        assert installation.waits_for(state) == [switch.name for switch in switches if switch.epoch < 4]
         before = now

@@ -1,4 +1,4 @@
-"""What Prometheus is told: true, well-formed, bounded, and what docs, dashboard and alerts say of it."""
+"""Prometheus metrics: correct, well-formed, bounded, and as docs, dashboard and alerts describe them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from controller.core.controller_state import ControllerState
 from controller.model.fabric import Fabric
 from controller.rest import schemas
-from controller.rest.answer import answer
-from controller.rest.messages import Request
-from controller.service import documents
-from controller.service.metrics import families, link_labels
-from controller.service.step import Step
 from controller.telemetry.instruments import exposition
-from tests.unit.rest.test_resources import BY_NAME
+from controller.views import documents
+from controller.views.metrics import families, link_labels
+from tests.unit.rest.asking import ask
 from tests.unit.service.test_documents import STEPS
 from tests.unit.service.test_service import seen
 from tests.unit.service.told import REFUSAL, everything, metrics_in, moment, names_of, promtool
@@ -49,10 +47,10 @@ def values(metrics: list[Metric], name: str) -> dict[str, float]:
 
 
 @given(STEPS)
-def test_links_are_told_as_v1_links_tells_them(step: Step) -> None:
-    now = moment(step)
+def test_links_are_told_as_v1_links_tells_them(state: ControllerState) -> None:
+    now = moment(state)
     told = list(families(now))
-    rows = schemas.LinkList.model_validate(documents.links(step, now.readings, 2.0, 5.0))
+    rows = schemas.LinkList.model_validate(documents.links(state, now.readings, 2.0, 5.0))
     assert rows.period == 5
     of = {name: values(told, f"fairspine_link_{name}") for name in ("up", "drained", "utilisation_ratio", "errors")}
     of["planned"] = values(told, "fairspine_link_planned_bytes_per_second")
@@ -104,7 +102,9 @@ def test_of_several_states_exactly_the_one_that_is_so_is_1() -> None:
 
 
 def test_nothing_is_told_of_a_fabric_that_is_not_known() -> None:
-    told = list(families(moment(Step(), switches=[], expected=None, active=None, refusal=None, measured=None)))
+    told = list(
+        families(moment(ControllerState(), switches=[], expected=None, active=None, refusal=None, measured=None))
+    )
     names = {sample.name for family in told for sample in family.samples}
     assert "fairspine_plan_epoch" in names
     assert not {name for name in names if name.startswith(("fairspine_link", "fairspine_switches_expected"))}
@@ -199,7 +199,7 @@ def test_the_dashboard_asks_for_metrics_that_there_are_in_words_that_prometheus_
 
 
 def test_the_documentation_lists_every_metric_as_it_is() -> None:
-    text = (ROOT / "docs" / "telemetry.md").read_text()
+    text = (ROOT / "docs" / "reference" / "telemetry.md").read_text()
     rows = re.findall(r"^\| `(fairspine_\w+)` \| (\w+) \| (.*?) \| (.*) \|$", text, re.MULTILINE)
     suffix = {"counter": "_total"}
     made = [
@@ -219,13 +219,13 @@ def test_a_running_controller_tells_what_it_has_done(tmp_path: Path) -> None:
     world = World(FABRIC, seen(FABRIC)).planned()
     try:
         world.put("one", [flow(FABRIC.hosts[0].name, FABRIC.hosts[-1].name)])
-        world.switches[0].epoch = world.service.step.enforced
+        world.switches[0].epoch = world.service.state.enforced
         world.service.settled()
-        response = answer(world.service, BY_NAME["metrics"], Request("GET", "/metrics", headers={"accept": "*/*"}))
+        response = ask("metrics", backend=world.service, headers={"Accept": "*/*"})
         assert response.status == 200
         found = {(s.name, *sorted(s.labels.values())): s.value
                  for family in parse_text(response.body.decode()) for s in family.samples}  # fmt: skip
-        epoch = world.service.step.epoch
+        epoch = world.service.state.epoch
         assert found[("fairspine_plan_epoch",)] == found[("fairspine_plan_active_epoch",)] == epoch
         assert (
             found[("fairspine_plans_total", "fair")] == found[("fairspine_plan_solve_seconds_count", "fair")] == epoch

@@ -1,4 +1,4 @@
-"""How plans are enforced, changed while the controller runs: what is refused, what is kept, what hosts are told."""
+"""Changes of mode and enforcement at run time: refusals, persistence, and the hosts' routes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from controller.core.errors import ConflictError
+from controller.core.ports.api import UNCONDITIONAL
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
 from controller.model.traffic import FIRST_PORT
-from controller.rest.backend import UNCONDITIONAL, ConflictError
 from controller.southbound.rules import RuleSet
 from tests.unit.service.test_restart import rules_equal
 from tests.unit.service.world import ANN, FakeStore, World, flow
@@ -60,9 +61,9 @@ def test_each_enforcement_has_rules_of_its_own_and_the_same_paths() -> None:
     paths = {name: [piece["links"] for one in flows for piece in one["pieces"]] for name, flows in told.items()}
     assert paths["per_flow"] == paths["segment_routing"] == paths["source_port"]
     # What is so already is no change.
-    epoch = world.service.step.epoch
+    epoch = world.service.state.epoch
     world.service.set_mode("planned", "source_port", ANN)
-    assert world.service.step.epoch == epoch
+    assert world.service.state.epoch == epoch
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_a_kept_job_with_ports_of_its_own_waits_until_plans_are_enforced_otherwi
     assert "job a is kept and not planned: source_port enforcement cannot steer it" in str(world.health["reasons"])
     assert routes(world)["flows"] == []
     world.service.set_mode(None, "segment_routing", ANN)
-    world.until(lambda: world.service.step.wanted.left_out == [])
+    world.until(lambda: world.service.state.desired.left_out == [])
     assert [one["pieces"][0]["udp_src"] for one in routes(world)["flows"]] == [50000]
 
 
@@ -129,11 +130,11 @@ def test_more_flows_between_two_hosts_than_class_ports_are_told_before_anything_
     many = [flow("h1", "h3")] * (1 << 12)
     world.put("a", many)
     world.service.set_mode(None, "source_port", ANN)
-    epoch = world.service.step.epoch
+    epoch = world.service.state.epoch
     with pytest.raises(InputError, match="4096 source ports for h1 to h3") as caught:
         world.put("b", [flow("h1", "h3")])
     assert (caught.value.field, caught.value.value) == ("name", "b")
-    assert world.service.step.epoch == epoch
+    assert world.service.state.epoch == epoch
     world.service.set_mode(None, "per_flow", ANN)
     world.put("b", [flow("h1", "h3")])
     with pytest.raises(ConflictError, match=r"source_port enforcement: .*4096 source ports for h1 to h3"):
@@ -179,7 +180,7 @@ def test_a_split_flow_sends_from_several_ports_and_keeps_the_first_when_it_is_wh
     assert len(one["pieces"]) == FABRIC.n_paths
     assert min(piece["udp_src"] for piece in one["pieces"]) >= FIRST_PORT
     down = FABRIC.without_links([*FABRIC.cable_names[1:3]])
-    world.show(dataclasses.replace(seen(down)), lambda step: step.fabric is not None and step.fabric == down)
+    world.show(dataclasses.replace(seen(down)), lambda state: state.fabric is not None and state.fabric == down)
     (whole,) = routes(world)["flows"]
     assert len(whole["pieces"]) == 1
     assert whole["pieces"][0]["udp_src"] == one["pieces"][0]["udp_src"]

@@ -1,4 +1,4 @@
-"""What a controller that is started again comes to: the same, as far as the network is."""
+"""A restarted controller reaches the same state, as far as the network allows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.core.errors import ConflictError
+from controller.core.ports.api import UNCONDITIONAL
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.rest import schemas
-from controller.rest.backend import UNCONDITIONAL, ConflictError
 from controller.southbound.rules import RuleSet, difference
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.test_cabling import seen
@@ -88,9 +89,9 @@ class Life:
         if kind == "put":
             name, flows, unknown = what
             document = {"flows": flows} | ({"ports": "unknown"} if unknown else {})
-            with suppress(InputError) if unknown and service.step.wanted.steered else nullcontext():
+            with suppress(InputError) if unknown and service.state.desired.steered else nullcontext():
                 service.put_job(name, json.dumps(document).encode(), UNCONDITIONAL, ANN)
-        elif kind == "delete" and service.step.wanted.job(what) is not None:
+        elif kind == "delete" and service.state.desired.job(what) is not None:
             service.delete_job(what, UNCONDITIONAL, ANN)
         elif kind == "drain":
             service.drain(what[0], what[1], ANN)
@@ -101,8 +102,8 @@ class Life:
                 service.set_mode(None, what, ANN)
         elif kind == "links":
             self.down = what
-            self.world.show(seen(self.fabric), lambda step: step.fabric is not None and step.fabric == self.fabric)
-        elif kind == "rollback" and service.step.wanted.mode != "frozen":
+            self.world.show(seen(self.fabric), lambda state: state.fabric is not None and state.fabric == self.fabric)
+        elif kind == "rollback" and service.state.desired.mode != "frozen":
             self.world.settle()
             epochs = sorted(epoch for epoch, record in self.store.records.items() if record.paths is not None)
             service.rollback(epochs[what % len(epochs)], ANN)
@@ -114,12 +115,14 @@ class Life:
     def preview(self, form: dict[str, Any]) -> None:
         """Whatever it says, nothing is different afterwards."""
         self.world.settle()
-        step, wanted, kept = self.world.service.step, self.world.service.step.wanted, self.store.load()
+        state, desired, kept = self.world.service.state, self.world.service.state.desired, self.store.load()
         installed, records = list(self.world.installed), dict(self.store.records)
         with suppress(NotFoundError):
             answer = dict(self.world.service.preview(json.dumps(form).encode()))
-            assert schemas.PreviewDocument.model_validate(answer).epoch == step.epoch
-        assert (self.world.service.step, self.world.service.step.wanted) == (step, wanted)
+            assert schemas.PreviewDocument.model_validate(answer).epoch == state.epoch
+        # A state for an earlier change of the network may follow meanwhile; it tells of no change of its own.
+        now = self.world.service.state
+        assert (dataclasses.replace(now, changes=()), now.desired) == (dataclasses.replace(state, changes=()), desired)
         assert (self.store.load().drained, self.store.load().mode) == (kept.drained, kept.mode)
         assert (self.world.installed, self.store.records) == (installed, records)
 
@@ -136,17 +139,17 @@ def routes_of(world: World, host: str) -> Any:
 def told(world: World) -> dict[str, Any]:
     """What does not depend on when it was asked."""
     service = world.service
-    wanted = service.step.wanted
+    desired = service.state.desired
     plan = world.read(lambda service: service.plan())["plan"]
     return {
-        "jobs": [(job.name, job.revision, job.position, job.by, job.ports.tolist()) for job in wanted.jobs],
-        "drained": wanted.drained,
-        "mode": (wanted.mode, wanted.enforcement),
-        "routes": {name: routes_of(world, name) for name in sorted(service.step.seen.host_names)},
+        "jobs": [(job.name, job.revision, job.position, job.by, job.ports.tolist()) for job in desired.jobs],
+        "drained": desired.drained,
+        "mode": (desired.mode, desired.enforcement),
+        "routes": {name: routes_of(world, name) for name in sorted(service.state.last_known_fabric.host_names)},
         "paths": {row["id"]: row["paths"] for row in plan["flows"]},
         "levels": plan["levels"],
         "gap": plan["gap"],
-        "still_used": service.step.drain.still_used,
+        "still_used": service.state.drain.still_used,
     }
 
 
@@ -160,7 +163,7 @@ def test_after_any_life_a_fresh_controller_with_the_same_store_is_in_the_same_st
         alive.do(operation)
     alive.world.settle()
     fresh = alive.started()
-    frozen = alive.world.service.step.wanted.mode == "frozen"
+    frozen = alive.world.service.state.desired.mode == "frozen"
     before, after = told(alive.world), told(fresh)
     if frozen:
         # What is only computed while the switches are frozen is not kept: it is computed anew.
@@ -182,11 +185,11 @@ def test_an_unchanged_network_gets_the_same_plan_under_the_same_epoch_and_no_rec
     first.put("a", [flow(a, b) for a in HOSTS for b in HOSTS if a != b])
     kept = dict(store.records)
     again = World(FABRIC, dataclasses.replace(network, starting=True, links={}, ports={}, switches=frozenset()), store)
-    again.until(lambda: again.service.step.plan is not None)
+    again.until(lambda: again.service.state.plan is not None)
     assert again.installed == []
-    again.show(network, lambda step: step.ripe)
+    again.show(network, lambda state: state.network_known)
     (rules, epoch) = again.installed[-1]
-    assert epoch == first.installed[-1][1] == again.service.step.epoch
+    assert epoch == first.installed[-1][1] == again.service.state.epoch
     assert rules_equal(rules, first.installed[-1][0])
     assert store.records == kept
 
@@ -211,15 +214,15 @@ def test_in_discovery_kept_jobs_wait_for_their_hosts_and_no_rule_changes_for_tha
     first.put("a", [flow(ip["h1"], ip["h3"]), flow(ip["h2"], ip["h5"])])
     kept = told(first)
     again = World(None, dataclasses.replace(whole, hosts={}, starting=True), store)
-    again.until(lambda: again.service.step.survey.findings is not None and bool(again.service.step.unknown))
+    again.until(lambda: again.service.state.survey.findings is not None and bool(again.service.state.unknown))
     assert again.read(lambda service: service.jobs())["jobs"][0]["left_out"]
     some = dict(list(whole.hosts.items())[::-1][:2])
-    again.show(dataclasses.replace(whole, hosts=some, starting=True), lambda step: step.fabric is not None)
+    again.show(dataclasses.replace(whole, hosts=some, starting=True), lambda state: state.fabric is not None)
     assert "is kept and not planned" in str(again.health["reasons"])
     with pytest.raises(UnavailableError, match="still being discovered"):
         again.delete("a")
     reversed_hosts = dict(list(whole.hosts.items())[::-1])
-    again.show(dataclasses.replace(whole, hosts=reversed_hosts), lambda step: step.ripe)
+    again.show(dataclasses.replace(whole, hosts=reversed_hosts), lambda state: state.network_known)
     paths, ports = told(again)["paths"], told(again)["jobs"]
     assert ports == kept["jobs"]
     assert paths == kept["paths"]
@@ -258,11 +261,11 @@ def test_a_job_that_lost_its_ports_to_other_servers_gets_new_ones() -> None:
 def test_preview_changes_nothing_and_says_what_the_change_then_does() -> None:
     life = Life()
     life.do(("put", ("a", [flow(a, b) for a in HOSTS for b in HOSTS if a != b], False)))
-    step, records, installed = life.world.service.step, dict(life.store.records), list(life.world.installed)
+    state, records, installed = life.world.service.state, dict(life.store.records), list(life.world.installed)
     form = {"put": [{"name": "b", "flows": [flow("h1", "h6", 10**9)]}], "delete": [], "drain": ["spine1"]}
     answer = json.loads(json.dumps(dict(life.world.service.preview(json.dumps(form).encode()))))
-    assert (life.world.service.step, life.store.records, life.world.installed) == (step, records, installed)
-    assert answer["epoch"] == step.epoch
+    assert (life.world.service.state, life.store.records, life.world.installed) == (state, records, installed)
+    assert answer["epoch"] == state.epoch
     assert {job["job"]: job["before"] is None for job in answer["jobs"]} == {"a": False, "b": True}
     life.do(("drain", ("spine1", True)))
     drained = life.world.read(lambda service: service.plan())["plan"]["min_level"]
@@ -296,3 +299,13 @@ def test_in_what_is_previewed_gone_jobs_and_links_are_not_found() -> None:
     for form in ({"delete": ["a"]}, {"drain": ["spine9"]}, {"undrain": ["h1"]}):
         with pytest.raises(NotFoundError):
             life.world.service.preview(json.dumps(form).encode())
+
+
+def test_a_store_that_loses_its_files_is_noticed_without_a_change_and_used_again(monkeypatch: Any) -> None:
+    monkeypatch.setattr("controller.service.store_writer.WATCH", 0.01)
+    store = FakeStore()
+    world = World(FABRIC, seen(FABRIC), store).planned()
+    store.lost = store.broken = "the file was removed"
+    world.until(lambda: "the file was removed" in str(world.health["reasons"]))
+    store.lost = store.broken = ""
+    world.until(lambda: "the file was removed" not in str(world.health["reasons"]))

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from controller.core.controller_state import ControllerState
+from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
+from controller.core.ports.api import Condition
 from controller.model.clos import clos
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
-from controller.model.observed import Observed
-from controller.rest.backend import Condition, ConflictError, PreconditionFailedError, StorageError
-from controller.service import driver as module
-from controller.service.step import Step
+from controller.model.network_state import NetworkState
+from controller.service import reconciler as module
+from controller.southbound.base import DISCOVERY, FLOW
 from tests.unit.service.world import ANN, FakeStore, World, flow
 from tests.unit.southbound.test_cabling import seen
 
@@ -41,10 +43,10 @@ def test_a_job_that_is_answered_is_in_the_plan_and_kept_and_stays_until_it_is_de
     assert outcome.created
     assert flow_ids(world) == ["a/all/0"]
     assert list(world.store.jobs) == ["a"]
-    assert world.store.records[world.service.step.epoch].cause == "job a pushed"
+    assert world.store.records[world.service.state.epoch].cause == "job a pushed"
     assert not world.put("a", JOB).created
     assert not world.put("a", OTHER).created
-    assert world.service.step.traffic.src.tolist() == [1]
+    assert world.service.state.traffic.src.tolist() == [1]
     world.delete("a")
     assert flow_ids(world) == []
     assert world.store.jobs == {}
@@ -54,9 +56,9 @@ def test_a_job_that_is_answered_is_in_the_plan_and_kept_and_stays_until_it_is_de
 
 def test_the_same_job_again_makes_no_new_plan_and_keeps_its_revision(world: World) -> None:
     first = world.put("a", JOB).job
-    epoch = world.service.step.epoch
+    epoch = world.service.state.epoch
     assert world.put("a", JOB).job.revision == first.revision
-    assert world.service.step.epoch == epoch
+    assert world.service.state.epoch == epoch
     assert world.put("a", OTHER).job.revision != first.revision
 
 
@@ -94,27 +96,27 @@ def test_of_many_who_saw_the_same_version_one_replaces_it(world: World) -> None:
 
 def test_a_job_for_which_no_plan_can_be_made_is_refused_and_the_others_go_on(world: World, monkeypatch: Any) -> None:
     world.put("good", JOB)
-    real = module.advance
+    real = module.reconcile
 
-    def broken(settings: Any, intended: Any, observed: Any, wanted: Any, *rest: Any, **more: Any) -> Step:
-        if any(job.name == "bad" for job in wanted.jobs):
+    def broken(settings: Any, intended: Any, network: Any, desired: Any, *rest: Any, **more: Any) -> ControllerState:
+        if any(job.name == "bad" for job in desired.jobs):
             raise RuntimeError("no")
-        return real(settings, intended, observed, wanted, *rest, **more)
+        return real(settings, intended, network, desired, *rest, **more)
 
-    monkeypatch.setattr(module, "advance", broken)
+    monkeypatch.setattr(module, "reconcile", broken)
     with pytest.raises(UnavailableError, match="RuntimeError: no"):
         world.put("bad", OTHER)
     with pytest.raises(NotFoundError):
         world.service.job("bad")
     world.put("next", OTHER)
-    assert {job.name for job in world.service.step.jobs} == set(world.store.jobs) == {"good", "next"}
+    assert {job.name for job in world.service.state.jobs} == set(world.store.jobs) == {"good", "next"}
 
 
 def test_a_network_that_cannot_be_read_once_costs_one_plan_and_not_the_service(world: World) -> None:
-    whole, world.observed = world.observed, None  # type: ignore[assignment]
+    whole, world.network = world.network, None  # type: ignore[assignment]
     world.service.network_changed()
     world.until(lambda: "no new plan" in str(world.health["reasons"]))
-    world.observed = whole
+    world.network = whole
     world.service.network_changed()
     world.until(lambda: "no new plan" not in str(world.health["reasons"]))
     assert world.put("a", JOB).created
@@ -139,7 +141,7 @@ def test_more_changes_waiting_than_allowed_are_sent_away(fabric: Fabric) -> None
     world.store.hangs.clear()
     first = threading.Thread(target=world.put, args=("a", JOB))
     first.start()
-    world.until(lambda: world.service._driver._queued == 1)
+    world.until(lambda: world.service._reconciler._queued == 1)
     with pytest.raises(UnavailableError, match="waiting"):
         world.put("b", OTHER)
     world.store.hangs.set()
@@ -148,25 +150,25 @@ def test_more_changes_waiting_than_allowed_are_sent_away(fabric: Fabric) -> None
 
 
 def test_while_switches_have_only_begun_to_connect_only_the_intended_fabric_is_installed(fabric: Fabric) -> None:
-    world = World(fabric, Observed(starting=True))
-    world.until(lambda: world.service.step.plan is not None)
+    world = World(fabric, NetworkState(starting=True))
+    world.until(lambda: world.service.state.plan is not None)
     assert world.installed == []
     assert world.store.records == {}
-    world.show(seen(fabric), lambda step: step.ripe)
+    world.show(seen(fabric), lambda state: state.network_known)
     assert len(world.installed) == 1
 
 
 def test_discovery_alone_installs_nothing_while_switches_have_only_begun_to_connect(fabric: Fabric) -> None:
     shown = seen(fabric, hosts=True)
     world = World(None, dataclasses.replace(shown, starting=True))
-    world.until(lambda: world.service.step.plan is not None)
+    world.until(lambda: world.service.state.plan is not None)
     assert world.installed == []
-    world.show(shown, lambda step: step.ripe)
+    world.show(shown, lambda state: state.network_known)
     assert len(world.installed) == 1
 
 
 def test_a_plan_is_active_while_every_switch_holds_it_and_not_when_one_comes_back_without(world: World) -> None:
-    epoch = world.service.step.epoch
+    epoch = world.service.state.epoch
     assert world.read(lambda service: service.plan())["active"] is None
     world.switches[0].epoch = epoch
     world.service.settled()
@@ -181,7 +183,7 @@ def test_a_plan_is_active_while_every_switch_holds_it_and_not_when_one_comes_bac
 
 def test_a_change_that_cannot_be_kept_is_refused_and_nothing_has_changed(world: World) -> None:
     world.put("a", JOB)
-    step, installed = world.service.step, list(world.installed)
+    state, installed = world.service.state, list(world.installed)
     world.store.broken = "the disk is full"
     changes = (
         lambda: world.put("b", OTHER),
@@ -189,12 +191,12 @@ def test_a_change_that_cannot_be_kept_is_refused_and_nothing_has_changed(world: 
         lambda: world.delete("a"),
         lambda: world.service.drain("spine1", True, ANN),
         lambda: world.service.set_mode("ecmp", None, ANN),
-        lambda: world.service.rollback(step.epoch, ANN),
+        lambda: world.service.rollback(state.epoch, ANN),
     )
     for change in changes:
         with pytest.raises(StorageError, match="the disk is full"):
             change()
-    assert (world.service.step, world.installed) == (step, installed)
+    assert (world.service.state, world.installed) == (state, installed)
     assert "the disk is full" in str(world.health["reasons"])
     assert flow_ids(world) == ["a/all/0"]
 
@@ -203,12 +205,12 @@ def test_the_network_is_followed_without_a_store_and_what_was_made_then_is_kept_
     world: World, fabric: Fabric
 ) -> None:
     world.put("a", JOB)
-    before = world.service.step.epoch
+    before = world.service.state.epoch
     world.store.broken = "gone"
     for down in (["leaf1-spine1"], [], ["leaf2-spine2"]):
         now = fabric.without_links(down)
-        world.show(seen(now), lambda step, now=now: step.fabric is not None and step.fabric.version == now.version)
-    epoch = world.service.step.epoch
+        world.show(seen(now), lambda state, now=now: state.fabric is not None and state.fabric.version == now.version)
+    epoch = world.service.state.epoch
     assert epoch == before + 3
     world.until(lambda: [made for _, made in world.installed][-1:] == [epoch])
     world.until(lambda: "gone" in str(world.health["reasons"]))
@@ -225,15 +227,15 @@ def test_a_store_that_hangs_does_not_hold_up_a_failed_link(world: World, fabric:
     world.store.hangs.clear()
     push = threading.Thread(target=world.put, args=("a", JOB))
     push.start()
-    world.until(lambda: world.service._driver._reserved > world.service.step.epoch)
+    world.until(lambda: world.service._reconciler._reserved > world.service.state.epoch)
     down = fabric.without_links(["leaf1-spine1"])
-    world.show(seen(down), lambda step: step.fabric is not None and step.fabric.version == down.version)
+    world.show(seen(down), lambda state: state.fabric is not None and state.fabric.version == down.version)
     assert flow_ids(world) == []
     world.store.hangs.set()
     push.join(20)
     assert flow_ids(world) == ["a/all/0"]
-    assert world.service.step.fabric is not None
-    assert world.service.step.fabric.version == down.version
+    assert world.service.state.fabric is not None
+    assert world.service.state.fabric.version == down.version
     epochs = [epoch for _, epoch in world.installed]
     assert epochs == sorted(set(epochs))
 
@@ -248,7 +250,7 @@ def test_a_drained_spine_carries_no_flow_and_draining_twice_is_the_same_as_once(
         "id": "spine1",
         "kind": "spine",
         "drained": True,
-        "epoch": world.service.step.epoch,
+        "epoch": world.service.state.epoch,
         "cables": ["leaf1-spine1", "leaf2-spine1"],
         "still_used": [],
     }
@@ -278,22 +280,22 @@ def test_a_drained_spine_carries_no_flow_and_draining_twice_is_the_same_as_once(
 def planned_rules(world: World) -> int:
     """Rules of flows in what was installed last."""
     rules = world.installed[-1][0]
-    return sum(rule.priority >= 2000 for held in rules.switches.values() for rule in held.rules.values())
+    return sum(FLOW <= rule.priority < DISCOVERY for held in rules.switches.values() for rule in held.rules.values())
 
 
 def test_in_mode_ecmp_no_rule_of_a_plan_is_on_any_switch_and_the_way_back_gives_the_same_plan(world: World) -> None:
     world.put("a", [*JOB, *OTHER])
-    paths = world.service.step.plan.assignment.path.tolist()
+    paths = world.service.state.plan.assignment.path.tolist()
     assert planned_rules(world) == 2
     assert dict(world.service.set_mode("ecmp", None, ANN))["mode"] == "ecmp"
     assert planned_rules(world) == 0
     assert len(flow_ids(world)) == 2
-    epoch = world.service.step.epoch
+    epoch = world.service.state.epoch
     assert dict(world.service.set_mode("ecmp", None, ANN))["epoch"] == epoch
     answer = dict(world.service.set_mode("planned", None, ANN))
     assert (answer["mode"], answer["by"]) == ("planned", "ann")
     assert planned_rules(world) == 2
-    assert world.service.step.plan.assignment.path.tolist() == paths
+    assert world.service.state.plan.assignment.path.tolist() == paths
 
 
 def test_in_mode_frozen_nothing_is_installed_and_everything_comes_into_force_afterwards(
@@ -302,11 +304,11 @@ def test_in_mode_frozen_nothing_is_installed_and_everything_comes_into_force_aft
     world.put("a", JOB)
     held = world.installed[-1][0]
     world.service.set_mode("frozen", None, ANN)
-    frozen = world.service.step.epoch
+    frozen = world.service.state.epoch
     world.put("b", OTHER)
     world.service.drain("spine1", True, ANN)
     down = fabric.without_links(["leaf1-spine2"])
-    world.show(seen(down), lambda step: step.fabric is not None and step.fabric.version == down.version)
+    world.show(seen(down), lambda state: state.fabric is not None and state.fabric.version == down.version)
     assert world.installed[-1] == (held, frozen)
     assert set(world.store.jobs) == {"a", "b"}
     assert max(world.store.records) == frozen
@@ -320,7 +322,7 @@ def test_in_mode_frozen_nothing_is_installed_and_everything_comes_into_force_aft
 def test_a_rollback_gives_todays_flows_the_paths_of_then_and_lasts_until_the_next_change(world: World) -> None:
     world.put("a", [*JOB, *OTHER])
     world.service.drain("spine1", True, ANN)
-    drained = world.service.step.epoch
+    drained = world.service.state.epoch
     world.service.drain("spine1", False, ANN)
     old = world.store.records[drained]
     answer = dict(world.service.rollback(drained, ANN))
@@ -383,6 +385,6 @@ def test_headroom_is_left_on_every_link_and_another_one_makes_another_plan(fabri
     ]
     assert rates == [pytest.approx(75.0)]
     world.settle()
-    epoch = world.service.step.epoch
+    epoch = world.service.state.epoch
     same, other = (World(fabric, seen(fabric), world.store, headroom=part).planned() for part in (0.25, 0.5))
-    assert (same.service.step.epoch, other.service.step.epoch) == (epoch, epoch + 1)
+    assert (same.service.state.epoch, other.service.state.epoch) == (epoch, epoch + 1)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from controller.core.ports.api import UNCONDITIONAL
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import NotFoundError, UnavailableError
-from controller.model.observed import Observed
+from controller.model.network_state import NetworkState
 from controller.rest import schemas
-from controller.rest.backend import UNCONDITIONAL
-from controller.southbound.base import FLOW
-from controller.telemetry.counts import Count, SwitchCount
+from controller.southbound.base import DISCOVERY, FLOW
+from controller.telemetry.counters import RuleCounters, SwitchCounters
 from tests.unit.service.world import ANN, World, flow
 from tests.unit.southbound.test_cabling import seen
 from tests.unit.telemetry.readings import reading
@@ -74,7 +74,7 @@ def test_one_job_is_told_alone_with_its_ranks(world: World) -> None:
 def test_ecmp_is_compared_with_the_plan_where_that_is_asked_for(world: World) -> None:
     assert traced(world)["compare"] is None
     compared = traced(world, None, "ecmp")["compare"]
-    assert compared["plan_min_speed"] == world.service.step.plan.objective.min_speed  # type: ignore[union-attr]
+    assert compared["plan_min_speed"] == world.service.state.plan.objective.min_speed  # type: ignore[union-attr]
     assert compared["min_speed"]["max"] <= 1
 
 
@@ -99,10 +99,10 @@ def test_what_has_not_been_installed_yet_is_told_so(world: World) -> None:
     before = reading(FABRIC, world.installed[-1][0])
     world.held = lambda: before
     world.put("later", [flow("h6", "h3")])
-    world.switches[0].dpid, world.switches[0].epoch = 3, world.service.step.epoch - 1
+    world.switches[0].dpid, world.switches[0].epoch = 3, world.service.state.epoch - 1
     (late,) = (flow for flow in traced(world)["flows"] if flow["job"] == "later")
     assert late["why"].startswith("leaf3 has no rule for it: hashed over")
-    assert f"plan {world.service.step.epoch} is computed, leaf3 has not confirmed it yet" in late["why"]
+    assert f"plan {world.service.state.epoch} is computed, leaf3 has not confirmed it yet" in late["why"]
 
 
 def test_switches_that_were_not_read_are_named(world: World) -> None:
@@ -112,7 +112,7 @@ def test_switches_that_were_not_read_are_named(world: World) -> None:
 
 def test_before_the_fabric_is_known_there_is_no_trace() -> None:
     with pytest.raises(UnavailableError):
-        World(None, Observed(starting=True)).service.trace(None, None)
+        World(None, NetworkState(starting=True)).service.trace(None, None)
 
 
 def test_rates_of_flows_are_those_that_the_poller_knows(world: World) -> None:
@@ -120,9 +120,9 @@ def test_rates_of_flows_are_those_that_the_poller_knows(world: World) -> None:
     readings, rules = world.service._telemetry.readings, world.installed[-1][0]
     for at in (0, 2):
         for dpid in rules:
-            planned = (key for key in rules[dpid].rules if key[1] >= FLOW)
-            counts = {key: Count(at, at * (n + 1) * 10**9) for n, key in enumerate(sorted(planned, key=str))}
-            readings.add(SwitchCount(dpid, at, rules=counts))
+            planned = (key for key in rules[dpid].rules if FLOW <= key[1] < DISCOVERY)
+            counts = {key: RuleCounters(at, at * (n + 1) * 10**9) for n, key in enumerate(sorted(planned, key=str))}
+            readings.add(SwitchCounters(dpid, at, rules=counts))
     # Two flows begin at leaf1, one each at the others; nobody counts what stays within a leaf.
     rates = {flow["id"]: flow["rate_gbps"] for flow in traced(world)["flows"]}
     local = rates.pop("single/all/1")

@@ -1,4 +1,4 @@
-"""What hashing would make of the present traffic: asked of the service, and compared with the policy itself."""
+"""The comparison with ECMP for the present traffic: the service agrees with the policy itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from controller.model.clos import clos
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
-from controller.model.observed import Observed
+from controller.model.network_state import NetworkState
 from controller.routing import assign
 from controller.routing.objective import evaluate
 from tests.unit.service.world import ANN, World, flow
@@ -38,12 +38,12 @@ def test_links_and_plan_under_ecmp_are_those_of_the_policy_on_what_is_live_and_n
     for name in (None, "leaf1-spine1"):
         if name is not None:
             world.service.drain(name, True, ANN)
-        draft = world.service.step.draft
-        assert draft is not None
-        hashed = assign("ecmp", draft.planned_on, draft.traffic, seed=0)
-        objective = evaluate(draft.planned_on, draft.traffic, hashed.assignment)
+        candidate = world.service.state.candidate
+        assert candidate is not None
+        hashed = assign("ecmp", candidate.planned_on, candidate.traffic, seed=0)
+        objective = evaluate(candidate.planned_on, candidate.traffic, hashed.assignment)
         found = loads(world, "ecmp")
-        assert list(found) == list(draft.planned_on.link_ids)
+        assert list(found) == list(candidate.planned_on.link_ids)
         assert np.allclose(list(found.values()), objective.link_load)
         assert found != loads(world, "plan")
         told = world.read(lambda service: service.plan("ecmp"))
@@ -60,7 +60,7 @@ def test_it_is_made_once_a_plan_and_anew_for_the_next(world: World) -> None:
     made: list[object] = []
     under = world.service._under_ecmp
     make = under._make
-    under._make = lambda draft: made.append(draft) or make(draft)
+    under._make = lambda candidate: made.append(candidate) or make(candidate)
     first = loads(world, "ecmp")
     assert loads(world, "ecmp") == first
     world.read(lambda service: service.plan("ecmp"))
@@ -71,6 +71,6 @@ def test_it_is_made_once_a_plan_and_anew_for_the_next(world: World) -> None:
 
 
 def test_without_a_plan_there_is_nothing_to_compare_with() -> None:
-    world = World(None, Observed())
+    world = World(None, NetworkState())
     with pytest.raises(UnavailableError):
         world.service.links("ecmp")

@@ -14,29 +14,30 @@ from typing import Any
 import pytest
 from prometheus_client.metrics_core import Metric
 
-from controller.service.metrics import Moment, families
-from controller.service.reports import SouthboundCounts
-from controller.service.step import Step
+from controller.core.controller_state import ControllerState
+from controller.core.ports.southbound import SouthboundCounts
 from controller.southbound.compilers import compile_rules
+from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.rollout import Refusal
-from controller.telemetry.counts import PortCount, SwitchCount
+from controller.telemetry.counters import PortCounters, SwitchCounters
 from controller.telemetry.instruments import Instruments
-from controller.telemetry.readings import Readings
+from controller.telemetry.port_rates import Readings
+from controller.views.metrics import MetricsSnapshot, families
 from tests.unit.service.test_documents import step_of
 from tests.unit.workload.documents import FABRIC
 
 FLOWS = {"flows": [{"src": FABRIC.hosts[0].name, "dst": FABRIC.hosts[-1].name, "bytes": 10**9}]}
 PLANNED = step_of(FABRIC, [FLOWS])
-assert PLANNED.wire is not None
+assert PLANNED.encoding is not None
 STEP = dataclasses.replace(
     PLANNED,
-    rules=compile_rules("per_flow", FABRIC, PLANNED.traffic, PLANNED.wire),
+    rules=compile_rules("per_flow", FABRIC, PLANNED.traffic, PLANNED.encoding),
     names={switch.dpid: switch.name for switch in (*FABRIC.leaves, *FABRIC.spines)},
 )
 REFUSAL = Refusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name, "table full", 0, 10, 7, "table full")
 
 
-def moment(step: Step = STEP, **other: Any) -> Moment:
+def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
     """All switches but the last are connected, were read twice, and one of them refuses the plan."""
     switches = [
         SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=5, error="", missing=())
@@ -45,24 +46,27 @@ def moment(step: Step = STEP, **other: Any) -> Moment:
     readings = Readings()
     for at, octets in ((1.0, 0), (2.0, 1_250_000_000)):
         for switch in switches:
-            ports = dict.fromkeys(range(1, 20), PortCount(1, 1, octets, octets, 2, 3, 4, 5))
-            readings.add(SwitchCount(switch.dpid, at, ports))
+            ports = dict.fromkeys(range(1, 20), PortCounters(1, 1, octets, octets, 2, 3, 4, 5))
+            readings.add(SwitchCounters(switch.dpid, at, ports))
     told = {
-        "step": step,
+        "state": state,
         "status": "degraded",
         "switches": switches,
         "expected": FABRIC.n_leaves + FABRIC.n_spines,
         "active": (5, 1.0),
         "computed_at": 1.5,
         "refusal": REFUSAL,
-        "counts": SouthboundCounts(3, 1, 2, {"flow_mod_failed": 4}),
+        "counts": SouthboundCounts(
+            3, 1, 2, {"flow_mod_failed": 4}, {"leaf1": 7}, ("leaf1",), {"malformed": 5}, {"leaf1": 6}
+        ),
+        "discovery": DiscoveryCounts(100, 90, {"forged": 1}, 0.5, 1.0, 0.01, 1, 2),
         "store_works": True,
         "readings": readings,
         "measured": 2.0,
         "period": 5.0,
         "streams": 1,
     }
-    return Moment(**{**told, **other})
+    return MetricsSnapshot(**{**told, **other})
 
 
 def used_instruments() -> Instruments:
@@ -85,7 +89,7 @@ def everything() -> list[Metric]:
 
 
 def names_of(metrics: Iterable[Metric]) -> set[str]:
-    """The names by which samples can be asked for."""
+    """Return the names by which samples can be queried."""
     suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}
     return {family.name + suffix for family in metrics for suffix in suffixes.get(family.type, [""])}
 

@@ -7,25 +7,29 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from types import SimpleNamespace
 from typing import Any
 
 from controller.config import Settings
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import UNPLACED, AdmittedJob
+from controller.core.plan_record import PlanRecord
+from controller.core.ports.api import UNCONDITIONAL, Caller, Condition, PutOutcome, Role
+from controller.core.ports.southbound import Southbound
+from controller.core.saved_state import ModeSetting, SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
-from controller.model.observed import Observed
-from controller.rest.backend import UNCONDITIONAL, Caller, Condition, PutOutcome, Role
+from controller.model.network_state import NetworkState
+from controller.rest.preview_request import read_preview
 from controller.service.admission import Admission
-from controller.service.reports import Southbound
 from controller.service.service import Service
-from controller.service.step import Step
+from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.rollout import Refusal
 from controller.southbound.rules import RuleSet
 from controller.store.errors import StoreError
-from controller.store.values import Change, Kept, KeptJob, KeptMode, PlanRecord
-from controller.telemetry.held import Reading
+from controller.telemetry.fabric_snapshot import FabricSnapshot
 
 ANN = Caller("ann", Role.WRITE)
 
@@ -92,23 +96,26 @@ class Threads:
 
 
 class FakeStore:
-    """A store as the real one says that it is; ``broken`` makes it refuse, ``hangs`` makes it wait."""
+    """A store as the real one says that it is; ``broken`` makes it refuse, ``hangs`` makes it wait, and what is
+    ``lost`` shows when it is looked at."""
 
     def __init__(self) -> None:
-        self.jobs: dict[str, KeptJob] = {}
+        self.jobs: dict[str, AdmittedJob] = {}
         self.drained: frozenset[str] = frozenset()
-        self.mode: KeptMode | None = None
+        self.mode: ModeSetting | None = None
         self.records: dict[int, PlanRecord] = {}
         self.broken = ""
+        self.lost = ""
         self.hangs = threading.Event()
         self.hangs.set()
 
-    def load(self) -> Kept:
-        jobs = tuple(sorted(self.jobs.values(), key=lambda job: job.position))
+    def load(self) -> SavedState:
+        saved = [dataclasses.replace(job, traffic=None, left_out=UNPLACED) for job in self.jobs.values()]
+        jobs = tuple(sorted(saved, key=lambda job: job.position))
         newest = self.records[max(self.records)] if self.records else None
-        return Kept(jobs, self.drained, self.mode, newest)
+        return SavedState(jobs, self.drained, self.mode, newest)
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StateChange) -> None:
         assert self.hangs.wait(10)
         if self.broken:
             raise StoreError(self.broken)
@@ -118,6 +125,10 @@ class FakeStore:
         self.drained = self.drained if change.drained is None else change.drained
         self.mode = change.mode or self.mode
         self.records.update({record.epoch: record for record in change.plans})
+
+    def check(self) -> None:
+        if self.lost:
+            raise StoreError(self.lost)
 
     def plans(self, before: int | None = None, limit: int = 50) -> list[PlanRecord]:
         known = sorted(self.records, reverse=True)
@@ -134,36 +145,38 @@ class World:
     """A service, what it is shown, and what it installed."""
 
     def __init__(
-        self, intended: Fabric | None, observed: Observed, store: FakeStore | None = None, **settings: Any
+        self, intended: Fabric | None, network: NetworkState, store: FakeStore | None = None, **settings: Any
     ) -> None:  # fmt: skip
         self.runtime = runtime = Threads()
-        self.observed = observed
+        self.network = network
         self.store = store or FakeStore()
         self.installed: list[tuple[RuleSet, int]] = []
         self.switches = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="", missing=())]
         self.refusal: Refusal | None = None
+        self.next_try: float | None = None
         self.notices: list[str] = []
-        self.held: Callable[[], Reading] = lambda: Reading(0.0)
+        self.held: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
         self.service = Service(
             Settings(debounce_ms=0, **settings),
             intended,
             runtime,
             self.store,
             self.store.load(),
-            observe=lambda: self.observed,
-            install=self._install,
             southbound=Southbound(
+                lambda: self.network,
+                self._install,
                 lambda: self.switches,
                 lambda: self.refusal,
                 lambda: self.notices,
                 read=lambda: self.held(),
+                next_try=lambda: self.next_try,
             ),
-            admission=Admission(runtime),
+            admission=Admission(runtime, read_preview),
         )
         self.service.start()
 
-    def _install(self, rules: RuleSet, epoch: int, names: Mapping[int, str]) -> None:
-        self.installed.append((rules, epoch))
+    def _install(self, target: DesiredRules) -> None:
+        self.installed.append((target.rules, target.epoch))
 
     def close(self) -> None:
         """As kill -9 would: nothing is written any more."""
@@ -178,24 +191,28 @@ class World:
 
     def planned(self) -> World:
         """Itself, once there is a plan for a network that is known."""
-        self.until(lambda: self.service.step.plan is not None and self.service.step.ripe)
+        self.until(lambda: self.service.state.plan is not None and self.service.state.network_known)
         self.until(self._installed_newest)
         return self
 
     def settle(self) -> None:
         """Wait until the store has what was left for later."""
-        frozen = self.service.step.wanted.mode == "frozen"
-        self.until(lambda: frozen or self.service.step.epoch in self.store.records)
+        frozen = self.service.state.desired.mode == "frozen"
+        self.until(lambda: frozen or self.service.state.epoch in self.store.records)
 
     def _installed_newest(self) -> bool:
-        step = self.service.step
-        return not step.ripe or step.rules is None or [epoch for _, epoch in self.installed][-1:] == [step.enforced]
+        state = self.service.state
+        return (
+            not state.network_known
+            or state.rules is None
+            or [epoch for _, epoch in self.installed][-1:] == [state.enforced]
+        )
 
-    def show(self, observed: Observed, seen: Callable[[Step], bool]) -> None:
-        """The network is like this now; returns once a step is published of which ``seen`` is true."""
-        self.observed = observed
+    def show(self, network: NetworkState, seen: Callable[[ControllerState], bool]) -> None:
+        """The network is like this now; returns once a state is published of which ``seen`` is true."""
+        self.network = network
         self.service.network_changed()
-        self.until(lambda: seen(self.service.step))
+        self.until(lambda: seen(self.service.state))
         self.until(self._installed_newest)
 
     def put(self, name: str, flows: object, condition: Condition = UNCONDITIONAL) -> PutOutcome:
@@ -209,7 +226,7 @@ class World:
         return dict(self.service.health())  # type: ignore[arg-type]
 
     def read(self, call: Callable[[Service], Any]) -> dict[str, Any]:
-        """A document of the service as a reader gets it."""
+        """Return a document of the service in the form that clients get."""
         document = call(self.service)
         read: dict[str, Any] = json.loads(document) if isinstance(document, bytes) else dict(document)
         return read

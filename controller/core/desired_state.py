@@ -1,0 +1,109 @@
+"""The desired state: jobs, drains, and how plans are enforced, as one immutable value, which the store saves.
+
+It can ask for more than is possible now: a job whose hosts the fabric does not have is left out of the plan, and a
+drained cable may have to stay in use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.model.enforcement import Enforcement, Mode
+from controller.model.fabric import IntArray
+from controller.workload.expand import JobTraffic
+
+UNPLACED = "its hosts are not known yet"
+
+
+@dataclass(frozen=True, eq=False)
+class AdmittedJob:
+    """A job that was accepted.
+
+    Attributes:
+        document: as pushed.
+        revision: of the document; the job's ETag.
+        position: jobs are planned in this order; a new version keeps its job's.
+        changed: when it was pushed, seconds since 1970.
+        by: whose token it was pushed with.
+        ports: [F] UDP source port of each of its flows; hosts have received them, so they do not change.
+        traffic: its flows on the fabric; ``None``: the fabric does not have what it needs.
+        left_out: why it has no traffic.
+    """
+
+    name: str
+    document: bytes
+    revision: str
+    position: int
+    changed: float
+    by: str
+    ports: IntArray
+    traffic: JobTraffic | None
+    left_out: str = ""
+
+
+@dataclass(frozen=True)
+class DesiredState:
+    """``jobs``: by position. ``drained``: ids of cables, spines and leaves. ``enforcement``: of mode ``planned``."""
+
+    jobs: tuple[AdmittedJob, ...] = ()
+    drained: frozenset[str] = frozenset()
+    mode: Mode = "planned"
+    enforcement: Enforcement = "per_flow"
+
+    @property
+    def traffic(self) -> list[JobTraffic]:
+        """The traffic of all jobs that have some, in order."""
+        return [job.traffic for job in self.jobs if job.traffic is not None]
+
+    @property
+    def left_out(self) -> list[AdmittedJob]:
+        """Jobs that are kept and not in the plan."""
+        return [job for job in self.jobs if job.traffic is None]
+
+    @property
+    def n_flows(self) -> int:
+        """Flows of all jobs, those that are left out included: they may come back."""
+        return sum(len(job.ports) for job in self.jobs)
+
+    def job(self, name: str) -> AdmittedJob | None:
+        """Return the job of that name, or ``None``."""
+        return next((job for job in self.jobs if job.name == name), None)
+
+    def with_job(self, job: AdmittedJob) -> DesiredState:
+        """Return the state with a new job, or with a new version of one."""
+        rest = (other for other in self.jobs if other.name != job.name)
+        return dataclasses.replace(self, jobs=tuple(sorted((*rest, job), key=lambda one: one.position)))
+
+    def without_job(self, name: str) -> DesiredState:
+        """Return the state without the job of that name; unchanged if there is none."""
+        return dataclasses.replace(self, jobs=tuple(job for job in self.jobs if job.name != name))
+
+    def draining(self, name: str, drained: bool) -> DesiredState:
+        """Return the state with a cable, spine or leaf drained (``drained``), or back in use."""
+        return dataclasses.replace(self, drained=self.drained | {name} if drained else self.drained - {name})
+
+    def in_mode(self, mode: Mode | None, enforcement: Enforcement | None) -> DesiredState:
+        """Return the state with another mode or enforcement; ``None`` keeps the present one."""
+        return dataclasses.replace(self, mode=mode or self.mode, enforcement=enforcement or self.enforcement)
+
+    @property
+    def steered(self) -> bool:
+        """True if the source port of a flow selects its path, so that the controller must be free to choose it."""
+        return self.enforcement == "source_port"
+
+    @property
+    def next_position(self) -> int:
+        """The position of the next new job: one above the largest in use."""
+        return max((job.position for job in self.jobs), default=-1) + 1
+
+
+DesiredStateChange = Callable[[DesiredState], DesiredState]
+"""A requested change, applied to the desired state that is current when the change is processed."""
+
+
+def revision(before: str, document: bytes) -> str:
+    """Return the revision of a document that replaces revision ``before`` (empty: none); it differs from ``before``."""
+    return hashlib.blake2b(before.encode() + b"\n" + document, digest_size=8).hexdigest()

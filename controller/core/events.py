@@ -1,0 +1,25 @@
+"""Events that the controller publishes to its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+EventKind = Literal["plan", "link", "job", "error", "mode", "drift", "reset"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event.
+
+    Attributes:
+        id: as in ``schemas.EventDocument``: grows within one run of the controller, never the same in another run.
+        at: seconds since 1970.
+        data: values that orjson encodes.
+    """
+
+    id: str
+    at: float
+    kind: EventKind
+    data: Mapping[str, Any]

@@ -1,0 +1,75 @@
+"""The rules of a fall-back: base rules of the newest fabric, planned rules of an earlier plan that had room. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.config import Settings
+from controller.core.applied_plan import AppliedPlan
+from controller.core.controller_state import ControllerState
+from controller.core.mode_rules import traffic_of_paths
+from controller.core.plan_candidate import PlanCandidate
+from controller.model.fabric import Fabric, IntArray
+from controller.model.traffic import Int64Array, unit_key
+from controller.routing import Previous
+from controller.southbound.base import compile_base, compile_listening
+from controller.southbound.compilers import compile_rules
+from controller.southbound.flow_encoding import encode_flows
+from controller.southbound.labels import LabelBlock
+from controller.southbound.rules import RuleSet
+
+
+def fallback_rules(settings: Settings, state: ControllerState, learn: bool, applied: AppliedPlan) -> RuleSet:
+    """Return the rules of a state with the planned rules of an earlier plan.
+
+    These are for the flows that are in both plans. A flow whose earlier path is not live (or drained) takes its path in
+    the newest plan, so there are not more rules than the earlier plan had, but for a flow with several pieces.
+
+    Args:
+        settings: label base and ECMP action are taken from here.
+        state: with a fabric and a candidate.
+        learn: send ARP for unknown targets to the controller.
+        applied: the earlier plan.
+    """
+    fabric, candidate = state.fabric, state.candidate
+    assert fabric is not None
+    assert candidate is not None
+    if state.desired.mode == "planned" and applied.enforced:
+        traffic, assignment = traffic_of_paths(_paths(fabric, candidate, applied))
+        rules = compile_rules(
+            applied.enforcement,
+            fabric,
+            traffic,
+            encode_flows(fabric, traffic, assignment, applied.enforcement),
+            usable=candidate.usable,
+            ecmp_action=settings.ecmp_action,
+            learn=learn,
+            labels=LabelBlock(settings.label_base),
+        )
+    else:
+        rules = compile_base(fabric, usable=candidate.usable, ecmp_action=settings.ecmp_action, learn=learn)
+    return RuleSet({**compile_listening(state.unknown).switches, **rules.switches})
+
+
+def _paths(fabric: Fabric, candidate: PlanCandidate, applied: AppliedPlan) -> Previous:
+    """Return the earlier paths of flows that still exist, with those that are not live replaced by the newest."""
+    earlier, newest = applied.paths.on(fabric), candidate.paths.on(fabric)
+    there = np.isin(earlier.key, unit_key(candidate.traffic.src, candidate.traffic.dst, candidate.traffic.udp_src))
+    dead = there & ~_live(candidate.usable, earlier.key, earlier.path)
+    # A piece cannot move by itself: the shares of a flow belong together.
+    kept = there & ~np.isin(earlier.key, earlier.key[dead])
+    moved = np.isin(newest.key, earlier.key[dead])
+    key = np.concatenate([earlier.key[kept], newest.key[moved]])
+    order = np.argsort(key, kind="stable")
+    path = np.concatenate([earlier.path[kept], newest.path[moved]])
+    share = np.concatenate([earlier.share[kept], newest.share[moved]])
+    return Previous(earlier.hosts, earlier.paths, key[order], path[order], share[order])
+
+
+def _live(fabric: Fabric, key: Int64Array, path: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return, for each row [R], whether its path class joins the leaves of its hosts."""
+    if not len(key):
+        return np.zeros(0, dtype=np.bool_)
+    src, dst = fabric.host_leaf[key >> 40], fabric.host_leaf[(key >> 16) & 0xFFFFFF]
+    live: np.ndarray[tuple[int], np.dtype[np.bool_]] = fabric.up_alive[src, path] & fabric.down_alive[dst, path]
+    return live

@@ -1,0 +1,157 @@
+"""Compilation of a plan, under a mode, to the rules of every switch."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from controller.config import Settings
+from controller.core.applied_plan import AppliedPlan
+from controller.core.desired_state import DesiredState
+from controller.core.plan_candidate import PlanCandidate
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.traffic import Collective, Int64Array, Traffic
+from controller.planning.drain import drain, without_drained
+from controller.routing import Previous
+from controller.southbound.base import compile_base, compile_listening
+from controller.southbound.compilers import compile_rules
+from controller.southbound.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.labels import LabelBlock
+from controller.southbound.rules import RuleSet
+
+
+def flow_encoding_for(
+    fabric: Fabric, desired: DesiredState, candidate: PlanCandidate, applied: AppliedPlan | None
+) -> FlowEncoding:
+    """Return the pieces of every flow with their paths and the source ports that hosts should use.
+
+    In mode ``frozen`` these are the former ones, even after a new plan: with ``source_port`` enforcement
+    another port would be another path.
+
+    Args:
+        fabric: the fabric that the candidate is for.
+        desired: its mode and enforcement are used.
+        candidate: the newest plan.
+        applied: the plan that switches hold.
+
+    Raises:
+        InputError: two hosts have more flows than there are ports for them.
+    """
+    assignment, enforcement = candidate.plan.assignment, desired.enforcement
+    if desired.mode == "frozen" and applied is not None:
+        enforcement = applied.enforcement
+        assignment = _as_remembered(candidate.traffic, assignment, applied.paths.on(fabric))
+    return encode_flows(fabric, candidate.traffic, assignment, enforcement)
+
+
+def rules_for_mode(
+    settings: Settings,
+    fabric: Fabric,
+    desired: DesiredState,
+    candidate: PlanCandidate,
+    encoding: FlowEncoding,
+    unknown: frozenset[int],
+    learn: bool,
+) -> RuleSet:
+    """Return the rules of a plan (mode ``planned``), or the base rules alone (``ecmp``).
+
+    Args:
+        settings: label base and ECMP action are taken from here.
+        fabric: the fabric that the candidate is for.
+        desired: its mode and enforcement are used.
+        candidate: the plan to enforce.
+        encoding: of the candidate.
+        unknown: switches without a role; they listen.
+        learn: send ARP for unknown targets to the controller.
+
+    Raises:
+        InputError: the labels do not suffice for the fabric.
+    """
+    if desired.mode == "ecmp":
+        rules = compile_base(fabric, usable=candidate.usable, ecmp_action=settings.ecmp_action, learn=learn)
+    else:
+        rules = compile_rules(
+            desired.enforcement,
+            fabric,
+            candidate.traffic,
+            encoding,
+            usable=candidate.usable,
+            ecmp_action=settings.ecmp_action,
+            learn=learn,
+            labels=LabelBlock(settings.label_base),
+        )
+    return RuleSet({**compile_listening(unknown).switches, **rules.switches})
+
+
+def rules_of_applied_plan(
+    settings: Settings, fabric: Fabric, applied: AppliedPlan, unknown: frozenset[int], learn: bool
+) -> RuleSet:  # fmt: skip
+    """Return the rules that switches were given with a remembered plan, on the network as it was then."""
+    then = _as_it_was(fabric, applied.links_down)
+    usable = without_drained(then, drain(then, applied.drained))
+    if applied.enforced:
+        traffic, assignment = traffic_of_paths(applied.paths.on(then))
+        rules = compile_rules(
+            applied.enforcement,
+            then,
+            traffic,
+            encode_flows(then, traffic, assignment, applied.enforcement),
+            usable=usable,
+            ecmp_action=settings.ecmp_action,
+            learn=learn,
+            labels=LabelBlock(settings.label_base),
+        )
+    else:
+        rules = compile_base(then, usable=usable, ecmp_action=settings.ecmp_action, learn=learn)
+    return RuleSet({**compile_listening(unknown).switches, **rules.switches})
+
+
+def _as_it_was(fabric: Fabric, down: tuple[str, ...]) -> Fabric:
+    gone = set(down)
+    return dataclasses.replace(
+        fabric,
+        hosts=tuple(dataclasses.replace(host, up=f"{host.name}-{host.leaf}" not in gone) for host in fabric.hosts),
+        cables=tuple(
+            dataclasses.replace(cable, up=name not in gone)
+            for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)
+        ),
+    )
+
+
+def traffic_of_paths(paths: Previous) -> tuple[Traffic, Assignment]:
+    """Turn remembered rows into flows; a switch knows no more of a flow than its addresses and ports."""
+    units, flow = np.unique(paths.key, return_inverse=True)
+    n = len(units)
+    traffic = Traffic(
+        src=(units >> 40).astype(np.int32),
+        dst=((units >> 16) & 0xFFFFFF).astype(np.int32),
+        bytes=np.ones(n, dtype=np.int64),
+        collective=np.zeros(n, dtype=np.int32),
+        number=np.arange(n, dtype=np.int32),
+        udp_src=(units & 0xFFFF).astype(np.int32),
+        collectives=(Collective("remembered", "all"),),
+    )
+    return traffic, _pieces(flow.reshape(-1), paths.path, paths.share)
+
+
+def _as_remembered(traffic: Traffic, assignment: Assignment, paths: Previous) -> Assignment:
+    """Return the assignment in which flows with remembered paths, live or not, have those paths."""
+    flow, path, share = paths.rows(traffic)
+    known = _pieces(flow, path, share)
+    rest = ~np.isin(assignment.flow, flow)
+    flows = np.concatenate([assignment.flow[rest], known.flow])
+    order = np.argsort(flows, kind="stable")
+    return Assignment(
+        flows[order],
+        np.concatenate([assignment.path[rest], known.path])[order],
+        np.concatenate([assignment.share[rest], known.share])[order],
+    )
+
+
+def _pieces(flow: IntArray | Int64Array, path: IntArray, share: FloatArray) -> Assignment:
+    """Turn remembered rows, ascending by flow, into pieces, dropping duplicates (flows that share a port)."""
+    _, first = np.unique(np.stack([flow, path]), axis=1, return_index=True)
+    rows = np.sort(first)
+    return Assignment(flow[rows].astype(np.int32), path[rows], share[rows])

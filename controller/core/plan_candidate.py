@@ -1,0 +1,119 @@
+"""A plan for the desired state on a fabric. Pure: reconciling makes one, and a preview tries one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from controller.config import Settings, options_of
+from controller.core.applied_plan import AppliedPlan
+from controller.core.desired_state import DesiredState
+from controller.model.fabric import Fabric
+from controller.model.plan import Bound, Plan
+from controller.model.traffic import Traffic
+from controller.planning.drain import Drain, drain, without_drained
+from controller.planning.headroom import with_headroom
+from controller.planning.kept_paths import plan_from_paths
+from controller.planning.make_plan import make_plan
+from controller.planning.plan_inputs import PlanInputs, fabric_hash, traffic_hash
+from controller.routing import Previous
+from controller.workload.expand import combine
+
+
+@dataclass(frozen=True)
+class PlanCandidate:
+    """A plan with its inputs.
+
+    Attributes:
+        drain: which drained cables carry nothing, and which are needed all the same.
+        usable: the fabric without the former.
+        planned_on: ``usable`` without headroom.
+    """
+
+    drain: Drain
+    usable: Fabric
+    planned_on: Fabric
+    traffic: Traffic
+    inputs: PlanInputs
+    plan: Plan
+
+    @cached_property
+    def paths(self) -> Previous:
+        """The path of every flow, in the form that is remembered."""
+        return Previous.of(self.planned_on, self.traffic, self.plan.assignment)
+
+
+def make_candidate(
+    settings: Settings,
+    intended: Fabric | None,
+    fabric: Fabric,
+    desired: DesiredState,
+    applied: AppliedPlan | None,
+    clock: Callable[[], float],
+    *,
+    before: PlanCandidate | None = None,
+    take: Previous | None = None,
+) -> PlanCandidate:
+    """Return the plan for a fabric: the earlier one if none of its inputs has changed, else one close to it.
+
+    Args:
+        settings: headroom, policy, and its seed and options.
+        intended: the fabric of the file; ``None``: discovery alone.
+        fabric: the fabric as observed.
+        desired: jobs and drains.
+        applied: the plan that the switches hold; ``None``: none yet.
+        clock: seconds, for the policy's own time.
+        before: the newest candidate.
+        take: paths that flows are to have wherever they are live; the others stay where they are.
+    """
+    aside = drain(fabric, desired.drained)
+    usable = without_drained(fabric, aside)
+    planned_on = with_headroom(usable, settings.headroom)
+    reference = None if intended is None else with_headroom(intended, settings.headroom)
+    traffic = combine(desired.traffic)
+    planned = [job for job in desired.jobs if job.traffic is not None]
+    inputs = PlanInputs(
+        fabric_hash(planned_on),
+        traffic_hash((job.name, job.revision, job.ports) for job in planned),
+        settings.policy,
+        settings.seed,
+    )
+
+    def candidate(plan: Plan) -> PlanCandidate:
+        return PlanCandidate(aside, usable, planned_on, traffic, inputs, plan)
+
+    recalled = [] if applied is None else [applied.paths]
+    if take is not None:
+        paths = [take, *recalled] if before is None else [take, before.paths]
+        status = "earlier paths"
+    elif before is not None and before.inputs == inputs and before.planned_on.version == planned_on.version:
+        return candidate(before.plan)
+    elif applied is not None and applied.inputs == inputs:
+        paths, status = recalled, "kept"
+    else:
+        return candidate(
+            make_plan(
+                planned_on,
+                traffic,
+                policy=settings.policy,
+                seed=settings.seed,
+                previous=applied.paths if applied is not None else None,
+                intended=reference,
+                options=options_of(settings),
+                clock=clock,
+            )
+        )
+    bound = applied.bound if applied is not None and applied.inputs == inputs else Bound()
+    return candidate(
+        plan_from_paths(
+            planned_on,
+            traffic,
+            paths,
+            policy=settings.policy,
+            status=status,
+            bound=bound,
+            intended=reference,
+            clock=clock,
+        )
+    )

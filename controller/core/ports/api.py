@@ -1,0 +1,284 @@
+"""The operations that an interface (``controller.rest``) may call; ``controller.service.service`` implements them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from controller.core.errors import PreconditionFailedError
+from controller.core.events import Event
+from controller.model.enforcement import Enforcement, Mode
+
+Document = bytes | Mapping[str, Any]
+"""An answer's JSON: encoded already (large ones come so from a worker), or values that orjson encodes, numpy included.
+
+Its shape is the model of ``controller.rest.schemas`` that the resource declares.
+"""
+
+Under = Literal["plan", "ecmp"]
+"""The paths behind the loads: the newest plan's, or those of the policy ``ecmp`` (seed 0) for the same traffic."""
+
+
+class Role(StrEnum):
+    """The rights of a caller; ``write`` includes ``read``."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The sender of a request. ``name`` (a token's) goes into the record of each change that it makes (``by``)."""
+
+    name: str
+    role: Role
+
+    @property
+    def may_write(self) -> bool:
+        """True if the caller may change something."""
+        return self.role is Role.WRITE
+
+
+ANONYMOUS = Caller("anonymous", Role.WRITE)
+"""The caller when no tokens are needed. No token can have this name."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``If-Match`` and ``If-None-Match`` of a request (RFC 9110, section 13.1), in terms of revisions.
+
+    Attributes:
+        match: revisions of which the job must have one; empty: any, but the job must exist; ``None``: no condition.
+        none_match: revisions of which the job must have none; empty: there must be no job; ``None``: no condition.
+    """
+
+    match: frozenset[str] | None = None
+    none_match: frozenset[str] | None = None
+
+    def check(self, revision: str | None) -> None:
+        """Check against the present state; to be called where nothing can change it before the change is made.
+
+        Args:
+            revision: the job's; ``None``: there is no such job.
+
+        Raises:
+            PreconditionFailedError: it does not hold.
+        """
+        if self.match is not None and (revision is None or (self.match and revision not in self.match)):
+            reason = "there is no such job" if revision is None else f"the job's ETag is {etag(revision)} now"
+            raise PreconditionFailedError(f"If-Match: {reason}", revision=revision)
+        if (
+            self.none_match is not None
+            and revision is not None
+            and (not self.none_match or revision in self.none_match)
+        ):
+            raise PreconditionFailedError("If-None-Match: there is such a job already", revision=revision)
+
+
+UNCONDITIONAL = Condition()
+
+
+def etag(revision: str) -> str:
+    """Return the entity tag of a revision (RFC 9110, section 8.8.3)."""
+    return f'"{revision}"'
+
+
+@dataclass(frozen=True)
+class JobAnswer:
+    """A job and its revision.
+
+    ``revision``: changes with every change of the pushed document; 1 to 64 letters, digits, ``.``, ``_`` and ``-``.
+    ``document``: the job with its part of the plan (``JobDocument``).
+    """
+
+    revision: str
+    document: Document
+
+
+@dataclass(frozen=True)
+class Exposition:
+    """Metrics as text of a type that the scraper takes."""
+
+    body: bytes
+    media_type: str
+
+
+@dataclass(frozen=True)
+class PutOutcome:
+    """The result of a push. ``created``: there was no job of that name before."""
+
+    created: bool
+    job: JobAnswer
+
+
+class Subscription(Protocol):
+    """One reader's position in the sequence of events."""
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        """Return the next events, in order; block the greenlet until there is one. Empty: none came within that time.
+
+        A reader that has missed some (too slow, or resuming from an id that is no longer known) gets an event
+        ``reset``,
+        and continues with the oldest event that is kept.
+        """
+
+    def close(self) -> None:
+        """Give the place up; harmless when called twice."""
+
+
+class Backend(Protocol):
+    """The controller as the HTTP interface sees it.
+
+    Every call comes from a greenlet of its own and may block that greenlet, never the event loop: what takes
+    longer than a few milliseconds belongs on a worker. A call that is running when the server stops, or whose client
+    has gone, may end by ``GreenletExit``.
+
+    All may raise ``UnavailableError`` (answered 503 with Retry-After) where too little is known yet or too much is
+    asked at once; all that change something may raise ``StorageError`` (503, too, of another type). Any exception that
+    is not named here is answered 500, with its traceback in the log only.
+
+    Every change is saved, with its requester, before the call returns.
+    """
+
+    # -- jobs ------------------------------------------------------------------------------------------------
+
+    def put_job(self, name: str, body: bytes, condition: Condition, caller: Caller) -> PutOutcome:
+        """Parse and take a job, replacing any of that name; what fails changes nothing.
+
+        Raises:
+            InputError: with an empty ``field``, the body is no JSON document (400); else that field is wrong (422).
+            PreconditionFailedError: by ``condition.check``.
+        """
+
+    def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
+        """Forget a job and its rules.
+
+        Raises:
+            NotFoundError: there is no such job.
+            PreconditionFailedError: by ``condition.check``.
+        """
+
+    def job(self, name: str) -> JobAnswer:
+        """Return one job with its part of the plan.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+
+    def jobs(self) -> Document:
+        """Return all jobs, without their flows (``JobList``)."""
+
+    # -- the fabric ------------------------------------------------------------------------------------------
+
+    def fabric(self) -> Document:
+        """Return the observed fabric and the cabling check (``FabricDocument``)."""
+
+    def links(self, under: Under = "plan") -> Document:
+        """Return every directed link (``LinkList``).
+
+        Each has its capacity, its load under the plan or under ECMP, and the counters of its port.
+        """
+
+    def drainable(self, name: str) -> Document:
+        """Return a cable, spine or leaf by its id, and whether it is drained (``DrainDocument``).
+
+        Raises:
+            NotFoundError: there is no such thing (kind ``link``).
+        """
+
+    def drain(self, name: str, drained: bool, caller: Caller) -> Document:
+        """Drain it or take it back into use (``DrainDocument``); nothing happens where that is so already.
+
+        Raises:
+            NotFoundError: there is no such thing (kind ``link``).
+        """
+
+    # -- plans -----------------------------------------------------------------------------------------------
+
+    def plan(self, under: Under = "plan") -> Document:
+        """Return the newest plan, which one is active, and since when (``PlanDocument``); or ECMP's in its place."""
+
+    def plans(self, before: int | None, limit: int) -> Document:
+        """Return at most ``limit`` kept plans, newest first, with epochs below ``before`` (``PlanHistory``)."""
+
+    def plan_record(self, epoch: int) -> Document:
+        """Return one kept plan with its paths (``PlanRecord``).
+
+        Raises:
+            NotFoundError: it is not kept, or there never was one (kind ``plan``).
+        """
+
+    def rollback(self, epoch: int, caller: Caller) -> Document:
+        """Give the present flows the paths of a kept plan, where those are live.
+
+        Return the summary of the new plan (``PlanSummary``).
+
+        Raises:
+            NotFoundError: it is not kept, or there never was one (kind ``plan``).
+            ConflictError: the mode excludes it.
+        """
+
+    def preview(self, body: bytes) -> Document:
+        """Return the effect of a change (``PreviewDocument``) without making it.
+
+        ``body`` may be large, so it is parsed (``controller.rest.forms.read_form`` with ``schemas.PreviewForm``) off
+        the event loop.
+
+        Raises:
+            InputError: as ``put_job`` does.
+            NotFoundError: a job to delete or a thing to drain that is not there.
+        """
+
+    def routes(self, host: str) -> Document:
+        """Return what the agent on a host needs to know of the flows that the host sends (``Routes``).
+
+        Raises:
+            NotFoundError: the fabric has no such host.
+        """
+
+    def trace(self, job: str | None, compare: str | None) -> Document:
+        """Return the measured path of every flow, or of every flow of one job (``TraceDocument``).
+
+        Args:
+            job: name of the job; ``None``: all jobs.
+            compare: ``ecmp``, to add that policy's result for the same flows; ``None``: no comparison.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+
+    # -- the controller --------------------------------------------------------------------------------------
+
+    def mode(self) -> Document:
+        """Return how plans are enforced, since when, and by whom this was set (``ModeDocument``)."""
+
+    def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
+        """Change how plans are enforced (``ModeDocument``); do nothing if that is already so.
+
+        Args:
+            mode: the new mode; ``None``: keep the present one.
+            enforcement: the new enforcement; ``None``: keep the present one.
+            caller: sender of the request, for the record.
+
+        Raises:
+            ConflictError: a present job or the fabric cannot be enforced so.
+        """
+
+    def subscribe(self, after: str | None) -> Subscription:
+        """Open a subscription to the events.
+
+        Args:
+            after: id of the last event that the reader has seen, any text; ``None``: it wants what comes from now on.
+        """
+
+    def health(self) -> Document:
+        """Return whether the controller does its work (``Health``). Answers at once, even under load."""
+
+    def metrics(self, accept: str) -> Exposition:
+        """Return the metrics for Prometheus to scrape.
+
+        Args:
+            accept: the types that it takes, as in the Accept header; empty: any.
+        """

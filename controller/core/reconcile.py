@@ -1,0 +1,198 @@
+"""The next state of the controller, as a pure function: network state and desired state -> fabric, plan, rules.
+
+It may take long (solving, compiling), so it runs off the event loop; it reads no clock but the one it is given, and
+touches nothing but its arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from controller.config import Settings
+from controller.core.applied_plan import AppliedPlan
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import DesiredState
+from controller.core.mode_rules import flow_encoding_for, rules_for_mode, rules_of_applied_plan
+from controller.core.plan_candidate import PlanCandidate, make_candidate
+from controller.model.fabric import Fabric
+from controller.model.network_state import NetworkState
+from controller.routing import Previous
+from controller.southbound.base import compile_listening
+from controller.southbound.cabling import Survey, survey
+
+
+def reconcile(
+    settings: Settings,
+    intended: Fabric | None,
+    network: NetworkState,
+    desired: DesiredState,
+    before: ControllerState,
+    clock: Callable[[], float],
+    *,
+    last_epoch: int = 0,
+    take: Previous | None = None,
+) -> ControllerState:
+    """Return the next state. Where neither network nor desired state changed: the same plan and rules, the same epoch.
+
+    Args:
+        settings: the controller's options.
+        intended: the fabric of the file; ``None``: discovery alone.
+        network: the observed state.
+        desired: the desired state.
+        before: the state before this one; the new plan stays close to its applied plan.
+        clock: seconds, for the policy's own time.
+        last_epoch: the largest epoch that was ever used, if that is not the one of ``before``.
+        take: paths that flows are to have wherever they are live (a rollback).
+
+    Raises:
+        InputError: it cannot be enforced so: flows or labels are too many.
+    """
+    # Jobs change far more often than the network, and a survey of a large network takes long.
+    found = before.survey
+    if before.fabric is None or network != before.network:
+        found = survey(
+            intended,
+            network,
+            before=before.fabric or before.saved_fabric,
+            host_gbps=settings.discovered_host_gbps,
+            uplink_gbps=settings.discovered_uplink_gbps,
+        )
+    network_known = not network.starting or (intended is not None and found.settled)
+    next_epoch = max(before.epoch, last_epoch) + 1
+    if found.fabric is None:
+        return _listening(found, network, desired, before, network_known, next_epoch)
+    unknown = frozenset(network.switches - found.fabric.switch_by_dpid.keys()) if intended is None else frozenset()
+    same_network = (
+        before.fabric is not None
+        and before.fabric == found.fabric
+        and _learns(intended, found) == _learns(intended, before.survey)
+        and unknown == before.unknown
+    )
+    same = same_network and take is None and desired == before.desired
+    if same and before.network_known == network_known:
+        return dataclasses.replace(before, survey=found, network=network, desired=desired, changes=())
+    candidate = make_candidate(
+        settings, intended, found.fabric, desired, before.applied, clock, before=before.candidate, take=take
+    )  # fmt: skip
+    epoch = before.epoch if same or _resumed(before, candidate) else next_epoch
+    applied = before.applied
+    if desired.mode != "frozen" and (network_known or applied is None or not applied.given):
+        applied = _remembered(found.fabric, desired, candidate, epoch, network_known)
+    state = ControllerState(
+        epoch=epoch,
+        survey=found,
+        network=network,
+        desired=desired,
+        candidate=candidate,
+        encoding=flow_encoding_for(found.fabric, desired, candidate, applied),
+        applied=applied,
+        rules=None,
+        enforced=epoch,
+        names={dpid: switch.name for dpid, switch in found.fabric.switch_by_dpid.items()},
+        unknown=unknown,
+        network_known=network_known,
+        last_known_fabric=found.fabric if network_known else before.last_known_fabric,
+        changes=tuple(link_changes(before.last_known_fabric, found.fabric)) if network_known else (),
+    )
+    learn = _learns(intended, found)
+    if desired.mode == "frozen":
+        return _frozen(settings, found.fabric, before, state, learn)
+    assert state.encoding is not None
+    rules = rules_for_mode(settings, found.fabric, desired, candidate, state.encoding, unknown, learn)
+    return dataclasses.replace(state, rules=rules)
+
+
+def _resumed(before: ControllerState, candidate: PlanCandidate) -> bool:
+    """Return whether this is the first state after a restart and its plan equals the one before the restart."""
+    kept, desired = before.applied, before.desired
+    if before.candidate is not None or kept is None or kept.epoch != before.epoch or kept.inputs != candidate.inputs:
+        return False
+    # In mode frozen another enforcement may be desired than the one that switches follow.
+    return kept.enforcement == desired.enforcement or desired.mode == "frozen"
+
+
+def _remembered(
+    fabric: Fabric, desired: DesiredState, candidate: PlanCandidate, epoch: int, given: bool
+) -> AppliedPlan:
+    return AppliedPlan(
+        epoch=epoch,
+        inputs=candidate.inputs,
+        paths=candidate.paths,
+        bound=candidate.plan.bound,
+        links_down=links_down(fabric),
+        drained=desired.drained,
+        enforced=desired.mode == "planned",
+        enforcement=desired.enforcement,
+        given=given,
+    )
+
+
+def links_down(fabric: Fabric) -> tuple[str, ...]:
+    """Return the cables and host links that are down, by the names that ``Fabric.without_links`` takes."""
+    return tuple(name for name, up in _links(fabric).items() if not up)
+
+
+def link_changes(before: Fabric | None, now: Fabric) -> list[tuple[str, bool]]:
+    """Return (name, up) of every cable and host link that has come, gone or changed; new and up is no change."""
+    if before is None or (before.link_ids == now.link_ids and np.array_equal(before.link_up, now.link_up)):
+        return []
+    old, new = _links(before), _links(now)
+    gone = [(name, False) for name, up in old.items() if up and not new.get(name, False)]
+    back = [(name, True) for name, up in new.items() if up and not old.get(name, True)]
+    return gone + back
+
+
+def _links(fabric: Fabric) -> dict[str, bool]:
+    links = {name: cable.up for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)}
+    return links | {f"{host.name}-{host.leaf}": host.up for host in fabric.hosts}
+
+
+def _frozen(
+    settings: Settings, fabric: Fabric, before: ControllerState, state: ControllerState, learn: bool
+) -> ControllerState:
+    """Return the state with the rules that the switches hold; after a restart these are compiled again."""
+    if before.desired.mode != "frozen":
+        # The mode becomes frozen now. Rules that were not fit to be installed are not held by the switches.
+        held, enforced = before.rules if before.network_known else None, state.epoch
+        applied = None if before.applied is None else dataclasses.replace(before.applied, epoch=state.epoch)
+        state = dataclasses.replace(state, applied=applied)
+    else:
+        held, enforced = before.rules, before.enforced
+    if held is None and state.network_known and state.applied is not None and state.applied.given:
+        held = rules_of_applied_plan(settings, fabric, state.applied, state.unknown, learn)
+        enforced = state.applied.epoch
+    return dataclasses.replace(state, rules=held, enforced=enforced)
+
+
+def _learns(intended: Fabric | None, found: Survey) -> bool:
+    """Return whether leaves send unknown ARP to the controller: true if hosts can appear that no rule knows."""
+    return intended is None or bool(found.hosts_unplaced)
+
+
+def _listening(
+    found: Survey,
+    network: NetworkState,
+    desired: DesiredState,
+    before: ControllerState,
+    network_known: bool,
+    next_epoch: int,
+) -> ControllerState:
+    """Return the state while no host has been heard: no switch's role is known, so all of them only listen."""
+    changed = network.switches != before.unknown or desired.mode != before.desired.mode
+    epoch = next_epoch if changed else before.epoch
+    return ControllerState(
+        epoch=epoch,
+        survey=found,
+        network=network,
+        desired=desired,
+        applied=before.applied,
+        rules=None if desired.mode == "frozen" else compile_listening(network.switches),
+        enforced=epoch,
+        unknown=network.switches,
+        network_known=network_known,
+        saved_fabric=before.saved_fabric,
+        last_known_fabric=before.last_known_fabric,
+    )

@@ -1,0 +1,63 @@
+"""The state of the controller at its start, from what the store has saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from controller.core.applied_plan import AppliedPlan
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import DesiredState
+from controller.core.plan_record import PlanRecord
+from controller.core.saved_state import ModeSetting, SavedState
+from controller.model.enforcement import ENFORCEMENTS, Enforcement, Mode
+from controller.model.fabric import Fabric
+from controller.model.plan import Bound
+from controller.planning.drain import known
+from controller.planning.plan_inputs import PlanInputs
+from controller.routing import Previous
+
+_MODES: Mapping[str, Mode] = {"planned": "planned", "ecmp": "ecmp", "frozen": "frozen"}
+_ENFORCEMENTS: Mapping[str, Enforcement] = {name: name for name in ENFORCEMENTS}
+
+NO_PATHS = Previous((), (), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
+"""The paths of a plan that gave the switches none."""
+
+
+def restore(saved: SavedState, intended: Fabric | None, option: str) -> ControllerState:
+    """Return the state before the restart, as far as it does not depend on the network.
+
+    Args:
+        saved: what the store held.
+        intended: the fabric of the file; ``None``: discovery alone.
+        option: the value of the option ``enforcement``.
+    """
+    mode: Mode = "planned" if saved.mode is None else _MODES[saved.mode.mode]
+    desired = DesiredState(saved.jobs, saved.drained, mode, _ENFORCEMENTS[_enforcement(saved.mode, option)])
+    applied = None if saved.plan is None else applied_plan_of(saved.plan)
+    fabric = None
+    if intended is not None and applied is not None:
+        fabric = intended.without_links(known(intended, applied.links_down))
+    return ControllerState(epoch=saved.epoch, desired=desired, applied=applied, saved_fabric=fabric)
+
+
+def _enforcement(saved: ModeSetting | None, option: str) -> str:
+    """Return the most recent enforcement: the one set at run time, until the option has another value."""
+    if saved is None or saved.enforcement is None or saved.option != option:
+        return option
+    return saved.enforcement
+
+
+def applied_plan_of(record: PlanRecord) -> AppliedPlan:
+    """Return the plan of a record as what switches hold. One without paths gave them base forwarding alone."""
+    return AppliedPlan(
+        epoch=record.epoch,
+        inputs=PlanInputs(record.fabric_version, record.traffic_version, record.policy, record.seed),
+        paths=NO_PATHS if record.paths is None else record.paths,
+        bound=Bound(record.bound_split, record.bound_single),
+        links_down=tuple(record.links_down),
+        drained=frozenset(record.drained),
+        enforced=record.paths is not None and record.mode != "ecmp",
+        enforcement=_ENFORCEMENTS[record.enforcement],
+    )

@@ -1,0 +1,82 @@
+"""The observed state of the network: switches, ports, links that carry discovery packets, hosts that sent packets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class PortId(NamedTuple):
+    """A port of a switch, by datapath id and OpenFlow port number."""
+
+    dpid: int
+    port: int
+
+
+class Location(NamedTuple):
+    """The observed location of a host: its MAC address and its edge port."""
+
+    mac: str
+    at: PortId
+
+
+class Clash(NamedTuple):
+    """A claim to an address that was rejected, or could not be followed.
+
+    Attributes:
+        kind: ``clash``: another host holds it; ``misplaced``: the host answers there, and the fabric file does not
+            allow it there; ``full``: the port (or the table) has as many hosts as are allowed.
+        ip: the address that is claimed, with ``mac``, at the port ``at``.
+        against: IPv4 address of the host that keeps its place (the same one, or one that has the MAC address); empty
+            if there is none.
+        kept_at: that place.
+    """
+
+    kind: str
+    ip: str
+    mac: str
+    at: PortId
+    against: str
+    kept_at: PortId | None
+
+
+@dataclass(frozen=True)
+class NetworkState:
+    """One snapshot of the observed state.
+
+    Attributes:
+        ports: whether each port of each connected switch is up.
+        links: directed: discovery packets sent from the key arrive at the value.
+        silent: ports that are up and whose discovery packets are certainly lost. Of a port that is neither here nor in
+            ``links``, it is unknown whether it leads anywhere.
+        hosts: by IPv4 address.
+        starting: switches have only just begun to connect: unseen parts may still appear.
+        lost: switches whose connection ended a moment ago and may be restored soon.
+        clashes: claims to hosts' addresses that were rejected.
+        flapping: ports that change state so often that they count as down in ``ports``.
+        gbps: the speed of each port that is up and reports it.
+    """
+
+    ports: Mapping[PortId, bool] = field(default_factory=dict)
+    switches: frozenset[int] = frozenset()
+    links: Mapping[PortId, PortId] = field(default_factory=dict)
+    hosts: Mapping[str, Location] = field(default_factory=dict)
+    starting: bool = False
+    lost: frozenset[int] = frozenset()
+    silent: frozenset[PortId] = frozenset()
+    clashes: frozenset[Clash] = frozenset()
+    flapping: frozenset[PortId] = frozenset()
+    gbps: Mapping[PortId, float] = field(default_factory=dict)
+
+    def cables(self, links: Mapping[PortId, PortId] | None = None) -> list[tuple[PortId, PortId]]:
+        """Return links seen in both directions between two ports that are up, each once, lower end first, in order.
+
+        Args:
+            links: only these; ``None``: all.
+        """
+        return sorted(
+            (a, b)
+            for a, b in (self.links if links is None else links).items()
+            if a < b and self.links.get(b) == a and self.ports.get(a, False) and self.ports.get(b, False)
+        )

@@ -1,0 +1,150 @@
+"""Duplicate keys in JSON and YAML mappings: rejected, because parsers silently keep only the last one.
+
+RFC 8259, section 4, leaves the handling of such a document open; YAML 1.2.2, section 3.2.1.1, forbids it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import orjson
+import yaml
+
+from controller.model.errors import InputError
+
+_SLICE = 1 << 18
+_QUOTE, _COLON = ord('"'), ord(":")
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class _Doubled(dict[str, Any]):
+    """An object of a document in which ``key`` occurs more than once."""
+
+    key = ""
+
+
+def json_document(text: str | bytes) -> Any:
+    """Parse JSON to plain data.
+
+    Raises:
+        ValueError, RecursionError: as ``json.loads`` does.
+        InputError: a key occurs twice in one object (an InputError is a ValueError, too); ``field`` is the key's path.
+    """
+    doubled: list[_Doubled] = []
+
+    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        marked = _Doubled(found)
+        marked.key = _first_twice([key for key, _ in pairs])
+        doubled.append(marked)
+        return marked
+
+    document = json.loads(text, object_pairs_hook=made)
+    if doubled:
+        for path, value in _walk(document):
+            if isinstance(value, _Doubled):
+                raise _twice(f"{path}.{value.key}" if path else value.key)
+        # The object was inside a value that a later one has replaced.
+        raise _twice(doubled[0].key)
+    return document
+
+
+def check_unique(text: bytes, document: Any) -> None:
+    """Check JSON that was parsed already.
+
+    Keys are counted in the text and in the parsed document, which takes a fifth of the parser's time (0.34 s of
+    63 MB); only where the numbers differ the text is parsed again, to name the key.
+
+    Args:
+        text: valid JSON.
+        document: the result of ``orjson.loads``.
+
+    Raises:
+        InputError: a key occurs twice in one object; ``field`` is the key's path.
+    """
+    try:
+        again = orjson.dumps(document)
+    except TypeError:
+        # Nested deeper than orjson can write.
+        kept = sum(len(value) for _, value in _walk(document) if isinstance(value, dict))
+    else:
+        kept = _keys(again)
+    if _keys(text) == kept:
+        return
+    try:
+        json_document(text)
+    except RecursionError:
+        raise InputError("is nested too deep, and a key is there twice in one object") from None
+    raise InputError("a key is there twice in one object")
+
+
+def check_yaml(root: yaml.Node | None) -> None:
+    """Check a YAML document before its nodes become data. Keys that ``<<`` merges may be given again.
+
+    Raises:
+        InputError: a key occurs twice in one mapping; ``field`` is the key's path.
+    """
+    seen: set[int] = set()
+    waiting = [] if root is None else [("", root)]
+    while waiting:
+        path, node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += [(f"{path}[{i}]", value) for i, value in enumerate(node.value)]
+        elif isinstance(node, yaml.MappingNode):
+            keys: set[tuple[str, str]] = set()
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                below = f"{path}.{key.value}" if path else key.value
+                if key.tag != _MERGE and (key.tag, key.value) in keys:
+                    raise _twice(below, f"this key is there twice (line {key.start_mark.line + 1})")
+                keys.add((key.tag, key.value))
+                waiting.append((below, value))
+
+
+def _keys(text: bytes) -> int:
+    """Return the number of keys in a JSON text, which is the number of colons outside of strings."""
+    if b"\\" in text:
+        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    found, parity = 0, 0
+    letters = np.frombuffer(text, np.uint8)
+    for start in range(0, len(letters), _SLICE):
+        part = letters[start : start + _SLICE]
+        inside = (np.cumsum(part == _QUOTE, dtype=np.uint32) + parity) & 1
+        found += int(np.count_nonzero((part == _COLON) & (inside == 0)))
+        parity = int(inside[-1])
+    return found
+
+
+def _walk(document: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all objects and arrays of a document with their paths, the outer ones first."""
+    waiting = [("", document)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            yield path, value
+            waiting += [(f"{path}.{key}" if path else key, below) for key, below in reversed(value.items())]
+        elif isinstance(value, list):
+            yield path, value
+            waiting += [(f"{path}[{i}]", below) for i, below in reversed(list(enumerate(value)))]
+
+
+def _first_twice(keys: list[str]) -> str:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    raise AssertionError("no key is there twice")
+
+
+def _twice(path: str, reason: str = "this key is there twice") -> InputError:
+    return InputError(reason, field=path)

@@ -1,0 +1,42 @@
+"""The inputs of a plan as short hashes: while these are unchanged, the existing plan is still valid."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.fabric import Fabric, IntArray
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """All inputs of a plan. The hashes are by names, so they outlive a restart and a renumbering.
+
+    Attributes:
+        fabric: of the links, their capacities and which are up, as planned on (without what is drained, and without
+            headroom). Port numbers and addresses are not part of it: rules depend on those, plans do not.
+        traffic: of the jobs' documents and UDP source ports, in order.
+    """
+
+    fabric: str
+    traffic: str
+    policy: str
+    seed: int
+
+
+def fabric_hash(fabric: Fabric) -> str:
+    """Return the hash of a fabric as plans see it, independent of the order of discovery."""
+    rows = sorted(zip(fabric.link_ids, fabric.link_gbps.tolist(), fabric.link_up.tolist(), strict=True))
+    return hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest()
+
+
+def traffic_hash(jobs: Iterable[tuple[str, str, IntArray]]) -> str:
+    """Return the hash of jobs: (name, revision of the document, UDP source ports [F]) of each, in order."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name, revision, udp_src in jobs:
+        digest.update(f"{name}\n{revision}\n{len(udp_src)}\n".encode())
+        digest.update(np.ascontiguousarray(udp_src, dtype=np.int32).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,90 @@
+"""The newest events, and readers that wait for more: a bounded log in memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from controller.core.events import Event, EventKind
+from controller.core.ports.runtime import Runtime, Signal
+
+KEPT = 2000
+"""Events that a reader can be behind before it has lost some."""
+
+AT_ONCE = 100
+"""Most events that a reader gets in one go."""
+
+
+class EventLog:
+    """Events of this run. Ids are ``RUN-NUMBER``, the run being the time at which it began: no other run has them."""
+
+    def __init__(self, runtime: Runtime, kept: int = KEPT) -> None:
+        """Begin with no events; ``kept`` is how many stay available."""
+        self._runtime = runtime
+        self._run = f"{int(runtime.now() * 1e6):x}"
+        self._events: deque[Event] = deque(maxlen=kept)
+        self._newest = 0
+        self._readers: set[EventReader] = set()
+
+    def append(self, kind: EventKind, **data: Any) -> None:
+        """Record an event that happens now. Call it on the event loop only."""
+        self._newest += 1
+        self._events.append(Event(self._id(self._newest), self._runtime.now(), kind, data))
+        for reader in self._readers:
+            reader.signal.set()
+
+    def subscribe(self, after: str | None) -> EventReader:
+        """Return a reader of events from now on, or (``after``) of those since the event of that id."""
+        reader = EventReader(self, self._newest if after is None else self._number(after), self._runtime.signal())
+        self._readers.add(reader)
+        return reader
+
+    def forget(self, reader: EventReader) -> None:
+        """Stop waking the reader."""
+        self._readers.discard(reader)
+
+    def after(self, number: int | None) -> tuple[Sequence[Event], int]:
+        """Return the events behind a number and the next number; a reset comes first if it is gone or ``None``."""
+        oldest = self._newest - len(self._events) + 1
+        events: list[Event] = []
+        if number is None or number < oldest - 1:
+            number = oldest - 1
+            reason = "events before this one are not known any more: read everything anew"
+            events.append(Event(self._id(number), self._runtime.now(), "reset", {"text": reason}))
+        events += islice(self._events, number - oldest + 1, number - oldest + 1 + AT_ONCE)
+        known = sum(event.kind != "reset" for event in events)
+        return events, number + known
+
+    def _id(self, number: int) -> str:
+        return f"{self._run}-{number}"
+
+    def _number(self, event: str) -> int | None:
+        """Return the number of an event of this run that may be asked for, else ``None``."""
+        run, _, number = event.rpartition("-")
+        known = run == self._run and number.isascii() and number.isdigit() and len(number) < 19
+        return int(number) if known and int(number) <= self._newest else None
+
+
+class EventReader:
+    """A ``controller.core.ports.api.Subscription``."""
+
+    def __init__(self, log: EventLog, number: int | None, signal: Signal) -> None:
+        """Read ``log`` from behind event ``number`` (``None``: begin with a reset)."""
+        self._log, self._number = log, number
+        self.signal = signal
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        """Return the next events; see ``Subscription.wait``."""
+        self.signal.clear()
+        events, number = self._log.after(self._number)
+        if not events:
+            self.signal.wait(seconds)
+            events, number = self._log.after(self._number)
+        self._number = number
+        return events
+
+    def close(self) -> None:
+        """Unregister from the log."""
+        self._log.forget(self)

@@ -1,0 +1,377 @@
+"""The tasks that reconcile: for changes of the network and for change requests, each on top of the newest state.
+
+One task follows the network: it waits a moment for more changes (debounce), reconciles and publishes the new state. The
+other carries out change requests: reconcile, save, publish, in that request, so that every change that is answered is
+saved, and a request that cannot be planned or saved changes nothing. Neither task waits for the other, since a store
+that hangs must not delay the answer to a failed link: a task that finds a newer state than it began with starts again
+from that one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from controller.config import Settings
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import DesiredState, DesiredStateChange
+from controller.core.events import EventKind
+from controller.core.fallback_rules import fallback_rules
+from controller.core.plan_record import PlanRecord, plan_record
+from controller.core.ports.runtime import Runtime, Signal
+from controller.core.ports.southbound import Southbound
+from controller.core.ports.store import StateStore
+from controller.core.reconcile import reconcile
+from controller.core.restore import restore
+from controller.core.saved_state import ModeSetting, SavedState, StateChange
+from controller.model.errors import InputError, UnavailableError
+from controller.model.fabric import Fabric
+from controller.model.network_state import NetworkState
+from controller.routing import Previous
+from controller.service.admission import Admission
+from controller.service.event_log import EventLog
+from controller.service.installation import Installation
+from controller.service.southbound_status import CablingReport
+from controller.service.store_writer import StoreWriter
+from controller.service.vital_tasks import VitalTasks
+from controller.southbound.desired_rules import DesiredRules
+from controller.southbound.rules import RuleSet
+from controller.telemetry.instruments import Instruments
+
+LOG = logging.getLogger("fairspine.service")
+
+RETRY_FIRST, RETRY_LAST = 1.0, 60.0
+"""Seconds until a reconciliation that failed is tried again, doubling up to the last."""
+
+REST, LONGEST_REST = 2.0, 10.0
+"""The next reconciliation begins after so many times what the last one took, and so many seconds at most."""
+
+
+def pause(debounce: float, took: float, rested: float) -> float:
+    """Return the seconds to wait for more changes: the debounce time, or more if reconciliations are long and frequent.
+
+    Hundreds of switches that connect one by one would otherwise cause as many reconciliations, each of them on the
+    whole network. After a rest, the first change waits for no longer than the debounce time.
+
+    Args:
+        debounce: seconds.
+        took: seconds that the last reconciliation took.
+        rested: seconds since its end.
+    """
+    return max(debounce, min(REST * took, LONGEST_REST) - rested)
+
+
+@dataclass
+class ChangeRequest:
+    """A requested change of the desired state.
+
+    Attributes:
+        apply: makes the change to a desired state.
+        change: what the store saves of it, besides the plan that it leads to.
+        cause: for people: ``job gpt3-a pushed``.
+        event: kind and data.
+        take: paths for the flows (a rollback to the plan ``rollback_of``).
+    """
+
+    apply: DesiredStateChange
+    change: StateChange
+    cause: str
+    by: str
+    event: tuple[EventKind, Mapping[str, Any]] | None = None
+    take: Previous | None = None
+    rollback_of: int | None = None
+
+
+@dataclass
+class _Pending:
+    request: ChangeRequest
+    done: Signal
+    state: ControllerState | None = None
+    record: PlanRecord | None = None
+    error: Exception | None = field(default=None)
+
+
+class Reconciler:
+    """Holds the newest state and the desired state, and runs the tasks that change them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        intended: Fabric | None,
+        runtime: Runtime,
+        store: StateStore,
+        saved: SavedState,
+        events: EventLog,
+        *,
+        southbound: Southbound,
+        admission: Admission,
+        instruments: Instruments,
+    ) -> None:
+        """Restore the state that the store held; ``start`` begins to reconcile."""
+        self._settings, self._intended, self._runtime = settings, intended, runtime
+        self._southbound, self._admission, self._events = southbound, admission, events
+        self.state = restore(saved, intended, settings.enforcement)
+        self.desired = self.state.desired
+        self.mode: ModeSetting | None = saved.mode
+        self._instruments = instruments
+        self.tasks = VitalTasks(runtime)
+        self.store_writer = StoreWriter(store, runtime, self.tasks, changed=self._store_changed)
+        self.computed_at = saved.plan.at if saved.plan is not None else runtime.now()
+        self.installation = Installation(settings, runtime, events, southbound, instruments)
+        self.failed = ""
+        """The reason why the newest reconciliation failed; empty: it succeeded."""
+        self._recorded = self._reserved = saved.epoch
+        self._installed = -1
+        self._cabling = CablingReport(intended is not None)
+        self._attempt: tuple[object, ...] = ()
+        self._dirty, self._requested = runtime.signal(), runtime.signal()
+        self._changing = runtime.lock()
+        self._pending: _Pending | None = None
+        self._queued = 0
+
+    def start(self) -> None:
+        """Begin to reconcile."""
+        LOG.info(
+            "restored from the store: plan %d, %d jobs, %d drains, mode %s by %s",
+            self.state.epoch, len(self.desired.jobs), len(self.desired.drained), self.desired.mode,
+            self.desired.enforcement,
+        )  # fmt: skip
+        self.store_writer.start(self.desired.drained)
+        self.tasks.spawn("the network is followed", self._follow_network)
+        self.tasks.spawn("change requests are carried out", self._carry_out_requests)
+        self._dirty.set()
+
+    def network_changed(self) -> None:
+        """Request a reconciliation, since the next snapshot may differ."""
+        self._dirty.set()
+
+    def settled(self) -> None:
+        """Update the installation after a switch has reached its target, lost it, refused it, or disconnected."""
+        self.installation.settled(self.state)
+
+    # -- change requests ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def change_lock(self) -> Iterator[None]:
+        """Hold the lock of changes: until the holder's own request, the desired state stays as it is.
+
+        Raises:
+            UnavailableError: too many are waiting for it.
+        """
+        if self._queued >= self._settings.max_changes_waiting:
+            raise UnavailableError(f"{self._queued} changes are waiting for their turn already")
+        self._queued += 1
+        try:
+            with self._changing:
+                # A client may have disconnected while its request was carried out.
+                while self._pending is not None:
+                    self._pending.done.wait()
+                yield
+        finally:
+            self._queued -= 1
+
+    def change(self, request: ChangeRequest) -> tuple[ControllerState, PlanRecord | None]:
+        """Have a request carried out, holding ``change_lock``; return the state that contains it, and its record.
+
+        Raises:
+            StorageError: it could not be saved, so it was not done.
+            UnavailableError: no plan could be made with it, so it was not done.
+            InputError: its plan cannot be enforced as it is to be, so it was not done.
+        """
+        if (
+            self._intended is None
+            and self.state.fabric is not None
+            and not self.state.network_known
+            and self.desired.left_out
+        ):
+            # A plan without them would be saved in place of the one that has their paths.
+            raise UnavailableError("the network is still being discovered, and saved jobs wait for their hosts")
+        pending = self._pending = _Pending(request, self._runtime.signal())
+        self._requested.set()
+        pending.done.wait()
+        if pending.error is not None:
+            raise pending.error
+        assert pending.state is not None
+        return pending.state, pending.record
+
+    def _carry_out_requests(self) -> None:
+        while True:
+            self._requested.wait()
+            self._requested.clear()
+            pending = self._pending
+            assert pending is not None
+            try:
+                self._carry_out(pending)
+            except (UnavailableError, InputError) as error:
+                pending.error = error
+            except Exception as error:
+                LOG.exception("no plan for a change request (%s)", pending.request.cause)
+                text = f"no plan could be made with it: {type(error).__name__}: {error}"
+                self._events.append("error", text=f"{pending.request.cause}: {text}")
+                pending.error = UnavailableError(text)
+            self._pending = None
+            pending.done.set()
+
+    def _carry_out(self, pending: _Pending) -> None:
+        request, began = pending.request, self._runtime.clock()
+        base, state, record = self._reconcile_on_newest(request)
+        self._reserved = max(self._reserved, state.epoch)
+        self.store_writer.commit(dataclasses.replace(request.change, plans=() if record is None else (record,)))
+        # The change is saved and can no longer fail.
+        self.desired = request.apply(self.desired)
+        if request.change.mode is not None:
+            self.mode = request.change.mode
+        if self.state is not base:
+            base, state, record = self._reconcile_on_newest(request)
+            if record is not None:
+                self._reserved = max(self._reserved, state.epoch)
+                self.store_writer.later(record)
+        if record is not None:
+            self._recorded = record.epoch
+        pending.state, pending.record = state, record
+        if request.event is not None:
+            kind, data = request.event
+            self._events.append(kind, **data, by=request.by, epoch=state.epoch)
+        self._publish(state, base, record, began)
+        if request.change.mode is not None:
+            # Jobs that could not be enforced so may be now.
+            self._dirty.set()
+
+    def _reconcile_on_newest(
+        self, request: ChangeRequest
+    ) -> tuple[ControllerState, ControllerState, PlanRecord | None]:
+        """Return the newest published state, one with the request on top of it, and its record."""
+        while True:
+            base = self.state
+            state, record = self._reconcile(request.apply(self.desired), base, request)
+            if self.state is base:
+                return base, state, record
+
+    # -- the network ---------------------------------------------------------------------------------------------
+
+    def _follow_network(self) -> None:
+        delay, took, ended = RETRY_FIRST, 0.0, self._runtime.clock()
+        while True:
+            self._dirty.wait(delay if self.failed else None)
+            self._runtime.sleep(pause(self._settings.debounce_ms / 1e3, took, self._runtime.clock() - ended))
+            self._dirty.clear()
+            began = self._runtime.clock()
+            try:
+                self._follow()
+                self.failed, delay = "", RETRY_FIRST
+            except Exception as error:
+                # The old plan stays. The next change tries again, or some time without one.
+                delay = min(2 * delay, RETRY_LAST)
+                LOG.exception("no new plan")
+                self.failed = f"{type(error).__name__}: {error}"
+                self._events.append("error", text=f"no new plan could be made: {self.failed}")
+            ended = self._runtime.clock()
+            took = ended - began
+
+    def _follow(self) -> None:
+        base, desired, began = self.state, self.desired, self._runtime.clock()
+        placed = self._placed(desired, base.fabric or self._intended)
+        state, record = self._reconcile(placed, base)
+        more = self._placed(placed, state.fabric)
+        if more is not placed:
+            placed = more
+            state, record = self._reconcile(placed, base)
+        overtaken = state.epoch != base.epoch and state.epoch <= self._reserved
+        if self.state is not base or self.desired is not desired or overtaken:
+            self._dirty.set()
+            return
+        self.desired = placed
+        if not state.network_known or state.epoch == self._recorded:
+            record = None
+        self._publish(state, base, record, began)
+        if record is not None:
+            # After the rules: the network does not wait for a disk.
+            self._recorded = record.epoch
+            self.store_writer.later(record)
+
+    def _placed(self, desired: DesiredState, fabric: Fabric | None) -> DesiredState:
+        """Return the state with the flows of saved jobs whose hosts have appeared."""
+        if fabric is None or not desired.left_out:
+            return desired
+        if self._attempt == (fabric.host_names, desired.jobs, desired.steered):
+            return desired
+        placed = self._admission.readmit(desired, fabric, self._settings.max_flows)
+        self._attempt = (fabric.host_names, placed.jobs, desired.steered)
+        for job in placed.left_out:
+            LOG.warning("job %s is saved and not planned: %s", job.name, job.left_out)
+        return placed
+
+    # -- both ----------------------------------------------------------------------------------------------------
+
+    def _reconcile(
+        self, desired: DesiredState, base: ControllerState, request: ChangeRequest | None = None
+    ) -> tuple[ControllerState, PlanRecord | None]:
+        """Return the state that follows ``base``, and the record of its plan if it is a new one."""
+        taken: tuple[ControllerState, PlanRecord | None] = self._runtime.offload(
+            _reconcile_offloaded, self._settings, self._intended, self._southbound.observe(), desired, base,
+            self._runtime.clock, self._reserved, request, self._runtime.now(),
+        )  # fmt: skip
+        return taken
+
+    def _publish(self, state: ControllerState, base: ControllerState, record: PlanRecord | None, began: float) -> None:
+        """Make a state the newest one. ``began``: when work on it did, by the clock."""
+        self.state = state
+        if state.network_known and state.fabric is not None:
+            for name, up in state.changes:
+                self._events.append("link", id=name, up=up)
+            for finding in self._cabling.report(state.survey):
+                self._events.append("error", text=finding.text, finding=finding.kind, subject=finding.subject)
+        if state.epoch != base.epoch:
+            self.computed_at = self._runtime.now() if record is None else record.at
+        if record is not None:
+            self._instruments.planned(record.policy, record.seconds, record.moved)
+            self._events.append(
+                "plan", epoch=state.epoch, state="computed", cause=record.cause, by=record.by, mode=record.mode,
+                enforcement=record.enforcement, min_speed=record.min_speed, min_level=record.min_level,
+                gap=record.gap, seconds=record.seconds, flows=record.flows, moved=record.moved,
+                unroutable=record.unroutable, rollback_of=record.rollback_of,
+            )  # fmt: skip
+        if state.network_known and state.rules is not None and state.enforced != self._installed:
+            self._installed = state.enforced
+            self.installation.begins(state.enforced, began)
+            self._southbound.install(self._desired_rules(state, state.rules))
+        self.settled()
+
+    def _desired_rules(self, state: ControllerState, rules: RuleSet) -> DesiredRules:
+        """Return the rules for a state, with the function that compiles those of a fall-back."""
+        earlier = None
+        if state.desired.mode != "frozen" and state.candidate is not None:
+            learn = self._intended is None or bool(state.survey.hosts_unplaced)
+            earlier = partial(fallback_rules, self._settings, state, learn)
+        return DesiredRules(rules, state.enforced, state.names, state.applied, earlier)
+
+    def _store_changed(self, reason: str) -> None:
+        if reason:
+            self._instruments.store_failed()
+        text = f"the store does not work: {reason}" if reason else "the store works again"
+        self._events.append("error", text=text)
+
+
+def _reconcile_offloaded(
+    settings: Settings,
+    intended: Fabric | None,
+    network: NetworkState,
+    desired: DesiredState,
+    before: ControllerState,
+    clock: Callable[[], float],
+    last_epoch: int,
+    request: ChangeRequest | None,
+    at: float,
+) -> tuple[ControllerState, PlanRecord | None]:
+    """Compute the next state and its plan record; runs off the event loop because it takes long."""
+    if request is None:
+        state = reconcile(settings, intended, network, desired, before, clock, last_epoch=last_epoch)
+        return state, plan_record(state, before, at=at)
+    state = reconcile(settings, intended, network, desired, before, clock, last_epoch=last_epoch, take=request.take)
+    record = plan_record(state, before, at=at, cause=request.cause, by=request.by, rollback_of=request.rollback_of)
+    return state, record

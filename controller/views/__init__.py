@@ -1,0 +1,1 @@
+"""Documents, history, metrics and traces of a state; pure."""

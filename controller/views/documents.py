@@ -1,0 +1,312 @@
+"""The documents of ``controller.rest.schemas``, made from a ``ControllerState``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from math import isnan
+from typing import Any
+
+import numpy as np
+import orjson
+
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import AdmittedJob
+from controller.core.plan_candidate import PlanCandidate
+from controller.core.ports.southbound import SwitchReport
+from controller.core.saved_state import ModeSetting
+from controller.model.errors import UnavailableError
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import fabric_document
+from controller.model.plan import Plan
+from controller.planning.drain import cables_of, known
+from controller.planning.plan_document import job_parts, plan_document, routes_document, slowest
+from controller.southbound.labels import LabelBlock
+from controller.telemetry.port_rates import UNKNOWN, LinkRates, Readings
+from controller.views.times import when
+
+VERSION = version("fairspine")
+"""Read once: looking it up opens a file, and there may be none left to open."""
+
+MOST_FINDINGS = 100
+"""Most findings of the cabling check that health lists one by one, since it is requested often."""
+
+Active = tuple[int, float] | None
+"""Epoch of the plan that every connected switch has confirmed, and since when (seconds since 1970)."""
+
+
+def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchReport]) -> dict[str, Any]:
+    """Return the observed fabric and the cabling check."""
+    there = state.fabric
+    assert there is not None
+    connected = {report.dpid for report in switches}
+    explicit = fabric_document(there)
+    cables = zip(there.cable_names, explicit["links"], drained_cables(state), strict=True)
+    return {
+        "source": "file" if intended else "discovery",
+        "version": there.version,
+        "switches": [
+            {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected}
+            for role, members in (("leaf", there.leaves), ("spine", there.spines))
+            for s in members
+        ],
+        "hosts": explicit["hosts"],
+        "links": [{"id": name, **row, "drained": drained} for name, row, drained in cables],
+        "cabling": {
+            "matches": state.survey.matches if intended else None,
+            "findings": [{"kind": f.kind, "subject": f.subject, "text": f.text} for f in state.survey.findings],
+            "hosts_unplaced": list(state.survey.hosts_unplaced),
+        },
+    }
+
+
+def links(
+    state: ControllerState, readings: Readings, measured: float | None, period: float, hashed: Plan | None = None
+) -> dict[str, Any]:
+    """Return every directed link with its planned load and its measured counters.
+
+    Args:
+        state: with a fabric and a plan.
+        readings: newest counters of the ports.
+        measured: when the newest counters came, seconds since 1970.
+        period: seconds between two polls of a switch.
+        hashed: ECMP's plan, whose loads are given in place of the plan's.
+    """
+    there, told = state.fabric, hashed or state.plan
+    assert there is not None
+    rates = readings.link_rates(there)
+    load = told.objective.link_load if told is not None else np.zeros(there.n_links)
+    drained = [False] * there.first_cable_link + [cable for cable in drained_cables(state) for _ in range(2)]
+    rows = zip(
+        there.link_ids, there.link_gbps.tolist(), load.tolist(), there.link_up.tolist(), drained,
+        _measured(there, rates), strict=True,
+    )  # fmt: skip
+    return {
+        "under": "plan" if hashed is None else "ecmp",
+        "measured": None if measured is None else when(measured),
+        "period": period,
+        "links": [
+            {"id": i, "gbps": gbps, "load_gbps": used, "up": up, "drained": out, **found}
+            for i, gbps, used, up, out, found in rows
+        ],
+    }
+
+
+def _measured(fabric: Fabric, rates: LinkRates) -> Iterator[dict[str, float | int | None]]:
+    """Yield the port counters of each link."""
+    columns = (rates.gbps, rates.gbps / fabric.link_gbps, rates.dropped, rates.errors)
+    for gbps, used, dropped, errors in zip(*(column.tolist() for column in columns), strict=True):
+        yield {
+            "rate_gbps": None if isnan(gbps) else gbps,
+            "utilisation": None if isnan(used) else used,
+            "dropped": None if dropped == UNKNOWN else dropped,
+            "errors": None if errors == UNKNOWN else errors,
+        }
+
+
+def drained_cables(state: ControllerState) -> list[bool]:
+    """Return, for each cable, whether it is drained, by itself or with one of its switches."""
+    there, ids = state.fabric, state.desired.drained
+    assert there is not None
+    return [
+        not ids.isdisjoint((name, cable.leaf, cable.spine))
+        for name, cable in zip(there.cable_names, there.cables, strict=True)
+    ]
+
+
+def drain(state: ControllerState, name: str) -> dict[str, Any]:
+    """Return a cable, spine or leaf; without cables if the fabric has none of that name (any more)."""
+    there = state.fabric
+    assert there is not None
+    cables = cables_of(there, name) if known(there, [name]) else ()
+    used = set(state.drain.still_used)
+    return {
+        "id": name,
+        "kind": "spine" if name in there.spine_index else "leaf" if name in there.leaf_index else "cable",
+        "drained": name in state.desired.drained,
+        "epoch": state.epoch,
+        "cables": list(cables),
+        "still_used": [cable for cable in cables if cable in used],
+    }
+
+
+def jobs(state: ControllerState, active: Active) -> bytes:
+    """Return all jobs by name, without their flows."""
+    members: dict[str, list[int]] = {job.name: [] for job in state.jobs}
+    for k, row in enumerate(state.traffic.collectives):
+        members[row.job].append(k)
+    rows = [
+        {
+            **_about(job, state, active),
+            "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
+            "flows": 0 if job.traffic is None else job.traffic.n_flows,
+            "bytes": 0 if job.traffic is None else int(job.traffic.bytes.sum()),
+            "min_speed": None if state.plan is None else slowest(state.plan, members[job.name]),
+        }
+        for job in sorted(state.jobs, key=lambda job: job.name)
+    ]
+    return orjson.dumps({"jobs": rows})
+
+
+def job(state: ControllerState, name: str, active: Active) -> bytes:
+    """Return a job of the state with its part of the plan.
+
+    Raises:
+        UnavailableError: the state has no plan.
+    """
+    there, candidate = _planned(state)
+    (desired,) = (job for job in state.jobs if job.name == name)
+    about = {**_about(desired, state, active), "epoch": state.epoch}
+    return orjson.dumps({**about, **job_parts(there, candidate.traffic, candidate.plan, name)})
+
+
+def _about(job: AdmittedJob, state: ControllerState, active: Active) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "revision": job.revision,
+        "changed": when(job.changed),
+        "by": job.by,
+        "weight": _weight(job.document) if job.traffic is None else job.traffic.weight,
+        "active": job.traffic is not None and _enforced(state, active),
+        "left_out": job.left_out or None,
+    }
+
+
+def _weight(document: bytes) -> float:
+    """Return the weight in a document that was checked when it was admitted."""
+    return float(orjson.loads(document).get("weight", 1.0))
+
+
+def plan(
+    state: ControllerState,
+    computed_at: float,
+    active: Active,
+    waits_for: Sequence[str] = (),
+    refused: Mapping[str, Any] | None = None,
+    hashed: Plan | None = None,
+) -> bytes:
+    """Return the plan, its time, and the plan that the switches enforce.
+
+    Args:
+        state: with a candidate.
+        computed_at: when the plan was computed, seconds since 1970.
+        active: epoch and time of the plan that the switches hold; ``None``: none.
+        waits_for: names of connected switches that do not have its rules.
+        refused: why it is on no switch.
+        hashed: ECMP's plan, to be given in its place.
+
+    Raises:
+        UnavailableError: the state has no plan.
+    """
+    there, candidate = _planned(state)
+    return orjson.dumps(
+        {
+            "mode": state.desired.mode,
+            "enforcement": state.desired.enforcement,
+            "computed": {"epoch": state.epoch, "since": when(computed_at)},
+            "active": None if active is None else {"epoch": active[0], "since": when(active[1])},
+            "waits_for": list(waits_for),
+            "refused": refused,
+            "under": "plan" if hashed is None else "ecmp",
+            "plan": plan_document(there, candidate.traffic, hashed or candidate.plan),
+        }
+    )
+
+
+def routes(state: ControllerState, host: str, label_base: int) -> bytes:
+    """Return everything that a host of the fabric sends.
+
+    Raises:
+        UnavailableError: the state has no plan.
+    """
+    there, candidate = _planned(state)
+    assert state.encoding is not None
+    hashed, enforcement = state.desired.mode == "ecmp", state.desired.enforcement
+    if state.desired.mode == "frozen" and state.applied is not None:
+        hashed, enforcement = not state.applied.enforced, state.applied.enforcement
+    labels = LabelBlock(label_base) if enforcement == "segment_routing" else None
+    told = routes_document(there, candidate.traffic, candidate.plan, state.encoding, host, hashed=hashed, labels=labels)
+    return orjson.dumps({**told, "mode": state.desired.mode, "enforcement": enforcement, "epoch": state.epoch})
+
+
+def mode(state: ControllerState, record: ModeSetting | None) -> dict[str, Any]:
+    """Return how plans are enforced, since when, and by whom this was set."""
+    return {
+        "mode": state.desired.mode,
+        "enforcement": state.desired.enforcement,
+        "since": None if record is None else when(record.changed),
+        "by": None if record is None else record.by,
+        "epoch": state.epoch,
+    }
+
+
+def _planned(state: ControllerState) -> tuple[Fabric, PlanCandidate]:
+    if state.fabric is None or state.candidate is None:
+        raise UnavailableError("there is no plan yet")
+    return state.fabric, state.candidate
+
+
+def _enforced(state: ControllerState, active: Active) -> bool:
+    """Return whether the switches enforce the newest plan."""
+    return state.desired.mode != "ecmp" and active is not None and active[0] >= state.epoch
+
+
+def unknown_because(intended: Fabric | None) -> str:
+    """Return the reason why there is no fabric yet."""
+    return "no host has been heard on any switch" if intended is None else "the controller has only just started"
+
+
+@dataclass(frozen=True)
+class Troubles:
+    """The reasons for failed states, for a broken store, and for faults of switches; empty: no trouble.
+
+    ``refused``: some switch does not take the newest plan.
+    """
+
+    plan: str = ""
+    store: str = ""
+    switches: Sequence[str] = ()
+    refused: bool = False
+
+
+def health(
+    state: ControllerState,
+    switches: Sequence[SwitchReport],
+    intended: Fabric | None,
+    active: Active,
+    troubles: Troubles,
+) -> dict[str, Any]:
+    """Return whether the controller does its work, and the reasons if not."""
+    reasons = []
+    if troubles.plan:
+        reasons.append(f"no new plan could be made: {troubles.plan}")
+    if troubles.store:
+        reasons.append(f"changes are refused, because the store does not work: {troubles.store}")
+    reasons += [f"{report.name}: {report.error}" for report in switches if report.error]
+    reasons += troubles.switches
+    reasons += [finding.text for finding in state.survey.findings[:MOST_FINDINGS]]
+    if len(state.survey.findings) > MOST_FINDINGS:
+        reasons.append(f"and {len(state.survey.findings) - MOST_FINDINGS} more findings, which /v1/fabric lists")
+    starting = state.fabric is None or not switches or (active is None and not troubles.refused)
+    if state.fabric is None:
+        reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")
+    else:
+        gone = state.desired.drained - known(state.fabric, state.desired.drained)
+        reasons += [f"{name} is drained, and the fabric has no such thing" for name in sorted(gone)]
+        if not switches:
+            reasons.append("no switch is connected")
+        elif active is None or active[0] < state.enforced:
+            reasons.append(f"plan {state.enforced} is not active on every switch yet")
+    reasons += [f"job {job.name} is kept and not planned: {job.left_out}" for job in state.desired.left_out]
+    expected = None if intended is None else intended.n_leaves + intended.n_spines
+    return {
+        "status": "starting" if starting else "degraded" if reasons else "ok",
+        "reasons": reasons,
+        "version": VERSION,
+        "mode": state.desired.mode,
+        "enforcement": state.desired.enforcement,
+        "switches": {"connected": len(switches), "expected": expected},
+        "jobs": len(state.jobs),
+        "flows": state.traffic.n_flows,
+    }

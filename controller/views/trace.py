@@ -1,0 +1,105 @@
+"""The document of ``/v1/trace``, from a state and a reading of the switches: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import AdmittedJob
+from controller.model.errors import UnavailableError
+from controller.telemetry.ecmp_draws import under_ecmp
+from controller.telemetry.fabric_snapshot import FabricSnapshot
+from controller.telemetry.port_rates import Readings
+from controller.telemetry.trace import TraceInputs
+from controller.telemetry.trace_document import live_trace
+from controller.views.times import when
+
+CHUNK = 1000
+"""Flows that are encoded at a time."""
+
+
+def document(
+    state: ControllerState,
+    reading: FabricSnapshot,
+    confirmed: Mapping[int, int],
+    job: str | None,
+    compare: bool,
+    readings: Readings,
+    began: float,
+    clock: Callable[[], float],
+) -> bytes:
+    """Return the measured path of every flow.
+
+    Args:
+        state: with a candidate.
+        reading: rules and counters that the switches have sent.
+        confirmed: epoch that each connected switch has confirmed, by datapath id.
+        job: name of the job whose flows are listed; ``None``: all.
+        compare: whether to add ECMP's result for the same flows.
+        readings: what the poller knows: the rates of flows for which the switches were read only once.
+        began: when it was asked for, by the clock.
+        clock: seconds of a monotonic clock.
+
+    Raises:
+        UnavailableError: the state has no plan.
+    """
+    fabric, candidate = state.fabric, state.candidate
+    if fabric is None or candidate is None or state.encoding is None:
+        raise UnavailableError("there is no plan yet")
+    enforcement = state.desired.enforcement
+    if state.desired.mode == "frozen" and state.applied is not None:
+        enforcement = state.applied.enforcement
+    situation = TraceInputs(
+        fabric=fabric,
+        traffic=candidate.traffic,
+        wire=state.encoding,
+        mode=state.desired.mode,
+        enforcement=enforcement,
+        epoch=state.epoch,
+        enforced=state.enforced,
+        confirmed=dict(confirmed),
+    )
+    polled = readings.row_rates(fabric, candidate.traffic, state.encoding)
+    found = live_trace(situation, candidate.usable, reading, ranks(state.jobs), job=job, polled=polled)
+    compared: dict[str, Any] | None = None
+    if compare:
+        compared = {
+            **under_ecmp(candidate.usable, candidate.traffic, capacity=candidate.planned_on, job=job),
+            "plan_min_speed": candidate.plan.objective.min_speed,
+        }
+    switches = (*fabric.leaves, *fabric.spines)
+    return orjson.dumps(
+        {
+            "at": when(reading.at),
+            "epoch": state.epoch,
+            "mode": state.desired.mode,
+            "enforcement": enforcement,
+            "silent": [switch.name for switch in switches if switch.dpid not in reading.switches],
+            **found,
+            "flows": _encoded(found["flows"]),
+            "compare": compared,
+            "seconds": max(0.0, clock() - began),
+        }
+    )
+
+
+def _encoded(flows: list[dict[str, Any]]) -> orjson.Fragment:
+    """Encode many flows piece by piece: encoding all at once would block the event loop."""
+    parts = (orjson.dumps(flows[start : start + CHUNK])[1:-1] for start in range(0, len(flows), CHUNK))
+    return orjson.Fragment(b"[" + b",".join(parts) + b"]")
+
+
+def ranks(jobs: Iterable[AdmittedJob]) -> dict[str, dict[str, int]]:
+    """Return, by job and host, the (first) rank that runs there."""
+    return {job.name: _ranks(orjson.loads(job.document).get("hosts")) for job in jobs}
+
+
+def _ranks(hosts: Any) -> dict[str, int]:
+    # The document was checked when it was taken; a job of single flows, or of a matrix, has no such list.
+    found: dict[str, int] = {}
+    for rank, host in enumerate(hosts if isinstance(hosts, list) else ()):
+        found.setdefault(str(host), rank)
+    return found

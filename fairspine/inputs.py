@@ -1,0 +1,73 @@
+"""Fabrics, jobs and traffic from plain Python data: the same documents as in files and in the HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import parse_fabric
+from controller.model.job import Job
+from controller.model.traffic import Traffic
+from controller.workload.expand import JobTraffic, combine, expand
+from controller.workload.job_file import parse_job
+
+
+def fabric(document: Mapping[str, Any]) -> Fabric:
+    """Return the fabric that a document describes (docs/reference/files.md has both forms).
+
+    Raises:
+        InputError: a field is invalid; it names the first one.
+    """
+    return parse_fabric(dict(document))
+
+
+def job(name: str, *, hosts: Sequence[str] = (), **fields: Any) -> Job:
+    """Return a job.
+
+    Args:
+        name: the name of the job.
+        hosts: names of hosts of the fabric; ``hosts[i]`` is where rank i runs.
+        fields: the other fields of a job document (docs/reference/files.md): ``collectives``, ``flows``, ``matrix``,
+            ``weight`` and so on.
+
+    Raises:
+        InputError: a field is invalid; it names the first one.
+    """
+    document = {"name": name, **({"hosts": list(hosts)} if len(hosts) else {}), **fields}
+    return parse_job(_plain(document))
+
+
+def traffic(fabric: Fabric, jobs: Traffic | Iterable[Job]) -> Traffic:
+    """Return every flow of some jobs on a fabric; a ``Traffic`` is returned as it is.
+
+    UDP source ports are assigned in the order of the jobs, as the controller assigns them.
+
+    Raises:
+        InputError: two jobs have the same name, or a job does not fit the fabric.
+    """
+    if isinstance(jobs, Traffic):
+        return jobs
+    expanded: list[JobTraffic] = []
+    for each in jobs:
+        if any(each.name == other.name for other in expanded):
+            raise InputError("a job before it has this name", field="name", value=each.name)
+        try:
+            expanded.append(expand(fabric, each, expanded))
+        except InputError as error:
+            raise error.with_source(each.name) from None
+    return combine(expanded)
+
+
+def _plain(value: Any) -> Any:
+    """Return a document with NumPy values and tuples converted to the plain types that the checks expect."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [_plain(each) for each in value]
+    return value
