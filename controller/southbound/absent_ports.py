@@ -11,26 +11,31 @@ SENDING = (Output, Bundle, ToGroup, ToController)
 
 
 def without_ports(want: SwitchRules, ports: frozenset[int]) -> tuple[SwitchRules, tuple[int, ...]]:
-    """The same forwarding without naming ports that the switch does not have, and which these are.
+    """Return rules with the same forwarding that name no absent ports, and the ports left out.
 
-    Some switches refuse such a rule, others (Open vSwitch) take it and drop what meets it. So it is a rule that drops,
-    and a bucket that leads nowhere is none.
+    Some switches refuse a rule that names an absent port; others (Open vSwitch) accept it and drop the packets that
+    match.
+    Such a rule therefore becomes one that drops, and a bucket that leads to such a port is left out.
     """
     missing: set[int] = set()
-    rules, groups = dict(want.rules), dict(want.groups)
+    rules, groups = {}, dict(want.groups)
+    # Most rules of a switch share one of a few action lists.
+    possible: dict[int, tuple[Action, ...]] = {}
     for key, rule in want.rules.items():
-        actions = _actions(rule.actions, ports, missing)
+        actions = possible.get(id(rule.actions))
+        if actions is None:
+            actions = possible[id(rule.actions)] = _actions(rule.actions, ports, missing)
         if actions is not rule.actions:
             rules[key] = rule._replace(actions=actions)
     for id_, group in want.groups.items():
         buckets = tuple(bucket for bucket in group.buckets if _leads_somewhere(bucket, ports, missing))
         if len(buckets) != len(group.buckets):
             groups[id_] = group._replace(buckets=buckets)
-    return (SwitchRules(rules, groups), tuple(sorted(missing))) if missing else (want, ())
+    return (SwitchRules({**want.rules, **rules}, groups), tuple(sorted(missing))) if missing else (want, ())
 
 
 def _actions(actions: tuple[Action, ...], ports: frozenset[int], missing: set[int]) -> tuple[Action, ...]:
-    """These actions, or others where they name ports that are not there."""
+    """Return the actions, or replacements where they name absent ports, which are added to ``missing``."""
     lacking = {port for action in actions for port in _ports(action) if port not in ports and port < RESERVED}
     if not lacking:
         return actions
@@ -43,7 +48,7 @@ def _actions(actions: tuple[Action, ...], ports: frozenset[int], missing: set[in
                 kept.append(Bundle(left))
         elif not lacking.intersection(_ports(action)):
             kept.append(action)
-    # What is left to do to a packet that goes nowhere is nothing.
+    # A packet that is not sent anywhere needs no other action.
     return tuple(kept) if any(isinstance(action, SENDING) for action in kept) else ()
 
 

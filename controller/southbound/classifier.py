@@ -1,4 +1,4 @@
-"""Which rule of a table a packet meets, without looking at every rule: tuple space search.
+"""Lookup of the rule that a packet matches, without a scan of all rules: tuple space search.
 
 Rules that match the same fields under the same masks are of one *shape*, and a shape's rules are found by one look into
 a dictionary (Srinivasan, Suri and Varghese, SIGCOMM 1999; Open vSwitch does the same). A leaf with thousands of flows
@@ -33,6 +33,7 @@ class Classifier:
     """The rules of one switch, by table."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
+        """Group the rules by table and shape."""
         tables: dict[int, dict[_Shape, dict[tuple[int | str, ...], Rule]]] = {}
         for rule in rules:
             shape = _Shape(rule.priority, tuple((name, _mask(value)) for name, value in rule.match))
@@ -42,7 +43,7 @@ class Classifier:
         }
 
     def best(self, table: int, fields: Fields) -> Rule | None:
-        """The matching rule of highest priority.
+        """Return the matching rule of highest priority.
 
         Raises:
             OverlapError: two matching rules have that priority.
@@ -62,7 +63,7 @@ class Classifier:
 
 
 def _given(shape: _Shape, fields: Fields) -> tuple[int | str, ...] | None:
-    """What a packet has where rules of this shape look; ``None``: it lacks one of the fields."""
+    """Return the packet's values in the fields of this shape; ``None``: it lacks one of them."""
     found: list[int | str] = []
     for name, mask in shape.fields:
         value = fields.get(name)

@@ -1,34 +1,36 @@
-"""The front door of the compilers: from what is planned to the rules of every switch, by the name of an enforcement."""
+"""Selection of the compiler of a plan's rules by the name of an enforcement."""
 
 from __future__ import annotations
 
 from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
+from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.labels import LabelBlock
 from controller.southbound.per_flow import compile_per_flow
 from controller.southbound.rules import RuleSet
 from controller.southbound.segment_routing import compile_segment_routing
 from controller.southbound.source_port import compile_source_port
-from controller.southbound.wire import Wire
 
 
 def compile_rules(
     enforcement: Enforcement,
     fabric: Fabric,
     traffic: Traffic,
-    wire: Wire,
+    encoding: FlowEncoding,
     *,
     usable: Fabric | None = None,
     ecmp_action: str = "bundle",
     learn: bool = False,
     labels: LabelBlock = LabelBlock(),  # noqa: B008 (frozen)
 ) -> RuleSet:
-    """The rules of every switch, by datapath id.
+    """Return the rules of every switch, by datapath id.
 
     Args:
+        enforcement: the kind of rules.
         fabric: with the port numbers that are known; a cable or host without them gets no rule.
-        wire: made for the same enforcement.
+        traffic: the flows of all jobs.
+        encoding: made for the same enforcement.
         usable: the fabric without the cables that are drained; ``None``: none is.
         ecmp_action: ``bundle`` or ``select``.
         learn: send ARP for unknown targets to the controller.
@@ -38,9 +40,9 @@ def compile_rules(
         InputError: the labels do not suffice for the fabric.
     """
     if enforcement == "per_flow":
-        return compile_per_flow(fabric, traffic, wire, usable=usable, ecmp_action=ecmp_action, learn=learn)
+        return compile_per_flow(fabric, traffic, encoding, usable=usable, ecmp_action=ecmp_action, learn=learn)
     if enforcement == "segment_routing":
         return compile_segment_routing(
-            fabric, traffic, wire, usable=usable, ecmp_action=ecmp_action, learn=learn, labels=labels
+            fabric, traffic, encoding, usable=usable, ecmp_action=ecmp_action, learn=learn, labels=labels
         )
     return compile_source_port(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.southbound.rules import Action, Bucket, Builder, ToGroup, port_bucket
+from controller.southbound.rules import Action, Bucket, RuleBuilder, ToGroup, port_bucket
 
 
 class Failover:
@@ -17,20 +17,25 @@ class Failover:
         over: what a packet gets before it leaves by a port.
     """
 
-    def __init__(self, builder: Builder, over: Callable[[int], tuple[Action, ...]] = lambda port: ()) -> None:
+    def __init__(self, builder: RuleBuilder, over: Callable[[int], tuple[Action, ...]] = lambda port: ()) -> None:
+        """Add groups to ``builder``; ``over`` gives further actions for a port."""
         self._builder, self._over = builder, over
         self._select: dict[tuple[int, ...], Bucket] = {}
+        self._groups: dict[tuple[int, tuple[int, ...]], int] = {}
 
     def group(self, first: int, any_of: tuple[int, ...]) -> int:
-        """The id of the group that takes a port while it is live, else one by a hash of those ports that are.
+        """Return the id of the group that uses a port while it is live, else a live one of ``any_of`` by hash.
 
         ``any_of`` may have ``first`` in it, so that groups with different first ports share what they fall back on:
         the switch comes to it only when that port is dead.
         """
-        buckets = [self._bucket(first)]
-        if any(port != first for port in any_of):
-            buckets.append(self._any(any_of))
-        return self._builder.group("failover", buckets)
+        found = self._groups.get((first, any_of))
+        if found is None:
+            buckets = [self._bucket(first)]
+            if any(port != first for port in any_of):
+                buckets.append(self._any(any_of))
+            found = self._groups[first, any_of] = self._builder.group("failover", buckets)
+        return found
 
     def _any(self, ports: tuple[int, ...]) -> Bucket:
         if ports not in self._select:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 
-from controller.model.observed import PortId
+from controller.model.network_state import PortId
 
 MOST = 3
 """So many times a port may go down ..."""
@@ -25,12 +25,13 @@ class Damper:
     """Remembers when ports went down. Time, in seconds from any origin, is an argument and never goes back."""
 
     def __init__(self) -> None:
+        """Begin without ports."""
         self._downs: dict[PortId, deque[float]] = defaultdict(lambda: deque(maxlen=MOST + 1))
         self._changed: dict[PortId, float] = {}
         self._held: set[PortId] = set()
 
     def changed(self, port: PortId, up: bool, now: float) -> None:
-        """A port has come or gone."""
+        """Record that a port has come up or gone down."""
         self._changed[port] = now
         if up:
             return
@@ -40,7 +41,7 @@ class Damper:
             self._held.add(port)
 
     def held(self, now: float) -> frozenset[PortId]:
-        """The ports that count as down, whatever they say."""
+        """Return the ports that count as down, whatever their state."""
         quiet = {port for port in self._held if now - self._changed[port] >= QUIET}
         for port in quiet:
             # It begins anew: the next time that it goes down is the first.
@@ -49,7 +50,7 @@ class Damper:
         return frozenset(self._held)
 
     def forget(self, dpid: int) -> None:
-        """A switch is gone, and with it its ports. What comes back with the same id may be another."""
+        """Forget a switch that is gone, with its ports; a later one with the same id may be another."""
         for port in [port for port in self._changed if port.dpid == dpid]:
             del self._changed[port]
             self._downs.pop(port, None)

@@ -12,8 +12,8 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.base import ETH_IPV4, FLOW, NextHops
 from controller.southbound.failover import Failover
-from controller.southbound.rules import Action, Builder, Match, MatchValue, Rule, RuleKey, ToGroup
-from controller.southbound.wire import Wire
+from controller.southbound.flow_encoding import FlowEncoding
+from controller.southbound.rules import Action, Match, MatchValue, Rule, RuleBuilder, RuleKey, ToGroup
 
 UDP = 17
 ROCE_PORT = 4791
@@ -28,17 +28,17 @@ FLOW_TABLE = 0
 """The table of planned flows' rules."""
 
 Towards = Callable[[int, int], tuple[Action, ...]]
-"""What a packet for a leaf (its index) over a path class gets before it goes into the group."""
+"""The actions on a packet for a leaf (its index) over a path class, before the group."""
 
 Over = Callable[[int], tuple[Action, ...]]
-"""What a packet to a spine (its index) gets before it leaves."""
+"""The actions on a packet to a spine (its index) before it leaves."""
 
 
 def place_flows(
     fabric: Fabric,
     traffic: Traffic,
-    wire: Wire,
-    builders: Mapping[int, Builder],
+    encoding: FlowEncoding,
+    builders: Mapping[int, RuleBuilder],
     *,
     usable: Fabric,
     towards: Towards,
@@ -49,29 +49,34 @@ def place_flows(
     Flows within a leaf, unroutable flows, and flows whose leaf ports are not known get none: base forwarding has them.
 
     Args:
+        fabric: with the port numbers that are known.
+        traffic: the flows.
+        encoding: source ports and paths of their pieces.
         builders: of every leaf, by datapath id.
         usable: the fabric without the cables that are drained.
+        towards: see ``Towards``.
+        over: see ``Over``.
     """
     hops = NextHops(usable)
     ingress = [_Ingress(fabric, a, hops, builders[leaf.dpid], towards, over) for a, leaf in enumerate(fabric.leaves)]
-    # Rules share what is alike in their matches: objects are what makes many rules slow.
+    # Rules share equal parts of their matches: the number of objects limits the speed.
     src_ip: list[Field] = [("ipv4_src", host.ip) for host in fabric.hosts]
     dst_ip: list[Field] = [("ipv4_dst", host.ip) for host in fabric.hosts]
-    source, target = traffic.src[wire.flow], traffic.dst[wire.flow]
-    columns = (fabric.host_leaf[source], fabric.host_leaf[target], source, target, wire.udp_src, wire.path)
+    source, target = traffic.src[encoding.flow], traffic.dst[encoding.flow]
+    columns = (fabric.host_leaf[source], fabric.host_leaf[target], source, target, encoding.udp_src, encoding.path)
     for a, b, src, dst, port, path in zip(*(column.tolist() for column in columns), strict=True):
         if path >= 0:
             ingress[a].place(flow_key(src_ip[src], dst_ip[dst], port), path, b)
 
 
 def flow_key(src_ip: Field, dst_ip: Field, udp_src: int) -> RuleKey:
-    """What identifies the rule of one placement unit, or of one piece of it, at its ingress leaf."""
-    # Flows with a known port are told from the others of the same two hosts by the higher priority.
+    """Return the key of the rule of one placement unit, or of one piece of it, at its ingress leaf."""
+    # A higher priority separates flows with a known port from the others of the same two hosts.
     return (FLOW_TABLE, FLOW + (udp_src != ANY_PORT), _match(src_ip, dst_ip, udp_src))
 
 
 def _match(src_ip: Field, dst_ip: Field, udp_src: int) -> Match:
-    """The match of one placement unit's packets, written out in order: sorting would take longer than all the rest."""
+    """Return the match of one placement unit's packets, written out in order: sorting would dominate the run time."""
     if udp_src == ANY_PORT:
         return (IPV4, UDP_ONLY, dst_ip, src_ip, TO_ROCE)
     return (IPV4, UDP_ONLY, dst_ip, src_ip, TO_ROCE, ("udp_src", udp_src))
@@ -81,7 +86,7 @@ class _Ingress:
     """The planned rules of one leaf; what flows have in common is made once."""
 
     def __init__(
-        self, fabric: Fabric, leaf: int, hops: NextHops, builder: Builder, towards: Towards, over: Over
+        self, fabric: Fabric, leaf: int, hops: NextHops, builder: RuleBuilder, towards: Towards, over: Over
     ) -> None:
         self._leaf, self._hops, self._builder, self._towards = leaf, hops, builder, towards
         self._uplinks = uplinks(fabric, leaf)
@@ -105,7 +110,7 @@ class _Ingress:
 
 
 def uplinks(fabric: Fabric, leaf: int) -> list[int | None]:
-    """[K] the port by which each path class leaves a leaf; ``None`` where there is none, or it is not known."""
+    """Return the port [K] by which each path class leaves a leaf; ``None`` if there is none, or it is not known."""
     return [
         None if link < 0 else fabric.cables[(link - fabric.first_cable_link) // 2].leaf_port
         for link in fabric.up_link[leaf].tolist()

@@ -1,6 +1,6 @@
-"""A packet's walk through a rule set: the second meaning of the rules, beside the one that a switch gives them.
+"""A packet's walk through a rule set: an implementation of OpenFlow's forwarding beside that of switches.
 
-Compilers are tested by it: whatever they emit must lead every packet where the plan says, and nowhere else. And it
+Compilers are tested by it: their rules must lead every packet where the plan says, and nowhere else. And it
 tells where flows really go, given the rules that switches say they hold (controller/telemetry/trace.py).
 """
 
@@ -46,17 +46,18 @@ class Hop(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Where a packet went: its hops, and how it ended: at a host (its name), or ``None`` and the reason."""
+    """A packet's hops and its end: at a host (its name), or ``None`` and the reason."""
 
     hops: tuple[Hop, ...]
     host: str | None
     end: str
 
 
-class Network:
+class RuleInterpreter:
     """A fabric's wiring by port, and which of its ports are down."""
 
     def __init__(self, fabric: Fabric, down: Collection[tuple[str, int]] = ()) -> None:
+        """Index the cables and host links by port; ``down`` adds ports to those that are down."""
         self.fabric = fabric
         self.down = set(down)
         self.dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
@@ -103,9 +104,12 @@ class Network:
         return Walk(tuple(hops), None, "loop")
 
     def every_walk(self, rules: RuleSet, packet: Packet, *, source: str, seen: Seen | None = None) -> Iterator[Walk]:
-        """One walk for each way in which hashes along the path can fall out; a single one where nothing is hashed.
+        """Yield one walk for each possible outcome of the hashes along the path; a single one if nothing is hashed.
 
         Args:
+            rules: of all switches.
+            packet: its header fields.
+            source: name of the sending host.
             seen: called for each walk in turn, so with the rules of earlier ones again.
         """
         pending: list[tuple[int, ...]] = [()]
@@ -125,7 +129,7 @@ class Network:
     def forward(
         self, held: SwitchRules, switch: str, port: int, packet: Packet, choose: Choose, seen: Seen | None = None
     ) -> int | str:
-        """The port out of one switch, or why there is none."""
+        """Return the port out of one switch, or the reason why there is none."""
         return self._forward(held, switch, port, _Frame(packet), choose, seen)
 
     def _forward(
@@ -143,7 +147,7 @@ class Network:
                 own["metadata"] = rule.metadata
             out = self._act(rule.actions, frame, held, switch, choose)
             if out is not None:
-                # OpenFlow never sends a packet back where it came from unless told so by name.
+                # OpenFlow sends a packet back to its ingress port only by an explicit action.
                 return "sent back out of its in-port" if out == port else out
             table = rule.goto
         return "dropped"
@@ -151,7 +155,7 @@ class Network:
     def _act(
         self, actions: tuple[Action, ...], frame: _Frame, held: SwitchRules, switch: str, choose: Choose
     ) -> int | str | None:
-        """Carry out actions: the port by which the packet leaves, or why it ends here; ``None``: it stays."""
+        """Execute actions; return the port out, or why the packet ends here; ``None``: it stays."""
         for action in actions:
             if isinstance(action, PushMpls):
                 frame.push(action.label)
@@ -168,7 +172,7 @@ class Network:
             elif isinstance(action, ToGroup):
                 return self._hand_to(action, frame, held, switch, choose)
             else:
-                # A stranger's rule, read back from a switch.
+                # A foreign rule, read back from a switch.
                 return "met an action that is none of ours"
         return None
 
@@ -179,7 +183,7 @@ class Network:
         if group is None:
             return "no such group"
         if group.kind not in ("failover", "select"):
-            # A stranger's, read back from a switch.
+            # Foreign, read back from a switch.
             return "met a group that is none of ours"
         live = [bucket for bucket in group.buckets if self._live(bucket.watch_port, bucket.watch_group, held, switch)]
         if not live:
@@ -207,7 +211,7 @@ class _Frame:
         self._labels: list[int] = []
 
     def fields(self) -> dict[str, int | str]:
-        """What a switch sees: behind a label nothing but the next one."""
+        """Return the fields that a switch sees: behind a label nothing but the next one."""
         if not self._labels:
             return dict(self._packet)
         ethernet = {name: value for name, value in self._packet.items() if name in ("eth_src", "eth_dst")}

@@ -15,7 +15,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 
 DEFAULT_BASE = 16000
-"""Where other makers' global blocks begin, too (RFC 8402, section 3.1.2 leaves it to the operator)."""
+"""The usual begin of other vendors' global blocks, too (RFC 8402, section 3.1.2 leaves it to the operator)."""
 
 FIRST_LABEL = 16
 """Labels below are reserved (RFC 3032, section 2.1)."""
@@ -33,15 +33,15 @@ class LabelBlock:
     base: int = DEFAULT_BASE
 
     def spine(self, spine: int) -> int:
-        """The node label of the spine with this index."""
+        """Return the node label of the spine with this index."""
         return self.base + spine
 
     def leaf(self, leaf: int, number: int = 0) -> int:
-        """The node label of the leaf with this index; with a ``number``, the adjacency label of that cable to it."""
+        """Return the node label of the leaf with this index; with ``number``, the label of its cable of that number."""
         return self.base + PART * (1 + number) + leaf
 
     def stack(self, fabric: Fabric, dst_leaf: int, path: int) -> tuple[int, int]:
-        """The labels of a path class towards a leaf, the outermost first."""
+        """Return the labels of a path class towards a leaf, the outermost first."""
         return self.spine(int(fabric.path_spine[path])), self.leaf(dst_leaf, int(cable_number(fabric)[path]))
 
     def check(self, fabric: Fabric) -> None:
@@ -60,11 +60,11 @@ class LabelBlock:
 
 
 def widest(fabric: Fabric) -> int:
-    """How many parallel cables some two switches have, at most; at least 1."""
+    """Return the largest number of parallel cables between two switches; at least 1."""
     return max(int(fabric.parallel.max(initial=0)), 1)
 
 
 def cable_number(fabric: Fabric) -> IntArray:
-    """[K] which of the parallel cables to its spine a path class takes."""
+    """Return, for each path class [K], which of the parallel cables to its spine it takes."""
     number: IntArray = np.arange(fabric.n_paths) - np.searchsorted(fabric.path_spine, fabric.path_spine)
     return number

@@ -1,4 +1,4 @@
-"""``per_flow`` enforcement: the ingress leaf sends each planned flow up its uplink; nobody else has a rule for it.
+"""``per_flow`` enforcement: the ingress leaf sends each planned flow up its uplink; no other switch has a rule for it.
 
 The spine's and the egress leaf's static rules (base.py) take it from there, because a path is fixed by the uplink: a
 spine has one cable to the egress leaf, or picks the one that belongs to the cable in.
@@ -9,30 +9,35 @@ from __future__ import annotations
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.southbound.base import base_builders
+from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.ingress import place_flows
 from controller.southbound.rules import RuleSet
-from controller.southbound.wire import Wire
 
 
 def compile_per_flow(
     fabric: Fabric,
     traffic: Traffic,
-    wire: Wire,
+    encoding: FlowEncoding,
     *,
     usable: Fabric | None = None,
     ecmp_action: str = "bundle",
     learn: bool = False,
 ) -> RuleSet:
-    """Base rules plus one rule a placement unit (or piece of a split flow) at its ingress leaf.
+    """Return base rules plus one rule a placement unit (or piece of a split flow) at its ingress leaf.
 
     Args:
+        fabric: with the port numbers that are known; a cable or host without them gets no rule.
+        traffic: the flows of all jobs.
+        encoding: source ports and paths of their pieces.
         usable: the fabric without the cables that are drained; ``None``: none is.
+        ecmp_action: ``bundle`` or ``select``.
+        learn: send ARP for unknown targets to the controller.
     """
     builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
     place_flows(
         fabric,
         traffic,
-        wire,
+        encoding,
         builders,
         usable=usable or fabric,
         towards=lambda leaf, path: (),

@@ -1,4 +1,4 @@
-"""The way of a plan onto all switches, and what is known when one of them does not take it."""
+"""The installation of a plan on all switches, and the description of a refusal."""
 
 from __future__ import annotations
 
@@ -11,39 +11,54 @@ from controller.southbound.rules import RuleSet
 from controller.southbound.update import Stage
 
 WAITED_FOR = frozenset(Stage) - {Stage.REMOVE}
-"""Nobody waits for the last one."""
+"""The stages that other switches wait for: all but the last."""
 
 
 class Rollout:
-    """One target's way onto the switches: who has still to confirm what before the others go on.
+    """The installation of one target: the switches that must confirm a stage before the others go on.
 
-    Switches are named by datapath id. Those that connect later follow, and nobody waits for them.
+    Switches are named by datapath id. Those that connect later follow, and no switch waits for them.
     """
 
-    def __init__(self, rules: RuleSet, epoch: int, names: Mapping[int, str], members: Iterable[int] = ()) -> None:
-        """
+    def __init__(
+        self,
+        rules: RuleSet,
+        epoch: int,
+        names: Mapping[int, str],
+        members: Iterable[int] = (),
+        *,
+        first: Iterable[int] = (),
+        bare: Iterable[int] = (),
+        whole: bool = True,
+    ) -> None:
+        """Begin before the first stage.
+
         Args:
+            rules: of all switches.
+            epoch: of their plan.
             names: of switches.
             members: those that are there now. Each is waited for until its work is known.
+            first: switches that refused these rules before. The others begin ``SWITCH`` only after them, so that one
+                more refusal costs the others next to nothing.
+            bare: switches that get only a part of the plan of this epoch.
+            whole: whether these are the rules of a target, and not of a fall-back.
         """
         self.rules, self.epoch, self.names = rules, epoch, names
+        self.bare, self.whole = frozenset(bare), whole
+        self._first = frozenset(first)
         self._owed = {dpid: set(WAITED_FOR) for dpid in members}
         self._owing = Counter({stage: len(self._owed) for stage in WAITED_FOR})
 
-    def again(self, members: Iterable[int]) -> Rollout:
-        """The same target, from the beginning."""
-        return Rollout(self.rules, self.epoch, self.names, members)
-
     def owes(self, dpid: int, stages: frozenset[Stage]) -> None:
-        """A switch's work is known: others depend on these stages of it."""
+        """Record the stages in which a switch has work that others depend on."""
         self._settle(dpid, WAITED_FOR - stages)
 
     def confirmed(self, dpid: int, stage: Stage) -> None:
-        """A switch has done all of a stage."""
+        """Record that a switch has completed a stage."""
         self._settle(dpid, (stage,))
 
     def leave(self, dpid: int) -> None:
-        """A switch is gone, or does not answer: the others go on without it."""
+        """Remove a switch that is gone or does not answer: the others go on without it."""
         self._settle(dpid, WAITED_FOR)
         self._owed.pop(dpid, None)
 
@@ -56,6 +71,23 @@ class Rollout:
     def reached(self) -> Stage:
         """The last stage that switches may begin now."""
         return next((stage for stage in Stage if self._owing[stage]), Stage.REMOVE)
+
+    @property
+    def progress(self) -> tuple[Stage, bool]:
+        """Changes whenever switches may begin what they might not before."""
+        return self.reached, self._waits_for_first
+
+    @property
+    def _waits_for_first(self) -> bool:
+        return any(Stage.SWITCH in self._owed.get(first, ()) for first in self._first)
+
+    def may_begin(self, dpid: int, stage: Stage) -> bool:
+        """Return whether a switch may begin a stage now."""
+        if stage > self.reached:
+            return False
+        if stage is not Stage.SWITCH or dpid in self._first:
+            return True
+        return not self._waits_for_first
 
     def _settle(self, dpid: int, stages: Iterable[Stage]) -> None:
         for stage in self._owed.get(dpid, set()).intersection(stages):
@@ -71,12 +103,14 @@ class Refusal:
     """A switch does not take a plan.
 
     Attributes:
-        epoch: the plan's; ``stays``: the plan that all switches have gone back to, ``None``: there is no former one.
+        epoch: the plan's; ``stays``: the plan whose rules switches hold instead, with the newest base rules; ``None``:
+            there is no former one.
         kind: what is wrong; ``refused``: something else.
         table: of the rules that were refused, ``None``: groups were.
         room: how many of our rules that table (or how many groups the switch) holds.
         short: how many more the plan needs beside them.
         detail: the error in OpenFlow's words.
+        bare: names of switches that forward by base rules alone meanwhile.
     """
 
     epoch: int
@@ -88,15 +122,16 @@ class Refusal:
     room: int
     short: int
     detail: str
+    bare: tuple[str, ...] = ()
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room, rather than something wrong with what was sent."""
+        """True if there is no room, false if the content was refused."""
         return self.kind in ("table full", "groups full")
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The refusal in words."""
         where = "its groups" if self.table is None else f"table {self.table}"
         if self.is_full:
             things = "groups" if self.table is None else "rules"
@@ -104,5 +139,12 @@ class Refusal:
             reason = f"{what}: {self.short} {things} short, with {self.room} of ours in it"
         else:
             reason = f"refuses a change of {where}: {self.kind}"
-        after = "" if self.stays is None else f"; plan {self.stays} stays active on all switches"
-        return f"{self.switch} does not take plan {self.epoch}, {reason} ({self.detail}){after}"
+        return f"{self.switch} does not take plan {self.epoch}, {reason} ({self.detail}){self._instead}"
+
+    @property
+    def _instead(self) -> str:
+        plan = "" if self.stays is None else f"plan {self.stays} stays active on all switches"
+        if self.bare:
+            plan = f"{', '.join(self.bare)} spread planned flows by ECMP"
+            plan += "" if self.stays is None else f", plan {self.stays} stays active elsewhere"
+        return f"; {plan}" if plan else ""

@@ -12,13 +12,16 @@ import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from controller.southbound.classifier import Classifier
 
 COOKIE_PREFIX = 0xFA15
-"""First 16 bits of the cookie of every rule of ours; the other 48 hold the epoch in which it was last written."""
+"""First 16 bits of the cookie of every rule of ours. 16 bits for the instance that wrote it (``Store.instance``; 0: a
+version that did not say) and 32 for the epoch in which it did follow."""
+
+INSTANCE_SHIFT, INSTANCE_MASK, EPOCH_MASK = 32, 0xFFFF, 0xFFFFFFFF
 
 COOKIE_MASK = 0xFFFF << 48
 
@@ -74,7 +77,8 @@ Action = Output | ToGroup | Bundle | ToController | PushMpls | PopMpls
 class Rule(NamedTuple):
     """One flow entry. No actions and no ``goto``: drop (and count).
 
-    ``metadata`` is written before going on to table ``goto``.
+    ``metadata`` is written before going on to table ``goto``. ``meter`` drops what is too much
+    (``leaf_guards.METERS``).
     """
 
     table: int
@@ -83,10 +87,11 @@ class Rule(NamedTuple):
     actions: tuple[Action, ...] = ()
     goto: int | None = None
     metadata: int | None = None
+    meter: int | None = None
 
     @property
     def key(self) -> RuleKey:
-        """What OpenFlow identifies a rule by within its switch."""
+        """The fields by which OpenFlow identifies a rule within its switch."""
         return (self.table, self.priority, self.match)
 
 
@@ -115,12 +120,13 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class SwitchRules:
-    """Everything of ours on one switch."""
+    """The rules and groups of ours on one switch."""
 
     rules: Mapping[RuleKey, Rule] = field(default_factory=dict)
     groups: Mapping[int, Group] = field(default_factory=dict)
 
     def __len__(self) -> int:
+        """Return the number of rules."""
         return len(self.rules)
 
     @cached_property
@@ -136,35 +142,47 @@ class RuleSet:
     switches: Mapping[int, SwitchRules] = field(default_factory=dict)
 
     def __getitem__(self, dpid: int) -> SwitchRules:
+        """Return the rules of a switch; empty if there are none."""
         return self.switches.get(dpid, EMPTY)
 
     def __iter__(self) -> Iterator[int]:
+        """Iterate over the datapath ids."""
         return iter(self.switches)
-
-    @property
-    def n_rules(self) -> int:
-        return sum(len(switch.rules) for switch in self.switches.values())
 
 
 EMPTY = SwitchRules()
 
 
 def port_bucket(port: int, actions: tuple[Action, ...] = ()) -> Bucket:
-    """The bucket that does something and sends out of a port, while the port is live."""
+    """Return the bucket that does something and sends out of a port, while the port is live."""
     return Bucket((*actions, Output(port)), watch_port=port)
 
 
 def match(**fields: MatchValue) -> Match:
-    """A match from OpenFlow field names: ``match(eth_type=0x800, ipv4_dst="10.0.1.1")``."""
+    """Return a match from OpenFlow field names: ``match(eth_type=0x800, ipv4_dst="10.0.1.1")``."""
     return tuple(sorted(fields.items()))
 
 
-class Builder:
-    """Collects the rules and groups of one switch; compilers share one, so that equal groups are one."""
+class RuleBuilder:
+    """Collects the rules and groups of one switch; compilers share one, so that equal groups are one.
 
-    def __init__(self) -> None:
-        self._rules: dict[RuleKey, Rule] = {}
-        self._groups: dict[int, Group] = {}
+    What it begins with, and what it has built, stays as it is: both are copied only when more is added. Most plans
+    change few switches of a large fabric.
+    """
+
+    def __init__(self, begun: SwitchRules = EMPTY) -> None:
+        """Begin with the rules and groups of ``begun``."""
+        self._built: SwitchRules | None = begun
+        self._rules: Mapping[RuleKey, Rule] = begun.rules
+        self._groups: Mapping[int, Group] = begun.groups
+
+    def _own(self) -> tuple[dict[RuleKey, Rule], dict[int, Group]]:
+        """Return the builder's own rules and groups, to which entries can be added."""
+        if self._built is not None:
+            self._built, self._rules, self._groups = None, dict(self._rules), dict(self._groups)
+        assert isinstance(self._rules, dict)
+        assert isinstance(self._groups, dict)
+        return self._rules, self._groups
 
     def add(self, rule: Rule) -> None:
         """Add a rule.
@@ -172,27 +190,56 @@ class Builder:
         Raises:
             ValueError: another rule has the same table, priority and match: one of the two would vanish.
         """
-        if self._rules.setdefault(rule.key, rule) != rule:
-            raise ValueError(f"two rules for {rule.key}")
+        key = rule.key
+        known = self._rules.get(key)
+        if known is None:
+            self._own()[0][key] = rule
+        elif known != rule:
+            raise ValueError(f"two rules for {key}")
+
+    def add_all(self, rules: Mapping[RuleKey, Rule]) -> None:
+        """Add rules by their keys.
+
+        Raises:
+            ValueError: as ``add``.
+        """
+        # Iterate over the smaller of the two views.
+        if self._rules.keys().isdisjoint(rules.keys()):
+            self._own()[0].update(rules)
+        else:
+            for rule in rules.values():
+                self.add(rule)
 
     def group(self, kind: str, buckets: Iterable[Bucket]) -> int:
-        """The id of the group with this content, made when it is not there yet."""
+        """Return the id of the group with this content; create it if it does not exist."""
         content = tuple(buckets)
         # A checksum of the content names the group; on the rare clash the next free id. Python's own hash() would
         # differ between two runs of the controller, and a restart would rewrite every group.
-        number = zlib.crc32(repr((kind, content)).encode()) & ~GROUP_MASK & 0xFFFFFFFF
+        number = _checksum(kind, content)
         while True:
             group = Group(GROUP_BASE | number, kind, content)
-            if self._groups.setdefault(group.id, group) == group:
+            known = self._groups.get(group.id)
+            if known is None:
+                self._own()[1][group.id] = group
+            if known is None or known == group:
                 return group.id
             number = (number + 1) & ~GROUP_MASK & 0xFFFFFFFF
 
     def build(self) -> SwitchRules:
-        return SwitchRules(dict(self._rules), dict(self._groups))
+        """Return the rules and groups added so far."""
+        if self._built is None:
+            self._built = SwitchRules(self._rules, self._groups)
+        return self._built
+
+
+@lru_cache(maxsize=4096)
+def _checksum(kind: str, content: tuple[Bucket, ...]) -> int:
+    # Many leaves have groups of the same content.
+    return zlib.crc32(repr((kind, content)).encode()) & ~GROUP_MASK & 0xFFFFFFFF
 
 
 class Changes(NamedTuple):
-    """What turns one switch's rules into another's, in the order in which it must be sent."""
+    """The edits that turn one switch's rules into another's, in the order in which they must be sent."""
 
     new_groups: tuple[Group, ...]
     put_rules: tuple[Rule, ...]
@@ -200,24 +247,35 @@ class Changes(NamedTuple):
     removed_groups: tuple[Group, ...]
 
     def __bool__(self) -> bool:
+        """Return whether there is any change."""
         return any(self)
 
 
 def difference(have: SwitchRules, want: SwitchRules) -> Changes:
-    """The changes from ``have`` to ``want``; groups that other groups lead to come first (and go last)."""
+    """Return the changes from ``have`` to ``want``; groups that other groups lead to come first (and go last)."""
     new = [group for id_, group in want.groups.items() if have.groups.get(id_) != group]
     gone = [group for id_, group in have.groups.items() if want.groups.get(id_) != group]
     return Changes(
         tuple(sorted(new, key=_nesting)),
-        tuple(rule for key, rule in want.rules.items() if have.rules.get(key) != rule),
+        tuple(
+            # Most are the same object, and need no comparison.
+            rule
+            for key, rule in want.rules.items()
+            if (held := have.rules.get(key)) is not rule and held != rule
+        ),
         tuple(rule for key, rule in have.rules.items() if key not in want.rules),
         tuple(sorted(gone, key=_nesting, reverse=True)),
     )
 
 
 def by_nesting(groups: Iterable[Group]) -> list[list[Group]]:
-    """Sorted groups, cut where those that lead to others begin or end: none leads to another of its own part."""
+    """Split sorted groups into parts in which none leads to another of the same part."""
     return [list(part) for _, part in itertools.groupby(groups, key=_nesting)]
+
+
+def deepest_last(groups: Iterable[Group]) -> list[Group]:
+    """Return groups in the order in which they can be removed: those that lead to others come first."""
+    return sorted(groups, key=_nesting, reverse=True)
 
 
 def _nesting(group: Group) -> int:

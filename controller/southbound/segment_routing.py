@@ -15,10 +15,10 @@ from __future__ import annotations
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.southbound.base import ETH_IPV4, LABEL, base_builders, down_to
+from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.ingress import place_flows
 from controller.southbound.labels import LabelBlock, cable_number, widest
-from controller.southbound.rules import ETH_MPLS, Builder, PopMpls, PushMpls, Rule, RuleSet, match
-from controller.southbound.wire import Wire
+from controller.southbound.rules import ETH_MPLS, PopMpls, PushMpls, Rule, RuleBuilder, RuleSet, match
 
 LABELS = 2
 """The table in which a spine looks up inner labels (table 1 has parallel cables, base.py)."""
@@ -27,17 +27,23 @@ LABELS = 2
 def compile_segment_routing(
     fabric: Fabric,
     traffic: Traffic,
-    wire: Wire,
+    encoding: FlowEncoding,
     *,
     usable: Fabric | None = None,
     ecmp_action: str = "bundle",
     learn: bool = False,
     labels: LabelBlock = LabelBlock(),  # noqa: B008 (frozen)
 ) -> RuleSet:
-    """Base rules, the spines' label rules, and one rule a placement unit (or piece) at its ingress leaf.
+    """Return base rules, the spines' label rules, and one rule a placement unit (or piece) at its ingress leaf.
 
     Args:
+        fabric: with the port numbers that are known; a cable or host without them gets no rule.
+        traffic: the flows of all jobs.
+        encoding: source ports and paths of their pieces.
         usable: the fabric without the cables that are drained; ``None``: none is.
+        ecmp_action: ``bundle`` or ``select``.
+        learn: send ARP for unknown targets to the controller.
+        labels: the block that node and adjacency labels are taken from.
 
     Raises:
         InputError: the labels do not suffice for the fabric.
@@ -51,7 +57,7 @@ def compile_segment_routing(
     place_flows(
         fabric,
         traffic,
-        wire,
+        encoding,
         builders,
         usable=usable,
         towards=lambda leaf, path: (PushMpls(labels.leaf(leaf, number[path])),),
@@ -60,11 +66,11 @@ def compile_segment_routing(
     return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
 
 
-def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, builder: Builder) -> None:
+def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, builder: RuleBuilder) -> None:
     own = match(eth_type=ETH_MPLS, mpls_label=labels.spine(s), mpls_bos=0)
     builder.add(Rule(0, LABEL, own, (PopMpls(ETH_MPLS),), goto=LABELS))
     for b in range(fabric.n_leaves):
-        # Fail-over may bring the number of a cable that this spine does not have.
+        # After a fail-over, the number may be one of a cable that this spine does not have.
         for number in range(widest(fabric)):
             actions = down_to(fabric, usable, b, s, number, builder)
             if actions:

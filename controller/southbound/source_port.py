@@ -1,6 +1,6 @@
-"""``source_port`` enforcement: the UDP source port of a RoCE packet names its path class; switches know no flow.
+"""``source_port`` enforcement: the UDP source port of a RoCE packet names its path class; there are no per-flow rules.
 
-The class stands in the low bits of ports from 49152 on (wire.py). Every leaf has one rule a class: up the class's
+The low bits of ports from 49152 on hold the class (flow_encoding.py). Every leaf has one rule a class: up its
 uplink, by a fail-over group with the other uplinks behind. Ports that name no class (or one whose uplink is dead or
 drained) and all other traffic are spread by ECMP, like everything in base.py.
 
@@ -19,18 +19,21 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, NextHops, base_builders, ipv4_dst, spread
 from controller.southbound.failover import Failover
+from controller.southbound.flow_encoding import class_bits
 from controller.southbound.ingress import ROCE_PORT, UDP, uplinks
-from controller.southbound.rules import Action, Builder, MatchValue, Rule, RuleSet, ToGroup, match
-from controller.southbound.wire import class_bits
+from controller.southbound.rules import Action, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
 
 
 def compile_source_port(
     fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
 ) -> RuleSet:
-    """Base rules plus one rule a path class at every leaf, and exceptions where spines do not reach all leaves.
+    """Return base rules plus one rule a path class at every leaf, and exceptions for spines that miss some leaves.
 
     Args:
+        fabric: with the port numbers that are known; a cable or host without them gets no rule.
         usable: the fabric without the cables that are drained; ``None``: none is.
+        ecmp_action: ``bundle`` or ``select``.
+        learn: send ARP for unknown targets to the controller.
     """
     builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
     hops = NextHops(usable or fabric)
@@ -44,7 +47,7 @@ class _Classes:
     """The class rules of one leaf."""
 
     def __init__(
-        self, fabric: Fabric, leaf: int, hops: NextHops, bits: int, builder: Builder, ecmp_action: str
+        self, fabric: Fabric, leaf: int, hops: NextHops, bits: int, builder: RuleBuilder, ecmp_action: str
     ) -> None:
         self._fabric, self._leaf, self._builder, self._ecmp_action = fabric, leaf, builder, ecmp_action
         self._failover = Failover(builder)
@@ -82,7 +85,7 @@ class _Classes:
                         self._add(CLASS_EXCEPTION, k, prefix, actions)
 
     def _fallback(self, port: int) -> tuple[int, ...]:
-        """The uplinks that miss the fewest leaves, all of them the same; others than ``port`` among them."""
+        """Return uplinks other than ``port`` that miss the fewest leaves, all of them missing the same leaves."""
         others = [missed for other, missed in self._missed.items() if other != port]
         return tuple(sorted(other for other, missed in self._missed.items() if missed == others[0])) if others else ()
 

@@ -65,8 +65,8 @@ class Connection:
         return self._greeted
 
     def tell(self, message: bytes) -> None:
-        """Send a message that answers nothing; dropped where there is no controller."""
-        if self._greeted:
+        """Send a message that answers nothing; dropped where there is no controller, or nothing is said."""
+        if self._greeted and not self.temper.silent:
             self._say([message])
 
     def cut(self) -> None:

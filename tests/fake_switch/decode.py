@@ -1,4 +1,4 @@
-"""What a controller says, from bytes to Ryu's message objects (Ryu itself decodes only what switches say)."""
+"""Decoding of a controller's messages to Ryu's message objects (Ryu itself decodes only switches' messages)."""
 
 from __future__ import annotations
 
@@ -85,6 +85,12 @@ def _group_mod(data: bytes) -> Any:
     return parser.OFPGroupMod(PROTOCOL, command, kind, number, buckets)
 
 
+def _meter_mod(data: bytes) -> Any:
+    command, flags, number = struct.unpack_from(ofp.OFP_METER_MOD_PACK_STR, data, 8)
+    bands = _sequence(parser.OFPMeterBandHeader, data, ofp.OFP_METER_MOD_SIZE, len(data))
+    return parser.OFPMeterMod(PROTOCOL, command, flags, number, bands)
+
+
 def _multipart(data: bytes) -> Any:
     kind, flags = struct.unpack_from(ofp.OFP_MULTIPART_REQUEST_PACK_STR, data, 8)
     at = ofp.OFP_MULTIPART_REQUEST_SIZE
@@ -106,6 +112,11 @@ def _multipart(data: bytes) -> Any:
             return parser.OFPGroupStatsRequest(PROTOCOL, flags, group)
         case ofp.OFPMP_GROUP_DESC:
             return parser.OFPGroupDescStatsRequest(PROTOCOL, flags)
+        case ofp.OFPMP_METER_FEATURES:
+            return parser.OFPMeterFeaturesStatsRequest(PROTOCOL, flags)
+        case ofp.OFPMP_METER_CONFIG:
+            (meter,) = struct.unpack_from(ofp.OFP_METER_MULTIPART_REQUEST_PACK_STR, data, at)
+            return parser.OFPMeterConfigStatsRequest(PROTOCOL, flags, meter)
         case ofp.OFPMP_PORT_DESC:
             return parser.OFPPortDescStatsRequest(PROTOCOL, flags=flags)
     raise bad_request(ofp.OFPBRC_BAD_MULTIPART)
@@ -127,5 +138,6 @@ _OF_REQUESTS: dict[int, Any] = {
     ofp.OFPT_ROLE_REQUEST: _role,
     ofp.OFPT_PACKET_OUT: _packet_out,
     ofp.OFPT_GROUP_MOD: _group_mod,
+    ofp.OFPT_METER_MOD: _meter_mod,
     ofp.OFPT_MULTIPART_REQUEST: _multipart,
 }

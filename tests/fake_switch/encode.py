@@ -1,4 +1,4 @@
-"""What a switch says, as bytes (Ryu itself encodes only what controllers say)."""
+"""Encoding of a switch's messages as bytes (Ryu itself encodes only controllers' messages)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERROR_BYTES = 64
 
 
 def message(kind: int, xid: int, body: bytes = b"") -> bytes:
-    """A message of any type (``OFPT_*``)."""
+    """Return a message of any type (``OFPT_*``)."""
     return struct.pack("!BBHI", ofp.OFP_VERSION, kind, 8 + len(body), xid) + body
 
 
@@ -48,7 +48,7 @@ def role(xid: int, kind: int, generation: int) -> bytes:
 
 
 def multipart(kind: int, xid: int, entries: Iterable[bytes], *, part_bytes: int) -> Iterator[bytes]:
-    """A reply, in parts of at most so many bytes of entries (an entry is never cut); one part at least."""
+    """Return a reply in parts with a limited number of bytes (entries are never split), at least one part."""
     parts: list[bytes] = [b""]
     for entry in entries:
         if parts[-1] and len(parts[-1]) + len(entry) > part_bytes:
@@ -129,8 +129,24 @@ def group_description(group: GroupEntry) -> bytes:
     return struct.pack(ofp.OFP_GROUP_DESC_STATS_PACK_STR, size, group.type, group.group_id) + buckets
 
 
+def meter_features(most: int) -> bytes:
+    """Of a switch that has so many meters; they count packets or bits, with a burst."""
+    can = ofp.OFPMF_KBPS | ofp.OFPMF_PKTPS | ofp.OFPMF_BURST | ofp.OFPMF_STATS if most else 0
+    bands = 1 << ofp.OFPMBT_DROP if most else 0
+    return struct.pack(ofp.OFP_METER_FEATURES_PACK_STR, most, bands, can, int(bool(most)), 0)
+
+
+def meter_config(mod: Any) -> bytes:
+    """Return the configuration of a meter from the OFPMeterMod that created it."""
+    bands = bytearray()
+    for band in mod.bands:
+        band.serialize(bands, len(bands))
+    size = ofp.OFP_METER_CONFIG_SIZE + len(bands)
+    return struct.pack(ofp.OFP_METER_CONFIG_PACK_STR, size, mod.flags, mod.meter_id) + bands
+
+
 def packet_in(data: bytes, in_port: int, entry: Entry) -> bytes:
-    """A packet that an entry sends to the controller, whole."""
+    """Return the PACKET_IN of a packet that an entry sends to the controller, with the whole packet."""
     head = struct.pack(
         ofp.OFP_PACKET_IN_PACK_STR, ofp.OFP_NO_BUFFER, len(data), ofp.OFPR_ACTION, entry.table, entry.cookie
     )

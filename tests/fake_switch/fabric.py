@@ -14,12 +14,14 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ryu.ofproto import ofproto_v1_3 as ofp
+from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.fabric import Fabric
 from controller.southbound.interpreter import Choose, Packet, Walk
 from controller.southbound.rules import RuleKey, RuleSet, SwitchRules
 from tests.fake_switch import encode
 from tests.fake_switch.connection import Connection, Temper
+from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.impostor import Impostor
 from tests.fake_switch.network import FakeNetwork
 from tests.fake_switch.ports import Port, cable_ends, ports_of
@@ -45,6 +47,7 @@ class FakeFabric:
         table_limit: how many entries each table of each switch holds (``None``: any number).
         part_bytes: of the entries in one part of a statistics reply.
         checks_chains: as in ``GroupTable``.
+        most_meters: how many meters each switch holds.
         reorder: a seed; flow-mods and group-mods that no barrier parts are carried out in any order then.
     """
 
@@ -57,13 +60,14 @@ class FakeFabric:
         part_bytes: int = PART_BYTES,
         checks_chains: bool = True,
         reorder: int | None = None,
+        most_meters: int = 16,
     ) -> None:
         self.fabric, self.controller = fabric, controller
         shuffle = None if reorder is None else random.Random(reorder)
         self._switches = {
             switch.name: FakeSwitch(
                 switch.dpid, switch.name, ports_of(fabric, switch.name), table_limit=table_limit, part_bytes=part_bytes,
-                checks_chains=checks_chains, clock=time.monotonic,
+                checks_chains=checks_chains, most_meters=most_meters, clock=time.monotonic,
             )
             for switch in (*fabric.leaves, *fabric.spines)
         }  # fmt: skip
@@ -131,11 +135,11 @@ class FakeFabric:
         return self._do(lambda: self._connections[name].connects)
 
     def rules(self, name: str) -> SwitchRules:
-        """The controller's rules and groups on a switch."""
+        """Return the controller's rules and groups on a switch."""
         return self._do(self._switches[name].ours)
 
     def held(self) -> RuleSet:
-        """The controller's rules and groups on all switches."""
+        """Return the controller's rules and groups on all switches."""
         return self._do(lambda: RuleSet({switch.dpid: switch.ours() for switch in self._switches.values()}))
 
     def counts(self, name: str) -> dict[RuleKey, int]:
@@ -158,11 +162,15 @@ class FakeFabric:
         return self._do(read)
 
     def flow_mods(self, name: str) -> list[Any]:
-        """The flow-mods with the controller's cookie that a switch has been sent (Ryu's objects)."""
+        """Return the flow-mods with the controller's cookie that were sent to a switch (Ryu's objects)."""
         return self._do(self._switches[name].flow_mods)
 
+    def meter_mods(self, name: str) -> list[Any]:
+        """Return the meter-mods that were sent to a switch (Ryu's objects)."""
+        return self._do(self._switches[name].meter_mods)
+
     def group_mods(self, name: str) -> list[Any]:
-        """The group-mods that a switch has been sent (Ryu's objects)."""
+        """Return the group-mods that were sent to a switch (Ryu's objects)."""
         return self._do(self._switches[name].group_mods)
 
     def messages(self, name: str) -> list[Any]:
@@ -237,6 +245,25 @@ class FakeFabric:
         """Have a switch refuse the next messages of one type (Ryu's class)."""
         self._do(lambda: self._switches[name].refuse_next(kind, error, times))
 
+    def someone_sends(self, name: str, *sent: Any) -> None:
+        """Let a switch execute messages (Ryu's) that do not come from the controller."""
+
+        def carry_out() -> None:
+            switch = self._switches[name]
+            before = len(switch.received)
+            for message in sent:
+                message.set_xid(0)
+                message.serialize()
+                answers = list(switch.receive(bytes(message.buf)))
+                assert not answers, answers
+            del switch.received[before:]
+
+        self._do(carry_out)
+
+    def remove_meter(self, name: str, meter: int) -> None:
+        """Somebody else removes a meter of a switch; the rules that use it go with it."""
+        self.someone_sends(name, parser.OFPMeterMod(PROTOCOL, ofp.OFPMC_DELETE, meter_id=meter))
+
     def limit_tables(self, name: str, entries: int | None) -> None:
         """From now on each table of a switch holds so many entries; those that are there stay."""
 
@@ -293,7 +320,7 @@ class FakeFabric:
         self._do(restart)
 
     def cut(self, name: str) -> None:
-        """A switch loses its connection, stays away, and forwards on by what it holds."""
+        """Disconnect a switch, which stays disconnected and keeps forwarding by its rules."""
 
         def cut() -> None:
             self._connections[name].held = True
@@ -302,7 +329,7 @@ class FakeFabric:
         self._do(cut)
 
     def reconnect(self, name: str) -> None:
-        """A switch that was cut off looks for the controller again."""
+        """Let a disconnected switch connect to the controller again."""
 
         def back() -> None:
             self._connections[name].held = False

@@ -46,16 +46,23 @@ class Entry:
         return to_port and to_group
 
 
+def uses_meter(entry: Entry, meter: int) -> bool:
+    """Whether packets of an entry go through a meter."""
+    metered = (each for each in entry.instructions if isinstance(each, parser.OFPInstructionMeter))
+    return any(each.meter_id == meter for each in metered)
+
+
 class FlowTables:
     """All tables of one switch.
 
     Args:
         groups: ids of the groups that an entry may lead to.
         limit: how many entries each table holds (``None``: any number).
+        meters: ids of the meters that an entry may use.
     """
 
-    def __init__(self, groups: Container[int], limit: int | None = None) -> None:
-        self._groups, self.limit = groups, limit
+    def __init__(self, groups: Container[int], limit: int | None = None, meters: Container[int] = ()) -> None:
+        self._groups, self.limit, self._meters = groups, limit, meters
         self._entries: dict[RuleKey, Entry] = {}
         self._count: Counter[int] = Counter()
 
@@ -122,6 +129,9 @@ class FlowTables:
         return gone
 
     def _check_groups(self, instructions: Iterable[Any]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, parser.OFPInstructionMeter) and instruction.meter_id not in self._meters:
+                raise refusal.bad_meter_mod(ofp.OFPMMFC_UNKNOWN_METER)
         for action in _actions(instructions):
             if isinstance(action, parser.OFPActionGroup) and action.group_id not in self._groups:
                 raise refusal.bad_out_group()
@@ -184,7 +194,7 @@ def check_instructions(instructions: Iterable[Any], table: int, fields: Fields) 
         elif isinstance(instruction, parser.OFPInstructionGotoTable):
             if not table < instruction.table_id < N_TABLES:
                 raise refusal.bad_goto()
-        elif not isinstance(instruction, parser.OFPInstructionWriteMetadata):
+        elif not isinstance(instruction, parser.OFPInstructionWriteMetadata | parser.OFPInstructionMeter):
             raise refusal.Refused(ofp.OFPET_BAD_INSTRUCTION, ofp.OFPBIC_UNSUP_INST)
 
 

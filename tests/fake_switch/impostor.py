@@ -10,18 +10,21 @@ from tests.fake_switch.switch import FakeSwitch
 
 
 class Impostor:
-    """It tries again whenever it is turned away."""
+    """A second switch with the datapath id of another one, which reconnects whenever it is refused."""
 
     def __init__(self, do: Callable[[Callable[[], Any]], Any], switch: FakeSwitch, connection: Connection) -> None:
-        """
+        """Prepare an impostor.
+
         Args:
-            do: runs something on the switches' thread.
+            do: runs a function on the switches' thread.
+            switch: the state of the impostor.
+            connection: its connection to the controller.
         """
         self._do, self._switch, self._connection = do, switch, connection
 
     @property
     def connects(self) -> int:
-        """How many connections it has had."""
+        """Number of its connections so far."""
         return int(self._do(lambda: self._connection.connects))
 
     @property

@@ -35,7 +35,7 @@ IP_PROTOS = {"udp_src": 17, "udp_dst": 17, "tcp_src": 6, "tcp_dst": 6}
 
 
 def bits_of(match: Iterable[tuple[str, MatchValue]]) -> dict[str, Bits]:
-    """The bits of each field that is not wild all over.
+    """Return the bits of each field that is not a complete wildcard.
 
     Raises:
         Refused: a field without the fields that it depends on (OpenFlow 1.3.5, section 7.2.3.6).
@@ -55,7 +55,7 @@ def bits_of(match: Iterable[tuple[str, MatchValue]]) -> dict[str, Bits]:
 
 
 def match_of(fields: Fields) -> Match:
-    """The match with these bits, masks left out where they are all ones."""
+    """Return the match with these bits, without masks that are all ones."""
     return tuple(sorted((name, _user(name, bits)) for name, bits in fields.items()))
 
 
@@ -93,7 +93,7 @@ def _user(name: str, bits: Bits) -> MatchValue:
 
 @lru_cache(maxsize=100)
 def _all_ones(name: str) -> int:
-    """The mask of a field without any wild bit. Fields of less than whole bytes are no wider than they are."""
+    """Return the mask of a field without any wildcard bit, no wider than the field."""
     if name in _WIDTHS:
         return (1 << _WIDTHS[name]) - 1
     _, wanted, _ = ofp.oxm_from_user(name, _TEXT.get(name, 0))

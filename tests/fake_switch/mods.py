@@ -47,7 +47,7 @@ without_prerequisite: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 
 @st.composite
 def matches(draw: st.DrawFn) -> dict[str, Any]:
-    """The fields of a match."""
+    """Draw the fields of a match."""
     kinds = [st.just({}), ipv4, udp, arp, mpls, metadata]
     chosen: dict[str, Any] = draw(in_port) | draw(st.one_of(*kinds))
     return chosen
@@ -71,7 +71,7 @@ PUSH = (parser.OFPActionPushMpls(MPLS), parser.OFPActionSetField(mpls_label=1600
 
 @st.composite
 def actions(draw: st.DrawFn, eth_type: int | None) -> list[Any]:
-    """What to do with packets of an Ethernet type."""
+    """Draw actions for packets of an Ethernet type."""
     last = draw(st.sampled_from(LAST))
     first = draw(st.sampled_from(["nothing", "push", "pop", "set"]))
     if first == "push" and eth_type in (IPV4, MPLS):

@@ -10,7 +10,7 @@ from ryu.lib.packet import arp, ethernet, packet
 from ryu.lib.packet.ether_types import ETH_TYPE_ARP
 
 from controller.model.fabric import Fabric, Host
-from controller.southbound.interpreter import Choose, Network, Packet, Walk
+from controller.southbound.interpreter import Choose, Packet, RuleInterpreter, Walk
 from controller.southbound.openflow.arp import BROADCAST, NOBODY_MAC
 from controller.southbound.rules import Rule, RuleSet, SwitchRules, ToController
 from tests.fake_switch import encode
@@ -31,11 +31,11 @@ class FakeHost:
         self.neighbours: dict[str, str] = {}
 
     def asks_for(self, ip: str) -> bytes:
-        """An ARP request."""
+        """Return an ARP request."""
         return _arp_frame(BROADCAST, arp.ARP_REQUEST, self.mac, self.ip, NOBODY_MAC, ip)
 
     def hears(self, frame: bytes) -> bytes | None:
-        """A frame has come in; the answer to it. Requests may be probes, from nobody (RFC 5227, section 2.1.1)."""
+        """Receive a frame and return the answer. Requests may be probes without a sender (RFC 5227, section 2.1.1)."""
         if _eth_type(frame) != ETH_TYPE_ARP:
             return None
         heard = _arp_of(frame)
@@ -73,7 +73,7 @@ class FakeNetwork:
         self, fabric: Fabric, switches: Mapping[str, FakeSwitch], to_controller: Callable[[str, bytes], None]
     ) -> None:
         self.fabric, self.switches = fabric, switches
-        self.wiring = Network(fabric)
+        self.wiring = RuleInterpreter(fabric)
         self.hosts = {host.name: FakeHost(host) for host in fabric.hosts}
         self._to_controller = to_controller
         self._rules = RuleSet(_Held(switches))
@@ -104,7 +104,7 @@ class FakeNetwork:
                     yield f"{source} to {target}, {dict(sent)}: {walk}"
 
     def out_of(self, switch: str, port: int, frame: bytes) -> None:
-        """A switch sends a frame out of a port."""
+        """Send a frame out of a switch's port."""
         if (switch, port) in self.wiring.down or port not in self.switches[switch].ports:
             return
         self.switches[switch].ports[port].sent(len(frame))
@@ -132,7 +132,7 @@ class FakeNetwork:
         return known.leaf, known.port
 
     def _into(self, switch: str, port: int, frame: bytes) -> None:
-        """A frame comes in by a port."""
+        """Receive a frame at a port."""
         if (switch, port) in self.wiring.down:
             return
         walk, (last, at), met = self._carried(_fields(frame), switch, port, len(frame), min)

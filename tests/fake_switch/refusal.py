@@ -49,3 +49,8 @@ def bad_request(code: int) -> Refused:
 def bad_group_mod(code: int) -> Refused:
     """``code`` is one of ``OFPGMFC_*``."""
     return Refused(ofp.OFPET_GROUP_MOD_FAILED, code)
+
+
+def bad_meter_mod(code: int) -> Refused:
+    """``code`` is one of ``OFPMMFC_*``."""
+    return Refused(ofp.OFPET_METER_MOD_FAILED, code)

@@ -13,10 +13,11 @@ from controller.southbound.openflow import messages
 from controller.southbound.rules import COOKIE_PREFIX, RuleKey, SwitchRules
 from tests.fake_switch import encode, matching
 from tests.fake_switch.decode import decode, header
-from tests.fake_switch.flow_table import N_TABLES, Entry, FlowTables
+from tests.fake_switch.flow_table import N_TABLES, Entry, FlowTables, uses_meter
 from tests.fake_switch.group_table import GroupTable
+from tests.fake_switch.held import groups_of
 from tests.fake_switch.ports import Port
-from tests.fake_switch.refusal import Refused, bad_request
+from tests.fake_switch.refusal import Refused, bad_meter_mod, bad_request
 
 PART_BYTES = 60_000
 """Of the entries in one part of a reply: a message's length has 16 bits."""
@@ -39,6 +40,7 @@ class FakeSwitch:
         table_limit: how many entries each table holds (``None``: any number).
         part_bytes: how many bytes of entries one part of a statistics reply holds.
         checks_chains: as in ``GroupTable``.
+        most_meters: how many meters it holds.
         clock: seconds.
     """
 
@@ -51,6 +53,7 @@ class FakeSwitch:
         table_limit: int | None = None,
         part_bytes: int = PART_BYTES,
         checks_chains: bool = True,
+        most_meters: int = 16,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.dpid, self.name = dpid, name
@@ -63,6 +66,7 @@ class FakeSwitch:
         """Called with each packet that the controller sends out of a port."""
         self.changed: Callable[[], None] = lambda: None
         """Called after each flow-mod and group-mod that was not refused."""
+        self.most_meters = most_meters
         self._clock = clock
         self._config = (0, 128)
         self.forget()
@@ -70,7 +74,8 @@ class FakeSwitch:
     def forget(self) -> None:
         """Lose all flows and groups, as by a power cut."""
         self.groups = GroupTable(checks_chains=self.checks_chains)
-        self.flows = FlowTables(self.groups, self.table_limit)
+        self.meters: dict[int, Any] = {}
+        self.flows = FlowTables(self.groups, self.table_limit, self.meters)
         self._held: tuple[SwitchRules, SwitchRules] | None = None
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -124,11 +129,27 @@ class FakeSwitch:
                 flows = self.flows.remove_where(lambda entry: any(entry.leads_to(group=group) for group in gone))
                 yield from self._removed(flows, ofp.OFPRR_GROUP_DELETE)
                 self.changed()
+            case parser.OFPMeterMod():
+                self._held = None
+                yield from self._meter_mod(message)
             case parser.OFPPacketOut():
                 self._send_out(message)
             case parser.OFPMultipartRequest():
                 kind, entries = self._statistics(message)
                 yield from encode.multipart(kind, message.xid, entries, part_bytes=self.part_bytes)
+
+    def _meter_mod(self, mod: Any) -> Iterator[bytes]:
+        known = mod.meter_id in self.meters
+        if mod.command == ofp.OFPMC_DELETE:
+            self.meters.pop(mod.meter_id, None)
+            gone = self.flows.remove_where(lambda entry: uses_meter(entry, mod.meter_id))
+            yield from self._removed(gone, ofp.OFPRR_DELETE)
+            return
+        if known != (mod.command == ofp.OFPMC_MODIFY):
+            raise bad_meter_mod(ofp.OFPMMFC_UNKNOWN_METER if not known else ofp.OFPMMFC_METER_EXISTS)
+        if not known and len(self.meters) >= self.most_meters:
+            raise bad_meter_mod(ofp.OFPMMFC_OUT_OF_METERS)
+        self.meters[mod.meter_id] = mod
 
     def _removed(self, entries: list[Entry], reason: int) -> Iterator[bytes]:
         for entry in entries:
@@ -160,6 +181,11 @@ class FakeSwitch:
                 return ofp.OFPMP_GROUP, [encode.group_stats(group) for group in chosen]
             case parser.OFPGroupDescStatsRequest():
                 return ofp.OFPMP_GROUP_DESC, [encode.group_description(group) for group in self.groups]
+            case parser.OFPMeterFeaturesStatsRequest():
+                return ofp.OFPMP_METER_FEATURES, [encode.meter_features(self.most_meters)]
+            case parser.OFPMeterConfigStatsRequest():
+                chosen = (mod for id_, mod in self.meters.items() if message.meter_id in (ofp.OFPM_ALL, id_))
+                return ofp.OFPMP_METER_CONFIG, [encode.meter_config(mod) for mod in chosen]
             case parser.OFPFlowStatsRequest():
                 return ofp.OFPMP_FLOW, [encode.flow_stats(entry, now) for entry in self._asked(message)]
             case parser.OFPAggregateStatsRequest():
@@ -184,7 +210,7 @@ class FakeSwitch:
 
     def _read(self) -> tuple[SwitchRules, SwitchRules]:
         if self._held is None:
-            groups = messages.groups_from(self.groups)
+            groups = groups_of(self.groups)
             everything, ours = {}, {}
             for entry in self.flows:
                 _, _, match = entry.key
@@ -213,6 +239,10 @@ class FakeSwitch:
     def flow_mods(self) -> list[Any]:
         """The flow-mods with the controller's cookie so far."""
         return [m for m in self.received if isinstance(m, parser.OFPFlowMod) and m.cookie >> 48 == COOKIE_PREFIX]
+
+    def meter_mods(self) -> list[Any]:
+        """The meter-mods so far."""
+        return [m for m in self.received if isinstance(m, parser.OFPMeterMod)]
 
     def group_mods(self) -> list[Any]:
         """The group-mods so far."""

@@ -1,1 +1,1 @@
-"""Rules -> switches, and what switches tell: the part of the controller that speaks OpenFlow (and imports Ryu)."""
+"""Installation of rules and observation of switches by OpenFlow: the part of the controller that imports Ryu."""

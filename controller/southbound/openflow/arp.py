@@ -1,107 +1,95 @@
-"""ARP that reaches the controller: it answers only where no rule can, and finds hosts whose port is not known.
+"""ARP frames as bytes and back (RFC 826), by struct alone: decoding a host's packets is fast and logs nothing.
 
 A leaf delivers ARP for known hosts by rules. What is left comes here: requests for unknown targets, and answers to
 our probes. A probe has sender address 0.0.0.0 (RFC 5227, section 2.1.1), so its answer has target address 0.0.0.0,
-which one rule a leaf sends here. Probes and answers go out on edge ports only, never more per second than allowed.
+which one rule a leaf sends here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from socket import inet_aton, inet_ntoa
 from typing import NamedTuple
 
-from ryu.lib.packet import arp, ethernet, packet
-from ryu.lib.packet.ether_types import ETH_TYPE_ARP
-
-from controller.model.observed import Location, PortId
+from controller.model.network_state import Location
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 NOBODY = "0.0.0.0"
 NOBODY_MAC = "00:00:00:00:00:00"
-PROBE_MAC = "02:00:00:00:fa:15"
-"""Source of our probes: locally administered, no host's."""
+
+REQUEST, REPLY = 1, 2
+_ETH_ARP, _ETH_VLAN = b"\x08\x06", b"\x81\x00"
+_TYPES_AT = 12
+_VLAN_TAG = 4
+_BODY = struct.Struct("!2s6sH6s4s6s4s")
+"""Ethernet type; hardware type, protocol type and lengths; operation; sender and target: MAC and IPv4 address."""
+_KIND = struct.pack("!HHBB", 1, 0x0800, 6, 4)
+"""ARP for IPv4 over Ethernet."""
+_SHORTEST = 60
+"""Bytes of the shortest Ethernet frame, without its checksum (IEEE 802.3, section 3.2.8)."""
 
 
 class Heard(NamedTuple):
-    """An ARP packet: who says so, about whom, and whether it is a request."""
+    """The content of an ARP packet: its sender (``ip``, ``mac``), the address it is about, and whether it is a request.
+
+    ``target_mac``: the target hardware address within ARP; in a request it is not known yet.
+    """
 
     ip: str
     mac: str
     target: str
     request: bool
+    target_mac: str = NOBODY_MAC
 
 
 def parse(data: bytes) -> Heard | None:
-    """The ARP packet in a frame, ``None`` if there is none (or a broken one)."""
-    try:
-        found = packet.Packet(data).get_protocol(arp.arp)
-    except Exception:  # Ryu's parsers raise whatever they stumble over: struct.error, AssertionError, ...
+    """Return the ARP packet in a frame, with at most one 802.1Q tag; ``None``: there is none, or no sound one.
+
+    A sound one is a request or a reply for IPv4 over Ethernet, from a unicast MAC address, and from an IPv4 address
+    that a host may have, or from 0.0.0.0.
+    """
+    at = _TYPES_AT
+    if data[at : at + 2] == _ETH_VLAN:
+        at += _VLAN_TAG
+    if len(data) < at + _BODY.size:
         return None
-    if found is None or found.opcode not in (arp.ARP_REQUEST, arp.ARP_REPLY):
+    eth_type, kind, operation, mac, ip, target_mac, target = _BODY.unpack_from(data, at)
+    if eth_type != _ETH_ARP or kind != _KIND or operation not in (REQUEST, REPLY):
         return None
-    return Heard(found.src_ip, found.src_mac, found.dst_ip, found.opcode == arp.ARP_REQUEST)
+    if mac[0] & 1 or not any(mac) or not _may_send(ip):
+        return None
+    return Heard(inet_ntoa(ip), mac.hex(":"), inet_ntoa(target), operation == REQUEST, target_mac.hex(":"))
 
 
-def probe(target: str) -> bytes:
-    """A probe for an address."""
-    return _frame(BROADCAST, arp.ARP_REQUEST, PROBE_MAC, NOBODY, NOBODY_MAC, target)
+def is_arp(data: bytes) -> bool:
+    """Return whether a frame says that it is ARP, sound or not."""
+    tagged = data[_TYPES_AT : _TYPES_AT + 2] == _ETH_VLAN
+    at = _TYPES_AT + (_VLAN_TAG if tagged else 0)
+    return data[at : at + 2] == _ETH_ARP
+
+
+def _may_send(ip: bytes) -> bool:
+    """Return whether an address is a host's (RFC 1122, section 3.2.1.3) or 0.0.0.0."""
+    return ip == b"\0\0\0\0" or (ip[0] not in (0, 127) and ip[0] < 224)
+
+
+def probe(target: str, mac: str) -> bytes:
+    """Return a probe for an address, from 0.0.0.0 at a MAC address (``controller.southbound.probe_mac``)."""
+    return frame(BROADCAST, REQUEST, mac, NOBODY, NOBODY_MAC, target)
 
 
 def answer(heard: Heard, owner: Location) -> bytes:
-    """The reply that the owner of the requested address would give."""
-    return _frame(heard.mac, arp.ARP_REPLY, owner.mac, heard.target, heard.mac, heard.ip)
+    """Return the reply that the owner of the requested address would give."""
+    return frame(heard.mac, REPLY, owner.mac, heard.target, heard.mac, heard.ip)
 
 
-def _frame(to: str, opcode: int, mac: str, ip: str, target_mac: str, target_ip: str) -> bytes:
-    frame = packet.Packet()
-    frame.add_protocol(ethernet.ethernet(dst=to, src=mac, ethertype=ETH_TYPE_ARP))
-    frame.add_protocol(arp.arp(opcode=opcode, src_mac=mac, src_ip=ip, dst_mac=target_mac, dst_ip=target_ip))
-    frame.serialize()
-    return bytes(frame.data)
+def frame(to: str, operation: int, mac: str, ip: str, target_mac: str, target_ip: str) -> bytes:
+    """Return an Ethernet frame with an ARP packet, untagged."""
+    body = _BODY.pack(
+        _ETH_ARP, _KIND, operation, _mac(mac), inet_aton(ip), _mac(target_mac), inet_aton(target_ip)
+    )  # fmt: skip
+    return (_mac(to) + _mac(mac) + body).ljust(_SHORTEST, b"\0")
 
 
-class Allowance:
-    """A token bucket: at most ``per_second`` on average, at most that many at once."""
-
-    def __init__(self, per_second: float, now: float) -> None:
-        self._rate = per_second
-        self._tokens = per_second
-        self._at = now
-
-    def take(self, now: float) -> bool:
-        """Whether one more is allowed now."""
-        self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate)
-        self._at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True
-
-
-class Probes:
-    """Which ports are asked for which address next."""
-
-    def __init__(self, per_second: float, now: float) -> None:
-        self._allowance = Allowance(per_second, now)
-        self._queue: dict[tuple[str, PortId], None] = {}
-
-    def want(self, ip: str, ports: Iterable[PortId]) -> None:
-        """Ask for an address on these ports (what already waits is not asked twice)."""
-        for port in ports:
-            self._queue.setdefault((ip, port))
-
-    def found(self, ip: str) -> None:
-        """The address has answered: ask no more."""
-        self._queue = {key: None for key in self._queue if key[0] != ip}
-
-    def due(self, now: float) -> list[tuple[str, PortId]]:
-        """The probes to be sent now, oldest first."""
-        out = []
-        while self._queue and self._allowance.take(now):
-            key = next(iter(self._queue))
-            del self._queue[key]
-            out.append(key)
-        return out
-
-    def __len__(self) -> int:
-        return len(self._queue)
+def _mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(":", ""))

@@ -9,10 +9,12 @@ from controller.model.errors import InputError
 
 
 def tls_context(key: str | None, cert: str | None, ca: str | None) -> ssl.SSLContext | None:
-    """TLS 1.2 and up, for switches with a certificate of that authority; ``None``: no TLS is wanted.
+    """Return a context for TLS 1.2 and up that requires switches' certificates; ``None``: no TLS is wanted.
 
     Args:
-        key, cert, ca: paths of PEM files, all three or none.
+        key: path of the private key, a PEM file. All three paths are given, or none.
+        cert: path of the certificate.
+        ca: path of the certificates of the authority that signs those of switches.
 
     Raises:
         InputError: one is not given or cannot be used.
@@ -50,7 +52,7 @@ def tls_context(key: str | None, cert: str | None, ca: str | None) -> ssl.SSLCon
 
 
 def reason_of(error: Exception) -> str:
-    """What OpenSSL minds, in its words."""
+    """Return OpenSSL's reason for an error."""
     return str(getattr(error, "verify_message", None) or getattr(error, "reason", None) or error)
 
 
@@ -59,5 +61,5 @@ class _EncryptedError(Exception):
 
 
 def _no_password() -> str:
-    """Asked for by OpenSSL, which would ask at the terminal otherwise."""
+    """Raise an error: OpenSSL would otherwise ask for the password at the terminal."""
     raise _EncryptedError

@@ -1,92 +1,155 @@
-"""Ryu's topology events, and ARP that reaches the controller, as ``Observed`` values."""
+"""The observed state: switches, ports, discovery packets and ARP, collected into ``NetworkState`` values."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from ryu.base.app_manager import lookup_service_brick
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.model.observed import Location, Observed, PortId
+from controller.model.fabric import Fabric
+from controller.model.network_state import NetworkState, PortId
+from controller.southbound.awaited import Awaited
 from controller.southbound.flapping import Damper
-
-GRACE = 3.0
-"""Seconds that a switch has to show all its links (a round of discovery takes half of that), or to come back."""
-
+from controller.southbound.host_table import HostLimits, HostTable
+from controller.southbound.intended_hosts import IntendedHosts
+from controller.southbound.link_evidence import LinkEvidence, PacketVerdict
+from controller.southbound.lldp import LldpProbe
 
 KBPS_PER_GBPS = 1e6
-"""OpenFlow tells speeds in kbit/s."""
+"""OpenFlow gives speeds in kbit/s."""
 
-ROUND = 0.5
-"""Seconds over which the discovery packets of one round are spread."""
+LOOK_SECONDS = 0.25
+"""Seconds between two checks whether waiting is over."""
 
 
 class Discovery:
-    """Collects events; ``snapshot()`` is what they add up to. Every method says whether anything changed."""
+    """Collects events; ``snapshot()`` returns the resulting state. Every method returns whether anything changed.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    Attributes:
+        evidence: which cables are there; what sends and receives discovery packets reports to it.
+        hosts: where hosts are.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        intended: Fabric | None = None,
+        *,
+        hosts: IntendedHosts | None = None,
+        limits: HostLimits = HostLimits(),  # noqa: B008 (frozen)
+        loud: Callable[[int], bool] = lambda dpid: False,
+    ) -> None:
+        """Begin without switches.
+
+        Args:
+            clock: seconds of a monotonic clock.
+            intended: the fabric of the file; ``None``: discovery alone.
+            hosts: as ``intended`` in ``HostTable``.
+            limits: as in ``HostTable``.
+            loud: as in ``HostTable``.
+        """
         self._clock = clock
-        self._since: dict[int, float] = {}
-        self._gone: dict[int, float] = {}
-        self._began = 0.0
+        cables, self._host_ports = _intended_ports(intended)
+        self._near: dict[int, list[PortId]] = defaultdict(list)
+        for at, peer in cables.items():
+            self._near[peer.dpid].append(at)
+        self._intended = frozenset(() if intended is None else intended.switch_by_dpid)
+        self._awaited = Awaited(self._intended)
+        self.evidence = LinkEvidence(clock(), expected=cables, host_ports=self._host_ports, has_host=self._has_host)
+        self._switches: dict[int, set[int]] = {}
+        """The ports of each connected switch."""
         self._ports: dict[PortId, bool] = {}
         self._gbps: dict[PortId, float] = {}
         self._damper = Damper()
-        self._links: dict[PortId, PortId] = {}
-        self._hosts: dict[str, Location] = {}
-        self._duplicates: dict[tuple[str, str, str], PortId] = {}
+        self.hosts = HostTable(self.port_state, intended=hosts, limits=limits, loud=loud)
         self._switch_ports: set[PortId] = set()
+        self._edge: set[PortId] = set()
+        """``edge_ports``, kept with every change: there may be a hundred thousand ports."""
+        self._edge_sorted: list[PortId] | None = []
+        self._passing: tuple[object, ...] = ()
+        self._look_at = clock()
 
-    def snapshot(self) -> Observed:
+    def snapshot(self) -> NetworkState:
+        """Return the present state of the network."""
         now = self._clock()
         flapping = self._damper.held(now)
-        return Observed(
-            {port: up and port not in flapping for port, up in self._ports.items()},
-            frozenset(self._since),
-            dict(self._links),
-            dict(self._hosts),
-            starting=not self._since or now - self._began < GRACE,
-            young=frozenset(dpid for dpid, since in self._since.items() if now - since < GRACE),
-            lost=frozenset(dpid for dpid, since in self._gone.items() if now - since < GRACE),
-            duplicates=frozenset(
-                clash for clash, second in self._duplicates.items() if self._clashes(clash[0], second)
-            ),
+        evidence = self.evidence
+        return NetworkState(
+            dict(self._ports) | {port: False for port in flapping if port in self._ports},
+            frozenset(self._switches),
+            dict(evidence.links),
+            self.hosts.places(),
+            starting=self._starting(now),
+            lost=self._awaited.lost(now),
+            silent=frozenset(evidence.silent),
+            clashes=self.hosts.clashes(),
             flapping=flapping,
-            gbps={port: gbps for port, gbps in self._gbps.items() if self._ports.get(port, False)},
+            gbps=dict(self._gbps),
         )
 
+    def time_passed(self) -> bool:
+        """Check for changes by time alone, and for packets that should be back."""
+        now = self._clock()
+        changed = self.evidence.judge(now)
+        if now < self._look_at:
+            return changed
+        self._look_at = now + LOOK_SECONDS
+        before, self._passing = self._passing, (
+            self._starting(now), self._awaited.lost(now), self._damper.held(now),
+        )  # fmt: skip
+        return changed or before != self._passing
+
+    def _starting(self, now: float) -> bool:
+        return self._awaited.starting(now, self._is_near)
+
+    def _is_near(self, dpid: int) -> bool:
+        """Return whether the other end of some cable of a switch that is not connected is up."""
+        return any(self._ports.get(at, False) for at in self._near[dpid])
+
+    def holds_rules(self) -> None:
+        """Record that a switch has connected that forwards by rules from before."""
+        self._awaited.holds_rules()
+
     def flapping(self) -> bool:
-        """Whether some port comes and goes so often that it counts as down; ``flapping.QUIET`` seconds after its last
-        change it no longer does."""
+        """Return whether some port changes so often that it counts as down.
+
+        It no longer does ``flapping.QUIET`` seconds after its last change.
+        """
         return bool(self._damper.held(self._clock()))
 
     def switch_entered(self, dpid: int, ports: list[Any]) -> bool:
-        """A switch has connected, with its ports."""
+        """Record a switch that has connected, with its ports; return whether the network changed."""
+        if dpid in self._switches:
+            self.switch_left(dpid)
         now = self._clock()
-        if not self._since:
-            self._began = now
-        self._since[dpid] = now
-        self._gone.pop(dpid, None)
+        self._awaited.entered(dpid, now)
+        self._switches[dpid] = set()
+        if not self._intended or dpid in self._intended:
+            # No cable of another switch is used, and its ports would take their share of the packets.
+            self.evidence.switch_entered(dpid, now)
         for port in ports:
             self._set_port(dpid, port)
-        pace_discovery(len(self._ports))
         return True
 
     def switch_left(self, dpid: int) -> bool:
-        """A switch is gone. What it forwards is unknown, so its links count as down; hosts keep their place."""
-        if self._since.pop(dpid, None) is not None:
-            self._gone[dpid] = self._clock()
-        pace_discovery(len(self._ports))
-        self._ports = {port: up for port, up in self._ports.items() if port.dpid != dpid}
-        self._gbps = {port: gbps for port, gbps in self._gbps.items() if port.dpid != dpid}
+        """Record that a switch is gone: its forwarding and its links are unknown; hosts keep their place."""
+        self._awaited.left(dpid, self._clock())
+        self.evidence.switch_left(dpid)
+        for number in self._switches.pop(dpid, ()):
+            at = PortId(dpid, number)
+            self._ports.pop(at, None)
+            self._gbps.pop(at, None)
+            self._switch_ports.discard(at)
+            self._not_edge(at)
         self._damper.forget(dpid)
-        self._switch_ports = {port for port in self._switch_ports if port.dpid != dpid}
-        self._links = {a: b for a, b in self._links.items() if dpid not in (a.dpid, b.dpid)}
         return True
 
     def port_changed(self, dpid: int, port: Any) -> bool:
-        """A port has come, or changed its state or its speed."""
+        """Record that a port has come, or changed its state or its speed; return whether the network changed."""
+        if dpid not in self._switches:
+            return False
         at = PortId(dpid, port.port_no)
         before = self._ports.get(at), self._gbps.get(at)
         self._set_port(dpid, port)
@@ -96,97 +159,101 @@ class Discovery:
         return before != after
 
     def port_gone(self, dpid: int, number: int) -> bool:
-        """A port was removed."""
-        self._switch_ports.discard(PortId(dpid, number))
-        return self._ports.pop(PortId(dpid, number), None) is not None
+        """Record that a port was removed; return whether the network changed."""
+        at = PortId(dpid, number)
+        self._not_edge(at)
+        self._switch_ports.discard(at)
+        self._gbps.pop(at, None)
+        self._switches.get(dpid, set()).discard(number)
+        self.evidence.port_down(at, self._clock())
+        return self._ports.pop(at, None) is not None
 
-    def link_up(self, a: PortId, b: PortId) -> bool:
-        """A discovery packet sent out of ``a`` has arrived at ``b``."""
-        changed = self._links.get(a) != b
-        self._links[a] = b
+    def intended_host(self, at: PortId) -> str | None:
+        """Return the name of the host to which the fabric file gives a port, or ``None``."""
+        return self._host_ports.get(at)
+
+    def arrived(self, at: PortId, probe: LldpProbe) -> PacketVerdict:
+        """Record that an authentic discovery packet has come in by a port; return what became of it."""
+        found = self.evidence.arrived(at, probe, self._clock())
+        if found is PacketVerdict.NEW:
+            self._became_link(PortId(probe.dpid, probe.port), at)
+        return found
+
+    def _became_link(self, a: PortId, b: PortId) -> None:
         # Until it goes down: discovery packets may fail to pass, and a port to a switch is one still.
-        self._switch_ports |= {a, b}
-        # What was heard from a port that turns out to lead to a switch was only passing through.
-        gone = [ip for ip, place in self._hosts.items() if place.at in (a, b)]
-        for ip in gone:
-            del self._hosts[ip]
-        return changed or bool(gone)
+        ends = {end for end in (a, b) if end not in self._host_ports}
+        self._switch_ports |= ends
+        for end in ends:
+            self._not_edge(end)
+        # Packets heard at a port that leads to a switch came from hosts elsewhere.
+        self.hosts.forget_at(ends)
 
-    def link_down(self, a: PortId, b: PortId) -> bool:
-        """Discovery packets no longer pass from ``a`` to ``b``."""
-        if self._links.get(a) != b:
-            return False
-        del self._links[a]
-        return True
+    def _has_host(self, at: PortId) -> bool:
+        """Return whether a host was heard at a port."""
+        return self.hosts.has_host(at)
 
-    def heard(self, ip: str, mac: str, at: PortId) -> bool:
-        """A host has spoken from an edge port (one that leads to no switch)."""
-        if at in self._switch_ports:
-            return False
-        known = self._hosts.get(ip)
-        if known is not None and known.mac != mac and self._ports.get(known.at, False) and known.at != at:
-            # Two hosts with one address: the first keeps it, and the clash is reported.
-            clash = (ip, known.mac, mac)
-            changed = self._duplicates.get(clash) != at
-            self._duplicates[clash] = at
-            return changed
-        self._hosts[ip] = Location(mac, at)
-        return known != self._hosts[ip]
+    def port_state(self, port: PortId) -> bool | None:
+        """Return whether a port is up; ``None``: its switch is not connected."""
+        return self._ports.get(port, False if port.dpid in self._switches else None)
+
+    def is_edge(self, port: PortId) -> bool:
+        """Return whether a port is there and leads to no switch, as far as is known."""
+        return port in self._ports and port not in self._switch_ports
 
     def edge_ports(self) -> list[PortId]:
-        """Ports that are up and lead to no switch, as far as is known."""
-        return sorted(port for port, up in self._ports.items() if up and port not in self._switch_ports)
+        """Return the ports that are up and lead to no switch, as far as is known."""
+        if self._edge_sorted is None:
+            self._edge_sorted = sorted(self._edge)
+        return self._edge_sorted
+
+    @property
+    def n_edge_ports(self) -> int:
+        """The number of ``edge_ports``."""
+        return len(self._edge)
+
+    def _not_edge(self, at: PortId) -> None:
+        if at in self._edge:
+            self._edge.discard(at)
+            self._edge_sorted = None
 
     def silent_ports(self) -> list[PortId]:
-        """Edge ports from which no host has been heard."""
-        spoken = {place.at for place in self._hosts.values()}
+        """Return the edge ports at which no host has answered."""
+        spoken = self.hosts.taken_ports()
         return [port for port in self.edge_ports() if port not in spoken]
-
-    def place(self, ip: str) -> Location | None:
-        """Where a host was heard last."""
-        return self._hosts.get(ip)
-
-    def _clashes(self, ip: str, second: PortId) -> bool:
-        """Whether two hosts claim an address still: both their ports are up."""
-        first = self._hosts.get(ip)
-        if first is None or first.at == second:
-            return False
-        return self._ports.get(first.at, False) and self._ports.get(second, False)
 
     def _set_port(self, dpid: int, port: Any) -> None:
         if port.port_no >= ofp.OFPP_MAX:
             return
         up = not (port.config & ofp.OFPPC_PORT_DOWN) and not (port.state & ofp.OFPPS_LINK_DOWN)
         at = PortId(dpid, port.port_no)
+        was_up = self._ports.get(at, False)
         self._ports[at] = up
+        if not up:
+            self._not_edge(at)
+        elif at not in self._switch_ports and at not in self._edge:
+            self._edge.add(at)
+            self._edge_sorted = None
+        self._switches[dpid].add(port.port_no)
         if up and port.curr_speed:
             self._gbps[at] = port.curr_speed / KBPS_PER_GBPS
         else:
             self._gbps.pop(at, None)
-        if not up:
+        if up and not was_up:
+            self.evidence.port_up(at, self._clock())
+        elif not up:
             self._switch_ports.discard(at)
+            self.evidence.port_down(at, self._clock())
 
 
-def port_id(port: Any) -> PortId:
-    """Ryu's topology port as ours."""
-    return PortId(port.dpid, port.port_no)
-
-
-def pace_discovery(ports: int) -> None:
-    """Have Ryu ask all ports within ``ROUND`` seconds of each other, however many there are.
-
-    It would send one discovery packet every 50 ms: on 1,000 ports a round would take 50 s, and a link whose first
-    packet found the far switch not connected yet would look broken for as long.
-    """
-    switches = lookup_service_brick("switches")
-    if switches is not None:
-        switches.LLDP_SEND_GUARD = min(type(switches).LLDP_SEND_GUARD, ROUND / max(1, ports))
-
-
-def release_topology() -> None:
-    """Wake Ryu's discovery loops so that they can end: Ryu waits for them before it tells them to."""
-    switches = lookup_service_brick("switches")
-    if switches is not None and switches.link_discovery:
-        switches.is_active = False
-        switches.lldp_event.set()
-        switches.link_event.set()
+def _intended_ports(fabric: Fabric | None) -> tuple[dict[PortId, PortId], dict[PortId, str]]:
+    """Return, of a fabric file, the other end of each cable's port, and the host of each host's port."""
+    if fabric is None:
+        return {}, {}
+    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    cables = {}
+    for cable in fabric.cables:
+        if cable.leaf_port is not None and cable.spine_port is not None:
+            a, b = PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port)
+            cables[a], cables[b] = b, a
+    hosts = {PortId(dpid[host.leaf], host.port): host.name for host in fabric.hosts if host.port is not None}
+    return cables, hosts

@@ -1,113 +1,220 @@
-"""Finding hosts: ARP packets that reach the controller, and probes for hosts that nobody has heard yet."""
+"""Finding hosts: ARP packets that reach the controller, and the probes that check what they say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ryu.lib import hub
 
 from controller.model.fabric import Fabric
-from controller.model.observed import PortId
+from controller.model.network_state import PortId
+from controller.southbound.allowance import Allowance, Allowances
 from controller.southbound.base import HOST
+from controller.southbound.host_counts import HostCounts
+from controller.southbound.host_search import Searches
+from controller.southbound.intended_hosts import IntendedHosts
 from controller.southbound.openflow import arp, messages
-from controller.southbound.openflow.arp import Allowance, Probes
 from controller.southbound.openflow.discovery import Discovery
+from controller.southbound.openflow.packet_in import PacketIn
+from controller.southbound.packet_load import LOUD, PacketLoad
+from controller.southbound.probe_mac import ProbeMac
 from controller.southbound.rules import Output, SwitchRules
+
+LOG = logging.getLogger("fairspine.southbound")
 
 TICK = 0.1
 """Seconds between two looks at what is to be sent."""
 
+REST = 1.0
+"""Seconds until the next look after one that failed."""
+
 FIRST_ROUND, LAST_ROUND = 1.0, 60.0
 """Seconds until hosts that are not heard are asked for again, doubling from the first to the last."""
 
+ANSWERS_PER_PORT = 10.0
+"""ARP requests a second of one port that the controller itself answers, or for whose target it searches."""
+
+CHANGE_INTERVAL = 0.5
+"""Least seconds between two reports that hosts have changed."""
+
+CLAIMS_PART = 0.75
+"""Part of the probes that checks of claims get while there are searches, too."""
+
 
 class HostFinder:
-    """Learns where hosts are, and answers ARP requests that no rule delivers."""
+    """Learns where hosts are, and answers ARP requests that no rule delivers.
+
+    Attributes:
+        malformed: ARP packets so far that were not sound.
+    """
 
     def __init__(
         self,
         discovery: Discovery,
         *,
+        intended: IntendedHosts | None,
         fabric: Callable[[], Fabric | None],
         datapath: Callable[[int], Any],
         clock: Callable[[], float],
         probes_per_second: int,
+        load: PacketLoad,
+        dropped: Callable[[], Mapping[int, int]],
+        changed: Callable[[], None],
     ) -> None:
-        """
+        """Begin without hosts; ``start`` begins to probe.
+
         Args:
+            discovery: the observed state, with the table of hosts.
+            intended: of the fabric file, if there is one.
             fabric: the fabric as it is known now.
             datapath: the connection of a switch, ``None`` where there is none.
+            clock: seconds of a monotonic clock.
+            probes_per_second: most probes a second.
+            load: counts each ARP packet.
+            dropped: how many packets of each switch were dropped before they came here, so far.
+            changed: called when hosts have changed, at most once in ``CHANGE_INTERVAL``.
         """
         self._discovery, self._fabric, self._datapath, self._clock = discovery, fabric, datapath, clock
-        self._probes = Probes(probes_per_second, clock())
+        self._table = discovery.hosts
+        self._intended = intended
+        self._load, self._dropped, self._told_changed = load, dropped, changed
+        self._known_dropped: dict[int, int] = {}
+        self._macs = ProbeMac()
+        self._searches = Searches()
+        self._probes = Allowance(probes_per_second, clock())
         self._answers = Allowance(probes_per_second, clock())
+        self._asks = Allowances(ANSWERS_PER_PORT, ANSWERS_PER_PORT)
+        self._is_changed, self._changed_at = False, float("-inf")
+        self._wait, self._asked_at, self._n_edge = FIRST_ROUND, float("-inf"), 0
+        self.malformed = 0
 
     def start(self) -> None:
         """Begin to ask for hosts that are not heard."""
         hub.spawn(self._run)
 
+    def counts(self) -> HostCounts:
+        """Return the counters of the host table."""
+        table = self._table
+        return HostCounts(
+            len(table), table.n_claims, table.clashes_found, table.claims_refused, self.malformed
+        )  # fmt: skip
+
     def was_read(self, dpid: int, held: SwitchRules) -> None:
-        """A switch has connected with rules from before a restart: hosts are asked for where those rules lead."""
+        """Search for hosts where the rules of a switch lead that has connected with rules from before a restart."""
         for rule in held.rules.values():
-            fields = dict(rule.match)
-            if rule.priority == HOST and "ipv4_dst" in fields and rule.actions:
-                out = rule.actions[0]
-                if isinstance(out, Output):
-                    self._probes.want(str(fields["ipv4_dst"]), [PortId(dpid, out.port)])
+            if rule.priority != HOST or not rule.actions:
+                continue
+            fields, out = dict(rule.match), rule.actions[0]
+            if "ipv4_dst" in fields and isinstance(out, Output):
+                self._table.recall(str(fields["ipv4_dst"]), PortId(dpid, out.port))
 
-    def packet(self, message: Any) -> bool:
-        """A packet has come from a switch; whether it taught us anything about where hosts are."""
-        heard = arp.parse(message.data)
+    def packet(self, dpid: int, packet: PacketIn) -> None:
+        """Process a packet from a switch."""
+        self._load.arrived(dpid)
+        at = PortId(dpid, packet.in_port)
+        heard = arp.parse(packet.data)
         if heard is None:
-            return False
-        at = PortId(message.datapath.id, message.match["in_port"])
-        changed = heard.ip != arp.NOBODY and self._discovery.heard(heard.ip, heard.mac, at)
-        self._probes.found(heard.ip)
-        if heard.request and heard.target != heard.ip:
-            self._asked(heard, at)
-        return changed
+            self.malformed += arp.is_arp(packet.data)
+            return
+        if not self._discovery.is_edge(at):
+            return
+        now = self._clock()
+        if heard.ip != arp.NOBODY:
+            if not heard.request and self._macs.proves(heard.target_mac, heard.ip, at, now):
+                self._searches.found(heard.ip)
+                self._changed(self._table.answered(heard.ip, heard.mac, at, now))
+            else:
+                self._table.heard(heard.ip, heard.mac, at, now)
+        if heard.request and heard.target not in (heard.ip, arp.NOBODY):
+            self._asked(heard, at, now)
 
-    def _asked(self, heard: arp.Heard, at: PortId) -> None:
-        owner = self._discovery.place(heard.target)
+    def _asked(self, heard: arp.Heard, at: PortId, now: float) -> None:
+        """Handle a host's request for an address to which no rule leads, or not from there."""
+        if self._intended is not None and heard.target not in self._intended.leaves:
+            # No such host, or one whose port the file names: rounds ask for it there.
+            return
+        owner = self._table.place(heard.target)
+        if (owner is not None and owner.at == at) or not self._asks.take(at, now):
+            return
         if owner is None:
-            self._probes.want(heard.target, (port for port in self._discovery.edge_ports() if port != at))
-        elif owner.at != at and self._answers.take(self._clock()):
+            self._searches.want(
+                heard.target, (port for port in self._discovery.edge_ports() if port != at), asker=at
+            )  # fmt: skip
+        elif self._answers.take(now):
             self._send(at, arp.answer(heard, owner))
 
     def _run(self) -> None:
-        wait, asked_at, ports = FIRST_ROUND, -LAST_ROUND, 0
         while True:
-            edge = self._discovery.edge_ports()
-            if len(edge) != ports:
-                # Something was plugged in or came up: hosts may be there that were not before.
-                wait, ports = FIRST_ROUND, len(edge)
-            if self._clock() - asked_at >= wait:
-                self._ask_round(edge, everywhere=wait > FIRST_ROUND)
-                wait, asked_at = min(2 * wait, LAST_ROUND), self._clock()
-            for ip, port in self._probes.due(self._clock()):
-                self._send(port, arp.probe(ip))
+            try:
+                self._look()
+            except Exception:
+                # Continue the search: this is a programming error.
+                LOG.exception("a round of the search for hosts failed")
+                hub.sleep(REST)
             hub.sleep(TICK)
 
-    def _ask_round(self, edge: list[PortId], *, everywhere: bool) -> None:
-        """Ask for each host of the fabric that is not heard: where it should be, later wherever nobody was heard."""
+    def _look(self) -> None:
+        """Begin a round if one is due, and send what is."""
+        found = self._discovery.n_edge_ports
+        if found != self._n_edge:
+            # Something was plugged in or came up: hosts may be there that were not before.
+            self._wait, self._n_edge = FIRST_ROUND, found
+        if self._clock() - self._asked_at >= self._wait:
+            wait, self._wait, self._asked_at = self._wait, min(2 * self._wait, LAST_ROUND), self._clock()
+            self._ask_round(everywhere=wait > FIRST_ROUND)
+        self._tick(self._clock())
+
+    def _tick(self, now: float) -> None:
+        """Send the probes that are due, and report what has changed."""
+        for dpid, count in self._dropped().items():
+            if count != self._known_dropped.get(dpid, 0):
+                self._load.arrived(dpid, max(count - self._known_dropped.get(dpid, 0), 0))
+                self._known_dropped[dpid] = count
+        room = self._probes.available(now)
+        most = max(1, int(room * CLAIMS_PART)) if len(self._searches) and room else room
+        claims, changed = self._table.due(now, most)
+        searches = self._searches.due(room - len(claims))
+        for ip, port in (*claims, *searches):
+            self._send(port, arp.probe(ip, self._macs.of(ip, port, now)))
+        self._probes.spend(len(claims) + len(searches))
+        for ip in self._table.newly_away():
+            self._searches.want(ip, self._discovery.edge_ports())
+        self._is_changed |= changed
+        self._report(now)
+
+    def _changed(self, changed: bool) -> None:
+        self._is_changed |= changed
+        self._report(self._clock())
+
+    def _report(self, now: float) -> None:
+        if self._is_changed and now - self._changed_at >= CHANGE_INTERVAL:
+            self._is_changed, self._changed_at = False, now
+            self._told_changed()
+
+    def _ask_round(self, *, everywhere: bool) -> None:
+        """Ask for each host of the fabric that is not heard: at its port, later at all ports without a known host."""
         fabric = self._fabric()
         if fabric is None:
             return
         dpid = {leaf.name: leaf.dpid for leaf in fabric.leaves}
         free: list[PortId] | None = None
         for host in fabric.hosts:
-            place = self._discovery.place(host.ip)
-            if place is not None:
+            if self._table.place(host.ip) is not None:
+                if self._table.is_away(host.ip):
+                    self._searches.want(host.ip, self._discovery.edge_ports())
                 continue
             if host.port is not None and not everywhere:
-                self._probes.want(host.ip, [PortId(dpid[host.leaf], host.port)])
+                self._searches.want(host.ip, [PortId(dpid[host.leaf], host.port)])
                 continue
             if free is None:
                 free = self._discovery.silent_ports()
-            self._probes.want(host.ip, free)
+            self._searches.want(host.ip, free)
 
     def _send(self, port: PortId, data: bytes) -> None:
         datapath = self._datapath(port.dpid)
-        if datapath is not None:
-            datapath.send_msg(messages.packet_out(datapath, port.port, data))
+        # The probe may be dropped: a switch that does not read must not hold up the sender.
+        if datapath is None or not datapath.offer_msg(messages.packet_out(datapath, port.port, data)):
+            # The probe was not sent, so a missing answer has no meaning.
+            self._load.arrived(port.dpid, LOUD)

@@ -1,25 +1,40 @@
-"""Brings all connected switches to one target, by stages that they take together, and back where one refuses it.
+"""Brings all connected switches to one target, by stages that they take together; a fall-back where one refuses it.
 
 One greenlet a switch (``session.py``). The newest target wins: a switch that is slow skips what was overtaken. What a
-switch holds is read once, when it connects, and after any error; between, it is what was last settled by a barrier.
+switch holds is read when it connects and after any error; between, it is what was last settled by a barrier.
+
+A refused target is tried again, after a time that doubles, and at once when there may be room. Meanwhile switches hold
+a fall-back (``controller.southbound.desired_rules``).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from ryu.lib import hub
+
+from controller.southbound.desired_rules import DesiredRules, Fallback, RuleCapacity
 from controller.southbound.openflow import refusals
-from controller.southbound.openflow.exchange import Exchange
+from controller.southbound.openflow.request_channel import RequestChannel
 from controller.southbound.openflow.session import Session, SwitchState
+from controller.southbound.quiet_log import QuietLog
 from controller.southbound.rollout import Refusal, Rollout
-from controller.southbound.rules import RuleSet, SwitchRules
+from controller.southbound.rules import SwitchRules
 from controller.southbound.update import Stage
 
 LOG = logging.getLogger("fairspine.southbound")
+
+RETRY_FIRST, RETRY_LAST = 1.0, 60.0
+"""Seconds before a refused target is tried again, doubling up to the last."""
+
+SIGN_SECONDS = 60.0
+"""Between two signs that there may be room on a switch which are acted upon. A switch can send any number of them, and
+each attempt costs all switches the whole target."""
 
 Offload = Callable[..., Any]
 """``offload(function, *args)`` runs a pure function off the event loop and returns its result."""
@@ -29,49 +44,108 @@ class Installer:
     """The switches that are connected now, and the target they converge to.
 
     Attributes:
-        refusal: why the newest target is on no switch; ``None``: none has refused it.
+        refusal: why the newest target is not on the switches; ``None``: none has refused it.
         refusals: how many targets were refused since the start.
         edits: how many changes switches have confirmed since the start.
         errors: how many OpenFlow errors of each type (their names in the standard) have come since the start.
+        quiet: the log of what switches do when rules are put on them.
     """
 
     def __init__(
-        self, offload: Offload, *, settled: Callable[[], None], was_read: Callable[[int, SwitchRules], None]
+        self,
+        offload: Offload,
+        *,
+        settled: Callable[[], None],
+        was_read: Callable[[int, SwitchRules], None],
+        clock: Callable[[], float] = time.monotonic,
+        instance: int = 0,
+        meters: bool = True,
     ) -> None:
-        """
+        """Begin without switches and without a target.
+
         Args:
+            offload: runs a function in a thread.
             settled: called whenever some switch has reached (or lost) its target, or refused it.
             was_read: called with what a switch held of ours when it connected.
+            clock: seconds of a monotonic clock.
+            instance: of the store, 16 bits; every rule carries it in its cookie.
+            meters: whether switches that have meters are given some.
         """
+        self.instance, self.meters = instance, meters
         self.offload, self.was_read = offload, was_read
-        self._told_settled = settled
+        self._told_settled, self._clock = settled, clock
         self._sessions: dict[int, Session] = {}
         self.rollout: Rollout | None = None
-        self._former: Rollout | None = None
+        self._target: DesiredRules | None = None
+        self._fits: tuple[int, Any] | None = None
+        self._fall_back: Fallback | None = None
+        self._room = RuleCapacity()
         self.refusal: Refusal | None = None
         self.refusals = self.edits = 0
         self.errors: Counter[str] = Counter()
-        self._woken_for: tuple[Rollout, Stage] | None = None
+        self._retry_seconds = RETRY_FIRST
+        self._retry_at: float | None = None
+        self._tried = -RETRY_FIRST
+        self._signs: dict[int, float] = {}
+        self._one_fall_back = hub.Semaphore(1)
+        self._retry: Any = None
+        self.quiet, self._errors_log = QuietLog(LOG, clock=clock), QuietLog(LOG, clock=clock)
+        self._woken_for: tuple[Rollout, tuple[Stage, bool]] | None = None
 
-    def target(self, rules: RuleSet, epoch: int, names: Mapping[int, str]) -> None:
+    def target(self, target: DesiredRules) -> None:
         """Converge to these rules from now on; switches that they do not name hold nothing of ours."""
-        self.refusal = None
-        self._begin(Rollout(rules, epoch, names))
+        self._target = target
+        self._stop_retry()
+        self._retry_seconds = RETRY_FIRST
+        short = None if self.refusal is None else self._room.short(target.rules)
+        if self.refusal is None or short is None:
+            self._try_whole()
+            return
+        # They would be refused again. What follows from the network must not wait for that.
+        dpid, table, missing = short
+        refusal = dataclasses.replace(
+            self.refusal, epoch=target.epoch, dpid=dpid, switch=self.name(dpid), table=table, short=missing
+        )
+        hub.spawn(self._fall_back_at_once, target, self._fall_back or Fallback(self._fits), refusal)
+
+    @property
+    def next_try(self) -> float | None:
+        """Seconds until the refused target is tried again; ``None``: no try is planned, or one is under way."""
+        return None if self._retry_at is None else max(0.0, self._retry_at - self._clock())
 
     def _begin(self, rollout: Rollout) -> None:
-        # A switch with which something is wrong takes part when it can: nobody waits for it.
-        self.rollout = rollout.again(dpid for dpid, session in self._sessions.items() if not session.state.error)
+        self.rollout = rollout
         self.moved_on()
 
+    def _well(self) -> dict[int, Session]:
+        """Return the switches that the others wait for: those of the fabric, except faulty ones.
+
+        A switch that is not part of the fabric gets rules, too, but any program may connect as one.
+        """
+        names = {} if self._target is None else self._target.names
+        return {dpid: session for dpid, session in self._sessions.items() if dpid in names and not session.state.error}
+
+    def _try_whole(self) -> None:
+        """Give all switches the target itself."""
+        target = self._target
+        assert target is not None
+        self._stop_retry()
+        self._tried = self._clock()
+        first = () if self.refusal is None else (self.refusal.dpid,)
+        self._begin(Rollout(target.rules, target.epoch, target.names, self._well(), first=first))
+
+    # -- connections --------------------------------------------------------------------------------------------
+
     def connected(self, datapath: Any) -> None:
-        """A switch has connected; a former connection of the same datapath id is given up."""
+        """Begin a session with a switch that has connected; end an earlier one of the same datapath id."""
         self.disconnected(datapath.id)
         session = Session(self, datapath, self.name(datapath.id))
         self._sessions[datapath.id] = session
         session.start()
+        self.may_have_room(datapath.id)
 
     def disconnected(self, dpid: int, datapath: Any = None) -> None:
-        """A connection has ended (with ``datapath`` given: only if it is the current one)."""
+        """End the session of a connection (with ``datapath`` given: only if it is the current one)."""
         session = self._sessions.get(dpid)
         if session is None or (datapath is not None and session.exchange.datapath is not datapath):
             return
@@ -80,46 +154,82 @@ class Installer:
         if self.rollout is not None:
             self.rollout.leave(dpid)
         self.moved_on()
+        self.may_have_room(dpid)
         self.settled()
 
     def ports_changed(self, datapath: Any) -> None:
-        """A port has come, gone or changed: rules that lead to it may be possible now, or not any more."""
+        """Reconsider the rules of a switch whose ports have changed: they may be possible now, or no longer."""
         session = self._sessions.get(datapath.id)
         if session is not None and session.exchange.datapath is datapath:
             session.wake()
+            # Not at once: it may be the failure of a cable, and the rules for that come first.
+            self._try_soon(datapath.id, RETRY_FIRST)
 
-    def exchange(self, datapath: Any) -> Exchange | None:
-        """The exchange to which a message of this connection belongs."""
+    def may_have_room(self, dpid: int) -> None:
+        """Reconsider refused rules of a switch that has restarted or lost rules: they may be possible now."""
+        self._room.forget(dpid)
+        if self._try_soon(dpid, self._tried + RETRY_FIRST - self._clock()):
+            self._fall_back = None
+
+    def _try_soon(self, dpid: int, seconds: float) -> bool:
+        """Try the target sooner than planned, if it was this switch that refused it; whether it is to be tried.
+
+        At most once in ``SIGN_SECONDS`` for each switch: otherwise a switch that refuses everything and tells of
+        changes without end would have all others change their rules every second.
+        """
+        left, seconds = self.next_try, max(seconds, 0.0)
+        if self.refusal is None or self.refusal.dpid != dpid or left is None:
+            return False
+        if left > seconds:
+            now = self._clock()
+            if now - self._signs.get(dpid, -SIGN_SECONDS) < SIGN_SECONDS:
+                return False
+            self._signs[dpid] = now
+            self._retry_seconds = RETRY_FIRST
+            self._try_in(seconds)
+        return True
+
+    def exchange(self, datapath: Any) -> RequestChannel | None:
+        """Return the exchange to which a message of this connection belongs."""
         session = self._sessions.get(datapath.id)
         return session.exchange if session is not None and session.exchange.datapath is datapath else None
 
     def refused(self, message: Any) -> None:
-        """A switch has sent an error: it fails the changes that it answers; what answers nothing is logged."""
+        """Pass an error to the changes that it answers, which then fail; log one that answers none."""
         self.errors[refusals.type_of(message)] += 1
         exchange = self.exchange(message.datapath)
         if exchange is None or not exchange.failed(message):
-            LOG.warning("switch %#x refused something: %s", message.datapath.id, refusals.describe(message))
+            dpid, text = message.datapath.id, refusals.describe(message)
+            self._errors_log.warning((dpid, text), "switch %#x refused something: %s", dpid, text)
 
     def datapath(self, dpid: int) -> Any:
-        """The connection of a switch, or ``None``."""
+        """Return the connection of a switch, or ``None``."""
         session = self._sessions.get(dpid)
         return session.exchange.datapath if session is not None else None
 
-    def exchanges(self) -> dict[int, Exchange]:
-        """Of the switches that are connected now, by datapath id."""
-        return {dpid: session.exchange for dpid, session in self._sessions.items()}
+    def exchanges(self) -> dict[int, RequestChannel]:
+        """Return the exchanges of the switches connected now, by datapath id, without those that are not intended."""
+        return {dpid: session.exchange for dpid, session in self.sessions().items()}
+
+    def sessions(self) -> dict[int, Session]:
+        """Return the sessions of the switches connected now, by datapath id, without those that are not intended.
+
+        Those are read once, when they connect, and lose what they hold of ours; they are not read again.
+        """
+        return {dpid: each for dpid, each in self._sessions.items() if each.exchange.datapath.intended}
 
     def name(self, dpid: int) -> str:
-        """Of a switch, for people."""
-        names = {} if self.rollout is None else self.rollout.names
+        """Return the name of a switch, for people."""
+        names = {} if self._target is None else self._target.names
         return names.get(dpid, f"{dpid:#x}")
 
     def states(self) -> list[SwitchState]:
-        """The state of each connected switch, by datapath id."""
+        """Return the state of each connected switch, by datapath id."""
         return [self._sessions[dpid].state for dpid in sorted(self._sessions)]
 
     def close(self) -> None:
         """Stop talking; rules stay where they are, so the network forwards on."""
+        self._stop_retry()
         for session in self._sessions.values():
             session.stop()
         self._sessions.clear()
@@ -127,34 +237,142 @@ class Installer:
     # -- what sessions call -------------------------------------------------------------------------------------
 
     def moved_on(self) -> None:
-        now = None if self.rollout is None else (self.rollout, self.rollout.reached)
+        """Wake all sessions if the rollout has progressed."""
+        now = None if self.rollout is None else (self.rollout, self.rollout.progress)
         if now != self._woken_for:
             self._woken_for = now
             for session in self._sessions.values():
                 session.wake()
 
     def confirmed(self, edits: int) -> None:
+        """Count edits that a switch has confirmed."""
         self.edits += edits
 
     def settled(self) -> None:
-        well = [session.state for session in self._sessions.values() if not session.state.error]
-        if self.rollout is not None and well and all(state.epoch == self.rollout.epoch for state in well):
-            self._former = self.rollout
-            if self.refusal is not None and self.refusal.epoch == self.rollout.epoch:
-                # There was no other plan to go back to, and now there is room.
-                self.refusal = None
+        """Check whether all switches hold the rollout's rules, and call ``settled``."""
+        rollout, target = self.rollout, self._target
+        well = self._well().values()
+        all_have_it = bool(well) and all(session.arrived is rollout for session in well)
+        if (
+            all_have_it
+            and rollout is not None
+            and rollout.whole
+            and target is not None
+            and rollout.rules is target.rules
+        ):
+            self._fits = target.epoch, target.plan
+            self._all_fits()
         self._told_settled()
 
+    def _all_fits(self) -> None:
+        """End the fall-back: every switch has taken the target."""
+        if self.refusal is not None:
+            LOG.info("plan %d: every switch takes it now", self.refusal.epoch)
+        self.refusal = self._fall_back = None
+        self._retry_seconds = RETRY_FIRST
+        self._room.forget()
+        self._stop_retry()
+
     def go_back(self, rollout: Rollout, refusal: Refusal) -> bool:
-        if self.rollout is not rollout:
+        """Begin a fall-back because a switch does not take its part; return whether there is one.
+
+        ``False``: that switch does not take its base rules, or is not part of the fabric, so that the others go on
+        without it.
+
+        Blocks the calling greenlet while a fall-back is made. Of switches that refuse a rollout together the first
+        causes one; the others get it, too.
+        """
+        with self._one_fall_back:
+            return self._go_back(rollout, refusal)
+
+    def _go_back(self, rollout: Rollout, refusal: Refusal) -> bool:
+        target = self._target
+        if self.rollout is not rollout or target is None:
             return True
-        self.refusals += 1
-        former = self._former
-        if former is None or former.epoch == rollout.epoch:
-            self.refusal = refusal
+        if refusal.dpid not in target.names:
             return False
-        self.refusal = dataclasses.replace(refusal, stays=former.epoch)
-        LOG.error("%s", self.refusal.text)
-        self._begin(former)
-        self.settled()
+        if refusal.is_full:
+            self._room.found(refusal.dpid, refusal.table, refusal.room)
+        if rollout.whole:
+            self.refusals += 1
+            lower: Fallback | None = self._fall_back or self._first_fall_back(refusal.dpid, rollout)
+        else:
+            # There is none any more where the target is about to be tried again (``may_have_room``).
+            lower = (self._fall_back or Fallback()).lower(refusal.dpid, rollout.rules[refusal.dpid])
+            if self.refusal is not None and self.refusal.epoch == target.epoch:
+                # The refusal of the plan is known already, and it is the one that people can act on.
+                refusal = self.refusal
+        if lower is None:
+            self.refusal = self.refusal or refusal
+            return False
+        self._begin_fall_back(target, lower, refusal)
         return True
+
+    def _first_fall_back(self, dpid: int, rollout: Rollout) -> Fallback | None:
+        target = self._target
+        assert target is not None
+        if self._fits is not None and self._fits[0] != target.epoch and target.earlier is not None:
+            return Fallback(self._fits)
+        return Fallback().lower(dpid, rollout.rules[dpid])
+
+    # -- while a target is refused --------------------------------------------------------------------------------
+
+    def _fall_back_at_once(self, target: DesiredRules, fall_back: Fallback, refusal: Refusal) -> None:
+        """Give all switches a fall-back for a target that would be refused."""
+        with self._one_fall_back:
+            if self._target is not target:
+                return
+            try:
+                self._begin_fall_back(target, fall_back, refusal)
+            except Exception:
+                # This is a programming error. Nothing of the target has been sent: it must be tried as a whole.
+                LOG.exception("plan %d: no fall-back could be made", target.epoch)
+                if self._target is target:
+                    self.refusal = refusal
+                    self._try_later()
+
+    def _begin_fall_back(self, target: DesiredRules, fall_back: Fallback, refusal: Refusal) -> None:
+        """Give all switches a fall-back for a target, unless they were given something else by the time it is made."""
+        before = self.rollout
+        try:
+            rules = self.offload(fall_back.rules, target)
+        except Exception:
+            # Base rules alone need no plan.
+            LOG.exception("no fall-back with planned rules could be made")
+            fall_back = Fallback(all_bare=True)
+            rules = fall_back.rules(target)
+        if self._target is not target or self.rollout is not before:
+            return
+        self._fall_back = fall_back
+        stays = fall_back.earlier[0] if fall_back.earlier is not None else None
+        bare = frozenset(rules) if fall_back.all_bare else fall_back.bare
+        told = dataclasses.replace(refusal, stays=stays, bare=tuple(sorted(map(self.name, bare))))
+        if told != self.refusal:
+            LOG.error("%s", told.text)
+        self.refusal = told
+        epoch = target.epoch if stays is None else stays
+        self._begin(Rollout(rules, epoch, target.names, self._well(), bare=bare, whole=False))
+        self._try_later()
+        self.settled()
+
+    def _try_later(self) -> None:
+        """Plan to try the target again, unless that is planned already."""
+        if self._retry_at is None:
+            self._try_in(self._retry_seconds)
+            self._retry_seconds = min(2 * self._retry_seconds, RETRY_LAST)
+
+    def _try_in(self, seconds: float) -> None:
+        self._stop_retry()
+        self._retry_at = self._clock() + seconds
+        self._retry = hub.spawn_after(seconds, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = self._retry_at = None
+        if self.refusal is not None and self._target is not None:
+            LOG.info("plan %d is tried again: %s did not take it", self._target.epoch, self.refusal.switch)
+            self._try_whole()
+
+    def _stop_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = self._retry_at = None

@@ -10,12 +10,11 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.southbound.ingress import FLOW_TABLE, IPV4, TO_ROCE, UDP_ONLY
+from controller.southbound.message_check import check
 from controller.southbound.rules import (
     COOKIE_MASK,
     COOKIE_PREFIX,
     ETH_MPLS,
-    GROUP_BASE,
-    GROUP_MASK,
     Action,
     Bucket,
     Bundle,
@@ -24,7 +23,6 @@ from controller.southbound.rules import (
     PopMpls,
     PushMpls,
     Rule,
-    RuleKey,
     ToController,
     ToGroup,
 )
@@ -35,13 +33,18 @@ FULL_MASK = 0xFFFFFFFFFFFFFFFF
 SYMMETRIC_L3L4_UDP = 3
 """Open vSwitch's NX_HASH_FIELDS_SYMMETRIC_L3L4_UDP (addresses, and ports of UDP too), which Ryu has no name for."""
 
+MOST_ENTRIES = 1_100_000
+"""Of one reply: a rule for each of the flows that there may be by default, and base rules."""
+
 KINDS = {"select": ofp.OFPGT_SELECT, "failover": ofp.OFPGT_FF}
 KIND_NAMES = {number: name for name, number in KINDS.items()}
 
 
 def put_rule(datapath: Any, rule: Rule, epoch: int) -> Any:
-    """The message that adds a rule, or replaces the one with the same table, priority and match."""
+    """Build the message that adds a rule, or replaces the one with the same table, priority and match."""
     instructions = []
+    if rule.meter is not None:
+        instructions.append(parser.OFPInstructionMeter(rule.meter))
     if rule.actions:
         instructions.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, _actions(rule.actions)))
     if rule.metadata is not None:
@@ -61,7 +64,7 @@ def put_rule(datapath: Any, rule: Rule, epoch: int) -> Any:
 
 
 def remove_rule(datapath: Any, rule: Rule) -> Any:
-    """The message that removes exactly this rule, if it is ours."""
+    """Build the message that removes exactly this rule, if it is ours."""
     return parser.OFPFlowMod(
         datapath,
         cookie=OUR_COOKIE,
@@ -77,43 +80,53 @@ def remove_rule(datapath: Any, rule: Rule) -> Any:
 
 
 def put_group(datapath: Any, group: Group, *, replaces: bool = False) -> Any:
-    """The message that makes a group, or (``replaces``) gives the one that has its id this content."""
+    """Build the message that makes a group, or (``replaces``) gives the one with its id this content."""
     buckets = [_bucket(bucket, group.kind) for bucket in group.buckets]
     command = ofp.OFPGC_MODIFY if replaces else ofp.OFPGC_ADD
     return parser.OFPGroupMod(datapath, command, KINDS[group.kind], group.id, buckets)
 
 
 def remove_group(datapath: Any, group: Group) -> Any:
-    """The message that removes a group."""
+    """Build the message that removes a group."""
     return parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, KINDS.get(group.kind, ofp.OFPGT_ALL), group.id)
 
 
 def read_rules(datapath: Any) -> Any:
-    """The request for every rule with our cookie."""
+    """Build the request for every rule with our cookie."""
     return parser.OFPFlowStatsRequest(
         datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, OUR_COOKIE, COOKIE_MASK, parser.OFPMatch()
     )
 
 
 def read_every_rule(datapath: Any) -> Any:
-    """The request for all rules, whoever has put them."""
+    """Build the request for all rules, of any origin."""
     return parser.OFPFlowStatsRequest(
         datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, 0, 0, parser.OFPMatch()
     )  # fmt: skip
 
 
 def read_groups(datapath: Any) -> Any:
-    """The request for all groups (OpenFlow cannot ask for a range)."""
+    """Build the request for all groups (OpenFlow cannot ask for a range)."""
     return parser.OFPGroupDescStatsRequest(datapath, 0)
 
 
+def read_meter_features(datapath: Any) -> Any:
+    """Build the request for the meters that the switch can have."""
+    return parser.OFPMeterFeaturesStatsRequest(datapath, 0)
+
+
+def read_meters(datapath: Any) -> Any:
+    """Build the request for all meters."""
+    return parser.OFPMeterConfigStatsRequest(datapath, 0, ofp.OFPM_ALL)
+
+
 def count_ports(datapath: Any) -> Any:
-    """The request for the counters of all ports."""
+    """Build the request for the counters of all ports."""
     return parser.OFPPortStatsRequest(datapath, 0, ofp.OFPP_ANY)
 
 
 def count_flows(datapath: Any) -> Any:
-    """The request for the counters of planned flows' rules: those of ours that look at RoCE packets."""
+    """Build the request for the counters of planned flows' rules: those of ours that match RoCE packets."""
     fields = parser.OFPMatch(**dict((IPV4, UDP_ONLY, TO_ROCE)))
     return parser.OFPFlowStatsRequest(
         datapath, 0, FLOW_TABLE, ofp.OFPP_ANY, ofp.OFPG_ANY, OUR_COOKIE, COOKIE_MASK, fields
@@ -121,11 +134,29 @@ def count_flows(datapath: Any) -> Any:
 
 
 def count_groups(datapath: Any) -> Any:
-    """The request for the counters of all groups (OpenFlow cannot ask for a range)."""
+    """Build the request for the counters of all groups (OpenFlow cannot ask for a range)."""
     return parser.OFPGroupStatsRequest(datapath, 0, ofp.OFPG_ALL)
 
 
+def count_rules(datapath: Any) -> Any:
+    """Build the request for the number of rules with our cookie."""
+    return parser.OFPAggregateStatsRequest(
+        datapath, 0, ofp.OFPTT_ALL, ofp.OFPP_ANY, ofp.OFPG_ANY, OUR_COOKIE, COOKIE_MASK, parser.OFPMatch()
+    )
+
+
+def count_tables(datapath: Any) -> Any:
+    """Build the request for the number of rules in each table, of any origin."""
+    return parser.OFPTableStatsRequest(datapath, 0)
+
+
+def ask_role(datapath: Any) -> Any:
+    """Build the request for this controller's role at a switch; it changes nothing."""
+    return parser.OFPRoleRequest(datapath, ofp.OFPCR_ROLE_NOCHANGE, 0)
+
+
 def barrier(datapath: Any) -> Any:
+    """Build a barrier request."""
     return parser.OFPBarrierRequest(datapath)
 
 
@@ -134,19 +165,10 @@ def packet_out(datapath: Any, port: int, data: bytes) -> Any:
     return parser.OFPPacketOut(datapath, NO_BUFFER, ofp.OFPP_CONTROLLER, [parser.OFPActionOutput(port)], data)
 
 
-def rules_from(entries: Iterable[Any]) -> dict[RuleKey, Rule]:
-    """Flow statistics as rules. A rule of ours in a form that we never write comes back without actions."""
-    rules = {}
-    for entry in entries:
-        rule = rule_from(entry)
-        rules[rule.key] = rule
-    return rules
-
-
 def rule_from(entry: Any) -> Rule:
-    """One flow statistics entry as a rule."""
+    """Return a flow statistics entry as a rule. One of ours in an unknown form comes back without actions."""
     actions: tuple[Action, ...] = ()
-    goto = metadata = None
+    goto = metadata = meter = None
     for instruction in entry.instructions:
         if isinstance(instruction, parser.OFPInstructionActions):
             actions = _actions_from(instruction.actions)
@@ -154,16 +176,13 @@ def rule_from(entry: Any) -> Rule:
             metadata = instruction.metadata
         elif isinstance(instruction, parser.OFPInstructionGotoTable):
             goto = instruction.table_id
-    return Rule(entry.table_id, entry.priority, tuple(sorted(entry.match.items())), actions, goto, metadata)
-
-
-def groups_from(entries: Iterable[Any]) -> dict[int, Group]:
-    """Group descriptions as groups, those in our range only."""
-    return {id_: group for id_, group in every_group(entries).items() if id_ & GROUP_MASK == GROUP_BASE}
+        elif isinstance(instruction, parser.OFPInstructionMeter):
+            meter = instruction.meter_id
+    return Rule(entry.table_id, entry.priority, tuple(sorted(entry.match.items())), actions, goto, metadata, meter)
 
 
 def every_group(entries: Iterable[Any]) -> dict[int, Group]:
-    """Group descriptions as groups, whoever has made them."""
+    """Return group descriptions as groups, of any origin, by id."""
     groups = {}
     for entry in entries:
         buckets = tuple(_bucket_from(bucket) for bucket in entry.buckets)
@@ -172,22 +191,34 @@ def every_group(entries: Iterable[Any]) -> dict[int, Group]:
 
 
 def flow_entries(parts: Iterable[bytes]) -> Iterator[Any]:
-    """The entries of a reply with rules that was taken as bytes (``Exchange.ask_raw``): may run off the event loop."""
+    """Yield the entries of a reply with rules that was taken as bytes (``ask_raw``); may run off the event loop.
+
+    Raises:
+        ValueError: it is no such reply, or has more than ``MOST_ENTRIES`` entries.
+    """
     return _entries(parts, parser.OFPFlowStats)
 
 
 def group_entries(parts: Iterable[bytes]) -> Iterator[Any]:
-    """The same of a reply with group descriptions."""
+    """Yield the entries of a reply with group descriptions, like ``flow_entries``."""
     return _entries(parts, parser.OFPGroupDescStats)
 
 
 def _entries(parts: Iterable[bytes], kind: Any) -> Iterator[Any]:
+    count = 0
     for part in parts:
+        check(part)
+        if part[8:10] != (ofp.OFPMP_FLOW if kind is parser.OFPFlowStats else ofp.OFPMP_GROUP_DESC).to_bytes(2, "big"):
+            raise ValueError("a statistics reply is of another kind than was asked for")
         at = ofp.OFP_MULTIPART_REPLY_SIZE
         while at < len(part):
-            entry = kind.parser(part, at)
-            if not entry.length:
-                raise ValueError("an entry of a statistics reply has no length")
+            count += 1
+            if count > MOST_ENTRIES:
+                raise ValueError(f"a statistics reply has more than {MOST_ENTRIES} entries")
+            try:
+                entry = kind.parser(part, at)
+            except Exception as error:  # Ryu's parsers raise whatever they stumble over
+                raise ValueError(f"an entry of a statistics reply cannot be read: {error}") from None
             yield entry
             at += entry.length
 
@@ -225,7 +256,7 @@ def _action(action: Action) -> Any:
 
 
 def _actions_from(actions: Iterable[Any]) -> tuple[Any, ...]:
-    """Actions as ours, an MPLS header together with the label that is set on it next."""
+    """Return actions as ours, an MPLS header together with the label that is set on it next."""
     found: list[Any] = []
     pushed = False
     for action in actions:
@@ -247,7 +278,7 @@ def _action_from(action: Any) -> Any:
         return PopMpls(action.ethertype)
     if isinstance(action, parser.NXActionBundle):
         return Bundle(tuple(action.slaves))
-    # Somebody wrote this under our cookie: it equals nothing of ours, so it will be replaced.
+    # Another program wrote this under our cookie: it equals no rule of ours, so it will be replaced.
     return repr(action)
 
 

@@ -1,4 +1,4 @@
-"""Error messages of switches, and what they mean for a plan."""
+"""Error messages of switches, and their meaning for a plan."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.southbound.openflow.exchange import Refused
+from controller.southbound.desired_rules import entries
+from controller.southbound.openflow.request_channel import Refused
 from controller.southbound.rollout import Kind, Refusal, Rollout
 from controller.southbound.rules import Rule, SwitchRules
-from controller.southbound.update import Holding
+from controller.southbound.update import HeldRules
 
 KINDS: dict[tuple[int, int], Kind] = {
     (ofp.OFPET_FLOW_MOD_FAILED, ofp.OFPFMFC_TABLE_FULL): "table full",
@@ -41,7 +42,7 @@ TYPES = {
 
 
 def kind_of(error: Any) -> Kind:
-    """What an error message means for whoever made the plan."""
+    """Return the kind of refusal that an error message stands for."""
     found = KINDS.get((error.type, error.code))
     if found is None:
         return "bad group" if error.type == ofp.OFPET_GROUP_MOD_FAILED else "refused"
@@ -49,29 +50,37 @@ def kind_of(error: Any) -> Kind:
 
 
 def type_of(error: Any) -> str:
-    """The type of an error message, one of the few that the standard has."""
+    """Return the type of an error message, one of the few that the standard has."""
     return TYPES.get(error.type, "other")
 
 
 def describe(error: Any) -> str:
-    """An error message in OpenFlow's words."""
+    """Return an error message in OpenFlow's words. An experimenter's has no code (OpenFlow 1.3.5, section 7.4.4)."""
+    if error.type == ofp.OFPET_EXPERIMENTER:
+        return f"{ofp.ofp_error_type_to_str(error.type)}, of experimenter {error.experimenter:#x}"
     return f"{ofp.ofp_error_type_to_str(error.type)}, {ofp.ofp_error_code_to_str(error.type, error.code)}"
 
 
 def explain(
-    refused: Sequence[Refused], rollout: Rollout, dpid: int, name: str, want: SwitchRules, holding: Holding
+    refused: Sequence[Refused], rollout: Rollout, dpid: int, name: str, want: SwitchRules, holding: HeldRules
 ) -> Refusal:
-    """The most frequent of the errors, in terms of the plan.
+    """Return the most frequent of the errors, in terms of the plan.
 
     Args:
         refused: errors and the edits that they answer.
-        want: what the switch should hold in the end; ``holding``: what it holds with what it has not refused.
+        rollout: the rollout that was refused.
+        dpid: of the switch.
+        name: of the switch.
+        want: what the switch should hold in the end.
+        holding: what it holds with what it has not refused.
     """
     kinds = Counter(kind_of(each.error) for each in refused)
     kind = max(kinds, key=lambda each: (each in ("table full", "groups full"), kinds[each]))
     first = next(each for each in refused if kind_of(each.error) == kind)
     what = first.cause.what
     table = what.table if isinstance(what, Rule) else None
+    room = len(holding.groups) if table is None else holding.table_size(table)
+    lacks = len(want.groups.keys() - holding.groups.keys()) if table is None else holding.lacks(want, table)
     return Refusal(
         epoch=rollout.epoch,
         stays=None,
@@ -79,7 +88,8 @@ def explain(
         switch=name,
         kind=kind,
         table=table,
-        room=len(holding.groups) if table is None else holding.table_size(table),
-        short=len(want.groups.keys() - holding.groups.keys()) if table is None else holding.lacks(want, table),
+        room=room,
+        # Some of the held rules may be about to be removed.
+        short=max(entries(want, table) - room, 0) or lacks,
         detail=describe(first.error),
     )

@@ -5,30 +5,43 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from eventlet.event import Event
 from ryu.lib import hub
 
+from controller.southbound.base import LISTEN_RULE
+from controller.southbound.desired_rules import entries, is_enforcement
 from controller.southbound.openflow import messages, refusals
-from controller.southbound.openflow.exchange import Exchange, Refused, SwitchGone
+from controller.southbound.openflow.edit_messages import OFF_THE_LOOP, encoded
+from controller.southbound.openflow.meters import Meters
+from controller.southbound.openflow.request_channel import Refused, RequestChannel, SwitchGone
+from controller.southbound.openflow.transfer_limiter import TransferLimiter
+from controller.southbound.quiet_log import QuietLog
 from controller.southbound.rollout import Refusal, Rollout
-from controller.southbound.rules import Rule, SwitchRules
-from controller.southbound.update import Edit, Holding, Stage, Step, Work, work
+from controller.southbound.rule_reading import RuleReader
+from controller.southbound.rules import EPOCH_MASK, INSTANCE_SHIFT, Rule, SwitchRules
+from controller.southbound.update import EditBatch, HeldRules, RemoveFirst, RuleEdit, Stage, SwitchUpdate, work
 
 LOG = logging.getLogger("fairspine.southbound")
 
 RETRY_FIRST, RETRY_LAST = 0.5, 30.0
 """Seconds before the first retry after an error, doubling up to the last."""
 
+_reader, _limiter = RuleReader(), TransferLimiter()
+
+SHORT_BYTES = 8192
+"""Bytes below which a reply is decoded without a thread: some 60 rules."""
+
 LABELS_LINGER = 0.5
-"""Seconds between the moment when nobody pushes a label any more and the removal of its rules. Packets are on their
+"""Seconds between the moment when no switch pushes a label any more and the removal of its rules. Packets are on their
 way for less, but Open vSwitch answers a barrier before its cache of forwarding decisions follows the rules."""
 
 
 @dataclass
 class SwitchState:
-    """What is known of one connected switch.
+    """The state of one connected switch.
 
     Attributes:
         epoch: the last target whose barriers were answered.
@@ -46,63 +59,128 @@ class SwitchState:
 
 
 class Coordinator(Protocol):
-    """What a session needs of the installer."""
+    """The part of the installer that a session uses."""
 
     @property
     def rollout(self) -> Rollout | None:
-        """The newest one."""
+        """The newest rollout."""
+
+    @property
+    def instance(self) -> int:
+        """The number of this controller's store; cookies of rules carry it."""
+
+    @property
+    def meters(self) -> bool:
+        """True if switches that have meters are given some."""
+
+    @property
+    def quiet(self) -> QuietLog:
+        """A rate-limited log for events that switches cause."""
 
     def offload(self, function: Any, *args: Any) -> Any: ...
 
     def moved_on(self) -> None:
-        """A rollout has made progress: others may begin a stage."""
+        """Let the other sessions begin a stage: a rollout has progressed."""
 
     def settled(self) -> None:
-        """A switch has reached its target, or lost it."""
+        """Note that a switch has reached its target, or lost it."""
 
     def confirmed(self, edits: int) -> None:
-        """Changes that a switch has confirmed, to be counted."""
+        """Count changes that a switch has confirmed."""
 
     def was_read(self, dpid: int, held: SwitchRules) -> None: ...
 
     def go_back(self, rollout: Rollout, refusal: Refusal) -> bool:
-        """A switch does not take its part; whether there is a former target for all of them."""
+        """Begin a fall-back because a switch does not take its part; return whether there is one for all switches."""
 
 
 class _NotTakenError(Exception):
-    """The switch refuses its target, and there is no other one."""
+    """The switch refuses its target, and there is no fall-back."""
 
 
 class Session:
-    """One connection: the greenlet that keeps its switch at the target."""
+    """One connection: the greenlet that keeps its switch at the target.
+
+    Attributes:
+        arrived: the rollout whose rules the switch holds; ``None``: it is on its way, or something is wrong.
+        version: grows with everything that changes what the switch should hold.
+    """
 
     def __init__(self, coordinator: Coordinator, datapath: Any, name: str) -> None:
+        """Prepare the session of a switch; ``start`` begins it."""
         self._coordinator = coordinator
-        self.exchange = Exchange(datapath)
+        self.exchange = RequestChannel(datapath)
         self.state = SwitchState(datapath.id, name)
-        self._holding: Holding | None = None
+        self._holding: HeldRules | None = None
         self._done: tuple[Rollout, frozenset[int]] | None = None
         self._doubted: Rollout | None = None
+        self._first: tuple[Rollout, RemoveFirst] | None = None
+        self._was_full = False
+        self._quiet = coordinator.quiet
+        self._meters = Meters(coordinator.meters, self._quiet)
+        self.arrived: Rollout | None = None
+        self.version = 0
+        self._drifted: SwitchRules | None = None
         self._wake = Event()
         self._running = True
 
     def start(self) -> None:
+        """Start the greenlet of the session."""
         hub.spawn(self._run)
 
     def stop(self) -> None:
+        """End the session; its requests fail."""
         self._running = False
         self.exchange.closed()
         self.wake()
 
     def wake(self) -> None:
-        """There may be something to do."""
+        """Wake the greenlet, since there may be work."""
         if not self._wake.ready():
             self._wake.send(None)
+
+    # -- for the verifier ----------------------------------------------------------------------------------------
+
+    @property
+    def at_rest(self) -> bool:
+        """True if the switch has confirmed all that it should hold, and nothing is on its way."""
+        rollout = self._coordinator.rollout
+        return rollout is not None and self._holding is not None and self._done == (rollout, self._ports())
+
+    def is_still(self, version: int) -> bool:
+        """Return whether it is at rest, and has been since it had this version."""
+        return self.at_rest and self.version == version
+
+    @property
+    def size(self) -> int:
+        """The number of rules that it should hold."""
+        return 0 if self._holding is None else len(self._holding.rules)
+
+    def expected(self) -> SwitchRules:
+        """Return a copy of the rules and groups that it has confirmed."""
+        assert self._holding is not None
+        return SwitchRules(dict(self._holding.rules), dict(self._holding.groups))
+
+    def found_otherwise(self, held: SwitchRules, *, repair: bool) -> None:
+        """Record a deviation from the confirmed rules. ``repair``: now; else with the next change."""
+        self._drifted = held
+        if repair:
+            self._done = None
+            self.version += 1
+            self.wake()
+
+    def found_well(self) -> None:
+        """Record that the switch holds what it has confirmed."""
+        self._drifted = None
 
     def _wait(self, seconds: float | None = None) -> None:
         self._wake.wait(seconds)
         if self._wake.ready():
             self._wake = Event()
+
+    def _warn(self, kind: str, text: str, *args: object) -> None:
+        """Write a line to the log, one of each kind in a minute."""
+        self._quiet.warning((self.state.dpid, kind), text, *args)
 
     def _ports(self) -> frozenset[int]:
         return frozenset(self.exchange.datapath.ports)
@@ -126,18 +204,18 @@ class Session:
                 if not self._running:
                     return
                 error = str(reason)
-                LOG.warning("%s: %s; trying again in %g s", self.state.name, error, delay)
+                self._warn("gone", "%s: %s; trying again in %g s", self.state.name, error, delay)
             except _NotTakenError as reason:
                 error, until_new = str(reason), self._coordinator.rollout
                 if error != self.state.error:
-                    LOG.error("%s", error)
+                    self._quiet.write(logging.ERROR, (self.state.dpid, "not taken"), "%s", error)
             except Exception as reason:
-                # A mistake of ours must not leave a switch behind unnoticed.
+                # A programming error must not leave a switch outdated unnoticed.
                 LOG.exception("%s: its rules could not be brought up to date", self.state.name)
                 error = f"{type(reason).__name__}: {reason}"
             self.state.error = error
-            # What it holds now is anybody's guess.
-            self._holding = self._done = None
+            # What the switch holds is unknown after an error, so it is read again.
+            self._holding = self._done = self.arrived = None
             if self._coordinator.rollout is not None:
                 self._coordinator.rollout.leave(self.state.dpid)
             self._coordinator.moved_on()
@@ -146,29 +224,57 @@ class Session:
             delay = min(2 * delay, RETRY_LAST)
 
     def _back_off(self, seconds: float, until_new: Rollout | None) -> None:
-        """Wait; what a switch has refused is not worth a retry, another target is (where ``until_new`` is given)."""
+        """Wait before a retry, but no longer than until there is another target (where ``until_new`` is given)."""
         with hub.Timeout(seconds, False):
             while self._running and (until_new is None or self._coordinator.rollout is until_new):
                 self._wait()
 
     def _read(self) -> None:
         exchange = self.exchange
-        # Behind whatever a slow switch has still to do from before.
-        exchange.settle()
-        rules = exchange.ask(messages.read_rules(exchange.datapath))
-        groups = exchange.ask(messages.read_groups(exchange.datapath))
-        held: SwitchRules = self._coordinator.offload(_as_rules, rules, groups)
-        self._holding = Holding(held)
+        with _limiter.slot():
+            # Behind whatever a slow switch has still to do from before.
+            rules, groups = exchange.ask_settled(
+                messages.read_rules(exchange.datapath), messages.read_groups(exchange.datapath)
+            )
+        is_short = sum(map(len, rules)) + sum(map(len, groups)) < SHORT_BYTES
+        try:
+            held: SwitchRules = (
+                _as_rules(rules, groups) if is_short else self._coordinator.offload(_as_rules, rules, groups)
+            )
+        except ValueError as error:
+            raise SwitchGone(f"it does not tell its rules: {error}") from None
+        self._holding, self._drifted = HeldRules(held), None
+        self.version += 1
+        self._meters.prepare(exchange)
+        self._listen(held)
         self._coordinator.was_read(self.state.dpid, held)
 
+    def _listen(self, held: SwitchRules) -> None:
+        """Have discovery packets come here before anything else: where cables lead decides what the target is."""
+        rollout = self._coordinator.rollout
+        wanted = rollout is None or LISTEN_RULE.key in rollout.rules[self.state.dpid].rules
+        rule = LISTEN_RULE if self._meters.usable else LISTEN_RULE._replace(meter=None)
+        if wanted and held.rules.get(rule.key) != rule:
+            epoch = 0 if rollout is None else rollout.epoch
+            for refused in self._carry_out((RuleEdit(True, rule),), epoch):
+                # It is part of the target, too, and will be tried again.
+                text = refusals.describe(refused.error)
+                self._warn("discovery", "%s refuses the rule for discovery: %s", self.state.name, text)
+
     def _take_part(self, rollout: Rollout) -> None:
+        if self._drifted is not None:
+            self._holding, self._drifted = HeldRules(self._drifted), None
         state, holding, ports = self.state, self._holding, self._ports()
         assert holding is not None
         state.name = rollout.names.get(state.dpid, f"{state.dpid:#x}")
-        todo: Work = self._coordinator.offload(work, holding.as_rules(), rollout.rules[state.dpid], ports)
+        first = self._removes_first(rollout)
+        compute = partial(work, meters=self._meters.usable)
+        todo: SwitchUpdate = self._coordinator.offload(
+            compute, holding.as_rules(), rollout.rules[state.dpid], ports, first
+        )
         if todo.missing and todo.missing != state.missing:
             numbers = ", ".join(map(str, todo.missing))
-            LOG.warning("%s: rules lead to ports that it does not have: %s", state.name, numbers)
+            self._warn("ports", "%s: rules lead to ports that it does not have: %s", state.name, numbers)
         state.missing, state.sent = todo.missing, 0
         rollout.owes(state.dpid, todo.others_use)
         self._coordinator.moved_on()
@@ -193,7 +299,7 @@ class Session:
 
     def _may_begin(self, rollout: Rollout, stage: Stage, *, alone: bool) -> bool:
         """Wait for the other switches, unless there is nothing to do; ``False``: a newer target has come."""
-        while not (alone or stage <= rollout.reached) and not self._is_over(rollout):
+        while not (alone or rollout.may_begin(self.state.dpid, stage)) and not self._is_over(rollout):
             self._wait()
         return not self._is_over(rollout)
 
@@ -207,46 +313,83 @@ class Session:
         return self._is_over(rollout)
 
     def _arrive(self, rollout: Rollout) -> None:
-        """All that the target puts on the switch is there."""
+        """Record that all rules of the target are on the switch."""
         state = self.state
         if state.sent:
             LOG.info("%s: %d changes for epoch %d", state.name, state.sent, rollout.epoch)
-        state.epoch, state.error, state.sent = rollout.epoch, "", 0
+        state.epoch, state.error, state.sent = (-1 if state.dpid in rollout.bare else rollout.epoch), "", 0
+        self.arrived, self._was_full = rollout, False
         self._coordinator.settled()
 
-    def _carry_out(self, step: Step, epoch: int) -> list[Refused]:
+    def _carry_out(self, step: EditBatch, epoch: int) -> list[Refused]:
         """Send a step and wait for its barrier; what was refused of it."""
-        datapath, holding = self.exchange.datapath, self._holding
+        holding = self._holding
         assert holding is not None
-        self.exchange.send((_message(datapath, edit, epoch), edit) for edit in step)
-        refused = self.exchange.settle()
+        self.version += 1
+        mark = self._coordinator.instance << INSTANCE_SHIFT | epoch & EPOCH_MASK
+        if len(step) < OFF_THE_LOOP:
+            self.exchange.send_templates(encoded(step, mark), step)
+            refused = self.exchange.settle()
+        else:
+            with _limiter.slot():
+                self.exchange.send_templates(self._coordinator.offload(encoded, step, mark), step)
+                refused = self.exchange.settle()
         causes = {id(each.cause) for each in refused}
         holding.carry_out(edit for edit in step if id(edit) not in causes)
         self.state.sent += len(step) - len(causes)
         self._coordinator.confirmed(len(step) - len(causes))
         return refused
 
-    def _not_taken(self, rollout: Rollout, want: SwitchRules, holding: Holding, refused: Sequence[Refused]) -> None:
+    def _not_taken(self, rollout: Rollout, want: SwitchRules, holding: HeldRules, refused: Sequence[Refused]) -> None:
         """Find out what the switch minds, and go back."""
         state = self.state
-        refusal = refusals.explain(refused, rollout, state.dpid, state.name, want, holding)
-        self._holding = self._done = None
-        if not refusal.is_full and self._doubted is not rollout:
-            # It may hold something else than it should: somebody has taken a group away. Read it again, and try again.
-            self._doubted = rollout
-            LOG.warning("%s refuses %d changes: %s; reading it again", state.name, len(refused), refusal.detail)
+        if self._meters.given_up(state.name, refused):
+            self._holding = self._done = None
             return
+        refusal = refusals.explain(refused, rollout, state.dpid, state.name, want, holding)
+        if refusal.is_full and self._can_make_room(rollout, want, refusal):
+            text = "%s has no room for old and new rules at once: it removes planned rules first"
+            self._warn("room", text, state.name)
+            return
+        self._done = None
+        if refusal.is_full:
+            self._was_full = True
+        else:
+            self._holding = None
+        if not refusal.is_full and self._doubted is not rollout:
+            # Its state may differ: another program has removed a group. Read it again, and retry.
+            self._doubted = rollout
+            text = "%s refuses %d changes: %s; reading it again"
+            self._warn("refuses", text, state.name, len(refused), refusal.detail)
+            return
+        if not refusal.is_full and any(_is_base(each.cause) for each in refused):
+            # Every target has these base rules: the others go on without this switch.
+            raise _NotTakenError(refusal.text)
         if not self._coordinator.go_back(rollout, refusal):
             raise _NotTakenError(refusal.text)
 
+    def _removes_first(self, rollout: Rollout) -> RemoveFirst:
+        """Return which planned rules to remove before new ones are added."""
+        if self._first is not None and self._first[0] is rollout:
+            return self._first[1]
+        # After a refusal it holds parts of two plans, and is full.
+        return RemoveFirst.UNWANTED if self._was_full and not rollout.whole else RemoveFirst.NONE
 
-def _message(datapath: Any, edit: Edit, epoch: int) -> Any:
-    if isinstance(edit.what, Rule):
-        return messages.put_rule(datapath, edit.what, epoch) if edit.put else messages.remove_rule(datapath, edit.what)
-    if edit.put:
-        return messages.put_group(datapath, edit.what, replaces=edit.replaces)
-    return messages.remove_group(datapath, edit.what)
+    def _can_make_room(self, rollout: Rollout, want: SwitchRules, refusal: Refusal) -> bool:
+        """Return whether a full switch has room for all that it should hold in the end.
+
+        Then it begins again, and removes more before it adds anything.
+        """
+        first = RemoveFirst.CHANGED if refusal.table is None else RemoveFirst.UNWANTED
+        if entries(want, refusal.table) > refusal.room or self._removes_first(rollout) >= first:
+            return False
+        self._first = rollout, first
+        return True
 
 
-def _as_rules(entries: list[Any], groups: list[Any]) -> SwitchRules:
-    return SwitchRules(messages.rules_from(entries), messages.groups_from(groups))
+def _is_base(edit: RuleEdit) -> bool:
+    return isinstance(edit.what, Rule) and not is_enforcement(edit.what)
+
+
+def _as_rules(rules: list[bytes], groups: list[bytes]) -> SwitchRules:
+    return SwitchRules(_reader.rules(rules), _reader.groups(groups))

@@ -1,4 +1,4 @@
-"""What a fake switch answers, as Ryu's objects."""
+"""Answers of a fake switch, as Ryu's objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fake_switch.switch import FakeSwitch
 
 
 def switch(**options: Any) -> FakeSwitch:
-    """A switch with ports 1, 2 and 3."""
+    """Return a switch with ports 1, 2 and 3."""
     ports = (Port(number, f"p{number}", f"02:00:00:00:00:{number:02x}", 10.0) for number in (1, 2, 3))
     return FakeSwitch(7, "seven", ports, **options)
 

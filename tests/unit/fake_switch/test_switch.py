@@ -1,4 +1,4 @@
-"""What a fake switch says: replies in parts, errors, removed flows; what it holds, read as the controller reads it."""
+"""Messages of a fake switch: replies in parts, errors, removed flows; and its state as the controller reads it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.southbound import meter_bytes
 from controller.southbound.base import compile_base
+from controller.southbound.leaf_guards import METERS, Meter
 from controller.southbound.openflow import messages
-from controller.southbound.rules import RuleSet, SwitchRules, difference
+from controller.southbound.rules import Rule, RuleSet, SwitchRules, difference
 from tests.fake_switch import refusal as errors
 from tests.fake_switch.decode import PROTOCOL
+from tests.fake_switch.held import groups_of, rules_of
 from tests.fake_switch.mods import sequences
 from tests.fake_switch.switch import FakeSwitch
 from tests.unit.fake_switch.talk import refusal, say, switch
@@ -25,6 +28,9 @@ from tests.unit.strategies import fabrics
 
 def install(on: FakeSwitch, rules: SwitchRules, epoch: int = 1) -> None:
     """Send a difference as the controller would, but without barriers."""
+    for meter in METERS.values():
+        if meter.id not in on.meters:
+            assert list(on.receive(meter_bytes.put_meter(meter, replaces=False).message(1))) == []
     changes = difference(on.ours(), rules)
     sent: list[Any] = [messages.put_group(PROTOCOL, group) for group in changes.new_groups]
     sent += [messages.put_rule(PROTOCOL, rule, epoch) for rule in changes.put_rules]
@@ -50,8 +56,8 @@ def test_a_reply_in_parts_is_whole_and_only_the_last_part_says_that_it_is_the_la
     tested = switch(part_bytes=part_bytes)
     install(tested, rules)
     whole: tuple[tuple[Any, Any, Any], ...] = (
-        (messages.read_rules(PROTOCOL), messages.rules_from, rules.rules),
-        (messages.read_groups(PROTOCOL), messages.groups_from, rules.groups),
+        (messages.read_rules(PROTOCOL), rules_of, rules.rules),
+        (messages.read_groups(PROTOCOL), groups_of, rules.groups),
     )
     for request, read, wanted in whole:
         parts = say(tested, request)
@@ -155,7 +161,33 @@ def test_it_introduces_itself_with_its_ports() -> None:
 def test_what_it_does_not_understand_is_refused() -> None:
     tested = switch()
     assert refusal(say(tested, parser.OFPGetAsyncRequest(PROTOCOL))) == (ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_TYPE)
-    assert refusal(say(tested, parser.OFPMeterFeaturesStatsRequest(PROTOCOL, 0))) == (
+    assert refusal(say(tested, parser.OFPGroupFeaturesStatsRequest(PROTOCOL, 0))) == (
         ofp.OFPET_BAD_REQUEST,
         ofp.OFPBRC_BAD_MULTIPART,
     )
+
+
+def test_meters_are_made_changed_told_and_removed_with_the_rules_that_use_them() -> None:
+    tested = switch(most_meters=2)
+    first, second, third = (Meter(number, 10, 20) for number in (1, 2, 3))
+
+    def told(answers: Any) -> list[int]:
+        return [int.from_bytes(answer[10:12], "big") for answer in answers]
+
+    assert told(tested.receive(meter_bytes.put_meter(first, replaces=True).message(1))) == [ofp.OFPMMFC_UNKNOWN_METER]
+    for meter in (first, second):
+        assert told(tested.receive(meter_bytes.put_meter(meter, replaces=False).message(1))) == []
+    assert told(tested.receive(meter_bytes.put_meter(first, replaces=False).message(1))) == [ofp.OFPMMFC_METER_EXISTS]
+    assert told(tested.receive(meter_bytes.put_meter(third, replaces=False).message(1))) == [ofp.OFPMMFC_OUT_OF_METERS]
+    assert told(tested.receive(meter_bytes.put_meter(first._replace(burst=5), replaces=True).message(1))) == []
+    (config,) = say(tested, messages.read_meters(PROTOCOL))
+    assert [(m.meter_id, [(b.rate, b.burst_size) for b in m.bands]) for m in config.body] == [
+        (1, [(10, 5)]),
+        (2, [(10, 20)]),
+    ]
+    for number in (1, 2, 7):
+        rule = Rule(0, number, (), meter=number)
+        refused = refusal(say(tested, messages.put_rule(PROTOCOL, rule, 1)))
+        assert refused == (None if number < 7 else (ofp.OFPET_METER_MOD_FAILED, ofp.OFPMMFC_UNKNOWN_METER))
+    assert say(tested, parser.OFPMeterMod(PROTOCOL, ofp.OFPMC_DELETE, meter_id=1)) == []
+    assert [(rule.priority, rule.meter) for rule in tested.ours().rules.values()] == [(2, 2)]

@@ -17,9 +17,9 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.southbound.compilers import compile_rules
+from controller.southbound.flow_encoding import FlowEncoding, encode_flows
 from controller.southbound.interpreter import Packet
 from controller.southbound.rules import RuleSet
-from controller.southbound.wire import Wire, on_wire
 
 patient = settings(suppress_health_check=[HealthCheck.too_slow])
 """A busy machine takes its time to draw a fabric and a plan."""
@@ -37,8 +37,8 @@ class Case:
     ecmp_action: str = "bundle"
 
     @cached_property
-    def wire(self) -> Wire:
-        return on_wire(self.fabric, self.traffic, self.assignment, self.enforcement)
+    def encoding(self) -> FlowEncoding:
+        return encode_flows(self.fabric, self.traffic, self.assignment, self.enforcement)
 
     @cached_property
     def rules(self) -> RuleSet:
@@ -46,7 +46,7 @@ class Case:
             self.enforcement,
             self.fabric,
             self.traffic,
-            self.wire,
+            self.encoding,
             usable=self.usable,
             ecmp_action=self.ecmp_action,
         )
@@ -92,7 +92,7 @@ def traffic_of(flows: list[tuple[int, int, int]]) -> Traffic:
 
 @st.composite
 def assignments(draw: st.DrawFn, usable: Fabric, traffic: Traffic) -> Assignment:
-    """A live path for each flow that has one, or several."""
+    """Draw a live path, or several, for each flow that has one."""
     rows: list[tuple[int, int, float]] = []
     for flow, (src, dst, port) in enumerate(zip(traffic.src, traffic.dst, traffic.udp_src, strict=True)):
         a, b = int(usable.host_leaf[src]), int(usable.host_leaf[dst])
@@ -109,7 +109,7 @@ def assignments(draw: st.DrawFn, usable: Fabric, traffic: Traffic) -> Assignment
 
 @st.composite
 def cases(draw: st.DrawFn, enforcement: Enforcement) -> Case:
-    """A patchy fabric, partly drained, with a plan on what is left."""
+    """Draw an incomplete fabric, partly drained, with a plan on the remaining links."""
     fabric = draw(patchy_fabrics().filter(lambda fabric: fabric.cables))
     usable = draw(partly_drained(fabric))
     traffic = draw(traffics(fabric, enforcement))
@@ -118,7 +118,7 @@ def cases(draw: st.DrawFn, enforcement: Enforcement) -> Case:
 
 
 def roce(fabric: Fabric, src: int, dst: int, port: int) -> dict[str, int | str]:
-    """A RoCE packet from a host to another; unknown ports are any."""
+    """Return a RoCE packet from one host to another; unknown ports get any value."""
     return {
         "eth_type": 0x800,
         "ip_proto": 17,
@@ -136,7 +136,7 @@ def packets(draw: st.DrawFn, case: Case) -> tuple[int, int, Packet]:
     Hosts may lie about their own address.
     """
     src, dst = draw(st.permutations(range(case.fabric.n_hosts)))[:2]
-    planned = case.wire.udp_src.tolist()
+    planned = case.encoding.udp_src.tolist()
     ports = st.one_of(st.sampled_from(planned or [FIRST_PORT]), st.integers(1, LAST_PORT))
     packet = roce(case.fabric, src, dst, draw(ports))
     packet["ipv4_src"] = draw(st.sampled_from(case.fabric.hosts)).ip

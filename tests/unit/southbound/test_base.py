@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.southbound.base import compile_base, compile_listening
-from controller.southbound.interpreter import Network, Packet
+from controller.southbound.base import LISTEN_RULE, compile_base, compile_listening
+from controller.southbound.interpreter import Packet, RuleInterpreter
 from controller.southbound.rules import Rule, ToController
 from tests.unit.strategies import fabrics
 
@@ -38,7 +38,7 @@ def joined(fabric: Fabric, src: int, dst: int) -> bool:
 @given(fabric=fabrics(), ecmp_action=st.sampled_from(ACTIONS), pick=st.randoms(use_true_random=False))
 def test_every_host_reaches_every_other_that_a_live_path_joins_whatever_the_hash(fabric, ecmp_action, pick) -> None:
     rules = compile_base(fabric, ecmp_action=ecmp_action)
-    network = Network(fabric)
+    network = RuleInterpreter(fabric)
     for src in range(fabric.n_hosts):
         for dst in range(fabric.n_hosts):
             if src == dst:
@@ -57,7 +57,7 @@ def test_an_uplink_that_dies_is_passed_over_by_the_leaf_itself(fabric, data) -> 
     """The rules were compiled before the failure; only uplinks whose far end is the packet's own spine matter."""
     rules = compile_base(fabric)
     cable = data.draw(st.sampled_from(fabric.cables))
-    network = Network(fabric, down=[(cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)])
+    network = RuleInterpreter(fabric, down=[(cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)])
     source = next(host for host in fabric.hosts if host.leaf == cable.leaf)
     target = next(host for host in fabric.hosts if host.leaf != cable.leaf)
     packet = {"eth_type": 0x800, "ipv4_src": source.ip, "ipv4_dst": target.ip}
@@ -70,7 +70,7 @@ def test_an_uplink_that_dies_is_passed_over_by_the_leaf_itself(fabric, data) -> 
 def test_packets_for_nobody_are_dropped_and_never_delivered_to_somebody(fabric, address) -> None:
     if str(address) in {host.ip for host in fabric.hosts}:
         return
-    rules, network = compile_base(fabric), Network(fabric)
+    rules, network = compile_base(fabric), RuleInterpreter(fabric)
     packet = {"eth_type": 0x800, "ipv4_src": fabric.hosts[0].ip, "ipv4_dst": str(address)}
     walk = network.walk(rules, packet, source=fabric.hosts[0].name)
     assert walk.host is None
@@ -79,7 +79,7 @@ def test_packets_for_nobody_are_dropped_and_never_delivered_to_somebody(fabric, 
 
 @given(fabric=fabrics(failures=False, max_parallel=3))
 def test_a_spine_maps_the_cable_in_to_the_cable_out_that_the_path_class_names(fabric) -> None:
-    rules, network = compile_base(fabric), Network(fabric)
+    rules, network = compile_base(fabric), RuleInterpreter(fabric)
     for k in range(fabric.n_paths):
         for a in range(fabric.n_leaves):
             for b in range(fabric.n_leaves):
@@ -98,7 +98,7 @@ def test_a_spine_maps_the_cable_in_to_the_cable_out_that_the_path_class_names(fa
 
 def test_a_leaf_never_sends_up_what_came_down() -> None:
     fabric = clos(2, 2, 1)
-    rules, network = compile_base(fabric), Network(fabric)
+    rules, network = compile_base(fabric), RuleInterpreter(fabric)
     packet = {"eth_type": 0x800, "ipv4_dst": "10.0.2.1"}
     assert network.forward(rules[1], "leaf1", 2, packet, min) == "dropped"
 
@@ -107,8 +107,8 @@ def test_rules_grow_with_hosts_and_prefixes_only() -> None:
     fabric = clos(8, 6, 5)
     rules = compile_base(fabric)
     leaf, spine = rules[1], rules[65537]
-    assert len(leaf) == 2 * 5 + 2 * 5 + 8 + 2  # hosts, other leaves, uplinks, probe answers and the miss
-    assert len(spine) == 2 * 6 + 1
+    assert len(leaf) == 3 * 5 + 2 * 5 + 8 + 3  # hosts, other leaves, uplinks, discovery, probe answers, miss
+    assert len(spine) == 2 * 6 + 2
     assert not leaf.groups
 
 
@@ -123,7 +123,7 @@ def test_hosts_of_a_mixed_prefix_are_routed_one_by_one() -> None:
     fabric = clos(2, 2, 2)
     moved = dataclasses.replace(fabric.hosts[1], leaf="leaf2", port=9)
     fabric = dataclasses.replace(fabric, hosts=(fabric.hosts[0], moved, *fabric.hosts[2:]))
-    network, rules = Network(fabric), compile_base(fabric)
+    network, rules = RuleInterpreter(fabric), compile_base(fabric)
     for src in fabric.hosts:
         for dst in fabric.hosts:
             if src is not dst:
@@ -134,21 +134,21 @@ def test_hosts_of_a_mixed_prefix_are_routed_one_by_one() -> None:
 @pytest.mark.parametrize("port", [1, 3])
 def test_while_hosts_are_unknown_arp_for_unknown_targets_reaches_the_controller(port) -> None:
     fabric = clos(2, 2, 1)
-    rules, network = compile_base(fabric, learn=True), Network(fabric)
+    rules, network = compile_base(fabric, learn=True), RuleInterpreter(fabric)
     assert network.forward(rules[1], "leaf1", port, arp("10.9.9.9"), min) == "sent to the controller"
     assert network.forward(compile_listening([1])[1], "leaf1", port, arp("10.9.9.9"), min) == "sent to the controller"
 
 
-def test_with_every_host_known_nothing_but_probe_answers_reaches_the_controller() -> None:
+def test_with_every_host_known_nothing_but_discovery_and_probe_answers_reaches_the_controller() -> None:
     for held in compile_base(clos(2, 2, 2)).switches.values():
         for rule in held.rules.values():
             if any(isinstance(action, ToController) for action in rule.actions):
-                assert dict(rule.match)["arp_tpa"] == "0.0.0.0"
+                assert rule == LISTEN_RULE or dict(rule.match)["arp_tpa"] == "0.0.0.0"
 
 
 def test_base_rules_reach_exactly_what_the_graph_joins_without_a_detour_over_a_third_leaf() -> None:
     fabric = clos(3, 3, 2).without_links(["leaf1-spine1", "leaf1-spine2", "leaf2-spine3"])
-    rules, network = compile_base(fabric), Network(fabric)
+    rules, network = compile_base(fabric), RuleInterpreter(fabric)
     graph = fabric.graph()
     for src in fabric.hosts:
         near = nx.single_source_shortest_path_length(graph, src.name, cutoff=4)
@@ -161,3 +161,15 @@ def test_base_rules_reach_exactly_what_the_graph_joins_without_a_detour_over_a_t
 def test_the_last_rule_drops_and_counts() -> None:
     for held in compile_base(clos(1, 1, 1)).switches.values():
         assert Rule(0, 0, ()) in held.rules.values()
+
+
+def test_rules_that_are_compiled_again_are_the_same_objects_until_the_network_is_another() -> None:
+    fabric = clos(2, 3, 2)
+    first = compile_base(fabric)
+    again = compile_base(dataclasses.replace(fabric))
+    for dpid in first:
+        assert all(again[dpid].rules[key] is rule for key, rule in first[dpid].rules.items())
+    drained = fabric.without_links(["leaf1-spine1"])
+    for other in (compile_base(fabric, usable=drained), compile_base(drained), compile_base(fabric, learn=True)):
+        assert other != first
+    assert compile_base(fabric) == first

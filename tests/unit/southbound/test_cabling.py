@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.observed import Location, Observed, PortId
+from controller.model.network_state import Clash, Location, NetworkState, PortId
 from controller.southbound.base import compile_base
 from controller.southbound.cabling import survey
+from controller.southbound.findings import MOST_CLASHES
 from tests.unit.strategies import fabrics
 
 
-def seen(fabric: Fabric, *, hosts: bool = False) -> Observed:
+def seen(fabric: Fabric, *, hosts: bool = False) -> NetworkState:
     """What a network that is cabled like this shows: down cables have both ports down and carry nothing."""
     dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
     ports: dict[PortId, bool] = {}
@@ -32,7 +33,7 @@ def seen(fabric: Fabric, *, hosts: bool = False) -> Observed:
         ports[at] = host.up
         if hosts:
             places[host.ip] = Location(host.mac, at)
-    return Observed(ports, frozenset(dpid.values()), links, places)
+    return NetworkState(ports, frozenset(dpid.values()), links, places)
 
 
 def rewired(fabric: Fabric, changes: dict[str, tuple[str, str]]) -> Fabric:
@@ -112,9 +113,9 @@ def test_a_leaf_that_is_not_connected_keeps_its_cables_but_those_whose_other_end
 
 def test_what_was_never_seen_counts_as_there_while_switches_have_only_begun_to_connect() -> None:
     intended = clos(2, 2, 1)
-    nothing = Observed(starting=True)
+    nothing = NetworkState(starting=True)
     assert survey(intended, nothing).fabric == intended
-    down = Observed(starting=True, switches=frozenset({1}), ports={PortId(1, 2): False})
+    down = NetworkState(starting=True, switches=frozenset({1}), ports={PortId(1, 2): False})
     assert survey(intended, down).fabric == intended.without_links(["leaf1-spine1"])
 
 
@@ -136,17 +137,57 @@ def test_where_discovery_shows_no_link_at_all_the_cables_stay_as_they_were() -> 
     shown = dataclasses.replace(seen(intended), links={})
     found = survey(intended, shown, before=intended)
     assert found.fabric == intended
-    assert {finding.kind for finding in found.findings} == {"missing"}
+    # Nothing is known to be wrong; how much is not confirmed is counted.
+    assert found.matches
+    assert found.unconfirmed == len(intended.cables)
+    spines_gone = dataclasses.replace(shown, switches=frozenset({1, 2}))
+    assert survey(intended, spines_gone, before=intended).fabric == intended
 
 
-@pytest.mark.parametrize("word", ["young", "lost"])
+@given(intended=fabrics(failures=False), data=st.data())
+def test_without_evidence_cables_are_as_the_file_says_or_as_before(intended, data) -> None:
+    shown = seen(intended)
+    unseen = data.draw(st.sets(st.sampled_from(sorted(shown.links))))
+    links = {a: b for a, b in shown.links.items() if a not in unseen}
+    down = data.draw(st.sets(st.sampled_from(intended.cable_names)))
+    before = intended.without_links(down)
+    found = survey(intended, dataclasses.replace(shown, links=links), before=before)
+    assert found.fabric is not None
+    both = NetworkState(shown.ports, shown.switches, links).cables()
+    confirmed = {port for ends in both for port in ends}
+    for name, cable, now in zip(intended.cable_names, intended.cables, found.fabric.cables, strict=True):
+        end = PortId(next(leaf.dpid for leaf in intended.leaves if leaf.name == cable.leaf), cable.leaf_port or 0)
+        assert now.up == (end in confirmed or name not in down)
+    assert found.settled == (found.unconfirmed == 0)
+
+
+@given(intended=fabrics(failures=False), data=st.data())
+def test_a_cable_that_is_surely_silent_at_either_end_is_down_and_named(intended, data) -> None:
+    shown = seen(intended)
+    silent = data.draw(st.sets(st.sampled_from(sorted(shown.links)), min_size=1))
+    links = {a: b for a, b in shown.links.items() if a not in silent}
+    found = survey(intended, dataclasses.replace(shown, links=links, silent=frozenset(silent)), before=intended)
+    dpid = {switch.name: switch.dpid for switch in (*intended.leaves, *intended.spines)}
+    lost = {
+        name
+        for name, cable in zip(intended.cable_names, intended.cables, strict=True)
+        if not silent.isdisjoint(
+            (PortId(dpid[cable.leaf], cable.leaf_port or 0), PortId(dpid[cable.spine], cable.spine_port or 0))
+        )
+    }
+    assert found.fabric == intended.without_links(lost)
+    assert {finding.subject for finding in found.findings} == lost
+
+
+@pytest.mark.parametrize("word", ["there", "lost"])
 def test_a_spine_that_has_just_come_or_gone_keeps_its_cables_as_they_were(word) -> None:
     intended = clos(2, 2, 1)
     before = intended.without_links(["leaf1-spine2"])
     shown = seen(intended)
     links = {a: b for a, b in shown.links.items() if 65538 not in (a.dpid, b.dpid)}
-    switches = shown.switches if word == "young" else shown.switches - {65538}
-    shown = dataclasses.replace(shown, links=links, switches=switches, **{word: frozenset({65538})})
+    switches = shown.switches if word == "there" else shown.switches - {65538}
+    lost = frozenset() if word == "there" else frozenset({65538})
+    shown = dataclasses.replace(shown, links=links, switches=switches, lost=lost)
     assert survey(intended, shown, before=before).fabric == before
 
 
@@ -160,24 +201,84 @@ def test_one_way_links_do_not_count() -> None:
     shown = seen(intended)
     links = dict(shown.links)
     del links[PortId(1, 2)]
-    found = survey(intended, dataclasses.replace(shown, links=links))
+    assert survey(intended, dataclasses.replace(shown, links=links)).unconfirmed == 1
+    found = survey(intended, dataclasses.replace(shown, links=links, silent=frozenset({PortId(1, 2)})))
     assert [finding.text for finding in found.findings] == ["leaf1-spine1 is missing: no discovery packet came through"]
 
 
-def test_a_host_on_another_leaf_is_reported_and_reached_where_it_is() -> None:
-    intended = clos(2, 2, 2)
+@given(intended=fabrics(failures=False), data=st.data())
+def test_a_host_never_leaves_the_port_or_the_leaf_that_the_file_names_whatever_is_observed(intended, data) -> None:
+    keep = data.draw(st.sets(st.sampled_from([host.ip for host in intended.hosts])))
+    hosts = tuple(host if host.ip in keep else dataclasses.replace(host, port=None) for host in intended.hosts)
+    named = dataclasses.replace(intended, hosts=hosts)
     shown = seen(intended)
-    hosts = {"10.0.1.1": Location(intended.hosts[0].mac, PortId(2, 9))}
-    shown = dataclasses.replace(shown, hosts=hosts, ports={**shown.ports, PortId(2, 9): True})
+    ports = st.sampled_from(sorted({*shown.ports, PortId(1, 99), PortId(2, 99)}))
+    claimed = data.draw(st.dictionaries(st.sampled_from([host.ip for host in hosts]), ports))
+    heard = {ip: Location("02:66:66:66:66:66", at) for ip, at in claimed.items()}
+    found = survey(named, dataclasses.replace(shown, hosts=heard)).fabric
+    assert found is not None
+    for before, after in zip(named.hosts, found.hosts, strict=True):
+        assert after.leaf == before.leaf
+        assert before.port is None or after.port == before.port
+    places = [(host.leaf, host.port) for host in found.hosts if host.port is not None]
+    cable_ends = {(cable.leaf, cable.leaf_port) for cable in intended.cables}
+    assert len(set(places)) == len(places)
+    assert cable_ends.isdisjoint(places)
+
+
+def test_a_host_whose_port_leads_to_a_switch_has_none_and_that_is_told() -> None:
+    intended = clos(1, 2, 1)
+    shown = seen(intended)
+    a, b = PortId(1, 1), PortId(65537, 9)
+    shown = dataclasses.replace(shown, links={**shown.links, a: b, b: a}, ports={**shown.ports, b: True})
     found = survey(intended, shown)
-    assert [finding.text for finding in found.findings] == ["h1 is at leaf2 port 9, it should be at leaf1"]
-    assert found.fabric is not None
-    assert (found.fabric.hosts[0].leaf, found.fabric.hosts[0].port) == ("leaf2", 9)
+    assert "port 1 of leaf1 leads to a switch, and h1 should be there" in {f.text for f in found.findings}
+    assert found.hosts_unplaced == ("h1",)
 
 
-def test_an_address_that_two_hosts_claim_is_reported() -> None:
-    shown = dataclasses.replace(seen(clos(1, 1, 1)), duplicates=frozenset({("10.0.1.1", "aa", "bb")}))
-    assert [finding.text for finding in survey(clos(1, 1, 1), shown).findings] == ["aa and bb both claim 10.0.1.1"]
+MAC = "02:66:66:66:66:66"
+
+
+@pytest.mark.parametrize(
+    ("clash", "text"),
+    [
+        (
+            Clash("clash", "10.0.1.1", MAC, PortId(2, 1), "10.0.1.1", PortId(1, 1)),
+            f"10.0.1.1 (h1) is claimed at leaf2 port 1 by {MAC}; it stays at leaf1 port 1",
+        ),
+        (
+            Clash("clash", "10.9.9.9", MAC, PortId(2, 1), "10.0.1.1", PortId(1, 1)),
+            f"{MAC}, the MAC address of 10.0.1.1 (h1) at leaf1 port 1, is used at leaf2 port 1 for 10.9.9.9",
+        ),
+        (
+            Clash("clash", "10.0.1.1", MAC, PortId(2, 1), "10.0.2.1", PortId(2, 1)),
+            f"10.0.1.1 (h1) is claimed at leaf2 port 1 by {MAC}, which is the port of 10.0.2.1 (h2)",
+        ),
+        (
+            Clash("misplaced", "10.0.1.1", MAC, PortId(1, 9), "10.0.1.1", PortId(1, 1)),
+            "10.0.1.1 (h1) answers at leaf1 port 9, and not at leaf1 port 1: traffic to it goes there",
+        ),
+        (
+            Clash("misplaced", "10.0.1.1", MAC, PortId(3, 9), "", None),
+            "10.0.1.1 (h1) answers at 0x3 port 9, and the fabric file does not allow that port",
+        ),
+    ],
+)
+def test_a_claim_that_was_not_believed_is_told_with_both_ports(clash, text) -> None:
+    fabric = clos(1, 2, 1)
+    found = survey(fabric, dataclasses.replace(seen(fabric), clashes=frozenset({clash})))
+    assert [finding.text for finding in found.findings] == [text]
+    assert found.fabric == fabric
+
+
+def test_of_very_many_clashes_some_are_told_one_by_one_and_the_rest_counted() -> None:
+    fabric = clos(1, 2, 1)
+    clashes = frozenset(
+        Clash("clash", f"10.1.{n // 256}.{n % 256}", MAC, PortId(2, 1), "", None) for n in range(MOST_CLASHES + 7)
+    )
+    found = survey(fabric, dataclasses.replace(seen(fabric), clashes=clashes))
+    assert len(found.findings) == MOST_CLASHES + 1
+    assert found.findings[-1].text.startswith("and 7 more")
 
 
 # -- discovery alone ------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.southbound.classifier import Classifier, OverlapError
-from controller.southbound.interpreter import Network
-from controller.southbound.rules import Builder, Bundle, MatchValue, Output, Rule, RuleSet, match
+from controller.southbound.interpreter import RuleInterpreter
+from controller.southbound.rules import Bundle, MatchValue, Output, Rule, RuleBuilder, RuleSet, match
 
 addresses = st.sampled_from(["10.0.1.1", "10.0.1.2", "10.0.2.1"])
 masked_addresses = st.tuples(addresses, st.sampled_from(["255.255.255.0", "255.255.255.255", "0.0.0.0"]))
@@ -72,17 +72,17 @@ def test_two_rules_of_one_priority_that_match_are_an_error() -> None:
 def test_every_walk_takes_each_choice_of_each_hash_once() -> None:
     """Leaf 1 hashes over three uplinks; spine 1, by a strange rule, over both leaves: 1 x 2 + 2 ways."""
     fabric = clos(3, 2, 1)
-    leaves, held = Builder(), {}
+    leaves, held = RuleBuilder(), {}
     leaves.add(Rule(0, 2, match(in_port=1), (Bundle((2, 3, 4)),)))
     held[1] = leaves.build()
-    other = Builder()
+    other = RuleBuilder()
     other.add(Rule(0, 1, match(), (Output(1),)))
     held[2] = other.build()
     for spine in fabric.spines:
-        builder = Builder()
+        builder = RuleBuilder()
         builder.add(Rule(0, 1, match(), (Bundle((1, 2)) if spine.name == "spine1" else Output(2),)))
         held[spine.dpid] = builder.build()
-    walks = list(Network(fabric).every_walk(RuleSet(held), {"eth_type": 0x800}, source="h1"))
+    walks = list(RuleInterpreter(fabric).every_walk(RuleSet(held), {"eth_type": 0x800}, source="h1"))
     taken = [tuple(hop.out_port for hop in walk.hops) for walk in walks]
     assert len(taken) == len(set(taken)) == 4
     assert {ports_[0] for ports_ in taken} == {2, 3, 4}

@@ -15,10 +15,10 @@ from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT, Traffic
 from controller.southbound.base import CLASS_EXCEPTION, NextHops, compile_base
-from controller.southbound.interpreter import Choose, Network, Walk
+from controller.southbound.flow_encoding import class_bits
+from controller.southbound.interpreter import Choose, RuleInterpreter, Walk
 from controller.southbound.rules import ETH_MPLS, Rule, RuleSet, SwitchRules, difference
 from controller.southbound.segment_routing import LABELS
-from controller.southbound.wire import class_bits
 from tests.unit.southbound.plans import Case, assignments, cases, packets, patient, roce, traffic_of, traffics
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -26,7 +26,7 @@ choices: st.SearchStrategy[Choose] = st.sampled_from([min, max])
 
 
 def links_of(fabric: Fabric, walk: Walk) -> tuple[int, ...]:
-    """The cables that a packet took, as link indices."""
+    """Return the cables that a packet took, as link indices."""
     cables = {}
     for c, cable in enumerate(fabric.cables):
         up = fabric.first_cable_link + 2 * c
@@ -46,9 +46,9 @@ def test_every_planned_flow_and_piece_takes_exactly_its_planned_links(
     enforcement: Enforcement, data: st.DataObject
 ) -> None:
     case, choose = data.draw(cases(enforcement)), data.draw(choices)
-    network = Network(case.fabric)
+    network = RuleInterpreter(case.fabric)
     for flow, path, port in zip(
-        *(column.tolist() for column in (case.wire.flow, case.wire.path, case.wire.udp_src)), strict=True
+        *(column.tolist() for column in (case.encoding.flow, case.encoding.path, case.encoding.udp_src)), strict=True
     ):
         src, dst = int(case.traffic.src[flow]), int(case.traffic.dst[flow])
         if path < 0:
@@ -66,7 +66,7 @@ def test_every_packet_reaches_the_host_it_is_for_and_no_other(enforcement: Enfor
     case, choose = data.draw(cases(enforcement)), data.draw(choices)
     src, dst, packet = data.draw(packets(case))
     a, b = int(case.fabric.host_leaf[src]), int(case.fabric.host_leaf[dst])
-    walk = Network(case.fabric).walk(case.rules, packet, source=case.fabric.hosts[src].name, choose=choose)
+    walk = RuleInterpreter(case.fabric).walk(case.rules, packet, source=case.fabric.hosts[src].name, choose=choose)
     if a == b or NextHops(case.fabric).ports(a, b):
         assert walk.host == case.fabric.hosts[dst].name
     else:
@@ -84,7 +84,9 @@ def test_when_an_uplink_dies_its_leaf_still_reaches_whatever_another_uplink_lead
     a, b = int(case.fabric.host_leaf[src]), int(case.fabric.host_leaf[dst])
     cable = data.draw(st.sampled_from(case.fabric.cables))
     dead = {(cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)}
-    walk = Network(case.fabric, down=dead).walk(case.rules, packet, source=case.fabric.hosts[src].name, choose=choose)
+    walk = RuleInterpreter(case.fabric, down=dead).walk(
+        case.rules, packet, source=case.fabric.hosts[src].name, choose=choose
+    )
     others = set(NextHops(case.usable).ports(a, b)) - {
         cable.leaf_port if cable.leaf == case.fabric.leaves[a].name else None
     }
@@ -102,8 +104,8 @@ def test_a_flow_or_piece_costs_one_rule_at_its_ingress_leaf_and_none_elsewhere(
     enforcement: Enforcement, data: st.DataObject
 ) -> None:
     case = data.draw(cases(enforcement))
-    without, wire = without_flows(case), case.wire
-    ingress = case.fabric.host_leaf[case.traffic.src[wire.flow[wire.path >= 0]]]
+    without, encoding = without_flows(case), case.encoding
+    ingress = case.fabric.host_leaf[case.traffic.src[encoding.flow[encoding.path >= 0]]]
     own = np.bincount(ingress, minlength=case.fabric.n_leaves).tolist()
     for a, leaf in enumerate(case.fabric.leaves):
         assert len(case.rules[leaf.dpid]) == len(without.rules[leaf.dpid]) + own[a]
@@ -132,7 +134,7 @@ def test_in_source_port_what_names_no_class_goes_as_if_there_were_no_plan(data: 
         and port & low < case.fabric.n_paths
     ):
         packet = {**packet, "udp_src": port - FIRST_PORT}
-    network, source = Network(case.fabric), case.fabric.hosts[src].name
+    network, source = RuleInterpreter(case.fabric), case.fabric.hosts[src].name
     base = compile_base(case.fabric, usable=case.usable, ecmp_action=case.ecmp_action)
     walks = [network.walk(rules, packet, source=source, choose=choose) for rules in (case.rules, base)]
     assert walks[0] == walks[1]
@@ -147,8 +149,8 @@ def test_a_leaf_falls_back_on_uplinks_that_lead_to_the_leaf_in_question(enforcem
     case = Case(fabric, fabric, traffic_of(flows), Assignment.single(np.array(paths)), enforcement)
     for cable in fabric.cables[:3]:
         assert cable.leaf_port is not None
-        network = Network(fabric, down=[("leaf1", cable.leaf_port)])
-        for (_, b, _), port in zip(flows, case.wire.udp_src.tolist(), strict=True):
+        network = RuleInterpreter(fabric, down=[("leaf1", cable.leaf_port)])
+        for (_, b, _), port in zip(flows, case.encoding.udp_src.tolist(), strict=True):
             for choose in (min, max):
                 walk = network.walk(case.rules, roce(fabric, 0, b, port), source="h1", choose=choose)
                 assert walk.host == fabric.hosts[b].name
@@ -219,7 +221,7 @@ def test_a_packet_arrives_at_every_moment_of_a_change_of_plan_and_enforcement(da
         switches[dpid] = SwitchRules(rules, {**have.groups, **new.rules[dpid].groups})
     src, dst, packet = data.draw(packets(data.draw(st.sampled_from([old, new]))))
     a, b = int(old.fabric.host_leaf[src]), int(old.fabric.host_leaf[dst])
-    walk = Network(old.fabric).walk(RuleSet(switches), packet, source=old.fabric.hosts[src].name)
+    walk = RuleInterpreter(old.fabric).walk(RuleSet(switches), packet, source=old.fabric.hosts[src].name)
     if a == b or NextHops(old.fabric).ports(a, b):
         assert walk.host == old.fabric.hosts[dst].name
     else:
@@ -231,12 +233,12 @@ def test_the_other_uplinks_share_what_a_dead_one_carried() -> None:
     traffic = traffic_of([(0, 1, 50000)])
     for enforcement in ENFORCEMENTS:
         case = Case(fabric, fabric, traffic, Assignment.single(np.array([1])), enforcement)
-        packet = roce(fabric, 0, 1, int(case.wire.udp_src[0]))
+        packet = roce(fabric, 0, 1, int(case.encoding.udp_src[0]))
         port = fabric.cables[1].leaf_port
         assert port is not None
         taken = set()
         for pick in range(3):
-            network = Network(fabric, down=[("leaf1", port)])
+            network = RuleInterpreter(fabric, down=[("leaf1", port)])
             walk = network.walk(case.rules, packet, source="h1", choose=lambda ports, pick=pick: sorted(ports)[pick])
             assert walk.host == "h2"
             taken.add(walk.hops[0].out_port)

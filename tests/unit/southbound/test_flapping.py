@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.observed import PortId
+from controller.model.network_state import PortId
 from controller.southbound.flapping import MOST, QUIET, WINDOW, Damper
 
 A, B = PortId(1, 1), PortId(2, 1)

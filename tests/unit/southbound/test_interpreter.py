@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from controller.model.clos import clos
-from controller.southbound.interpreter import Network
+from controller.southbound.interpreter import RuleInterpreter
 from controller.southbound.rules import (
     ETH_MPLS,
     Action,
-    Builder,
     Output,
     PopMpls,
     PushMpls,
     Rule,
+    RuleBuilder,
     RuleSet,
     SwitchRules,
     ToGroup,
@@ -26,11 +26,11 @@ PING = {"eth_type": 0x800, "ip_proto": 1, "ipv4_dst": "10.0.2.1"}
 
 def forwarded(held: SwitchRules) -> int | str:
     """What a leaf with hosts' port 1 and uplinks 2 and 3 does with a ping from its host."""
-    return Network(clos(2, 2, 1)).forward(held, "leaf1", 1, PING, min)
+    return RuleInterpreter(clos(2, 2, 1)).forward(held, "leaf1", 1, PING, min)
 
 
 def in_tables(first: tuple[Action, ...], *later: Rule) -> SwitchRules:
-    builder = Builder()
+    builder = RuleBuilder()
     builder.add(Rule(0, 1, match(eth_type=0x800), first, goto=1))
     for rule in later:
         builder.add(rule)
@@ -73,15 +73,15 @@ def test_what_is_popped_must_be_there_and_leave_what_it_says(actions: tuple[Acti
 @pytest.mark.parametrize("kind", ["failover", "select"])
 def test_a_bucket_s_label_is_on_the_packet_that_leaves_by_it_only(kind: str) -> None:
     fabric = clos(2, 2, 1)
-    builder = Builder()
+    builder = RuleBuilder()
     group = builder.group(kind, [port_bucket(2, (PushMpls(17),)), port_bucket(3, (PushMpls(18),))])
     builder.add(Rule(0, 1, (), (ToGroup(group),)))
     leaf = builder.build()
     for port, label in ((2, 17), (3, 18)):
-        network = Network(fabric, down={("leaf1", 5 - port)})
-        spine = Builder()
+        network = RuleInterpreter(fabric, down={("leaf1", 5 - port)})
+        spine = RuleBuilder()
         spine.add(Rule(0, 1, match(**labelled(label, 1)), (PopMpls(0x800), Output(2))))
-        other = Builder()
+        other = RuleBuilder()
         other.add(Rule(0, 1, match(in_port=port), (Output(1),)))
         dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
         rules = RuleSet({dpid["leaf1"]: leaf, dpid["leaf2"]: other.build(), dpid[f"spine{port - 1}"]: spine.build()})

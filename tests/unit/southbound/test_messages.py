@@ -1,4 +1,4 @@
-"""Rules as OpenFlow messages and back: what a switch was told and holds is no difference."""
+"""Rules as OpenFlow messages and back, without differences."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.southbound.openflow import messages
 from controller.southbound.rules import EMPTY, ETH_MPLS, Output, PushMpls, Rule, difference, match
 from tests.fake_switch.decode import PROTOCOL, decode
+from tests.fake_switch.held import groups_of, rules_of
 from tests.unit.southbound.plans import cases, patient
 
 
@@ -31,8 +32,8 @@ def test_compiled_rules_and_groups_come_back_as_they_were(enforcement: Enforceme
         message.xid = 1
         message.serialize()
         heard.append(decode(bytes(message.buf)))
-    assert messages.rules_from(m for m in heard if isinstance(m, parser.OFPFlowMod)) == case.rules[dpid].rules
-    assert messages.groups_from(m for m in heard if isinstance(m, parser.OFPGroupMod)) == case.rules[dpid].groups
+    assert rules_of(m for m in heard if isinstance(m, parser.OFPFlowMod)) == case.rules[dpid].rules
+    assert groups_of(m for m in heard if isinstance(m, parser.OFPGroupMod)) == case.rules[dpid].groups
 
 
 PUSH = parser.OFPActionPushMpls(ETH_MPLS)

@@ -11,25 +11,25 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.southbound.base import compile_base
-from controller.southbound.interpreter import Network
+from controller.southbound.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.interpreter import RuleInterpreter
 from controller.southbound.per_flow import compile_per_flow
 from controller.southbound.rules import difference
-from controller.southbound.wire import Wire, on_wire
 from tests.unit.strategies import fabrics
 
 
-def planned(fabric: Fabric, flows: list[tuple[int, int, int]], paths: list[int]) -> tuple[Traffic, Wire]:
+def planned(fabric: Fabric, flows: list[tuple[int, int, int]], paths: list[int]) -> tuple[Traffic, FlowEncoding]:
     """Traffic of (source host, destination host, UDP source port), and a path class for each."""
     n = len(flows)
     src, dst, port = (np.array([flow[i] for flow in flows], dtype=np.int32) for i in range(3))
     zeros = np.zeros(n, dtype=np.int32)
     number = np.arange(n, dtype=np.int32)
     traffic = Traffic(src, dst, np.ones(n, dtype=np.int64), zeros, number, port, (Collective("job", "c"),))
-    return traffic, on_wire(fabric, traffic, Assignment.single(np.array(paths, dtype=np.int32)), "per_flow")
+    return traffic, encode_flows(fabric, traffic, Assignment.single(np.array(paths, dtype=np.int32)), "per_flow")
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[Fabric, Traffic, Wire]:
+def plans(draw: st.DrawFn) -> tuple[Fabric, Traffic, FlowEncoding]:
     """A fabric, some flows with distinct 5-tuples, and a live path for each."""
     fabric = draw(fabrics(min_leaves=2))
     hosts = st.integers(0, fabric.n_hosts - 1)
@@ -56,12 +56,12 @@ def packet(fabric: Fabric, src: int, dst: int, port: int) -> dict[str, int | str
 
 @given(case=plans(), ecmp_action=st.sampled_from(["bundle", "select"]))
 def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -> None:
-    fabric, traffic, wire = case
+    fabric, traffic, encoding = case
     rules, network = (
-        compile_per_flow(fabric, traffic, wire, ecmp_action=ecmp_action),
-        Network(fabric),
+        compile_per_flow(fabric, traffic, encoding, ecmp_action=ecmp_action),
+        RuleInterpreter(fabric),
     )
-    for f, path in enumerate(wire.path.tolist()):
+    for f, path in enumerate(encoding.path.tolist()):
         src, dst = int(traffic.src[f]), int(traffic.dst[f])
         walk = network.walk(rules, packet(fabric, src, dst, int(traffic.udp_src[f])), source=fabric.hosts[src].name)
         if path == UNROUTABLE:
@@ -80,12 +80,12 @@ def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -
 
 @given(case=plans(), data=st.data())
 def test_packets_of_no_plan_go_as_if_there_were_none(case, data) -> None:
-    fabric, traffic, wire = case
+    fabric, traffic, encoding = case
     with_plan, without = (
-        compile_per_flow(fabric, traffic, wire),
+        compile_per_flow(fabric, traffic, encoding),
         compile_base(fabric),
     )
-    network = Network(fabric)
+    network = RuleInterpreter(fabric)
     src, dst = data.draw(st.permutations(range(fabric.n_hosts)))[:2]
     other = packet(fabric, src, dst, 50002) | data.draw(st.sampled_from([{"udp_dst": 53}, {"ip_proto": 6}]))
     source = fabric.hosts[src].name
@@ -94,23 +94,23 @@ def test_packets_of_no_plan_go_as_if_there_were_none(case, data) -> None:
 
 @given(case=plans())
 def test_only_ingress_leaves_hold_rules_for_flows(case) -> None:
-    fabric, traffic, wire = case
+    fabric, traffic, encoding = case
     rules, base = (
-        compile_per_flow(fabric, traffic, wire),
+        compile_per_flow(fabric, traffic, encoding),
         compile_base(fabric),
     )
     for spine in fabric.spines:
         assert rules[spine.dpid] == base[spine.dpid]
-    placed = np.bincount(fabric.host_leaf[traffic.src[wire.path >= 0]], minlength=fabric.n_leaves).tolist()
+    placed = np.bincount(fabric.host_leaf[traffic.src[encoding.path >= 0]], minlength=fabric.n_leaves).tolist()
     for a, leaf in enumerate(fabric.leaves):
         assert len(rules[leaf.dpid]) == len(base[leaf.dpid]) + placed[a]
 
 
 @given(case=plans())
 def test_removing_the_plan_leaves_the_base_rules_only(case) -> None:
-    fabric, traffic, wire = case
+    fabric, traffic, encoding = case
     rules, base = (
-        compile_per_flow(fabric, traffic, wire),
+        compile_per_flow(fabric, traffic, encoding),
         compile_base(fabric),
     )
     for leaf in fabric.leaves:
@@ -122,11 +122,11 @@ def test_removing_the_plan_leaves_the_base_rules_only(case) -> None:
 
 def test_a_flow_whose_uplink_dies_goes_on_over_the_others_at_once() -> None:
     fabric = clos(3, 2, 1)
-    traffic, wire = planned(fabric, [(0, 1, 50000)], [1])
-    rules = compile_per_flow(fabric, traffic, wire)
+    traffic, encoding = planned(fabric, [(0, 1, 50000)], [1])
+    rules = compile_per_flow(fabric, traffic, encoding)
     port = fabric.cables[1].leaf_port
     for down, ports in (([], {port}), ([("leaf1", port)], {2, 4})):
-        network = Network(fabric, down=down)
+        network = RuleInterpreter(fabric, down=down)
         walks = [network.walk(rules, packet(fabric, 0, 1, 50000), source="h1", choose=choose) for choose in (min, max)]
         assert {walk.hops[0].out_port for walk in walks} == ports
         assert {walk.host for walk in walks} == {"h2"}
@@ -135,5 +135,5 @@ def test_a_flow_whose_uplink_dies_goes_on_over_the_others_at_once() -> None:
 def test_flows_with_the_same_uplink_share_their_fail_over_group_and_all_share_the_rest() -> None:
     fabric = clos(4, 3, 4)
     flows = [(src, dst, 50000) for src in range(4) for dst in range(4, 12)]
-    traffic, wire = planned(fabric, flows, [i % 4 for i in range(len(flows))])
-    assert len(compile_per_flow(fabric, traffic, wire)[1].groups) == 4 + 1
+    traffic, encoding = planned(fabric, flows, [i % 4 for i in range(len(flows))])
+    assert len(compile_per_flow(fabric, traffic, encoding)[1].groups) == 4 + 1

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.southbound.base import NextHops
-from controller.southbound.interpreter import Network
+from controller.southbound.interpreter import RuleInterpreter
 from controller.southbound.rollout import Rollout
 from controller.southbound.rules import RuleSet
-from controller.southbound.update import Edit, Holding, Stage, Work, work
+from controller.southbound.update import HeldRules, RuleEdit, Stage, SwitchUpdate, work
 from tests.unit.southbound.plans import Case, assignments, cases, packets, partly_drained, traffics
 
 ALL_PORTS = frozenset(range(1, 100))
@@ -25,9 +25,9 @@ class Switch:
     """One switch that takes part, edit by edit."""
 
     def __init__(self, dpid: int, held: RuleSet, target: RuleSet) -> None:
-        self.dpid, self.holding = dpid, Holding(held[dpid])
-        self.work: Work = work(held[dpid], target[dpid], ALL_PORTS)
-        self.stage, self._step, self._edits = Stage.PREPARE, 0, list[Edit]()
+        self.dpid, self.holding = dpid, HeldRules(held[dpid])
+        self.work: SwitchUpdate = work(held[dpid], target[dpid], ALL_PORTS)
+        self.stage, self._step, self._edits = Stage.PREPARE, 0, list[RuleEdit]()
 
     def advance(self, rollout: Rollout, order: Random) -> bool:
         """Carry out one edit, in any order within its step; whether the rollout and the work that is left allow it."""
@@ -67,7 +67,7 @@ def test_every_packet_arrives_at_every_moment_of_a_change_from_any_enforcement_t
 ) -> None:
     old, new = data.draw(changes(before, after))
     order = data.draw(st.randoms(use_true_random=False))
-    network, hops = Network(old.fabric), NextHops(old.fabric)
+    network, hops = RuleInterpreter(old.fabric), NextHops(old.fabric)
     sent = [data.draw(packets(case)) for case in (old, new)]
     dpids = sorted({*old.rules, *new.rules})
     rollout = Rollout(new.rules, 1, {}, dpids)

@@ -1,4 +1,4 @@
-"""The table of rules a switch in docs/enforcement.md is right."""
+"""The table of rules a switch in docs/explanation/enforcement.md is right."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
 from controller.southbound.base import compile_base
 from controller.southbound.compilers import compile_rules
-from controller.southbound.wire import on_wire
+from controller.southbound.flow_encoding import encode_flows
 from tests.unit.southbound.plans import traffic_of
 
-DOCS = Path(__file__).parents[3] / "docs" / "enforcement.md"
+DOCS = Path(__file__).parents[3] / "docs" / "explanation" / "enforcement.md"
 NONE = "no plan"
 
 
@@ -63,7 +63,7 @@ def test_formulas_count_what_is_compiled(sizes: tuple[int, int, int, int]) -> No
     base = compile_base(fabric)
     assert (len(base[1]), len(base[65537])) == told(NONE, *sizes, 0)
     for enforcement in ENFORCEMENTS:
-        rules = compile_rules(enforcement, fabric, traffic, on_wire(fabric, traffic, assignment, enforcement))
+        rules = compile_rules(enforcement, fabric, traffic, encode_flows(fabric, traffic, assignment, enforcement))
         counts = {(len(rules[leaf.dpid]), len(rules[spine.dpid])) for leaf in fabric.leaves for spine in fabric.spines}
         assert counts == {told(enforcement, *sizes, hosts * fabric.n_paths)}
         assert all(len(rules[leaf.dpid].groups) <= spines * parallel + 1 for leaf in fabric.leaves)

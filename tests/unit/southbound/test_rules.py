@@ -10,9 +10,9 @@ from controller.southbound.rules import (
     EMPTY,
     GROUP_BASE,
     GROUP_MASK,
-    Builder,
     Output,
     Rule,
+    RuleBuilder,
     SwitchRules,
     ToGroup,
     difference,
@@ -60,7 +60,7 @@ def test_groups_have_ids_in_our_range_and_equal_content_gives_equal_ids(fabric) 
 
 
 def test_two_different_rules_for_the_same_packets_are_an_error() -> None:
-    builder = Builder()
+    builder = RuleBuilder()
     builder.add(Rule(0, 1, match(in_port=1), (Output(2),)))
     builder.add(Rule(0, 1, match(in_port=1), (Output(2),)))
     with pytest.raises(ValueError, match="two rules"):
@@ -69,7 +69,7 @@ def test_two_different_rules_for_the_same_packets_are_an_error() -> None:
 
 def test_a_clash_of_two_groups_names_gives_the_second_another_id(monkeypatch) -> None:
     monkeypatch.setattr("zlib.crc32", lambda data: 0xFFFFFFFF)
-    builder = Builder()
+    builder = RuleBuilder()
     ids = [builder.group("select", [port_bucket(port)]) for port in (1, 2, 1)]
     assert ids[0] != ids[1]
     assert ids[0] == ids[2]

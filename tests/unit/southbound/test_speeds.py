@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.observed import PortId
+from controller.model.network_state import PortId
 from controller.southbound.cabling import survey
 from controller.southbound.speeds import with_speeds
 from tests.unit.southbound.test_cabling import seen
@@ -47,7 +47,7 @@ def test_a_cable_that_comes_back_slower_has_less_capacity_and_one_that_recovers_
     # Over and over: nothing adds up. Also while it is lost from sight, and back at full speed.
     again = survey(known, observed, before=found.fabric)
     assert again.fabric == found.fabric
-    blind = dataclasses.replace(observed, links={}, young=observed.switches)
+    blind = dataclasses.replace(observed, links={})
     lost = survey(known, blind, before=found.fabric)
     assert lost.fabric == found.fabric
     back = survey(known, dataclasses.replace(observed, gbps=told), before=found.fabric)

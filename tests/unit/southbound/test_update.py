@@ -23,7 +23,7 @@ from controller.southbound.rules import (
     ToGroup,
     match,
 )
-from controller.southbound.update import STEP, Holding, Stage, has_hosts, is_labelled, work
+from controller.southbound.update import STEP, HeldRules, Stage, has_hosts, is_labelled, work
 from tests.unit.strategies import fabrics
 
 PORTS = frozenset(range(1, 7))
@@ -58,7 +58,7 @@ def switch_rules(draw: st.DrawFn, most_port: int = 6) -> SwitchRules:
     return SwitchRules(rules, groups)
 
 
-def led_to(holding: Holding) -> set[int]:
+def led_to(holding: HeldRules) -> set[int]:
     """Groups that something leads to."""
     used = {a.group for rule in holding.rules.values() for a in rule.actions if isinstance(a, ToGroup)}
     return used | {b.watch_group for g in holding.groups.values() for b in g.buckets if b.watch_group is not None}
@@ -66,7 +66,7 @@ def led_to(holding: Holding) -> set[int]:
 
 @given(have=switch_rules(), want=switch_rules(), order=st.randoms(use_true_random=False))
 def test_the_steps_lead_from_any_rules_to_any_others_and_never_to_a_group_that_is_not_there(have, want, order) -> None:
-    holding, todo = Holding(have), work(have, want, PORTS)
+    holding, todo = HeldRules(have), work(have, want, PORTS)
     for stage in Stage:
         for step in todo.stages[stage]:
             # A switch may carry out what no barrier parts in any order.
@@ -85,7 +85,7 @@ def test_the_steps_lead_from_any_rules_to_any_others_and_never_to_a_group_that_i
 def test_until_all_is_switched_nothing_is_taken_away_and_labels_have_their_rules_before_anybody_pushes_them(
     have, want
 ) -> None:
-    holding, todo = Holding(have), work(have, want, PORTS)
+    holding, todo = HeldRules(have), work(have, want, PORTS)
     for stage in (Stage.PREPARE, Stage.SWITCH):
         for step in todo.stages[stage]:
             holding.carry_out(step)
@@ -184,7 +184,7 @@ def test_what_a_full_table_lacks_is_told_in_rules(room: int) -> None:
     rules = {rule.key: rule for rule in (Rule(0, 1, match(in_port=n), ()) for n in range(9))}
     other = Rule(1, 1, match(in_port=1), ())
     want = SwitchRules({**rules, other.key: other}, {})
-    holding = Holding(EMPTY)
+    holding = HeldRules(EMPTY)
     (step,) = work(EMPTY, SwitchRules(rules, {}), PORTS).stages[Stage.PREPARE]
     holding.carry_out(step[:room])
     assert (holding.table_size(0), holding.lacks(want, 0), holding.lacks(want, 1)) == (room, 9 - room, 1)

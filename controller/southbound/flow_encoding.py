@@ -1,11 +1,11 @@
-"""What goes on the wire: the UDP source port of every flow, and of every piece of a split flow.
+"""The UDP source port of every flow, and of every piece of a split flow.
 
 Switches tell flows (and pieces) apart by it; hosts learn it from ``/v1/routes``. How it is chosen depends on how the
 plan is enforced:
 
 * *per_flow*, *segment_routing*: a flow keeps its port. Of a split flow the first piece keeps it, and each further one
   gets a port that no flow of the same two hosts has.
-* *source_port*: the port says the path. Its low bits are the path class, the bits above them a number that no other
+* *source_port*: the port selects the path. Its low bits are the path class, the bits above them a number that no other
   flow of the two hosts has. So pieces of a split flow differ by their class, and a port changes only with the path.
 
 The numbers and ports that are handed out here are wishes, made from the flow's own port, and granted unless two flows
@@ -33,7 +33,7 @@ PIECE_STEP = 10125
 
 
 @dataclass(frozen=True, eq=False)
-class Wire:
+class FlowEncoding:
     """R rows, those of the assignment in its order.
 
     Attributes:
@@ -49,8 +49,8 @@ class Wire:
     udp_src: IntArray
 
 
-def on_wire(fabric: Fabric, traffic: Traffic, assignment: Assignment, enforcement: Enforcement) -> Wire:
-    """The source port of every row of an assignment.
+def encode_flows(fabric: Fabric, traffic: Traffic, assignment: Assignment, enforcement: Enforcement) -> FlowEncoding:
+    """Return the source port of every row of an assignment.
 
     Raises:
         InputError: two hosts have more flows than there are ports for them; or ``source_port`` is asked of a flow
@@ -61,11 +61,11 @@ def on_wire(fabric: Fabric, traffic: Traffic, assignment: Assignment, enforcemen
         port = _steering(fabric, traffic, assignment)
     else:
         port = _told_apart(fabric, traffic, assignment)
-    return Wire(assignment.flow, assignment.path, assignment.share, port)
+    return FlowEncoding(assignment.flow, assignment.path, assignment.share, port)
 
 
 def class_bits(fabric: Fabric) -> int:
-    """How many low bits of the port tell the path class in ``source_port``."""
+    """Return how many low bits of the port select the path class in ``source_port``."""
     return max(fabric.n_paths - 1, 0).bit_length()
 
 
@@ -106,12 +106,14 @@ def _told_apart(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Int
 
 
 def _granted(fabric: Fabric, pair: Int64Array, wish: Int64Array, taken: Int64Array, room: int) -> Int64Array:
-    """[N] a number from 0 to ``room - 1`` for each, no two of a pair of hosts alike; the first come first.
+    """Return for each [N] a number from 0 to ``room - 1``, unique within a pair of hosts; earlier rows have priority.
 
     Args:
+        fabric: the fabric of the hosts.
         pair: [N] the two hosts, as in ``unit_key`` without its port, ascending.
         wish: [N] the number that each would like, modulo ``room``.
         taken: ``unit_key`` with the port of each number that is not to be had.
+        room: the number of different values.
     """
     granted: Int64Array = wish.astype(np.int64) % room
     key = (pair << 16) | (FIRST_PORT + granted)

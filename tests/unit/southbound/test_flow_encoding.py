@@ -14,7 +14,7 @@ from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.errors import InputError
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Traffic, unit_key
-from controller.southbound.wire import class_bits, on_wire
+from controller.southbound.flow_encoding import class_bits, encode_flows
 from tests.unit.southbound.plans import assignments, cases, patient, traffic_of
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -25,7 +25,7 @@ each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @given(data=st.data())
 def test_ports_tell_all_flows_and_pieces_of_two_hosts_apart(enforcement: Enforcement, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
-    wire, traffic = case.wire, case.traffic
+    wire, traffic = case.encoding, case.traffic
     known = traffic.udp_src[wire.flow] != ANY_PORT
     assert ((wire.udp_src == ANY_PORT) == ~known).all()
     assert (wire.udp_src[known] >= FIRST_PORT).all()
@@ -45,7 +45,7 @@ def test_the_port_of_a_row_does_not_depend_on_the_order_of_flows_or_on_other_hos
     told = {
         (int(traffic.src[flow]), int(traffic.dst[flow]), int(traffic.udp_src[flow]), path): port
         for flow, path, port in zip(
-            *(c.tolist() for c in (case.wire.flow, case.wire.path, case.wire.udp_src)), strict=True
+            *(c.tolist() for c in (case.encoding.flow, case.encoding.path, case.encoding.udp_src)), strict=True
         )
     }
     sender = data.draw(st.integers(0, case.fabric.n_hosts - 1))
@@ -57,7 +57,7 @@ def test_the_port_of_a_row_does_not_depend_on_the_order_of_flows_or_on_other_hos
         np.concatenate([*(assignment.share[own] for own in rows), np.zeros(0)]),
     )
     fewer = traffic_of([(int(traffic.src[f]), int(traffic.dst[f]), int(traffic.udp_src[f])) for f in kept])
-    wire = on_wire(case.fabric, fewer, again, enforcement)
+    wire = encode_flows(case.fabric, fewer, again, enforcement)
     for flow, path, port in zip(wire.flow.tolist(), wire.path.tolist(), wire.udp_src.tolist(), strict=True):
         assert told[int(fewer.src[flow]), int(fewer.dst[flow]), int(fewer.udp_src[flow]), path] == port
 
@@ -69,8 +69,8 @@ def test_a_flow_keeps_its_port_and_so_does_the_first_piece_of_a_split_one(
     enforcement: Enforcement, data: st.DataObject
 ) -> None:
     case = data.draw(cases(enforcement))
-    _, first = np.unique(case.wire.flow, return_index=True)
-    assert (case.wire.udp_src[first] == case.traffic.udp_src).all()
+    _, first = np.unique(case.encoding.flow, return_index=True)
+    assert (case.encoding.udp_src[first] == case.traffic.udp_src).all()
 
 
 @patient
@@ -80,11 +80,11 @@ def test_in_source_port_the_low_bits_are_the_path_class_and_the_others_stay_when
 ) -> None:
     case = data.draw(cases("source_port"))
     bits = class_bits(case.fabric)
-    on_path = case.wire.path >= 0
-    assert ((case.wire.udp_src & ((1 << bits) - 1))[on_path] == case.wire.path[on_path]).all()
+    on_path = case.encoding.path >= 0
+    assert ((case.encoding.udp_src & ((1 << bits) - 1))[on_path] == case.encoding.path[on_path]).all()
     other = dataclasses.replace(case, assignment=data.draw(assignments(case.usable, case.traffic)))
     number = [
-        dict(zip(each.wire.flow.tolist(), ((each.wire.udp_src - FIRST_PORT) >> bits).tolist(), strict=True))
+        dict(zip(each.encoding.flow.tolist(), ((each.encoding.udp_src - FIRST_PORT) >> bits).tolist(), strict=True))
         for each in (case, other)
     ]
     assert number[0] == number[1]
@@ -95,9 +95,9 @@ def test_in_source_port_the_low_bits_are_the_path_class_and_the_others_stay_when
 def test_in_source_port_numbers_that_fit_are_the_port_s_own(data: st.DataObject) -> None:
     case = data.draw(cases("source_port"))
     bits = class_bits(case.fabric)
-    own = case.traffic.udp_src[case.wire.flow] - FIRST_PORT
+    own = case.traffic.udp_src[case.encoding.flow] - FIRST_PORT
     fits = own < 1 << (14 - bits)
-    assert ((case.wire.udp_src - FIRST_PORT >> bits)[fits] == own[fits]).all()
+    assert ((case.encoding.udp_src - FIRST_PORT >> bits)[fits] == own[fits]).all()
 
 
 def crowd(n: int) -> Traffic:
@@ -109,10 +109,10 @@ def test_in_source_port_two_hosts_may_have_as_many_flows_as_there_are_numbers_an
     fabric = clos(spines, 2, 1)
     room = 1 << (14 - (spines - 1).bit_length())
     full = crowd(room)
-    wire = on_wire(fabric, full, Assignment.single(np.arange(room) % spines), "source_port")
+    wire = encode_flows(fabric, full, Assignment.single(np.arange(room) % spines), "source_port")
     assert len(np.unique(wire.udp_src)) == room
     with pytest.raises(InputError, match=f"the {room} source ports for h1 to h2"):
-        on_wire(fabric, crowd(room + 1), Assignment.single(np.zeros(room + 1)), "source_port")
+        encode_flows(fabric, crowd(room + 1), Assignment.single(np.zeros(room + 1)), "source_port")
 
 
 @patient
@@ -122,20 +122,20 @@ def test_pieces_find_the_last_free_ports_of_two_hosts(data: st.DataObject) -> No
     fabric, n = clos(4, 2, 1), LAST_PORT - FIRST_PORT + 1 - free
     flow = np.sort(np.concatenate([np.arange(n), np.full(free, data.draw(st.integers(0, n - 1)))]))
     rows = Assignment(flow, np.zeros(n + free), np.ones(n + free))
-    assert len(np.unique(on_wire(fabric, crowd(n), rows, "per_flow").udp_src)) == n + free
+    assert len(np.unique(encode_flows(fabric, crowd(n), rows, "per_flow").udp_src)) == n + free
     more = np.sort(np.append(flow, flow[0]))
     with pytest.raises(InputError, match="h1 to h2"):
-        on_wire(fabric, crowd(n), Assignment(more, np.zeros(len(more)), np.ones(len(more))), "per_flow")
+        encode_flows(fabric, crowd(n), Assignment(more, np.zeros(len(more)), np.ones(len(more))), "per_flow")
 
 
 @pytest.mark.parametrize(("port", "what"), [(ANY_PORT, "is unknown"), (4000, "4000 is below 49152")])
 def test_source_port_refuses_flows_whose_port_cannot_steer_them(port: int, what: str) -> None:
     with pytest.raises(InputError, match=what) as error:
-        on_wire(clos(2, 2, 1), traffic_of([(0, 1, port)]), Assignment.single(np.array([0])), "source_port")
+        encode_flows(clos(2, 2, 1), traffic_of([(0, 1, port)]), Assignment.single(np.array([0])), "source_port")
     assert error.value.field == "job/c/0"
 
 
 def test_a_flow_with_an_unknown_port_cannot_be_split() -> None:
     rows = Assignment(np.array([0, 0]), np.array([0, 1]), np.array([0.5, 0.5]))
     with pytest.raises(ValueError, match="job/c/0 is split"):
-        on_wire(clos(2, 2, 1), traffic_of([(0, 1, ANY_PORT)]), rows, "per_flow")
+        encode_flows(clos(2, 2, 1), traffic_of([(0, 1, ANY_PORT)]), rows, "per_flow")

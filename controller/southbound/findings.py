@@ -1,0 +1,71 @@
+"""Sentences about deviations that concern hosts' addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller.model.network_state import Clash, NetworkState, PortId
+
+MOST_CLASHES = 100
+"""Clashes that are reported one by one."""
+
+CLAIMED = "duplicate address"
+MISPLACED = "misplaced host"
+FULL = "too many hosts"
+EXTRA_SWITCH = "extra switch"
+ABOUT_HOSTS = (CLAIMED, MISPLACED, FULL)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference between the intended and the real cabling: its kind, its subject, and a sentence."""
+
+    kind: str
+    subject: str
+    text: str
+
+
+def clash_findings(observed: NetworkState, names: Mapping[str, str], leaves: Mapping[int, str]) -> list[Finding]:
+    """Return a finding for each claim to a host's address that was not believed.
+
+    Args:
+        observed: the observed state.
+        names: of hosts, by IPv4 address.
+        leaves: names of switches, by datapath id.
+    """
+    clashes = sorted(observed.clashes, key=repr)
+    found = [_told(clash, names, leaves) for clash in clashes[:MOST_CLASHES]]
+    if len(clashes) > MOST_CLASHES:
+        text = f"and {len(clashes) - MOST_CLASHES} more claims to hosts' addresses that were not believed"
+        found.append(Finding(CLAIMED, "others", text))
+    return found
+
+
+def _told(clash: Clash, names: Mapping[str, str], leaves: Mapping[int, str]) -> Finding:
+    at = _port(clash.at, leaves)
+    who = _host(clash.ip, names)
+    subject = names.get(clash.ip, clash.ip)
+    if clash.kind == "full":
+        text = f"{who} answers at {at}, and is not taken: as many hosts are there as hosts_per_port allows, or in all"
+        return Finding(FULL, subject, text)
+    kept = "" if clash.kept_at is None else _port(clash.kept_at, leaves)
+    if clash.kind == "misplaced":
+        instead = f"not at {kept}: traffic to it goes there" if kept else "the fabric file does not allow that port"
+        return Finding(MISPLACED, subject, f"{who} answers at {at}, and {instead}")
+    if clash.against in ("", clash.ip):
+        text = f"{who} is claimed at {at} by {clash.mac}" + (f"; it stays at {kept}" if kept else "")
+        return Finding(CLAIMED, subject, text)
+    other = _host(clash.against, names)
+    if clash.kept_at == clash.at:
+        return Finding(CLAIMED, subject, f"{who} is claimed at {at} by {clash.mac}, which is the port of {other}")
+    text = f"{clash.mac}, the MAC address of {other} at {kept}, is used at {at} for {who}"
+    return Finding(CLAIMED, names.get(clash.against, clash.against), text)
+
+
+def _port(at: PortId, leaves: Mapping[int, str]) -> str:
+    return f"{leaves.get(at.dpid, f'{at.dpid:#x}')} port {at.port}"
+
+
+def _host(ip: str, names: Mapping[str, str]) -> str:
+    return f"{ip} ({names[ip]})" if ip in names else ip

@@ -1,0 +1,62 @@
+"""The ports at which the fabric file allows each host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from controller.model.fabric import Fabric, Host
+from controller.model.network_state import PortId
+
+
+@dataclass(frozen=True)
+class IntendedHosts:
+    """The hosts of the fabric file, by IPv4 address.
+
+    Attributes:
+        ports: the port of each host whose port the file names.
+        leaves: the datapath id of the leaf of each host of which the file names no more than the leaf.
+        closed: ports that belong to a host or a cable by the file: no other host may be placed there.
+    """
+
+    hosts: dict[str, Host] = field(default_factory=dict)
+    ports: dict[str, PortId] = field(default_factory=dict)
+    leaves: dict[str, int] = field(default_factory=dict)
+    closed: frozenset[PortId] = frozenset()
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> IntendedHosts:
+        """Return the hosts of a fabric file."""
+        dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+        named = {h.ip: PortId(dpid[h.leaf], h.port) for h in fabric.hosts if h.port is not None}
+        cables = {PortId(dpid[c.leaf], c.leaf_port) for c in fabric.cables if c.leaf_port is not None}
+        cables |= {PortId(dpid[c.spine], c.spine_port) for c in fabric.cables if c.spine_port is not None}
+        return cls(
+            {h.ip: h for h in fabric.hosts},
+            named,
+            {h.ip: dpid[h.leaf] for h in fabric.hosts if h.port is None},
+            frozenset(named.values()) | cables,
+        )
+
+    @cached_property
+    def by_mac(self) -> dict[str, str]:
+        """The IPv4 address of the host that has a MAC address."""
+        return {host.mac: ip for ip, host in self.hosts.items()}
+
+    @cached_property
+    def _servers(self) -> dict[PortId, str]:
+        return {at: self.hosts[ip].server for ip, at in self.ports.items()}
+
+    def allows(self, ip: str, at: PortId) -> bool:
+        """Return whether a host may be placed at a port."""
+        if ip in self.ports:
+            return self.ports[ip] == at
+        return self.leaves.get(ip) == at.dpid and at not in self.closed
+
+    def same_server(self, ip: str, at: PortId) -> bool:
+        """Return whether a port belongs to the server of a host.
+
+        Linux answers for all addresses of a server on each of its NICs (unless ``arp_ignore`` is set).
+        """
+        host = self.hosts.get(ip)
+        return host is not None and self._servers.get(at) == host.server

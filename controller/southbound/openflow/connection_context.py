@@ -1,0 +1,56 @@
+"""Values that the connections of all switches share: budgets, logs, notices, and a clock of running time."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from controller.southbound.notices import Notices
+from controller.southbound.packet_budget import ControllerBudget
+from controller.southbound.quiet_log import QuietLog
+
+LOG = logging.getLogger("fairspine.southbound")
+
+MOST_SWITCHES = 8192
+"""Switches whose dropped packets are counted."""
+
+
+class ConnectionContext:
+    """The shared values; there is one object for all connections.
+
+    Attributes:
+        awake: seconds during which this program could read what switches sent. While it is held up (stopped, or very
+            busy) no connection's time runs out.
+        ends: how many connections were ended by this side, by kind of reason.
+        dropped: packets that were too many, by datapath id.
+    """
+
+    def __init__(self, *, name: Callable[[int], str], changed: Callable[[], None], clock: Callable[[], float]) -> None:
+        """Begin with full budgets.
+
+        Args:
+            name: of a switch, for people.
+            changed: called when there is a new notice.
+            clock: seconds of a monotonic clock.
+        """
+        self.name, self.clock = name, clock
+        self.notices = Notices(clock, changed=changed)
+        self.log = QuietLog(LOG, clock=clock)
+        self.everybody = ControllerBudget()
+        self.awake = 0.0
+        self.ends: Counter[str] = Counter()
+        self.dropped: Counter[int] = Counter()
+
+    def ended(self, place: str, who: str, kind: str, reason: str) -> None:
+        """Count and log a connection that this side has ended."""
+        self.ends[kind] += 1
+        self.log.warning((place, kind), "%s is ended: %s", who, reason)
+
+    def too_many_packets(self, dpid: int | None, who: str, count: int) -> None:
+        """Count and log packets of a switch that were dropped."""
+        if dpid is None:
+            return
+        if dpid in self.dropped or len(self.dropped) < MOST_SWITCHES:
+            self.dropped[dpid] += count
+        self.log.warning((dpid, "packets"), "%s sends more packets than are looked at: the others are dropped", who)

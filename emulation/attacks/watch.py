@@ -1,0 +1,122 @@
+"""Measurements during attacks: lost pings, response time and reasons of ``/healthz``, memory."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from emulation.lab import Lab
+from emulation.pings import Pair, Tally
+
+ASK_SECONDS = 0.05
+GIVE_UP_SECONDS = 10.0
+PING_SECONDS = 0.1
+PING_TIMEOUT = 1.0
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process that are in memory; 0: it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process so far; 0: it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+@dataclass
+class ObservedEffects:
+    """The measurements.
+
+    Attributes:
+        seconds: response time of each request to ``/healthz``; a missing answer counts as ``GIVE_UP_SECONDS``.
+        said: every reason that ``/healthz`` gave.
+        most: largest memory in bytes.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    said: set[str] = field(default_factory=set)
+    most: int = 0
+
+    @property
+    def p99(self) -> float:
+        """Seconds; nan where nothing was asked."""
+        if not self.seconds:
+            return float("nan")
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+
+
+class AttackWatch:
+    """While its ``with`` block runs: pings between all honest hosts, and a look at the controller 20 times a second."""
+
+    def __init__(self, lab: Lab, pairs: Sequence[Pair], address: tuple[str, int], pid: int) -> None:
+        """Prepare to ping ``pairs``, ask the controller at ``address``, and read the memory of process ``pid``."""
+        self.seen = ObservedEffects()
+        self.tally = Tally()
+        self._address, self._pid = address, pid
+        self._pinging = lab.pinging(pairs, interval=PING_SECONDS, timeout=PING_TIMEOUT)
+        self._enough = threading.Event()
+        self._threads = [threading.Thread(target=each, name="watch") for each in (self._ask, self._weigh)]
+
+    def __enter__(self) -> AttackWatch:
+        """Start the pings and the threads."""
+        self.tally = self._pinging.__enter__()
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the threads and the pings."""
+        self._enough.set()
+        for thread in self._threads:
+            thread.join()
+        self._pinging.__exit__(kind, error, traceback)
+
+    def _weigh(self) -> None:
+        """Measure the memory on a separate thread, since an unresponsive controller can still allocate memory."""
+        while not self._enough.wait(ASK_SECONDS):
+            self.seen.most = max(self.seen.most, resident(self._pid))
+
+    def _ask(self) -> None:
+        while not self._enough.wait(ASK_SECONDS):
+            start = time.perf_counter()
+            try:
+                self.seen.said.update(reasons(self._address))
+                self.seen.seconds.append(time.perf_counter() - start)
+            except (OSError, http.client.HTTPException, ValueError):
+                self.seen.seconds.append(GIVE_UP_SECONDS)
+
+
+def reasons(address: tuple[str, int]) -> list[str]:
+    """Return the reasons that ``/healthz`` gives.
+
+    Raises:
+        OSError: there was no answer within ``GIVE_UP_SECONDS``.
+        http.client.HTTPException: the connection broke during the answer.
+        ValueError: the answer is not JSON.
+    """
+    connection = http.client.HTTPConnection(*address, timeout=GIVE_UP_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        return [str(reason) for reason in json.loads(connection.getresponse().read())["reasons"]]
+    finally:
+        connection.close()

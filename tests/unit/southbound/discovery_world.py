@@ -1,0 +1,142 @@
+"""A network for discovery packets, with everything that may hold them up: switches, connections, the controller."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import count
+
+from controller.model.fabric import Fabric
+from controller.model.network_state import PortId
+from controller.southbound.link_evidence import LATE, LinkEvidence, PacketVerdict
+from controller.southbound.lldp import LldpProbe
+
+TICK = 0.05
+WIRE = 1e-4
+
+
+def cable_ports(fabric: Fabric) -> dict[PortId, PortId]:
+    """Return the other end of each port of a cable."""
+    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    found = {}
+    for cable in fabric.cables:
+        a, b = PortId(dpid[cable.leaf], cable.leaf_port or 0), PortId(dpid[cable.spine], cable.spine_port or 0)
+        found[a], found[b] = b, a
+    return found
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Somebody (a datapath id, or 0 for the controller) does nothing from ``begin`` to ``end``."""
+
+    who: int
+    begin: float
+    end: float
+
+
+class World:
+    """Sends what is due, and brings it back: late, but in order on each connection.
+
+    Attributes:
+        dead: ports whose packets are lost on the wire.
+        flooded: switches of whose packets the controller drops most unread, and knows it.
+        deaf: switches that send no packet to the controller; ``mute``: those that send none out of a port.
+        became_silent: (time, port) of each.
+    """
+
+    def __init__(
+        self,
+        wires: dict[PortId, PortId],
+        *,
+        expected: dict[PortId, PortId] | None = None,
+        edges: Iterable[PortId] = (),
+        stalls: Iterable[Stall] = (),
+        delay: Callable[[], float] = lambda: 1e-3,
+        shuffle: random.Random | None = None,
+        **options: object,
+    ) -> None:
+        self.now = 100.0
+        self.wires, self.stalls, self.delay = wires, list(stalls), delay
+        self.shuffle = shuffle or random.Random(0)
+        self.evidence = LinkEvidence(self.now, expected=expected, **options)  # type: ignore[arg-type]
+        self.dead: set[PortId] = set()
+        self.deaf: set[int] = set()
+        self.mute: set[int] = set()
+        self.flooded: set[int] = set()
+        self.became_silent: list[tuple[float, PortId]] = []
+        self.arrivals: list[PacketVerdict] = []
+        self.sent = 0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._serial = count()
+        self._down: dict[int, float] = {}
+        self._up: dict[int, float] = {}
+        self._ran = self.now
+        ports = [*wires, *edges]
+        for dpid in sorted({port.dpid for port in ports}):
+            self.evidence.switch_entered(dpid, self.now)
+        for port in sorted(ports):
+            self.evidence.port_up(port, self.now)
+        for dpid in sorted({port.dpid for port in ports}):
+            self.evidence.listens(dpid, self.now)
+
+    def awake(self, who: int, at: float) -> float:
+        """When somebody does what comes at a time."""
+        for stall in sorted(self.stalls, key=lambda stall: stall.begin):
+            if stall.who == who and stall.begin <= at < stall.end:
+                at = stall.end
+        return at
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = self.awake(0, self.now + TICK)
+            ready = []
+            while self._events and self._events[0][0] <= self.now:
+                ready.append(heapq.heappop(self._events)[2])
+            # After a stall the sender may run before what has come meanwhile is read, or in between.
+            turn = self.shuffle.randint(0, len(ready))
+            for event in ready[:turn]:
+                event()
+            self._tick()
+            for event in ready[turn:]:
+                event()
+
+    def _tick(self) -> None:
+        if self.now - self._ran - TICK > LATE:
+            self.evidence.late(self.now)
+        self._ran = self.now
+        for dpid in self.flooded:
+            self.evidence.dropped(dpid, self.now)
+        before = set(self.evidence.silent)
+        self.evidence.judge(self.now)
+        self.became_silent += [(self.now, port) for port in self.evidence.silent - before]
+        for dpid, ports in self.evidence.schedule.due(self.now):
+            self._send(dpid, ports)
+
+    def _send(self, dpid: int, ports: list[int]) -> None:
+        stamp = self.evidence.sent(dpid, ports, self.now)
+        self.sent += len(ports)
+        out = self._down[dpid] = self.awake(dpid, max(self._down.get(dpid, 0.0), self.now + self.delay()))
+        for number in ports:
+            at = self.wires.get(PortId(dpid, number))
+            if at is not None and PortId(dpid, number) not in self.dead and dpid not in self.mute:
+                received = self.awake(at.dpid, out + WIRE)
+                if at.dpid not in self.deaf:
+                    self._to_controller(
+                        at.dpid, received, lambda at=at, n=number: self.arrive(at, LldpProbe(dpid, n, stamp))
+                    )
+        self._to_controller(dpid, out, lambda: self.evidence.answered(dpid, stamp, self.now))
+
+    def arrive(self, at: PortId, probe: LldpProbe) -> PacketVerdict:
+        """A packet is here."""
+        if at.dpid in self.flooded and self.shuffle.random() < 0.8:
+            return PacketVerdict.STALE
+        self.arrivals.append(self.evidence.arrived(at, probe, self.now))
+        return self.arrivals[-1]
+
+    def _to_controller(self, dpid: int, at: float, event: Callable[[], None]) -> None:
+        self._up[dpid] = arrives = max(self._up.get(dpid, 0.0), at + self.delay())
+        heapq.heappush(self._events, (arrives, next(self._serial), event))
