@@ -1,4 +1,4 @@
-"""What a job is made of: its groups, its collectives by kind, and what they put on the network and between leaves."""
+"""Description of a job: its groups, its collectives by kind, and their traffic on the network and between leaves."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class Groups:
     """The groups of one dimension of the strategy, or of one kind of collective.
 
     Attributes:
-        dimension: ``tp``, ``dp`` (with context-parallel ranks) ..; without a strategy the collectives' kind.
-        size: ranks in each.
-        first: ranks of the first.
-        on_one_server, under_one_leaf: how many of them are; ``None`` where the job has no place on a fabric.
+        dimension: ``tp``, ``dp`` (with context-parallel ranks) ..; without a strategy the kind of the collectives.
+        size: number of ranks in each group.
+        first: ranks of the first group.
+        on_one_server: number of groups whose ranks are on one server; ``None`` if the job is not placed on a fabric.
+        under_one_leaf: number of groups whose ranks are under one leaf; ``None`` if the job is not placed on a fabric.
     """
 
     dimension: str
@@ -41,13 +42,13 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What some collectives send in one iteration.
+    """The traffic of some collectives in one iteration.
 
     Attributes:
-        flows: on the network; without a fabric all of them.
-        network_bytes: of these flows; ``None`` without a fabric.
-        cross_leaf_bytes: of those between two leaves; ``None`` without a fabric.
-        cross_leaf_share: of the bytes on the network; ``None`` where there are none.
+        flows: number of flows on the network; without a fabric, of all flows.
+        network_bytes: bytes of these flows; ``None`` without a fabric.
+        cross_leaf_bytes: bytes of the flows between two leaves; ``None`` without a fabric.
+        cross_leaf_share: their share of the bytes on the network; ``None`` where there are none.
     """
 
     flows: int
@@ -57,14 +58,14 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Collectives whose names differ in numbers alone: ``dp*.reduce``.
+class CollectiveFamily:
+    """Collectives whose names differ only in numbers: ``dp*.reduce``.
 
     Attributes:
-        op: its operation; ``flows`` where they are given flow by flow.
-        collectives: how many.
-        ranks: of the largest; 0 where they are given flow by flow.
-        bytes: S of all of them together in an iteration, as ``CollectiveCall.bytes``; of flows what they carry.
+        op: the operation; ``flows`` where they are given flow by flow.
+        collectives: number of collectives.
+        ranks: number of ranks of the largest; 0 where they are given flow by flow.
+        bytes: S of all of them together in an iteration, as ``CollectiveCall.bytes``; of flows their total bytes.
         largest: S of the largest.
     """
 
@@ -80,7 +81,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What never runs at once with another phase; ``name`` is empty where only its number is known."""
+    """A phase, which never runs at once with another one; ``name`` is empty where only its number is known."""
 
     phase: int
     name: str
@@ -90,14 +91,14 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A job; ``strategy`` is one line of text, empty for a job that is not described by model and parallelism."""
+    """A described job; ``strategy`` is one line of text, empty for a job without model and parallelism."""
 
     job: str
     strategy: str
     ranks: int
     leaves: int | None
     groups: tuple[Groups, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[CollectiveFamily, ...]
     phases: tuple[Phase, ...]
     total: Load
 
@@ -121,11 +122,12 @@ class _Row:
 
 
 def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None = None) -> Description:
-    """Describe a job, and with a fabric what it loads.
+    """Describe a job, and with a fabric its traffic there.
 
     Args:
-        strategy: what the job was made from, where it was.
-        fabric: has all hosts of the job.
+        job: the job.
+        strategy: the strategy from which the job was derived, if any.
+        fabric: a fabric that has all hosts of the job.
 
     Raises:
         InputError: the fabric does not have a host of the job.
@@ -146,7 +148,7 @@ def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None =
         leaves=None if fabric is None else len({fabric.hosts[fabric.host_index[name]].leaf for name in hosts}),
         groups=_located(_groups(job, strategy), job, fabric),
         kinds=tuple(
-            Kind(
+            CollectiveFamily(
                 name=name,
                 op=op,
                 phase=phase,
@@ -210,7 +212,7 @@ def _rows(job: Job, fabric: Fabric | None, traffic: JobTraffic | None) -> list[_
 
 
 def _summed(traffic: JobTraffic, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]], n: int) -> list[int]:
-    """[n] bytes of the chosen flows by collective, exactly (floats would round what is above 2^53)."""
+    """Return the bytes [n] of the chosen flows by collective, exactly (floats would round values above 2^53)."""
     total = np.zeros(n, dtype=np.int64)
     np.add.at(total, traffic.collective[chosen], traffic.bytes[chosen])
     answer: list[int] = total.tolist()
@@ -227,7 +229,7 @@ def _load(rows: Iterable[_Row], placed: bool) -> Load:
 
 
 def _groups(job: Job, strategy: Strategy | None) -> list[tuple[str, IntArray]]:
-    """Dimension and [groups, members] ranks of each."""
+    """Return dimension and ranks [groups, members] of each kind of group."""
     if strategy is None:
         return [(f"{op}, {size}", ranks) for (op, size), ranks in _distinct(job.collectives).items()]
     p = strategy.parallelism
@@ -244,7 +246,7 @@ def _groups(job: Job, strategy: Strategy | None) -> list[tuple[str, IntArray]]:
 
 
 def _distinct(calls: Iterable[CollectiveCall]) -> dict[tuple[str, int], IntArray]:
-    """Groups of ranks of each operation and size, each once."""
+    """Return the distinct groups of ranks of each operation and size."""
     seen: dict[tuple[str, int], dict[tuple[int, ...], None]] = {}
     for call in calls:
         seen.setdefault((call.op, len(call.ranks)), {})[call.ranks] = None
@@ -270,7 +272,7 @@ def _located(found: list[tuple[str, IntArray]], job: Job, fabric: Fabric | None)
 
 
 def _line(strategy: Strategy) -> str:
-    """``gpt3-175b, tp 8 x cp 1 x dp 4 x pp 8, 16 micro-batches of 1``."""
+    """Return one line such as ``gpt3-175b, tp 8 x cp 1 x dp 4 x pp 8, 16 micro-batches of 1``."""
     model, p, batch = strategy.model, strategy.parallelism, strategy.batch
     parts = [model.name, f"tp {p.tp} x cp {p.cp} x dp {p.dp} x pp {p.pp}"]
     if model.experts:

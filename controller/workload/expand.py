@@ -1,4 +1,4 @@
-"""From a job to its flows on a fabric, and from the flows of all jobs to the ``Traffic`` that is planned."""
+"""Expansion of a job to its flows on a fabric, and of the flows of all jobs to the ``Traffic`` to plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from controller.workload.ports import LAST, NoPortLeft, assign_ports, first_choi
 from controller.workload.rails import Servers, ends_of
 
 MAX_FLOWS = 10_000_000
-"""Flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
+"""Most flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +25,16 @@ class JobTraffic:
     """The F flows of one job that cross the network, in order of its collectives.
 
     Attributes:
-        src, dst: [F] host index in the fabric that the job was expanded on.
+        src: [F] index of the sending host in the fabric on which the job was expanded.
+        dst: [F] index of the receiving host.
         bytes: [F], at least 1.
         collective: [F] index into ``collectives``.
         number: [F] the flow's number within its collective; flows that stay off the network count, too, so that a
-            number means the same edge wherever the job is placed (but in trees, which servers form).
+            number means the same edge wherever the job is placed (except in trees, which depend on servers).
         udp_src: [F] UDP source port, or ``ANY_PORT``.
-        collectives: the job's collectives, also those without flows on the network.
-        own_port: the first flow whose source port is not the controller's to choose, because the job names it or says
-            that nobody knows it; ``None``: there is none.
+        collectives: the job's collectives, including those without flows on the network.
+        own_port: the first flow whose source port the controller cannot choose, because the job gives it or declares
+            it unknown; ``None``: there is none.
     """
 
     name: str
@@ -49,16 +50,17 @@ class JobTraffic:
 
     @property
     def n_flows(self) -> int:
+        """The number F of flows."""
         return len(self.src)
 
     def flow_id(self, flow: int) -> str:
-        """``gpt3-a/dp0/17``."""
+        """Return the id of a flow, such as ``gpt3-a/dp0/17``."""
         return f"{self.name}/{self.collectives[self.collective[flow]].name}/{self.number[flow]}"
 
 
 @dataclass(frozen=True, eq=False)
 class _Flows:
-    """Columns of the job's flows, those that will be left out included; ``udp_src`` holds claims only."""
+    """Columns of all the job's flows, also those left out later; ``udp_src`` holds only ports given by the job."""
 
     src: IntArray
     dst: IntArray
@@ -75,15 +77,17 @@ def expand(
     max_flows: int = MAX_FLOWS,
     ports: IntArray | None = None,
 ) -> JobTraffic:
-    """The flows of a job, each with a UDP source port.
+    """Expand a job to its flows, each with a UDP source port.
 
     Args:
-        others: the jobs that are there already: their ports are taken.
-        max_flows: how many flows the job may have.
-        ports: [F] ``udp_src`` of the flows of an earlier expansion, to be had again.
+        fabric: the fabric that has the hosts.
+        job: the job to expand.
+        others: the existing jobs, whose ports are taken.
+        max_flows: the most flows that the job may have.
+        ports: [F] ``udp_src`` of the flows of an earlier expansion, to be kept.
 
     Raises:
-        InputError: the fabric has no such host, a port that is claimed or to be had again is taken, or there are too
+        InputError: the fabric has no such host, a given or kept port is taken, or there are too
             many flows.
     """
     check_count(job, max_flows)
@@ -113,13 +117,13 @@ def expand(
         collective=collective,
         number=number,
         udp_src=udp_src,
-        collectives=tuple(Collective(job.name, name, job.weight, phase.get(name, 0)) for name in names),
+        collectives=tuple(Collective(job.name, name, job.weight, phase.get(name, 0), job.timing) for name in names),
         own_port=int(own[0]) if len(own) else None,
     )
 
 
 def combine(jobs: Sequence[JobTraffic]) -> Traffic:
-    """The traffic of several jobs, in their order; all of them were expanded on the same hosts."""
+    """Combine the traffic of several jobs, in their order; all of them were expanded on the same hosts."""
     if not jobs:
         return Traffic.empty()
     first = np.cumsum([0, *(len(job.collectives) for job in jobs[:-1])])
@@ -137,7 +141,7 @@ def combine(jobs: Sequence[JobTraffic]) -> Traffic:
 
 
 def check_count(job: Job, max_flows: int = MAX_FLOWS) -> None:
-    """Refuse a job before its flows fill the memory.
+    """Reject a job before its flows fill the memory.
 
     Raises:
         InputError: it has more than ``max_flows`` flows.
@@ -151,7 +155,7 @@ def check_count(job: Job, max_flows: int = MAX_FLOWS) -> None:
 
 
 def _collective_names(job: Job) -> list[str]:
-    """Every collective's name once: those that are described, then others that flows or the matrix name."""
+    """Return every collective's name once: the described ones, then others that flows or the matrix name."""
     names = dict.fromkeys(call.name for call in job.collectives)
     names.update(dict.fromkeys(job.flows.collective))
     if job.matrix is not None:
@@ -193,7 +197,7 @@ def _part(src: IntArray, dst: IntArray, size: Int64Array, collective: int) -> _F
 
 
 def _in_order(parts: Iterable[_Flows]) -> _Flows:
-    """All flows by collective; within one, as they were given."""
+    """Return all flows by collective; within one, in the given order."""
     none = np.zeros(0, dtype=np.int32)
     all_parts = [_Flows(none, none, none.astype(np.int64), none, none), *parts]
     collective = np.concatenate([part.collective for part in all_parts])
@@ -208,7 +212,7 @@ def _in_order(parts: Iterable[_Flows]) -> _Flows:
 
 
 def _numbers(collective: IntArray, n_collectives: int) -> IntArray:
-    """[F] position of each flow within its collective; ``collective`` is ascending."""
+    """Return the position [F] of each flow within its collective; ``collective`` is ascending."""
     first = np.searchsorted(collective, np.arange(n_collectives))
     number: IntArray = (np.arange(len(collective)) - first[collective]).astype(np.int32)
     return number
@@ -230,7 +234,7 @@ def _ports_of(job: JobTraffic) -> Int64Array:
 
 
 def _check_claims(fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken: Int64Array, server: IntArray) -> None:
-    """No flow that the job sends claims a port that another job's flow between the same hosts has."""
+    """Check that no flow of the job has a port that another job's flow between the same hosts uses."""
     claimed = np.flatnonzero((job.flows.udp_src != ANY_PORT) & (job.flows.bytes > 0))
     if not len(claimed) or not len(taken):
         return
@@ -250,7 +254,7 @@ def _check_claims(fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken:
 def _again(
     ports: IntArray, src: IntArray, dst: IntArray, claims: IntArray, taken: Int64Array, *, known: bool
 ) -> IntArray:
-    """``ports``, if they can be these flows'."""
+    """Return ``ports``, if they are valid for these flows."""
 
     def refuse(bad: NDArray[np.bool_], reason: str) -> None:
         if bad.any():
@@ -292,7 +296,7 @@ def _with_ports(
     claims: IntArray,
     taken: Int64Array,
 ) -> IntArray:
-    """``claims`` with a port for each flow that claims none."""
+    """Return ``claims`` with a port for each flow that has none."""
     lacking = np.flatnonzero(claims == ANY_PORT)
     claimed = np.flatnonzero(claims != ANY_PORT)
     if len(claimed):

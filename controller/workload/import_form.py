@@ -1,4 +1,4 @@
-"""A request body that holds another tool's files instead of a job: ``{"import": {"format": ..., "files": [...]}}``.
+"""Request bodies that hold another tool's files instead of a job: ``{"import": {"format": ..., "files": [...]}}``.
 
 Only formats whose files are text fit into JSON; ``fairspine import`` reads all of them and writes a job to push.
 """
@@ -15,10 +15,11 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
 from controller.model.job import Job
+from controller.model.unique_keys import check_unique
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.inventory import Inventory, parse_inventory
 from controller.workload.importers.placing import Method, on_fabric
-from controller.workload.importers.registry import FORMATS, importer
+from controller.workload.importers.registry import formats, importer, is_text
 from controller.workload.importers.streams import text_source
 from controller.workload.job_file import MAX_BYTES, Weight, parse_job
 
@@ -48,6 +49,7 @@ class ImportForm(BaseModel):
     inventory: dict[str, Any] = {}
     bytes: Annotated[int, Field(ge=0, le=MAX_BYTES)] | None = None
     iterations: Annotated[int, Field(ge=1)] = 1
+    accept_warnings: bool = False
 
 
 class BodyForm(BaseModel):
@@ -62,42 +64,52 @@ class BodyForm(BaseModel):
     pxn: bool = True
 
 
-def job_from_body(body: bytes, name: str, fabric: Fabric) -> Job:
-    """A job from a request body, under the name that the request's path gives it.
+def job_from_body(body: bytes, name: str, fabric: Fabric, *, kept: bool = False) -> Job:
+    """Parse a job from a request body, under the name in the request's path.
+
+    Args:
+        body: the request body.
+        name: the name in the request's path.
+        fabric: the fabric on which an imported job is placed.
+        kept: whether the body was accepted before; of duplicate keys the last value then counts, as it did before.
 
     Raises:
-        InputError: with an empty field: the body is not JSON; else the field (or the file and line) that is wrong.
+        InputError: with an empty field: the body is not JSON; else the invalid field (or the file and line).
     """
     try:
         document = orjson.loads(body)
     except ValueError as error:
         raise InputError(f"is not JSON: {error}") from None
+    if not kept:
+        check_unique(body, document)
     if isinstance(document, dict) and KEY in document:
         return job_from_import(document, fabric, name)
     return parse_job(document, name=name)
 
 
 def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
-    """The job of a body with ``import``, on the fabric's hosts.
+    """Build the job of a body with ``import``, on the fabric's hosts.
 
     Args:
+        fabric: the fabric that has the hosts.
+        name: the name in the request's path.
         document: the whole body.
 
     Raises:
-        InputError: the form is wrong, a file cannot be used (with its name and line), or the job does not fit.
+        InputError: the form is invalid, a file cannot be used (with its name and line), or the job does not fit.
     """
     try:
         whole = BodyForm.model_validate(document)
     except ValidationError as error:
         raise _tidied(from_validation_error(error)) from None
     form = whole.import_
-    if form.format in FORMATS and not FORMATS[form.format].text:
+    if form.format in formats() and not is_text(form.format):
         raise InputError(
             "these files are not text: run 'fairspine import' and push the job that it writes",
             field=f"{KEY}.format",
             value=form.format,
         )
-    # Whatever the files describe has to pass for a job document: its name, its sizes, its hosts.
+    # The content of the files must satisfy the rules of a job document: its name, its sizes, its hosts.
     frame = {"name": name if whole.name is None else whole.name, "weight": whole.weight}
     checked = parse_job(frame if whole.ports is None else frame | {"ports": whole.ports}, name=name)
     try:
@@ -112,6 +124,10 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
                 iterations=form.iterations,
             ),
         )
+        if imported.fabric is not None and not imported.ranks:
+            raise InputError("describes a fabric, and no job", source=form.files[0].name)
+        if imported.warnings and not form.accept_warnings:
+            raise InputError(f"{imported.warnings[0]} ('accept_warnings': true takes the job as it is)")
         job = on_fabric(imported, fabric, form.placement, form.seed)
     except InputError as error:
         raise _within(error, form.files) from None
@@ -132,7 +148,7 @@ def _inventory(document: dict[str, Any], fabric: Fabric) -> Inventory:
 
 
 def _within(error: InputError, files: list[FileForm]) -> InputError:
-    """The same error with its field in the body; where in a file it is, becomes part of the reason."""
+    """Return the same error with its field in the body; the location in a file becomes part of the reason."""
     if not error.source:
         return InputError(error.reason, field=f"{KEY}.{error.field}" if error.field else KEY, value=error.value)
     which = max(
@@ -146,6 +162,6 @@ def _within(error: InputError, files: list[FileForm]) -> InputError:
 
 
 def _tidied(error: InputError) -> InputError:
-    """pydantic's location within a union names the union's members, too; nobody wrote those."""
+    """Remove the names of union members, which pydantic adds to a location, from the error's field."""
     field = error.field.replace(".list[str]", "").split(".literal[")[0]
     return InputError(error.reason, field=field, value=error.value)

@@ -1,12 +1,12 @@
-"""What the ranks of a job send each other in one training iteration, as collectives.
+"""The collectives of one training iteration of a job.
 
 Bytes are those of a whole iteration: all micro-batches and layers of a kind are added up in one collective of each
-group, because they repeat the same flows. An iteration is taken as in lock-step: operations that follow each other on
+group, because they repeat the same flows. An iteration is taken as in lock-step: consecutive operations on
 a rank have different phases, so that they never compete, and the groups of one kind all run at once. Phases (fixed
 numbers, so that further collectives of the job can be put among them) are those of ``PHASES``.
 
-Left out, because they are small beside the rest: layer norms' and routers' gradients across tensor-parallel ranks,
-what the embedding and the loss exchange, token counts before an expert all-to-all, the loss and gradient norm. Full
+Left out, because they are small compared with the rest: layer norms' and routers' gradients across tensor-parallel
+ranks, data exchanged by embedding and loss, token counts before an expert all-to-all, the loss and gradient norm. Full
 activation recomputation, which repeats the forward pass's part of tensor, context and expert traffic, is not assumed.
 """
 
@@ -20,7 +20,7 @@ from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Op
 from controller.workload.models import Model
 from controller.workload.parallelism import Parallelism
-from controller.workload.stages import Stage, stages_of
+from controller.workload.stages import PipelineStage, stages_of
 
 Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 
@@ -39,15 +39,15 @@ PHASES = (
     "embedding",
     "parameters",
 )
-"""What runs in phase 0, 1, ..; a phase without collectives keeps its number."""
+"""The names of phases 0, 1, ..; a phase without collectives keeps its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dtypes:
-    """What numbers are sent as.
+    """The number formats in which values are sent.
 
-    Gradients are summed in fp32 (Megatron's ``accumulate_allreduce_grads_in_fp32``, set by ``--bf16``) unless told
-    otherwise; ``dispatch`` is what tokens on their way to experts, and their gradients, are sent as (DeepSeek-V3: fp8,
+    Gradients are summed in fp32 (Megatron's ``accumulate_allreduce_grads_in_fp32``, set by ``--bf16``) by
+    default; ``dispatch`` is the format of tokens sent to experts, and of their gradients (DeepSeek-V3: fp8,
     and bf16 on the way back; arXiv 2412.19437, section 3.3.3).
     """
 
@@ -58,13 +58,13 @@ class Dtypes:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """How an iteration runs.
+class BatchPlan:
+    """The batches and the optimizer of an iteration.
 
     Attributes:
         micro_batches: micro-batches that each pipeline runs in an iteration.
         micro_batch_size: samples in one.
-        distributed_optimizer: whether the optimizer's state is cut over the data-parallel ranks.
+        distributed_optimizer: whether the optimizer's state is divided among the data-parallel ranks.
     """
 
     micro_batches: int
@@ -73,10 +73,10 @@ class Batch:
     dtypes: Dtypes = Dtypes()
 
 
-def iteration(model: Model, parallelism: Parallelism, batch: Batch) -> tuple[CollectiveCall, ...]:
-    """All collectives of one iteration, by phase; ranks as ``parallelism`` numbers them.
+def iteration(model: Model, parallelism: Parallelism, batch: BatchPlan) -> tuple[CollectiveCall, ...]:
+    """Return all collectives of one iteration, by phase; ranks are numbered as by ``parallelism``.
 
-    Names: ``tp3.gather`` is of the third tensor-parallel group in Megatron's order, ``pp5.f2`` what pipeline 5 sends
+    Names: ``tp3.gather`` is of the third tensor-parallel group in Megatron's order, ``pp5.f2`` is sent by pipeline 5
     forward from its stage 2 to the next.
     """
     run = _Iteration(model, parallelism, batch)
@@ -85,27 +85,27 @@ def iteration(model: Model, parallelism: Parallelism, batch: Batch) -> tuple[Col
 
 
 class _Iteration:
-    """The numbers that several kinds of collectives need."""
+    """Values shared by the kinds of collectives."""
 
-    def __init__(self, model: Model, parallelism: Parallelism, batch: Batch) -> None:
+    def __init__(self, model: Model, parallelism: Parallelism, batch: BatchPlan) -> None:
         self.model = model
         self.parallelism = parallelism
         self.batch = batch
         self.stages = stages_of(model, parallelism.pp, parallelism.vpp)
         self.stage = parallelism.stage()
         self.activation = _BYTES[batch.dtypes.activations]
-        # Context parallelism cuts the sequence; sequence parallelism cuts what is left of it between the blocks.
+        # Context parallelism cuts the sequence; sequence parallelism cuts the remaining part between the blocks.
         self.tokens = _ceil(batch.micro_batch_size * model.sequence, parallelism.cp)
         self.own_tokens = _ceil(self.tokens, parallelism.tp) if parallelism.sequence_parallel else self.tokens
 
     def tensor(self) -> Iterator[CollectiveCall]:
-        """Each block (attention, or feed-forward) makes whole activations of parts, forward and backward.
+        """Yield the collectives that combine activations in each block (attention or feed-forward) and pass.
 
         Without sequence parallelism, one all-reduce of tokens x hidden forward and one backward in each block
         (M. Shoeybi et al., arXiv 1909.08053, section 3). With it, a block gathers its input and scatters its output
-        forward; backward it gathers the output's gradient, scatters the input's, and gathers the input once more,
-        which was not kept: 3 all-gathers and 2 reduce-scatters of tokens x hidden (V. Korthikanti et al.,
-        arXiv 2205.05198, section 4.2.2). Experts are no such block; a shared expert is.
+        forward; backward it gathers the output's gradient, scatters the input's, and gathers the input again,
+        which was not stored: 3 all-gathers and 2 reduce-scatters of tokens x hidden (V. Korthikanti et al.,
+        arXiv 2205.05198, section 4.2.2). Experts are not such blocks; a shared expert is.
         """
         for k, ranks, stage in self._groups(self.parallelism.groups("tp")):
             blocks = 2 * stage.layers - (0 if self.model.shared_experts else stage.expert_layers)
@@ -117,7 +117,7 @@ class _Iteration:
                 yield _call(f"tp{k}.reduce", "all_reduce", ranks, 2 * whole, "tensor gather")
 
     def context(self) -> Iterator[CollectiveCall]:
-        """Keys and values go round the ring of context-parallel ranks (H. Liu et al., arXiv 2310.01889, section 3).
+        """Yield the ring exchange of keys and values by context-parallel ranks (arXiv 2310.01889, section 3).
 
         A rank's part is passed on n - 1 times, as in a ring all-gather of the whole sequence's keys and values, once
         forward and once backward; backward their gradients are added up along the way, as in a reduce-scatter. Heads
@@ -131,11 +131,11 @@ class _Iteration:
             yield _call(f"cp{k}.scatter", "reduce_scatter", ranks, whole, "context")
 
     def experts(self) -> Iterator[CollectiveCall]:
-        """Tokens go to their experts and back, forward, and so do gradients backward.
+        """Yield the transfers of tokens to their experts and back, forward, and of gradients backward.
 
         In each layer with experts, and in each direction of the pass, a rank dispatches its tokens x experts per token
-        x hidden to the ranks of its expert-parallel group, and as much is combined from there (D. Lepikhin et al.,
-        GShard, arXiv 2006.16668, section 3). Taken as spread evenly over the experts, one copy of a token for each
+        x hidden to the ranks of its expert-parallel group, and receives as much from there (D. Lepikhin et al.,
+        GShard, arXiv 2006.16668, section 3). Tokens are assumed to be spread evenly over the experts, one copy for each
         of its experts. Where an expert itself is cut (etp > 1), its ranks gather what was dispatched to them and
         scatter what they return (``MoEAlltoAllTokenDispatcher`` of Megatron-Core).
         """
@@ -155,9 +155,9 @@ class _Iteration:
             yield _call(f"etp{k}.scatter", "reduce_scatter", ranks, whole, "expert scatter")
 
     def pipeline(self) -> Iterator[CollectiveCall]:
-        """Each stage sends the next its activations, and the one before it their gradients.
+        """Yield the transfers of activations from each stage to the next, and of gradients to the one before.
 
-        A micro-batch is tokens x hidden; a tensor-parallel rank sends its counterpart its own part of the sequence
+        A micro-batch is tokens x hidden; a tensor-parallel rank sends its counterpart its part of the sequence
         (with sequence parallelism), or all of it. With vpp virtual stages a rank every boundary is crossed vpp times
         and the way back from the last rank to the first vpp - 1 times (Narayanan et al., arXiv 2104.04473, sections
         2.2 and 3.2).
@@ -174,12 +174,12 @@ class _Iteration:
                 yield _call(f"pp{k}.b{after}", "send_recv", (ranks[after], rank), size, "pipeline")
 
     def gradients(self) -> Iterator[CollectiveCall]:
-        """Gradients are summed over the copies of each parameter.
+        """Yield the summation of gradients over the copies of each parameter.
 
         An all-reduce of them, or with a distributed optimizer a reduce-scatter of them and an all-gather of the new
         parameters (S. Rajbhandari et al., ZeRO, arXiv 1910.02054, section 7; ``dist_optimizer`` in Megatron-Core's
         documentation). A stage's parameters are divided by tp, those in experts by etp x ep (layer norms, which are
-        not divided, count as if they were). Copies of experts are fewer: the ``edp`` ranks.
+        not divided, count as if they were). Experts have fewer copies: the ``edp`` ranks.
         """
         p = self.parallelism
         for k, ranks, stage in self._groups(p.groups("cp", "dp")):
@@ -189,7 +189,7 @@ class _Iteration:
                 yield from self._summed(f"edp{k}", ranks, _ceil(stage.expert_parameters, p.etp * p.ep))
 
     def embedding(self) -> Iterator[CollectiveCall]:
-        """The first and the last stage sum the gradients of the one matrix of which each has a copy.
+        """Yield the sum of the embedding's gradients over the first and the last stage, which each have a copy.
 
         ``_allreduce_word_embedding_grads`` of Megatron-Core (``distributed/finalize_model_grads.py``), which runs once
         the gradients are summed over the data-parallel ranks.
@@ -210,8 +210,8 @@ class _Iteration:
         yield _call(f"{name}.scatter", "reduce_scatter", ranks, summed, "gradients")
         yield _call(f"{name}.gather", "all_gather", ranks, parameters * _BYTES[dtypes.parameters], "parameters")
 
-    def _groups(self, groups: IntArray) -> Iterable[tuple[int, tuple[int, ...], Stage]]:
-        """Number, ranks and stage of each group; none where a group is one rank, which sends nothing."""
+    def _groups(self, groups: IntArray) -> Iterable[tuple[int, tuple[int, ...], PipelineStage]]:
+        """Yield number, ranks and stage of each group; none where a group is one rank, which sends nothing."""
         if groups.shape[1] < 2:
             return
         for k, ranks in enumerate(groups.tolist()):

@@ -1,16 +1,17 @@
-"""A job written out as a document again: what ``fairspine import`` and ``fairspine job`` print."""
+"""Jobs as documents, the output of ``fairspine import`` and ``fairspine job``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from controller.model.job import CollectiveCall, FlowList, Job, Matrix
+from controller.model.timing import JobTiming
 
 
 def document_of(job: Job) -> dict[str, Any]:
-    """A job as plain data, without what is said by saying nothing; ``job_file.parse_job`` gives an equal job back.
+    """Return a job as plain data without default values; ``job_file.parse_job`` gives an equal job back.
 
-    A job that was described by model and parallelism has its collectives here.
+    A job that was described by model and parallelism has its collectives in the document.
     """
     document: dict[str, Any] = {"name": job.name, "weight": job.weight, "hosts": list(job.hosts)}
     if not job.ports_known:
@@ -22,7 +23,15 @@ def document_of(job: Job) -> dict[str, Any]:
         document["matrix"] = _matrix(job.matrix)
     if job.phases:
         document["phases"] = dict(job.phases)
+    if job.timing is not None:
+        document |= _times(job.timing)
     return document
+
+
+def _times(timing: JobTiming) -> dict[str, Any]:
+    if timing.period_seconds is not None:
+        return {"period_seconds": timing.period_seconds}
+    return {"compute_seconds": {str(phase): seconds for phase, seconds in timing.compute}}
 
 
 def _call(call: CollectiveCall) -> dict[str, Any]:

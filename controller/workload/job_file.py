@@ -1,7 +1,8 @@
-"""Job documents (files and request bodies) to a validated ``Job``."""
+"""Parsing of job documents (files and request bodies) to a validated ``Job``."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
@@ -14,16 +15,18 @@ from typing_extensions import TypedDict
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
 from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matrix, Op
+from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array
+from controller.model.unique_keys import check_unique
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.strategy_form import Channels, Strategy, StrategyForm, strategy_of
 
 MAX_BYTES = 2**53
-"""More than any buffer holds, and as far as JSON's numbers are exact."""
+"""More than the size of any buffer, and the limit of exact numbers in JSON."""
 
 DEFAULT_COLLECTIVE = "all"
-"""Collective of flows and of a matrix that name none."""
+"""The collective of flows and of a matrix that name none."""
 
 _NAME = r"[A-Za-z0-9._-]{1,63}"
 
@@ -31,9 +34,15 @@ Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}$")]
 Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
 Rank = Annotated[int, Field(ge=0)]
 UdpPort = Annotated[int, Field(ge=1, le=65535)]
-# Levels are speeds over weights: far from 1 they would drown in rounding.
+# Levels are speeds over weights: with weights far from 1 they would be lost in rounding.
 Weight = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
+PhaseText = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,6})$")]
+
+MAX_SECONDS = 1e6
+"""Most computing time in an iteration: a week or more between collectives is rejected."""
+
+Computing = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
 
@@ -85,6 +94,8 @@ class JobForm(StrategyForm, BaseModel):
     flows: list[FlowForm] = []
     matrix: MatrixForm | None = None
     phases: dict[str, Phase] = {}
+    compute_seconds: Computing | dict[PhaseText, Computing] | None = None
+    period_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)] | None = None
 
 
 _FORM = TypeAdapter(JobForm)
@@ -100,26 +111,29 @@ def load_job(path: str | Path) -> Job:
 
 
 def parse_job_json(body: bytes, name: str) -> Job:
-    """A job from a request body, under the name that the request's path gives it.
+    """Parse a job from a request body, under the name in the request's path.
 
     Raises:
-        InputError: with an empty field: the body is not JSON; else the field that is wrong.
+        InputError: with an empty field: the body is not JSON; else the invalid field.
     """
     try:
         document = orjson.loads(body)
     except ValueError as error:
         raise InputError(f"is not JSON: {error}") from None
+    check_unique(body, document)
     return parse_job(document, name=name)
 
 
 def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Job:
-    """A job from plain data.
+    """Parse a job from plain data.
 
     Args:
-        name: the job's name where somebody else decides it; the document may leave it out, but not give another one.
+        document: the plain data.
+        name: the job's name where it is given from outside; the document may omit it, but not give another one.
+        source: the name of the file or request for error messages.
 
     Raises:
-        InputError: the first thing wrong with it.
+        InputError: the first error found.
     """
     try:
         if not isinstance(document, dict):
@@ -150,7 +164,30 @@ def _job(form: JobForm, name: str | None) -> Job:
         phases=form.phases,
     )
     _check_phases(job)
-    return job
+    return job if (timing := _timing(form, job)) is None else dataclasses.replace(job, timing=timing)
+
+
+def _timing(form: JobForm, job: Job) -> JobTiming | None:
+    """Return the stated computing times; a single number is the time before the first phase."""
+    said, period = form.compute_seconds, form.period_seconds
+    if said is None:
+        return None if period is None else JobTiming(period_seconds=period)
+    if period is not None:
+        raise InputError("says with 'compute_seconds' what follows from it", field="period_seconds", value=period)
+    phases = _phases(job)
+    if not isinstance(said, dict):
+        return JobTiming(((min(phases, default=0), said),))
+    for text in said:
+        if int(text) not in phases:
+            raise InputError("no collective is in this phase", field="compute_seconds", value=text)
+    return JobTiming(tuple(sorted((int(text), seconds) for text, seconds in said.items())))
+
+
+def _phases(job: Job) -> set[int]:
+    """Return the phases of all the job's collectives."""
+    known = job.phase_by_name
+    named = {*(call.name for call in job.collectives), *job.flows.collective}
+    return {known.get(name, 0) for name in named | ({job.matrix.collective} if job.matrix else set())}
 
 
 def _name(inside: str | None, outside: str | None) -> str:
@@ -190,7 +227,7 @@ def _collectives(form: JobForm) -> tuple[CollectiveCall, ...]:
 
 
 def _described(form: JobForm, strategy: Strategy | None) -> tuple[CollectiveCall, ...]:
-    """The collectives that follow from model and parallelism."""
+    """Return the collectives derived from model and parallelism."""
     if strategy is None:
         return ()
     calls = strategy.collectives()
@@ -208,7 +245,7 @@ def _described(form: JobForm, strategy: Strategy | None) -> tuple[CollectiveCall
 
 
 def _check_phases(job: Job) -> None:
-    """A phase is said once, of a collective that is there."""
+    """Check that a phase is given once, for a collective that exists."""
     if not job.phases:
         return
     described = {call.name for call in job.collectives}

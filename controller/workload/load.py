@@ -1,4 +1,4 @@
-"""Several job files, one after the other, as the controller would admit them."""
+"""Loading of several job files, in order, as the controller would admit them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from controller.workload.job_file import load_job
 
 
 def load_jobs(fabric: Fabric, paths: Sequence[Path]) -> tuple[list[Job], list[JobTraffic]]:
-    """The jobs, and their flows on this fabric with UDP source ports given in this order.
+    """Load the jobs, and their flows on this fabric with UDP source ports assigned in this order.
 
     Raises:
-        InputError: the first thing that is wrong, with its file.
+        InputError: the first error found, with its file.
     """
     jobs: list[Job] = []
     expanded: list[JobTraffic] = []
@@ -34,7 +34,7 @@ def load_jobs(fabric: Fabric, paths: Sequence[Path]) -> tuple[list[Job], list[Jo
 
 
 def told_if_unplaced(error: InputError, job: Job) -> InputError:
-    """The error, or what to do about it where it is that the job is on made-up hosts still."""
+    """Return the error, or a hint to place the job if it is still on provisional hosts."""
     if error.field.startswith("hosts[") and job.hosts == provisional_hosts(len(job.hosts)):
         return InputError("the job has none yet: 'fairspine job place' gives it some", field="hosts")
     return error

@@ -1,4 +1,4 @@
-"""Models by their published shape: what the traffic of one training iteration depends on."""
+"""Models by their published shape: the parameters on which the traffic of a training iteration depends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from controller.model.errors import InputError
 
 _GATED = 3
-"""Weight matrices of a gated feed-forward block (SwiGLU: N. Shazeer, arXiv 2002.05202), which all experts here are."""
+"""Weight matrices of a gated feed-forward block (SwiGLU: N. Shazeer, arXiv 2002.05202), as in all experts here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +16,20 @@ class Model:
     """A decoder-only transformer.
 
     Attributes:
-        layers, hidden: transformer layers, and the width of what flows between them.
+        layers: transformer layers.
+        hidden: width of the activations between them.
         sequence: tokens of a sample in training.
         parameters: of the whole model, all experts included, tied embeddings once.
-        vocabulary: rows of the token embedding; 0 where it is not known, and then the embedding counts as spread over
+        vocabulary: rows of the token embedding; 0 where it is unknown, and the embedding then counts as spread over
             the layers like everything else.
         tied: whether the output layer is the transposed embedding (one matrix) or a second one.
-        ffn: width of the feed-forward block (of one expert, where there are any); 0 where it is not known.
+        ffn: width of the feed-forward block (of one expert, where there are any); 0 where it is unknown.
         kv_width: elements of keys and values together that attention reads for a token in one layer.
         experts: routed experts in each layer that has any; 0 in a dense model.
-        experts_per_token: how many of them a token visits.
+        experts_per_token: number of routed experts for each token.
         expert_parameters: the part of ``parameters`` that is in routed experts.
-        dense_layers: the first so many layers have no routed experts.
-        shared_experts: whether layers with experts have a feed-forward block besides that every token passes.
+        dense_layers: number of first layers without routed experts.
+        shared_experts: whether layers with experts also have a feed-forward block that every token passes.
     """
 
     name: str
@@ -48,17 +49,17 @@ class Model:
 
     @property
     def embedding_parameters(self) -> int:
-        """Of the token embedding alone."""
+        """Parameters of the token embedding alone."""
         return self.vocabulary * self.hidden
 
     @property
     def layer_parameters(self) -> int:
-        """Of all layers together without routed experts."""
+        """Parameters of all layers together without routed experts."""
         return self.parameters - self.expert_parameters - self.embedding_parameters * (1 if self.tied else 2)
 
 
 def parameters_in_experts(layers: int, experts: int, hidden: int, ffn: int) -> int:
-    """What routed experts hold: three matrices of ``hidden`` x ``ffn`` each (gated feed-forward blocks, no biases)."""
+    """Return the number of parameters in routed experts: three matrices of ``hidden`` x ``ffn`` each, no biases."""
     return layers * experts * _GATED * hidden * ffn
 
 
@@ -182,10 +183,10 @@ PRESETS = {
 
 
 def preset(name: str, field: str = "model") -> Model:
-    """A model by name.
+    """Return the model of this name.
 
     Raises:
-        InputError: none has this name; the reason lists those there are, and one that is spelt alike first.
+        InputError: no model has this name; the reason lists the models, and a similarly spelt one first.
     """
     if name in PRESETS:
         return PRESETS[name]

@@ -1,4 +1,4 @@
-"""Blocks that talk to each other, put into pools of limited size so that little is said between pools."""
+"""Packing of communicating blocks into pools of limited size with little traffic between pools."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ _PASSES = 8  # over all blocks; few improve after the third
 
 @dataclass(frozen=True, eq=False)
 class Affinity:
-    """What n blocks say to each other: E pairs in both directions, by first block; none of a block with itself.
+    """The traffic among n blocks: E pairs in both directions, by first block; none of a block with itself.
 
     Attributes:
-        first, second: [E] the two blocks.
-        bytes: [E] what they send each other, both ways together.
-        start: [n + 1] where the pairs of each first block begin.
+        first: [E] one block of each pair.
+        second: [E] the other block of each pair.
+        bytes: [E] bytes between the two, in both directions together.
+        start: [n + 1] first pair of each first block.
     """
 
     n: int
@@ -30,7 +31,7 @@ class Affinity:
 
     @staticmethod
     def of(n: int, src: Int64Array, dst: Int64Array, sent: Int64Array) -> Affinity:
-        """From [F] sending block, [F] receiving block, [F] bytes."""
+        """Build the pairs from sending block [F], receiving block [F] and bytes [F]."""
         apart = (src != dst) & (sent > 0)
         src, dst, sent = src[apart], dst[apart], sent[apart]
         pairs, inverse = np.unique(np.concatenate([src * n + dst, dst * n + src]), return_inverse=True)
@@ -39,13 +40,13 @@ class Affinity:
         return Affinity(n, first, second, total.astype(np.float64), np.searchsorted(first, np.arange(n + 1)))
 
     def to_pools(self, pool: IntArray, n_pools: int) -> FloatArray:
-        """[n, P] bytes between each block and the blocks of each pool."""
+        """Return the bytes [n, P] between each block and the blocks of each pool."""
         answer: FloatArray = np.zeros((self.n, n_pools))
         np.add.at(answer, (self.first, pool[self.second]), self.bytes)
         return answer
 
     def row(self, block: int) -> FloatArray:
-        """[n] bytes between one block and each."""
+        """Return the bytes [n] between one block and each."""
         own = slice(int(self.start[block]), int(self.start[block + 1]))
         dense = np.zeros(self.n)
         dense[self.second[own]] = self.bytes[own]
@@ -53,10 +54,11 @@ class Affinity:
 
 
 def pack(affinity: Affinity, capacity: IntArray) -> IntArray:
-    """[n] pool of each block; the pools have room for all.
+    """Return the pool [n] of each block; the pools have room for all.
 
-    Blocks grow together along the heaviest pairs first, as long as they fit the largest pool (Kruskal's algorithm with
-    a limit on the size of a tree); then these clusters, the largest first, go where they fit and are drawn to most.
+    Clusters of blocks are merged along the heaviest pairs first, as long as they fit the largest pool (Kruskal's
+    algorithm with a limit on the size of a tree); then these clusters, the largest first, go to the pool where they
+    fit and to which they have most traffic.
     """
     free = capacity.astype(np.int64)
     pool = np.full(affinity.n, -1, dtype=np.int32)
@@ -67,7 +69,7 @@ def pack(affinity: Affinity, capacity: IntArray) -> IntArray:
             pull = drawn[left].sum(axis=0)
             fits = np.flatnonzero(free >= len(left))
             if len(fits):
-                # The tightest fit among equals keeps large pools whole for what comes.
+                # The tightest fit among equals keeps large pools whole for later clusters.
                 chosen = int(fits[np.lexsort((free[fits], -pull[fits]))[0]])
             else:
                 chosen = int(np.argmax(free))
@@ -80,11 +82,11 @@ def pack(affinity: Affinity, capacity: IntArray) -> IntArray:
 
 
 def grow(affinity: Affinity, capacity: IntArray) -> IntArray:
-    """[n] pool of each block; the pools have room for all.
+    """Return the pool [n] of each block; the pools have room for all.
 
-    One pool after the other, the largest first, takes the block that is drawn to it most until it is full (greedy
+    One pool after the other, the largest first, takes the block with most traffic to it until it is full (greedy
     graph growing: G. Karypis and V. Kumar, SIAM Journal on Scientific Computing 20(1), 1998, section 3.2). It begins
-    with a block that the rest needs least, so that what is left stays in one piece: a ring is cut into arcs.
+    with a block that has least traffic to the rest, so that the rest stays in one piece: a ring is cut into arcs.
     """
     pool = np.full(affinity.n, -1, dtype=np.int32)
     to_rest = affinity.to_pools(np.zeros(affinity.n, dtype=np.int32), 1)[:, 0]
@@ -94,7 +96,7 @@ def grow(affinity: Affinity, capacity: IntArray) -> IntArray:
             waiting = np.flatnonzero(pool < 0)
             if not len(waiting):
                 return pool
-            # Who is drawn to nobody here makes a new start, as the first does.
+            # A block without traffic to this pool is a new start, chosen like the first.
             block = int(waiting[np.lexsort((to_rest[waiting], -drawn[waiting]))[0]])
             pool[block] = chosen
             row = affinity.row(block)
@@ -104,10 +106,10 @@ def grow(affinity: Affinity, capacity: IntArray) -> IntArray:
 
 
 def refine(affinity: Affinity, pool: IntArray, capacity: IntArray) -> IntArray:
-    """[n] a placement in which less is said between pools, by moves to free places and exchanges of two blocks.
+    """Return a placement [n] with less traffic between pools, after moves to free places and exchanges of two blocks.
 
     The exchange step of B. Kernighan and S. Lin, Bell System Technical Journal 49(2), 1970, taken greedily: no step
-    makes it worse.
+    increases the traffic.
     """
     pool = pool.copy()
     n = affinity.n
@@ -119,7 +121,7 @@ def refine(affinity: Affinity, pool: IntArray, capacity: IntArray) -> IntArray:
         for block in range(n):
             here = int(pool[block])
             row = affinity.row(block)
-            # Nothing under one byte is a gain: sums of floats differ by less than that from themselves.
+            # A gain below one byte is ignored: rounding errors of sums of floats can be as large.
             move = np.where(free > 0, bytes_to[block] - bytes_to[block, here], 0.0)
             exchange = bytes_to[block, pool] - bytes_to[block, here]
             exchange += bytes_to[:, here] - bytes_to[blocks, pool] - 2 * row
@@ -147,7 +149,7 @@ def refine(affinity: Affinity, pool: IntArray, capacity: IntArray) -> IntArray:
 
 
 def _clusters(affinity: Affinity, most: int) -> list[list[int]]:
-    """All blocks in clusters of at most ``most``, those that talk most together."""
+    """Return all blocks in clusters of at most ``most``, each of blocks with much traffic among them."""
     upper = np.flatnonzero(affinity.first < affinity.second)
     first, second = affinity.first[upper], affinity.second[upper]
     order = np.lexsort((second, first, -affinity.bytes[upper]))

@@ -1,4 +1,4 @@
-"""Which ranks form which groups, as Megatron-Core forms them.
+"""The groups of ranks, as Megatron-Core forms them.
 
 Source: ``RankGenerator`` and ``initialize_model_parallel`` of Megatron-Core, ``megatron/core/parallel_state.py``
 (2025). A rank's number is written in mixed radix over the dimensions of ``order``, the first changing fastest, and a
@@ -32,14 +32,18 @@ MAX_RANKS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """A strategy; ``checked`` makes one that holds together, the constructor does not look.
+    """A strategy; ``checked`` validates one, the constructor does not.
 
     Attributes:
-        tp, cp, dp, pp: sizes of tensor, context, data and pipeline parallelism.
-        ep, etp: expert parallelism, and tensor parallelism inside an expert.
-        vpp: stages that each pipeline rank holds (interleaved schedule); 1: a plain pipeline.
+        tp: size of tensor parallelism.
+        cp: size of context parallelism.
+        dp: size of data parallelism.
+        pp: size of pipeline parallelism.
+        ep: size of expert parallelism.
+        etp: size of tensor parallelism inside an expert.
+        vpp: stages on each pipeline rank (interleaved schedule); 1: a plain pipeline.
         order: all five dimensions, the fastest first.
-        sequence_parallel: activations between tensor-parallel blocks are cut along the sequence.
+        sequence_parallel: whether activations between tensor-parallel blocks are cut along the sequence.
     """
 
     tp: int = 1
@@ -54,35 +58,36 @@ class Parallelism:
 
     @property
     def ranks(self) -> int:
+        """The number N of ranks."""
         return self.tp * self.cp * self.dp * self.pp
 
     @property
     def edp(self) -> int:
-        """Copies of each expert."""
+        """Number of copies of each expert."""
         return self.ranks // (self.etp * self.ep * self.pp)
 
     def groups(self, *dimensions: str) -> IntArray:
-        """[groups, members] ranks that differ in these dimensions alone, outside experts."""
+        """Return ranks [groups, members] that differ only in these dimensions, outside experts."""
         sizes = {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
         return _groups([(name, sizes[name]) for name in self.order], dimensions)
 
     def expert_groups(self, *dimensions: str) -> IntArray:
-        """[groups, members] the same for experts: ``tp`` is etp here, and ``dp`` is edp."""
+        """Return the same for experts: ``tp`` is etp here, and ``dp`` is edp."""
         sizes = {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.edp, "pp": self.pp}
         return _groups([(name, sizes[name]) for name in self.order], dimensions)
 
     def stage(self) -> IntArray:
-        """[N] the pipeline rank of each rank."""
+        """Return the pipeline rank [N] of each rank."""
         stage = np.empty(self.ranks, dtype=np.int32)
         stage[self.groups("pp")] = np.arange(self.pp, dtype=np.int32)
         return stage
 
 
 def checked(parallelism: Parallelism, n_ranks: int, n_experts: int, layers: int) -> Parallelism:
-    """The same, if it fits the job.
+    """Return the parallelism unchanged, if it fits the job.
 
     Raises:
-        InputError: what does not come out even, with the numbers.
+        InputError: a size does not divide another; the reason has the numbers.
     """
     p = parallelism
     if p.ranks != n_ranks:
@@ -101,7 +106,7 @@ def checked(parallelism: Parallelism, n_ranks: int, n_experts: int, layers: int)
     if p.vpp > 1 and p.pp == 1:
         raise _error("vpp", "there is no pipeline to interleave with pp 1", p.vpp)
     if n_experts and p.tp > 1 and not p.sequence_parallel:
-        # Megatron-Core refuses the same: each tensor-parallel rank would dispatch the same tokens.
+        # Megatron-Core rejects this, too: each tensor-parallel rank would dispatch the same tokens.
         raise _error("sequence_parallel", "experts with tensor parallelism need it", False)
     if n_experts and not _same_pipelines(p):
         raise _error(
@@ -114,7 +119,7 @@ def checked(parallelism: Parallelism, n_ranks: int, n_experts: int, layers: int)
 
 
 def _same_pipelines(p: Parallelism) -> bool:
-    """Megatron's two conditions: pp last or as many copies of experts as of the rest; the same pp groups."""
+    """Check Megatron's two conditions: pp last or as many copies of experts as of the rest; the same pp groups."""
     sizes = {"tp": p.tp * p.etp, "cp": p.cp, "ep": p.ep, "dp": p.dp * p.edp, "pp": p.pp}
     last = next((name for name in reversed(p.order) if sizes[name] > 1), "pp")
     if last != "pp" and p.pp > 1 and p.edp != p.dp:
@@ -123,13 +128,14 @@ def _same_pipelines(p: Parallelism) -> bool:
 
 
 def parse_order(text: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """``tp-cp-ep-dp-pp`` as a tuple of all dimensions.
+    """Parse ``tp-cp-ep-dp-pp`` to a tuple of all dimensions.
 
     Args:
-        sizes: of each dimension; one of size 1 may be left out, as in Megatron.
+        text: the dimensions, joined by ``-``, the fastest first.
+        sizes: size of each dimension; one of size 1 may be omitted, as in Megatron.
 
     Raises:
-        InputError: a word that is no dimension, one that comes twice, one that is missing.
+        InputError: a word is not a dimension, or a dimension occurs twice or is missing.
     """
     words = tuple(text.split("-"))
     for word in words:

@@ -1,4 +1,4 @@
-"""Where the ranks of a job run: on the hosts of a fabric, a server's ranks together."""
+"""Placement of a job's ranks on the hosts of a fabric, a server's ranks together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ METHODS: tuple[Method, ...] = ("packed", "scattered", "random")
 
 
 class Crossing(NamedTuple):
-    """Bytes of a job that leave their server, and those of them that leave their leaf."""
+    """Bytes of a job that leave their server, and the part of them that leaves its leaf."""
 
     network: int
     cross_leaf: int
@@ -32,9 +32,9 @@ class _Slots(NamedTuple):
 
     Attributes:
         hosts: [S] hosts of each slot, by rail: all on one server.
-        pool: [S] slots with the same leaves, rail by rail, are one pool: 0, 1, ..
-        capacity: [P] slots of each pool.
-        size: hosts in a slot.
+        pool: [S] pool of each slot, 0, 1, ..; slots with the same leaves, rail by rail, form one pool.
+        capacity: [P] number of slots of each pool.
+        size: number of hosts in a slot.
     """
 
     hosts: list[list[int]]
@@ -44,7 +44,7 @@ class _Slots(NamedTuple):
 
 
 def participants(job: Job) -> tuple[str, ...]:
-    """Hosts of the ranks, then further hosts that flows and the matrix name: all that a placement moves."""
+    """Return the hosts of the ranks, then further hosts that flows and the matrix name: all that a placement moves."""
     names = dict.fromkeys(job.hosts)
     for src, dst in zip(job.flows.src, job.flows.dst, strict=True):
         names[src] = names[dst] = None
@@ -56,22 +56,26 @@ def participants(job: Job) -> tuple[str, ...]:
 def place(
     fabric: Fabric, job: Job, method: Method, seed: int = 0, free: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """A host for each of the job's ``participants``, in their order; no host twice.
+    """Choose a host for each of the job's ``participants``, in their order; no host twice.
 
-    Consecutive ranks share a server as far as its free hosts go, by rail: rank i of a server is on its i-th rail, as
-    frameworks number them. Servers are taken
+    Consecutive ranks share a server as far as its free hosts allow, by rail: rank i of a server is on its i-th rail, as
+    frameworks number them. Servers are chosen
 
-    * ``packed``: leaf by leaf, with what talks most under one leaf, as MegaScale does (Z. Jiang et al., NSDI 2024,
-      section 3.6). A server whose rails go to different leaves is near another one that goes to the same. Never more
-      bytes between leaves than ``scattered`` has;
+    * ``packed``: leaf by leaf, with ranks of much mutual traffic under one leaf, as MegaScale does (Z. Jiang et al.,
+      NSDI 2024, section 3.6). A server whose rails go to different leaves is near another with the same leaves. There
+      are never more bytes between leaves than with ``scattered``;
     * ``scattered``: one from each leaf in turn;
     * ``random``: drawn with ``seed``.
 
     Args:
+        fabric: the fabric that has the hosts.
+        job: the job to place.
+        method: the method, see above.
+        seed: the seed of ``random``.
         free: names of the hosts that may be used; ``None``: all. Hosts that are down are never used.
 
     Raises:
-        InputError: the fabric has too few hosts, a name in ``free`` is none of its hosts, or the job has more flows
+        InputError: the fabric has too few hosts, a name in ``free`` is not one of its hosts, or the job has more flows
             than memory holds.
     """
     check_count(job)
@@ -92,12 +96,12 @@ def place(
 
 
 def moved(job: Job, hosts: tuple[str, ...]) -> Job:
-    """The job on the hosts that ``place`` gave."""
+    """Move the job to the hosts that ``place`` returned."""
     return rename_hosts(job, dict(zip(participants(job), hosts, strict=True)))
 
 
 def rename_hosts(job: Job, mapping: Mapping[str, str]) -> Job:
-    """The job with other host names; names that the mapping does not have stay."""
+    """Rename the hosts of a job; names that are not in the mapping stay."""
 
     def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(mapping.get(name, name) for name in names)
@@ -112,12 +116,12 @@ def rename_hosts(job: Job, mapping: Mapping[str, str]) -> Job:
 
 
 def crossing_of(fabric: Fabric, job: Job) -> Crossing:
-    """How much of the job is on the network and between leaves.
+    """Return the bytes of the job on the network and between leaves.
 
     Raises:
         InputError: the job is on hosts that the fabric does not have.
     """
-    # Ports are of no interest here, and looking for free ones takes time.
+    # Ports do not matter here, and the search for free ones takes time.
     traffic = expand(fabric, dataclasses.replace(job, ports_known=False))
     leaf = fabric.host_leaf
     apart = leaf[traffic.src] != leaf[traffic.dst]
@@ -125,7 +129,7 @@ def crossing_of(fabric: Fabric, job: Job) -> Crossing:
 
 
 def _usable(fabric: Fabric, free: Collection[str] | None) -> list[int]:
-    """Hosts that may be used, by index."""
+    """Return the indices of the hosts that may be used."""
     if free is None:
         return [i for i, host in enumerate(fabric.hosts) if host.up]
     for name in free:
@@ -136,7 +140,7 @@ def _usable(fabric: Fabric, free: Collection[str] | None) -> list[int]:
 
 
 def _slots(fabric: Fabric, usable: list[int], n: int) -> _Slots:
-    """The widest slots of which there are enough for ``n`` ranks."""
+    """Return the widest slots of which there are enough for ``n`` ranks."""
     if n > len(usable):
         raise InputError(f"the job has {n} ranks, and there are {len(usable)} free hosts", field="hosts")
     servers: dict[str, list[int]] = {}
@@ -157,7 +161,7 @@ def _slots(fabric: Fabric, usable: list[int], n: int) -> _Slots:
 
 
 def _in_turn(slots: _Slots) -> list[int]:
-    """All slots: the first of each pool, then the second of each, and so on."""
+    """Return all slots: the first of each pool, then the second of each, and so on."""
     place_in_pool = np.zeros(len(slots.pool), dtype=np.int64)
     for p in range(len(slots.capacity)):
         members = np.flatnonzero(slots.pool == p)
@@ -171,9 +175,9 @@ def _hosts(fabric: Fabric, slots: _Slots, chosen: list[int], n: int) -> tuple[st
 
 
 def _packed(slots: _Slots, affinity: Affinity) -> Iterator[list[int]]:
-    """[blocks] slot of each block: some good ways, of which the caller measures the best."""
+    """Yield several good choices of a slot [blocks] for each block, of which the caller measures the best."""
     blocks = affinity.n
-    # Pools are filled whole, the largest first, in the order of ranks.
+    # Pools are filled completely, the largest first, in the order of ranks.
     in_order = np.repeat(np.argsort(-slots.capacity, kind="stable"), -np.sort(-slots.capacity))[:blocks]
     in_turn = slots.pool[_in_turn(slots)[:blocks]]
     for pools in (pack(affinity, slots.capacity), grow(affinity, slots.capacity), in_order, in_turn):
@@ -182,7 +186,7 @@ def _packed(slots: _Slots, affinity: Affinity) -> Iterator[list[int]]:
 
 
 def _seats(slots: _Slots, pools: IntArray) -> list[int]:
-    """[blocks] a slot of its own for each block, in its pool."""
+    """Return a separate slot [blocks] for each block, in its pool."""
     chosen = np.empty(len(pools), dtype=np.int64)
     for p in np.unique(pools):
         members = np.flatnonzero(pools == p)
@@ -192,7 +196,7 @@ def _seats(slots: _Slots, pools: IntArray) -> list[int]:
 
 
 def _affinity(job: Job, size: int) -> Affinity:
-    """What blocks of ``size`` consecutive ranks send each other."""
+    """Return the traffic among blocks of ``size`` consecutive ranks."""
     number = {name: i for i, name in enumerate(participants(job))}
     rank_of = np.array([number[name] for name in job.hosts], dtype=np.int64)
     src: list[Int64Array] = []
@@ -200,7 +204,7 @@ def _affinity(job: Job, size: int) -> Affinity:
     sent: list[Int64Array] = []
     for call in job.collectives:
         ranks = rank_of[np.array(call.ranks, dtype=np.int64)]
-        # Trees join servers; which ranks share one is what the blocks say.
+        # Trees join servers; ranks of one block share a server.
         flows = one_channel(call, (ranks // size).astype(np.int32))
         src.append(ranks[flows.src])
         dst.append(ranks[flows.dst])

@@ -1,8 +1,8 @@
-"""UDP source ports for flows that have none: by them a switch tells a host pair's flows apart.
+"""UDP source ports for flows without one, by which switches distinguish the flows of a host pair.
 
-RoCEv2's own advice is to vary the source port per queue pair in 49152..65535 (InfiniBand Architecture Specification
-1.4, annex A17.9.2.1). The ports here look random to a switch's ECMP hash, depend on nothing but the job and on what
-was taken before it, and are unique per pair of hosts.
+RoCEv2 recommends varying the source port per queue pair in 49152..65535 (InfiniBand Architecture Specification
+1.4, annex A17.9.2.1). The ports here look random to a switch's ECMP hash, depend only on the job and on the
+ports taken before it, and are unique per pair of hosts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROBES = 8  # rounds of linear probing for all flows at once, before crowded ho
 
 
 def first_choice(job: str, collective: str, number: IntArray) -> IntArray:
-    """[F] the port that each flow of a collective would like, as an offset from ``FIRST``.
+    """Return the preferred port [F] of each flow of a collective, as an offset from ``FIRST``.
 
     SplitMix64's output function (Steele, Lea and Flood, OOPSLA 2014) of the CRC-32 of ``job/collective`` and the
     flow's number: the same in every process, unlike Python's own hash.
@@ -41,12 +41,13 @@ class NoPortLeft(Exception):
     """A pair of hosts has more flows than there are ports; ``flow`` is one of them."""
 
     def __init__(self, flow: int) -> None:
+        """Create the error for one of the flows."""
         super().__init__(flow)
         self.flow = flow
 
 
 def assign_ports(pair: Int64Array, choice: IntArray, taken: Int64Array) -> IntArray:
-    """[F] a port for every flow: the one it would like or, where that is taken, the next free one.
+    """Assign a port [F] to every flow: the preferred one or, where that is taken, the next free one.
 
     Args:
         pair: [F] ``unit_key`` with port 0.

@@ -1,6 +1,6 @@
-"""By which NIC of its servers a flow of a collective leaves and enters.
+"""The NICs of its servers by which a flow of a collective leaves and enters.
 
-A server's GPUs reach all of its NICs over NVLink; where the data of a rank crosses the network is a choice.
+A server's GPUs reach all of its NICs over NVLink; the NIC by which a rank's data crosses the network is a choice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from controller.model.traffic import Int64Array
 from controller.workload.collectives import Flows, is_pairwise
 
 
-class Ends(NamedTuple):
+class FlowHosts(NamedTuple):
     """[F] host that sends, [F] host that receives."""
 
     src: IntArray
@@ -29,7 +29,7 @@ class Servers:
     """The NICs of each server, as arrays.
 
     Attributes:
-        server: [H] a number for the server of each host.
+        server: [H] number of the server of each host.
         rail: [H] rail of each host.
     """
 
@@ -40,6 +40,7 @@ class Servers:
 
     @staticmethod
     def of(fabric: Fabric) -> Servers:
+        """List the NICs of all servers of a fabric."""
         number: dict[str, int] = {}
         server = np.array([number.setdefault(host.server, len(number)) for host in fabric.hosts], dtype=np.int32)
         rail = np.array([host.rail for host in fabric.hosts], dtype=np.int32)
@@ -47,9 +48,9 @@ class Servers:
         return Servers(server, rail, key, host.astype(np.int32))
 
     def on_rail(self, host: IntArray, rail: IntArray) -> IntArray:
-        """[F] each host itself, if it is on this rail or no NIC of its server is, else the server's first that is.
+        """Return each host [F] if it is on its rail or its server has no NIC there, else the server's first NIC there.
 
-        Whether a NIC is up does not count: a flow is the same flow after a failure.
+        The state of a NIC does not matter: a flow stays the same after a failure.
         """
         if (self.rail[host] == rail).all():
             return host
@@ -59,29 +60,32 @@ class Servers:
         return np.where(moves, self._host[at], host).astype(np.int32)
 
 
-def ends_of(servers: Servers, hosts: IntArray, call: CollectiveCall, flows: Flows, *, pxn: bool) -> Ends:
-    """Between which hosts the flows of a collective run, channel after channel.
+def ends_of(servers: Servers, hosts: IntArray, call: CollectiveCall, flows: Flows, *, pxn: bool) -> FlowHosts:
+    """Return the hosts between which the flows of a collective run, channel after channel.
 
     Without channels, a flow ends at the receiving rank's own NIC. It begins at the sending rank's own or, with PXN, at
     that of its server which is on the rail of the other end (NVIDIA, "Doubling all2all Performance with NVIDIA
-    Collective Communication Library 2.12", 2022): it then meets no other rail's leaf on its way.
+    Collective Communication Library 2.12", 2022): it then passes no other rail's leaf.
 
     Channel k leaves and enters a server by the (k mod m)-th of the m NICs that the collective's ranks have there, in
-    order of rails, as NCCL's search gives each channel a NIC of its own (src/graph/search.cc). Data that is for one
-    rank alone takes another NIC than its rank's with PXN only.
+    order of rails, as NCCL's search gives each channel its own NIC (src/graph/search.cc). Data that is for one
+    rank alone takes another NIC than its rank's only with PXN.
 
     Args:
+        servers: the NICs of each server.
         hosts: [n] host of each rank.
-        flows: of one channel.
+        flows: the flows of one channel.
+        call: the collective.
+        pxn: whether data may leave a server by another NIC than its rank's.
     """
     if not len(flows.src):
-        return Ends(flows.src, flows.dst)
+        return FlowHosts(flows.src, flows.dst)
     if call.channels is None:
         src, dst = hosts[flows.src], hosts[flows.dst]
-        return Ends(servers.on_rail(src, servers.rail[dst]), dst) if pxn else Ends(src, dst)
+        return FlowHosts(servers.on_rail(src, servers.rail[dst]), dst) if pxn else FlowHosts(src, dst)
     channels = call.channels
     if is_pairwise(call) and not pxn:
-        return Ends(np.tile(hosts[flows.src], channels), np.tile(hosts[flows.dst], channels))
+        return FlowHosts(np.tile(hosts[flows.src], channels), np.tile(hosts[flows.dst], channels))
     by_rail = hosts[np.lexsort((hosts, servers.rail[hosts], servers.server[hosts]))]
     _, group, count = np.unique(servers.server[hosts], return_inverse=True, return_counts=True)
     start = np.cumsum(count) - count
@@ -92,7 +96,7 @@ def ends_of(servers: Servers, hosts: IntArray, call: CollectiveCall, flows: Flow
         chosen: IntArray = by_rail[start[on] + channel % count[on]].reshape(-1)
         return chosen
 
-    return Ends(nic(flows.src), nic(flows.dst))
+    return FlowHosts(nic(flows.src), nic(flows.dst))
 
 
 def _key(server: IntArray, rail: IntArray) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Which layers, and how many parameters, each stage of a pipeline holds."""
+"""The layers and the number of parameters of each stage of a pipeline."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from controller.workload.models import Model
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What one pipeline rank holds (all its virtual stages together), before tensor and expert parallelism cut it.
+class PipelineStage:
+    """The part of a model on one pipeline rank (all its virtual stages together), before tensor and expert parallelism.
 
     Attributes:
-        layers: how many layers.
-        expert_layers: how many of them have routed experts.
-        parameters: without routed experts; embedding and output layer included where the stage has them.
-        expert_parameters: in routed experts.
+        layers: number of layers.
+        expert_layers: number of layers with routed experts.
+        parameters: number without routed experts; with embedding and output layer where the stage has them.
+        expert_parameters: number in routed experts.
     """
 
     layers: int
@@ -24,11 +24,11 @@ class Stage:
     expert_parameters: int
 
 
-def stages_of(model: Model, pp: int, vpp: int = 1) -> tuple[Stage, ...]:
-    """[pp] stages, in order.
+def stages_of(model: Model, pp: int, vpp: int = 1) -> tuple[PipelineStage, ...]:
+    """Divide the layers among the stages [pp], in order.
 
     The layers go in order to pp x vpp virtual stages, of which pipeline rank s has numbers s, s + pp, s + 2 pp ..
-    (D. Narayanan et al., SC 2021, arXiv 2104.04473, section 2.2). What does not divide evenly: the last virtual stage,
+    (D. Narayanan et al., SC 2021, arXiv 2104.04473, section 2.2). If they do not divide evenly, the last virtual stage,
     then the first, then the ones before the last have one layer less, because the last and the first hold the output
     layer and the embedding (as Llama 3 is cut: arXiv 2407.21783, section 3.3.2). The embedding is on the first stage,
     the output layer on the last; tied ones are two copies where these are two stages. Parameters that are not in
@@ -48,7 +48,7 @@ def stages_of(model: Model, pp: int, vpp: int = 1) -> tuple[Stage, ...]:
         if model.tied:
             embeddings = min(embeddings, 1)
         stages.append(
-            Stage(
+            PipelineStage(
                 layers=layers[s],
                 expert_layers=expert_layers[s],
                 parameters=-(-model.layer_parameters * layers[s] // model.layers)
@@ -60,7 +60,7 @@ def stages_of(model: Model, pp: int, vpp: int = 1) -> tuple[Stage, ...]:
 
 
 def _layers_of(layers: int, stages: int) -> list[int]:
-    """[stages] layers of each virtual stage."""
+    """Return the number of layers of each virtual stage [stages]."""
     full = -(-layers // stages)
     sizes = [full] * stages
     # Last, first, then backwards from the one before the last.

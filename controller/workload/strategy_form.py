@@ -1,4 +1,4 @@
-"""The part of a job document that describes it by model and parallelism."""
+"""The part of a job document that describes the job by model and parallelism."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error
 from controller.model.job import Algorithm, CollectiveCall, Op
 from controller.workload.collectives import ALGORITHMS
-from controller.workload.iteration import Batch, Dtype, Dtypes, iteration
+from controller.workload.iteration import BatchPlan, Dtype, Dtypes, iteration
 from controller.workload.models import Model, parameters_in_experts, preset
 from controller.workload.parallelism import MAX_RANKS, Parallelism, checked, parse_order
 
@@ -27,11 +27,11 @@ Width = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
 def _whole(value: Any) -> Any:
-    """Parameters are often written as 175e9, which is a float."""
+    """Convert whole floats to int: parameters are often written as 175e9, which is a float."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# NCCL has at most 64; a flow for each and peer is what they cost.
+# NCCL has at most 64; each costs a flow for each peer.
 Channels = Annotated[int, Field(ge=1, le=1024)]
 Parameters = Annotated[int, Field(ge=0, le=10**16), BeforeValidator(_whole)]
 
@@ -58,7 +58,7 @@ class ModelForm(BaseModel):
 
 
 def _shape(value: Any) -> Any:
-    """A name is short for that preset; a union of both would put its own words into every error's field."""
+    """Convert a name to that preset; a union of both would add its own words to every error's field."""
     if isinstance(value, str):
         return {"preset": value}
     if value is None or isinstance(value, dict | ModelForm):
@@ -113,18 +113,18 @@ class Strategy:
     """A job by model and parallelism, checked.
 
     Attributes:
-        channels: of each of its collectives.
-        algorithms: of operations that are not done by their usual one.
+        channels: number of channels of each of its collectives.
+        algorithms: the algorithms of operations that do not use their default one.
     """
 
     model: Model
     parallelism: Parallelism
-    batch: Batch
+    batch: BatchPlan
     channels: int | None = None
     algorithms: Mapping[Op, Algorithm] = field(default_factory=dict)
 
     def collectives(self) -> tuple[CollectiveCall, ...]:
-        """Those of one iteration."""
+        """Return the collectives of one iteration."""
         return tuple(
             dataclasses.replace(call, algorithm=self.algorithms.get(call.op), channels=self.channels)
             for call in iteration(self.model, self.parallelism, self.batch)
@@ -132,13 +132,14 @@ class Strategy:
 
 
 def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
-    """What the form says; ``None`` where it says nothing of a model.
+    """Return the strategy in a form; ``None`` where it has no model.
 
     Args:
-        n_hosts: hosts of the job, 0 where it has none yet: the strategy then says how many ranks there are.
+        form: the fields of the job document.
+        n_hosts: number of hosts of the job, 0 where it has none yet: the strategy then determines the number of ranks.
 
     Raises:
-        InputError: a field that is missing, or numbers that do not fit each other or the hosts.
+        InputError: a field is missing, or numbers do not fit each other or the hosts.
     """
     if form.model is None:
         for name in sorted(form.model_fields_set & set(StrategyForm.model_fields) - {"model"}):
@@ -150,7 +151,7 @@ def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
     if form.micro_batches is None:
         raise InputError(_NEEDED, field="micro_batches")
     model = _model(form.model)
-    batch = Batch(
+    batch = BatchPlan(
         micro_batches=form.micro_batches,
         micro_batch_size=form.micro_batch_size,
         distributed_optimizer=form.distributed_optimizer,
@@ -169,7 +170,7 @@ def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
 
 
 def read_strategy(document: Any, n_hosts: int) -> Strategy | None:
-    """The strategy in a whole job document, which may have other fields; ``None`` where it has none.
+    """Return the strategy in a whole job document, which may have other fields; ``None`` where it has none.
 
     Raises:
         InputError: as ``strategy_of``.
@@ -190,7 +191,7 @@ def _model(form: ModelForm) -> Model:
         for name in ("layers", "hidden", "sequence", "parameters"):
             if name not in given:
                 raise InputError("a model without 'preset' needs this", field=f"model.{name}")
-        # Unless told otherwise there are as many heads of keys and values as of queries.
+        # By default there are as many heads of keys and values as of queries.
         model = Model("own", **({"kv_width": 2 * given["hidden"]} | given))
     if model.experts:
         model = _with_experts(model, counted="expert_parameters" in given)
@@ -207,7 +208,7 @@ def _model(form: ModelForm) -> Model:
 
 
 def _with_experts(model: Model, *, counted: bool) -> Model:
-    """The model with the number of parameters in its experts, which ``counted`` says is given."""
+    """Return the model with the number of parameters in its experts, which is given if ``counted``."""
     if model.experts == 1:
         raise InputError("a single expert is a dense model: leave it out", field="model.experts", value=1)
     if not 1 <= model.experts_per_token <= model.experts:

@@ -33,9 +33,10 @@ read_settings() {
   FAIRSPINE_JOBS=${FAIRSPINE_JOBS:-/etc/fairspine/jobs}
 }
 
-# fairspine ARGUMENTS: what it says is in $said. It is given up after FAIRSPINE_SECONDS.
+# fairspine ARGUMENTS: its message is in $said. It is stopped after FAIRSPINE_SECONDS.
 ask() {
-  said=$(timeout -k 1 "${FAIRSPINE_SECONDS:-10}" fairspine "$@" 2>&1 > /dev/null)
+  # In braces: a shell reports a killed program on standard error, which would be slurmctld's.
+  said=$({ timeout -k 1 "${FAIRSPINE_SECONDS:-10}" fairspine "$@"; exit "$?"; } 2>&1 > /dev/null)
   status=$?
   if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
     said="no answer within ${FAIRSPINE_SECONDS:-10} s"

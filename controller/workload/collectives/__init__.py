@@ -1,6 +1,6 @@
-"""What each collective operation sends: one pure function an algorithm, from ranks and bytes to flows.
+"""The flows of each collective operation: one pure function an algorithm, from ranks and bytes to flows.
 
-All answer with arrays (sender, receiver, bytes) of equal length, where sender and receiver are positions 0..n-1 in
+All return arrays (sender, receiver, bytes) of equal length, where sender and receiver are positions 0..n-1 in
 the collective's list of ranks. Fractions of a byte are rounded up. A collective of one rank sends nothing.
 """
 
@@ -47,26 +47,27 @@ def _by_operation() -> dict[Op, tuple[Algorithm, ...]]:
 
 
 ALGORITHMS = _by_operation()
-"""Of each operation; the first is the usual one."""
+"""The algorithms of each operation; the first is the default."""
 
 _PAIRWISE = ("direct", "halving_doubling")
 
 
 def algorithm_of(call: CollectiveCall) -> Algorithm:
-    """The one that it says, or the operation's usual one."""
+    """Return the algorithm of a call, by default the first of its operation."""
     return call.algorithm or ALGORITHMS[call.op][0]
 
 
 def is_pairwise(call: CollectiveCall) -> bool:
-    """Whether what a rank sends is for the receiver alone: nobody on either server passes it on."""
+    """Return whether a rank's data is for the receiver alone, and is not forwarded by other ranks of either server."""
     return algorithm_of(call) in _PAIRWISE
 
 
 def flows_of(call: CollectiveCall, server: IntArray | None = None) -> Flows:
-    """The flows of one collective, channel after channel; ``src`` and ``dst`` are positions in ``call.ranks``.
+    """Return the flows of one collective, channel by channel; ``src`` and ``dst`` are positions in ``call.ranks``.
 
     Args:
-        server: [n] a number for the server that each rank is on, by which trees are formed; ``None``: each has its own.
+        call: the collective.
+        server: [n] server number of each rank, from which trees are formed; ``None``: each rank has its own.
     """
     flows = one_channel(call, server)
     channels = call.channels or 1
@@ -74,9 +75,10 @@ def flows_of(call: CollectiveCall, server: IntArray | None = None) -> Flows:
 
 
 def one_channel(call: CollectiveCall, server: IntArray | None = None) -> Flows:
-    """The flows of any one of the collective's channels: all have the same part of the bytes.
+    """Return the flows of any one of the collective's channels: all have the same part of the bytes.
 
     Args:
+        call: the collective.
         server: as for ``flows_of``.
     """
     key = call.op, algorithm_of(call)
@@ -87,7 +89,7 @@ def one_channel(call: CollectiveCall, server: IntArray | None = None) -> Flows:
 
 
 def count_of(call: CollectiveCall) -> int:
-    """How many flows ``flows_of`` would make, before there is memory for them."""
+    """Return the number of flows that ``flows_of`` would make, without making them."""
     return _per_channel(call) * (call.channels or 1)
 
 
@@ -105,7 +107,7 @@ def _per_channel(call: CollectiveCall) -> int:
         case "chain":
             return n - 1
         case "tree":
-            # Two trees, each edge up and down; a broadcast or a reduction has one tree and one way.
+            # Two trees, each edge up and down; a broadcast or a reduction has one tree and one direction.
             return 4 * (n - 1) if call.op == "all_reduce" else n - 1
         case "halving_doubling":
             power = 1 << (n.bit_length() - 1)

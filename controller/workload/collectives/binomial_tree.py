@@ -15,17 +15,17 @@ from controller.workload.collectives.flows import Flows, alike
 
 
 def broadcast(n: int, size: Fraction) -> Flows:
-    """The first rank is the root: S bytes from each parent to each of its children."""
+    """Return S bytes from each parent to each of its children; the first rank is the root."""
     child = np.arange(1, n, dtype=np.int32)
     return alike(_parent(child), child, size)
 
 
 def reduce(n: int, size: Fraction) -> Flows:
-    """The first rank is the root: S bytes from each rank to its parent, the broadcast backwards."""
+    """Return S bytes from each rank to its parent, the broadcast reversed; the first rank is the root."""
     child = np.arange(1, n, dtype=np.int32)
     return alike(child, _parent(child), size)
 
 
 def _parent(child: IntArray) -> IntArray:
-    """A rank's number without its lowest bit: it hears in that bit's step, and the highest bit's step is the first."""
+    """Clear the lowest bit of a rank's number: it receives in that bit's step; the highest bit's step is the first."""
     return child & (child - 1)

@@ -1,8 +1,8 @@
 """Two binary trees over the servers of a collective, each of which carries half of the data up and down again.
 
 P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
-Computing 35(12), 2009: who has two children in one tree has none in the other, so nobody sends more than 2 S, hardly
-more than in a ring, and the way is only logarithmically long. The trees are those of NCCL (src/graph/trees.cc,
+Computing 35(12), 2009: a rank with two children in one tree has none in the other, so no rank sends more than 2 S,
+slightly more than in a ring, and the depth is only logarithmic. The trees are those of NCCL (src/graph/trees.cc,
 ncclGetBtree and ncclGetDtree; src/graph/connect.cc, connectTrees).
 """
 
@@ -17,13 +17,14 @@ from controller.workload.collectives.flows import Flows, alike, joined
 
 
 def all_reduce(server: IntArray, size: Fraction) -> Flows:
-    """S / 2 up and S / 2 down each edge of each tree: reduction to the root, then broadcast from it.
+    """Send S / 2 up and S / 2 down each edge of each tree: reduction to the root, then broadcast from it.
 
-    A tree joins servers, through the first rank of each; the ranks of one server hang from it as a chain (NCCL's
-    pattern "tree"; its "split" and "balanced" ones let other ranks of the server speak to its children).
+    A tree joins servers, through the first rank of each; the other ranks of a server form a chain below it (NCCL's
+    pattern "tree"; in its "split" and "balanced" patterns other ranks of the server exchange data with its children).
 
     Args:
-        server: [n] a number for the server that each rank is on; servers are in order of their first ranks.
+        server: [n] server number of each rank; servers are in order of their first ranks.
+        size: S in bytes.
     """
     head, chain = _servers(server)
     parts = []
@@ -36,7 +37,7 @@ def all_reduce(server: IntArray, size: Fraction) -> Flows:
 
 
 def _servers(server: IntArray) -> tuple[IntArray, IntArray]:
-    """[m] first rank of each of m servers, in the order of ranks; [n - m, 2] (upper, lower) links of their chains."""
+    """Return the first rank [m] of each server, by rank, and (upper, lower) links [n - m, 2] of their chains."""
     _, first, group = np.unique(server, return_index=True, return_inverse=True)
     ranks = np.argsort(first[group.reshape(-1)], kind="stable").astype(np.int32)
     same = server[ranks[1:]] == server[ranks[:-1]]
@@ -44,10 +45,10 @@ def _servers(server: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _trees(m: int) -> tuple[IntArray, IntArray]:
-    """[m] parent of each server in either tree, -1 at its root.
+    """Return the parent [m] of each server in either tree, -1 at its root.
 
-    The second tree is the first mirrored where m is even, and shifted by one server where it is odd: leaves of the one
-    are inside of the other.
+    The second tree is the first mirrored where m is even, and shifted by one server where it is odd: leaves of one
+    are inner nodes of the other.
     """
     first = _tree(m)
     servers = np.arange(m, dtype=np.int32)
@@ -58,9 +59,9 @@ def _trees(m: int) -> tuple[IntArray, IntArray]:
 
 
 def _tree(m: int) -> IntArray:
-    """[m] parents in a tree whose odd numbers are leaves and whose root is 0.
+    """Return the parents [m] in a tree whose odd numbers are leaves and whose root is 0.
 
-    A number's parent lacks its lowest bit and has the next higher one instead; where that is beyond the end, it only
+    A number's parent lacks its lowest bit and has the next higher one instead; where that is too large, it only
     lacks the bit.
     """
     number = np.arange(m, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""What all algorithms answer with, and how the edges that several have in common are made."""
+"""The result of all algorithms, and edges that several algorithms share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Flows(NamedTuple):
 
 
 def around(n: int, size: Fraction) -> Flows:
-    """``size`` bytes from each rank to the next, and from the last to the first."""
+    """Return ``size`` bytes from each rank to the next, and from the last to the first."""
     if n < 2:
         return alike([], [], size)
     src = np.arange(n, dtype=np.int32)
@@ -29,20 +29,20 @@ def around(n: int, size: Fraction) -> Flows:
 
 
 def every_pair(n: int, size: Fraction) -> Flows:
-    """``size`` bytes from each rank to each other."""
+    """Return ``size`` bytes from each rank to each other."""
     src, dst = np.nonzero(~np.eye(n, dtype=np.bool_))
     return alike(src, dst, size)
 
 
 def alike(src: IntArray | Int64Array | list[int], dst: IntArray | Int64Array | list[int], size: Fraction) -> Flows:
-    """``size`` bytes over each edge; part of a byte counts as a byte."""
+    """Return ``size`` bytes over each edge; part of a byte counts as a byte."""
     return Flows(
         np.asarray(src, dtype=np.int32), np.asarray(dst, dtype=np.int32), np.full(len(src), ceil(size), dtype=np.int64)
     )
 
 
 def joined(*parts: Flows) -> Flows:
-    """One after the other."""
+    """Concatenate the parts."""
     return Flows(
         np.concatenate([part.src for part in parts]),
         np.concatenate([part.dst for part in parts]),

@@ -1,4 +1,4 @@
-"""Recursive halving and doubling: pairs exchange half of what they are still busy with, and then all the way back."""
+"""Recursive halving and doubling: pairs exchange half of their current part, and then in reverse order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from controller.workload.collectives.flows import Flows, alike, joined
 
 
 def all_reduce(n: int, size: Fraction) -> Flows:
-    """Reduce-scatter by recursive halving, all-gather by recursive doubling, among a power of two p of the ranks.
+    """Return a reduce-scatter by recursive halving and an all-gather by recursive doubling.
+
+    They run among a power of two p of the ranks.
 
     In step i = 0, 1 .. of the halving, ranks whose numbers differ in bit i send each other S / 2^(i+1): neighbours
-    exchange most. The doubling is the same backwards; so each of the two sends the other S / 2^i in all.
+    exchange most. The doubling is the same in reverse; so each of the two sends the other S / 2^i in total.
     Ranks beyond the largest power of two are folded in first: of the first 2 (n - p) ranks, each even one sends its
-    whole buffer to the odd one behind it, stays out, and is sent the result in the end.
+    whole buffer to the odd one behind it, takes no part, and receives the result at the end.
 
     R. Rabenseifner's algorithm: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication
     Operations in MPICH", IJHPCA 19(1), 2005, section 4.5; MPICH, allreduce_intra_reduce_scatter_allgather, begins with

@@ -1,1 +1,1 @@
-"""Other tools' files to jobs: one module a format, all with the signature of ``base.Importer``."""
+"""Import of other tools' files as jobs: one module a format, all with the signature of ``base.Importer``."""

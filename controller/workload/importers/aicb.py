@@ -8,7 +8,7 @@ each micro-batch (AICB's workload_generator/SimAI_training_workload_generator.py
 
 An operation's suffix is its group: none is the tensor-parallel group in the forward and input-gradient columns and
 the data-parallel one in the weight-gradient column, ``_EP`` the expert-parallel group, ``_DP_EP`` the copies of an
-expert. Bytes are those of the whole buffer for every operation. Broadcasts, which SimAI passes over, start at a group's
+expert. Bytes are those of the whole buffer for every operation. Broadcasts, which SimAI ignores, start at a group's
 first rank.
 
 Groups are SimAI's (system/MockNcclGroup.cc, within one pipeline stage): tp ranks next to each other, then dp, in which
@@ -30,8 +30,10 @@ from typing import Literal
 from controller.model.errors import InputError, shorten
 from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Job, Op
+from controller.workload.importers.aicb_csv import read_csv
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
-from controller.workload.importers.fields import MAX_RANKS, Place, job_name
+from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
+from controller.workload.importers.head import Head
 from controller.workload.importers.streams import at_line, lines
 from controller.workload.job_file import MAX_BYTES
 from controller.workload.parallelism import Parallelism
@@ -51,9 +53,11 @@ _PASSES = (("fwd", "tp", 3), ("bwd", "tp", 6), ("grad", "dp", 9))
 """Name, group of operations without suffix, and column of the operation."""
 
 _EVERYONE = ("MICRO", "DATA")
-"""Strategies whose weight-gradient column is of all ranks and which have no other groups."""
+"""Strategies whose weight-gradient column concerns all ranks and which have no other groups."""
 
 _GROUPED = ("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER")
+
+_FOR_GPUS = ("comm_type", "[rank")
 
 _SIZES = {
     "model_parallel_npu_group": "tp",
@@ -69,7 +73,7 @@ _LISTS = ("checkpoints", "checkpoint_initiates")
 
 @dataclass(frozen=True)
 class _Head:
-    place: Place
+    place: SourceLine
     sizes: dict[str, int]
     pp_comm: int
     unknown: tuple[str, ...]
@@ -92,11 +96,11 @@ _Sums = dict[tuple[str, Group, Op], int]
 
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
-    """One workload text.
+    """Read one workload: a text for SimAI, or a CSV for real GPUs.
 
     Raises:
-        InputError: a line that is wrong, a number of rows that is not the promised one, sizes of groups that do not
-            fit the number of ranks, or nothing that tells that number.
+        InputError: a line is invalid, the number of rows is not the stated one, sizes of groups do not fit the number
+            of ranks, or that number is not given.
     """
     if len(sources) != 1:
         raise InputError(
@@ -104,6 +108,9 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
             source=sources[1].name if sources else "",
         )
     source = sources[0]
+    first = next(_filled(source), None)
+    if first is not None and first[1][0].startswith(_FOR_GPUS):
+        return read_csv(source, request)
     head, sums = _read(source)
     ranks = _ranks(head, request)
     groups = _groups(head, ranks)
@@ -111,6 +118,16 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     used = {call.ranks for call in calls}
     job = Job(request.name or job_name(source, "aicb"), hosts=provisional_hosts(ranks), collectives=calls)
     return Imported(job, False, ranks, len(used), len(calls), tuple(_notes(head, sums, groups)))
+
+
+def looks_like(head: Head) -> str:
+    """Return a description of the contents; empty if the file is not of this format."""
+    first = head.lines[0].split() if head.lines else [""]
+    if first[0] in (*_EVERYONE, *_GROUPED):
+        return "a workload for SimAI, as AICB writes it"
+    if first[0].startswith(_FOR_GPUS) and "comm_type" in head.text:
+        return "a workload of AICB for real GPUs (CSV)"
+    return ""
 
 
 def _read(source: Source) -> tuple[_Head, _Sums]:
@@ -136,15 +153,15 @@ def _read(source: Source) -> tuple[_Head, _Sums]:
     return head, sums
 
 
-def _filled(source: Source) -> Iterator[tuple[Place, list[str]]]:
-    """Lines that are not empty, in words."""
+def _filled(source: Source) -> Iterator[tuple[SourceLine, list[str]]]:
+    """Yield the lines that are not empty, split into words."""
     for number, text in lines(source):
         words = text.split()
         if words:
-            yield Place(source, number), words
+            yield SourceLine(source, number), words
 
 
-def _head(place: Place, words: list[str]) -> _Head:
+def _head(place: SourceLine, words: list[str]) -> _Head:
     policy = words[0]
     if policy not in (*_EVERYONE, *_GROUPED):
         raise _no_head(place, words)
@@ -174,17 +191,12 @@ def _head(place: Place, words: list[str]) -> _Head:
     return _Head(place, sizes, pp_comm, tuple(unknown))
 
 
-def _no_head(place: Place, words: list[str]) -> InputError:
-    if words[0].startswith(("comm_type", "[rank")):
-        return place.error(
-            "is a workload for real GPUs (AICB's workload/physical, a CSV); wanted is the text for SimAI, as in AICB's "
-            "workload/simAI"
-        )
+def _no_head(place: SourceLine, words: list[str]) -> InputError:
     known = ", ".join((*_GROUPED, *_EVERYONE))
     return place.error(f"a workload begins with its strategy, of which {known} are read", words[0])
 
 
-def _add(sums: _Sums, place: Place, row: list[str]) -> None:
+def _add(sums: _Sums, place: SourceLine, row: list[str]) -> None:
     if len(row) != COLUMNS:
         raise place.error(f"a row has {COLUMNS} columns, this one has {len(row)}", " ".join(row))
     for column in (2, 5, 8, 11):
@@ -228,7 +240,7 @@ def _ranks(head: _Head, request: ImportRequest) -> int:
 
 
 def _groups(head: _Head, ranks: int) -> dict[Group | Literal["pp"], IntArray]:
-    """[groups, members] ranks of the groups of each kind."""
+    """Return the ranks [groups, members] of the groups of each kind."""
     where = "hosts of the fabric" if "all_gpus" not in head.sizes else "all_gpus"
     dp, rest = divmod(ranks, head.tp * head.pp)
     if rest or not dp:

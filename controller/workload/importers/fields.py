@@ -1,4 +1,4 @@
-"""Numbers and names in other tools' text files: read strictly, refused with file, line and value."""
+"""Numbers and names in other tools' text files: parsed strictly, rejected with file, line and value."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from controller.model.errors import InputError
 from controller.workload.importers.base import Source
 
 MAX_RANKS = 1 << 17
-"""Ranks or nodes of one input: as many NICs as the largest training clusters have, and a bound for what a header
-may make us allocate."""
+"""Most ranks or nodes of one input: the number of NICs in the largest training clusters, and a limit for memory
+allocated from a header."""
 
 _WHOLE = re.compile(r"[0-9]{1,20}")
 _DECIMAL = re.compile(r"[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?")
@@ -19,32 +19,32 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLine:
     """A line of a source, counted from 1."""
 
     source: Source
     line: int
 
     def error(self, reason: str, value: object = None) -> InputError:
-        """Something wrong with the line; of a long text only the beginning goes with it."""
+        """Return an error for the line; a long text value is shortened."""
         value = value[:200] if isinstance(value, str) else value
         return InputError(reason, source=self.source.name, field=f"line {self.line}", value=value)
 
     def whole(self, text: str, what: str, least: int = 0, most: int = 2**63 - 1) -> int:
-        """A whole number.
+        """Parse a whole number.
 
         Raises:
-            InputError: it is none, or outside the bounds.
+            InputError: it is not a whole number, or outside the bounds.
         """
         if not _WHOLE.fullmatch(text):
             raise self.error(f"{what} is no whole number", text)
         return self._bounded(int(text), text, what, least, most)
 
     def decimal(self, text: str, what: str, most: float) -> float:
-        """A number from 0 that may have a fraction or an exponent.
+        """Parse a non-negative number, which may have a fraction or an exponent.
 
         Raises:
-            InputError: it is none, or above ``most``.
+            InputError: it is not a number, or above ``most``.
         """
         if not _DECIMAL.fullmatch(text):
             raise self.error(f"{what} is no number", text)
@@ -54,10 +54,10 @@ class Place:
         return number
 
     def rounded_up(self, text: str, what: str, most: int) -> int:
-        """Bytes: a whole number, or one with a fraction, which is rounded up.
+        """Parse bytes: a whole number, or one with a fraction, which is rounded up.
 
         Raises:
-            InputError: it is none, or above ``most``.
+            InputError: it is not a number, or above ``most``.
         """
         if _WHOLE.fullmatch(text):
             return self._bounded(int(text), text, what, 0, most)
@@ -70,6 +70,6 @@ class Place:
 
 
 def job_name(source: Source, default: str) -> str:
-    """A job's name from the name of its file: without folders and ending, and only what a job's name may have."""
+    """Derive a job's name from its file: without folders and suffix, with only the characters allowed in names."""
     stem = source.name.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(".")[0]
     return _NOT_IN_NAMES.sub("-", stem).strip("-")[:63] or default

@@ -1,7 +1,7 @@
 """Importer ``htsim``: a connection matrix (``.cm``), a topology (``.topo``), or one of each.
 
-A job from a connection matrix alone is on the made-up hosts rank0 .. rankN-1, one for each node, which stand in the
-order in which htsim numbers the hosts of a topology: leaf by leaf. Beside a topology it is on that fabric's hosts. A
+A job from a connection matrix alone is on the provisional hosts rank0 .. rankN-1, one for each node, in the
+order in which htsim numbers the hosts of a topology: leaf by leaf. With a topology it is on that fabric's hosts. A
 topology alone is a fabric, and a job without ranks.
 """
 
@@ -13,6 +13,7 @@ from controller.model.errors import InputError
 from controller.model.job import Job
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import job_name
+from controller.workload.importers.head import Head
 from controller.workload.importers.htsim_connections import read_connections
 from controller.workload.importers.htsim_matrix import job_of
 from controller.workload.importers.htsim_topology import Topology, read_topology
@@ -20,11 +21,11 @@ from controller.workload.importers.streams import lines
 
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
-    """One connection matrix, one topology, or both, in either order.
+    """Read one connection matrix, one topology, or both, in either order.
 
     Raises:
-        InputError: a file that is neither, two of a kind, a line that is wrong, a connection that never starts, or a
-            topology of another size than the matrix.
+        InputError: a file is neither, there are two of a kind, a line is invalid, a connection never starts, or the
+            topology has another size than the matrix.
     """
     matrix: Source | None = None
     shape: Source | None = None
@@ -64,16 +65,27 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     )
 
 
+def looks_like(head: Head) -> str:
+    """Return a description of the contents; empty if the file is not of this format."""
+    words = [line.split() for line in head.lines if not line.lstrip().startswith("#")][:200]
+    firsts = {row[0].lower() for row in words}
+    if "tiers" in firsts and "tier" in firsts:
+        return "an htsim topology (.topo)"
+    if "nodes" in firsts and any("->" in row[0] for row in words):
+        return "an htsim connection matrix (.cm)"
+    return ""
+
+
 def _hosts(topology: Topology) -> tuple[str, ...]:
-    """Names of a fabric's short form."""
+    """Return the host names of a fabric's short form."""
     return tuple(f"h{i}" for i in range(1, topology.nodes + 1))
 
 
 def _is_topology(source: Source) -> bool:
-    """By the first word that only one of the two has.
+    """Return whether the file is a topology, by the first word that only one of the two formats has.
 
     Raises:
-        InputError: no line has one.
+        InputError: no line has such a word.
     """
     for _, text in lines(source):
         words = text.split()

@@ -5,8 +5,8 @@ a head of ``Nodes``, ``Connections``, ``Triggers`` and ``Failures`` with their n
 
     src->dst [id I] start PICOSECONDS|trigger T [size BYTES] [send_done_trigger T] [recv_done_trigger T] [prio P]
 
-one a trigger, ``trigger id T oneshot|multishot|barrier [count N]``, and one a failure. Lines that begin with ``#`` are
-comments.
+(in uet-htsim also ``msg [I]``), one a trigger, ``trigger id T oneshot|multishot|barrier [count N]``, and one a failure.
+Lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal, cast
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
-from controller.workload.importers.fields import MAX_RANKS, Place
+from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.streams import lines
 from controller.workload.job_file import MAX_BYTES
 
@@ -29,7 +29,7 @@ KINDS: tuple[Kind, ...] = ("oneshot", "multishot", "barrier")
 NO_SIZE = -1
 
 MAX_ID = 2**32 - 1
-"""Of connections and triggers: htsim's are 32 bits wide."""
+"""Largest number of a connection or trigger: htsim's numbers have 32 bits."""
 
 MAX_CONNECTIONS = 10_000_000
 
@@ -38,9 +38,9 @@ MAX_START = float(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What starts connections when others are done.
+    """A trigger, which starts connections when others are done.
 
-    ``oneshot`` starts all of its connections when it is fired first, ``barrier`` when it has been fired ``count``
+    ``oneshot`` starts all of its connections when it is first fired, ``barrier`` when it has been fired ``count``
     times, and ``multishot`` the next one of them each time (htsim's sim/trigger.cpp).
     """
 
@@ -55,15 +55,17 @@ class Connections:
 
     Attributes:
         nodes: node n is the n-th host of the topology, counted from 0, hosts of one leaf next to each other.
-        src, dst: [M] nodes.
-        size: [M] bytes, ``NO_SIZE`` where the file tells none.
-        start: [M] picoseconds; of connections without a trigger.
+        src: [M] sending node.
+        dst: [M] receiving node.
+        size: [M] bytes, ``NO_SIZE`` where the file has none.
+        start: [M] picoseconds, for connections without a trigger.
         trigger: [M] number of the trigger that starts it, 0: none.
-        send_done, recv_done: [M] number of the trigger that it fires when all is sent (received), 0: none.
+        send_done: [M] number of the trigger that it fires when all is sent, 0: none.
+        recv_done: [M] number of the trigger that it fires when all is received, 0: none.
         line: [M] line of the file.
-        triggers: by number.
-        comments: those that begin with ``# fairspine``, without that.
-        failures: lines that take links or switches down.
+        triggers: the triggers by number.
+        comments: the comments that begin with ``# fairspine``, without these words.
+        failures: number of lines that take links or switches down.
     """
 
     source: Source
@@ -81,10 +83,12 @@ class Connections:
     failures: int = 0
 
     def __len__(self) -> int:
+        """Return the number M of connections."""
         return len(self.src)
 
-    def place(self, connection: int) -> Place:
-        return Place(self.source, self.line[connection])
+    def place(self, connection: int) -> SourceLine:
+        """Return the line of a connection."""
+        return SourceLine(self.source, self.line[connection])
 
 
 COMMENT = "# fairspine "
@@ -93,19 +97,19 @@ _HEAD = ("Nodes", "Connections", "Triggers", "Failures")
 
 
 def read_connections(source: Source) -> Connections:
-    """A connection matrix from its text.
+    """Parse a connection matrix from its text.
 
     Raises:
-        InputError: a line that is none of the grammar's, a number out of bounds, a node that is not there, or a head
-            that promises other numbers than there are.
+        InputError: a line does not match the grammar, a number is out of bounds, a node does not exist, or the head
+            states other numbers than there are.
     """
     matrix = Connections(source)
-    head: dict[str, tuple[Place, int]] = {}
+    head: dict[str, tuple[SourceLine, int]] = {}
     for number, text in lines(source):
         words = text.split()
         if not words:
             continue
-        place = Place(source, number)
+        place = SourceLine(source, number)
         if words[0].startswith("#"):
             if text.startswith(COMMENT):
                 matrix.comments.append(text.removeprefix(COMMENT).strip())
@@ -125,7 +129,7 @@ def read_connections(source: Source) -> Connections:
     return matrix
 
 
-def _add_head(place: Place, words: list[str], head: dict[str, tuple[Place, int]]) -> None:
+def _add_head(place: SourceLine, words: list[str], head: dict[str, tuple[SourceLine, int]]) -> None:
     name = words[0]
     if name in head:
         raise place.error(f"{name} stands in line {head[name][0].line} already")
@@ -135,7 +139,7 @@ def _add_head(place: Place, words: list[str], head: dict[str, tuple[Place, int]]
     head[name] = (place, place.whole(words[1], name, least, most))
 
 
-def _add_connection(matrix: Connections, place: Place, words: list[str]) -> None:
+def _add_connection(matrix: Connections, place: SourceLine, words: list[str]) -> None:
     if not matrix.nodes:
         raise place.error("a connection stands before the number of nodes")
     if len(matrix) == MAX_CONNECTIONS:
@@ -159,31 +163,40 @@ def _add_connection(matrix: Connections, place: Place, words: list[str]) -> None
     matrix.line.append(place.line)
 
 
+def _message(rest: list[str]) -> None:
+    """Drop a connection's number after ``msg``; uet-htsim's reader accepts the word with and without one."""
+    if rest and rest[0].isdigit():
+        del rest[0]
+
+
 _KEYS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
 
 
-def _values(place: Place, words: Sequence[str]) -> dict[str, str]:
+def _values(place: SourceLine, words: Sequence[str]) -> dict[str, str]:
     values: dict[str, str] = {}
-    rest = iter(words)
-    for key in rest:
+    left = list(words)
+    while left:
+        key = left.pop(0)
         if key == "addon":
+            continue
+        if key == "msg":
+            _message(left)
             continue
         if key not in _KEYS:
             raise place.error("is nothing that a connection has", key)
         if key in values:
             raise place.error(f"{key} is given twice")
-        value = next(rest, None)
-        if value is None:
+        if not left:
             raise place.error(f"{key} has no value")
-        values[key] = value
+        values[key] = left.pop(0)
     return values
 
 
-def _number(place: Place, values: dict[str, str], key: str, least: int) -> int:
+def _number(place: SourceLine, values: dict[str, str], key: str, least: int) -> int:
     return place.whole(values[key], key, least, MAX_ID) if key in values else 0
 
 
-def _add_trigger(matrix: Connections, place: Place, words: list[str]) -> None:
+def _add_trigger(matrix: Connections, place: SourceLine, words: list[str]) -> None:
     values: dict[str, str] = {}
     rest = iter(words[1:])
     for key in rest:
@@ -209,7 +222,7 @@ def _add_trigger(matrix: Connections, place: Place, words: list[str]) -> None:
     matrix.triggers[number] = Trigger(kind, count, place.line)
 
 
-def _check_head(matrix: Connections, head: dict[str, tuple[Place, int]]) -> None:
+def _check_head(matrix: Connections, head: dict[str, tuple[SourceLine, int]]) -> None:
     if "Nodes" not in head:
         raise InputError("does not say how many nodes there are", source=matrix.source.name, field="Nodes")
     found = {"Connections": len(matrix), "Triggers": len(matrix.triggers), "Failures": matrix.failures}

@@ -1,8 +1,9 @@
 """Jobs from htsim's connection matrices, and connection matrices of jobs' flows.
 
-What is written says in comments which connections belong to which collective and phase, and is read back as the same
-flows, collectives and phases; UDP source ports have no place in it. What others wrote is grouped as ``htsim_phases``
-describes. htsim runs what is written one phase after the other: a barrier that all connections of a phase fire starts
+A written matrix has comments that name the collective and phase of its connections, and is read back as the same
+flows, collectives and phases; UDP source ports are not part of the format. Other matrices are grouped as
+``htsim_phases``
+describes. htsim runs a written matrix one phase after the other: a barrier that all connections of a phase fire starts
 the next.
 """
 
@@ -27,7 +28,7 @@ from controller.workload.importers.htsim_phases import Grouping, group
 from controller.workload.importers.htsim_topology import hosts_per_leaf
 
 MAX_HTSIM_BYTES = 2**31 - 1
-"""Of a connection: htsim keeps and reads it as an ``int``."""
+"""Most bytes of a connection: htsim stores them as an ``int``."""
 
 _NAME = r"[A-Za-z0-9._-]{1,63}"
 _JOB = re.compile(rf"job ({_NAME}) weight ([0-9]{{1,7}}(?:\.[0-9]{{1,17}})?(?:e-[0-9]{{1,2}})?)")
@@ -35,7 +36,7 @@ _COLLECTIVE = re.compile(rf"collective ({_NAME}) phase ([0-9]{{1,7}}) connection
 
 
 class Read(NamedTuple):
-    """A job, how many collectives it has, and what is doubtful."""
+    """A job, its number of collectives, and notes on doubtful points."""
 
     job: Job
     collectives: int
@@ -44,7 +45,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class _Said:
-    """What the comments of a written matrix say."""
+    """The contents of the comments of a written matrix."""
 
     name: str
     weight: float
@@ -52,13 +53,15 @@ class _Said:
 
 
 def job_of(matrix: Connections, hosts: tuple[str, ...], request: ImportRequest) -> Read:
-    """The job of a connection matrix.
+    """Derive the job of a connection matrix.
 
     Args:
-        hosts: by node.
+        matrix: the connection matrix.
+        hosts: host name of each node.
+        request: the options of the import.
 
     Raises:
-        InputError: a connection that never starts.
+        InputError: a connection never starts.
     """
     notes: list[str] = []
     said = _said(matrix)
@@ -100,14 +103,15 @@ def job_of(matrix: Connections, hosts: tuple[str, ...], request: ImportRequest) 
 
 
 def write_matrix(fabric: Fabric, jobs: Sequence[JobTraffic], scale: float = 1.0) -> Iterator[str]:
-    """The lines of a connection matrix: each job's flows, its phases one after the other, jobs beside each other.
+    """Return the lines of a connection matrix: each job's flows phase by phase, all jobs at the same time.
 
     Args:
-        fabric: that the jobs were expanded on; host i is node i.
-        scale: of bytes, above 0 and at most 1; rounded up.
+        fabric: the fabric on which the jobs were expanded; host i is node i.
+        jobs: the flows of each job.
+        scale: factor of all bytes, above 0 and at most 1; the result is rounded up.
 
     Raises:
-        InputError: htsim numbers hosts otherwise, a flow is too large for htsim, or there is none.
+        InputError: htsim numbers hosts otherwise, a flow is too large for htsim, or there is no flow.
     """
     hosts_per_leaf(fabric)
     if not 0 < scale <= 1:
@@ -165,7 +169,7 @@ def _lines(nodes: int, jobs: Sequence[JobTraffic], sizes: list[list[int]]) -> It
 
 
 def _by_phase(job: JobTraffic) -> list[list[tuple[int, list[int]]]]:
-    """Flows of the collectives of each phase that has any, in order of phases."""
+    """Return the flows of the collectives of each phase with flows, in order of phases."""
     flows: dict[int, list[int]] = {}
     for flow, collective in enumerate(job.collective.tolist()):
         flows.setdefault(collective, []).append(flow)
@@ -176,7 +180,7 @@ def _by_phase(job: JobTraffic) -> list[list[tuple[int, list[int]]]]:
 
 
 def _said(matrix: Connections) -> _Said | None:
-    """What the comments say, if they are of one job and fit the connections."""
+    """Return the contents of the comments, if they are of one job and fit the connections."""
     if not matrix.comments:
         return None
     job = _JOB.fullmatch(matrix.comments[0])
@@ -201,7 +205,7 @@ def _said(matrix: Connections) -> _Said | None:
 
 
 def _overlaps(matrix: Connections, rounds: array[int]) -> Iterator[str]:
-    """Connections that nobody waits for may run on while others start; in the job they are over by then."""
+    """Yield a note on connections that may still run in htsim when later phases start; in the job they have ended."""
     last = max(rounds, default=0)
     alone = sum(
         1

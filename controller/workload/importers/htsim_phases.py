@@ -1,16 +1,16 @@
-"""Which connections of an htsim connection matrix run at once, and which belong together.
+"""The phases and collectives of connections in an htsim connection matrix.
 
-A connection matrix says when a connection starts (a time, or a trigger that others fire when they are done), not what
-it is for. The rule by which it becomes a job:
+A connection matrix has the start of a connection (a time, or a trigger that others fire when they are done), not its
+purpose. The rule by which it becomes a job:
 
 * Time is counted in *rounds*: what starts by a time is round 0, and all of a round are done before the next begins.
-  Triggers fire as htsim's do, so round r holds what waits for r connections one after the other. A round is a phase.
-  Starts by different times are one round: nothing says that the first is over when the second begins.
+  Triggers fire as htsim's do, so round r holds connections that wait for r others in sequence. A round is a phase.
+  Starts by different times are one round: the first may still run when the second begins.
 * Within a phase, connections with the same start time are one collective (``start-0``), and so are those that one
-  trigger starts together (``trigger-7``). What is started one by one (each link of a chain of single connections, as
+  trigger starts together (``trigger-7``). Connections started singly (each link of a chain of single connections, as
   in htsim's serial all-to-all) has no such mark: all of these in a phase are one collective (``chain-3``).
 
-Chains that run beside each other drift apart in htsim when one is faster; here they keep step.
+Chains that run at the same time drift apart in htsim when one is faster; here they advance together.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from controller.workload.importers.fields import Place
+from controller.workload.importers.fields import SourceLine
 from controller.workload.importers.htsim_connections import Connections
 
 MAX_ROUNDS = 1_000_000
-"""As many phases as a job may have."""
+"""Most rounds, which is the largest number of phases of a job."""
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Of M connections.
+    """The collectives of M connections.
 
     Attributes:
         collective: [M] index into the names.
-        names: of the collectives, in order of their phases.
-        phases: by collective.
+        names: names of the collectives, in order of their phases.
+        phases: phase of each collective.
     """
 
     collective: array[int]
@@ -41,10 +41,10 @@ class Grouping:
 
 
 def group(matrix: Connections) -> tuple[Grouping, array[int]]:
-    """The collectives of a matrix by the rule above, and the round [M] of each connection.
+    """Group the connections of a matrix by the rule above; return also the round [M] of each connection.
 
     Raises:
-        InputError: a connection that never starts.
+        InputError: a connection never starts.
     """
     rounds = rounds_of(matrix)
     together: dict[int, int] = {}
@@ -69,10 +69,10 @@ def group(matrix: Connections) -> tuple[Grouping, array[int]]:
 
 
 def rounds_of(matrix: Connections) -> array[int]:
-    """[M] the round in which each connection starts.
+    """Return the round [M] in which each connection starts.
 
     Raises:
-        InputError: a connection that never starts, because too little fires its trigger.
+        InputError: a connection never starts, because its trigger is not fired often enough.
     """
     waiting: dict[int, list[int]] = {}
     rounds = array("q", [-1]) * len(matrix)
@@ -103,19 +103,19 @@ def rounds_of(matrix: Connections) -> array[int]:
 
 
 def _started(matrix: Connections, trigger: int, times: int, waiting: list[int]) -> list[int]:
-    """What a trigger starts as it is fired for the ``times``-th time."""
+    """Return the connections that a trigger starts when it is fired for the ``times``-th time."""
     row = matrix.triggers[trigger]
     if row.kind == "multishot":
         return waiting[times - 1 : times]
     return waiting if times == (row.count if row.kind == "barrier" else 1) else []
 
 
-def _never(place: Place, matrix: Connections, trigger: int, times: int) -> Exception:
+def _never(place: SourceLine, matrix: Connections, trigger: int, times: int) -> Exception:
     row = matrix.triggers[trigger]
     wanted = f" and it waits for {row.count}" if row.kind == "barrier" else ""
     return place.error(f"this connection never starts: trigger {trigger} is fired {times} times{wanted}")
 
 
 def _plain(start: float) -> str:
-    """A start time without sign or exponent, to the millionth of a picosecond."""
+    """Format a start time without sign or exponent, to the millionth of a picosecond."""
     return f"{start:.6f}".rstrip("0").rstrip(".")

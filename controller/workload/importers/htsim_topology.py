@@ -2,10 +2,10 @@
 
 The grammar is that of ``FatTreeTopology::load`` in htsim's sim/datacenter/fat_tree_topology.cpp (Broadcom/csg-htsim):
 a head of ``Nodes``, ``Tiers`` and ``Podsize``, then for each tier (0 are the leaves, 1 the spines) ``Tier N`` and its
-values, each a word in whatever case and a number. The first word that counts in a tier wins there; here a second one
-is refused. ``Radix_Down`` and ``Radix_Up`` count cables, of which ``Bundle`` (of the spines) go to one spine;
+values, each a word in any case and a number. The first value of a word counts in htsim; here a second one
+is rejected. ``Radix_Down`` and ``Radix_Up`` count cables, of which ``Bundle`` (of the spines) go to one spine;
 ``Downlink_speed_Gbps`` is the speed of the cables below a tier, in both directions. ``Oversubscribed`` follows from
-the rest and is only compared. Latencies and queues have no place in a fabric and are left out.
+the rest and is only compared. Latencies and queues are not part of a fabric and are left out.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from controller.model.errors import InputError, shorten
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import MAX_HOSTS_PER_LEAF, ClosForm, from_validation_error
 from controller.workload.importers.base import Source
-from controller.workload.importers.fields import MAX_RANKS, Place
+from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.notes import Notes
 from controller.workload.importers.streams import at_line, lines
 
 LATENCY_NS = 1000
-"""Of each cable, where nobody says another: that of htsim's own leaf-spine files."""
+"""Default latency of each cable, as in htsim's own leaf-spine files."""
 
 MAX_CABLES = 1 << 22
-"""Of one fabric: a few numbers could describe more than memory holds."""
+"""Most cables of one fabric: a few numbers could describe more than memory holds."""
 
 _HEAD = ("Nodes", "Tiers", "Podsize")
 _KEPT = ("Downlink_speed_Gbps", "Radix_Up", "Radix_Down", "Bundle", "Oversubscribed")
@@ -39,7 +39,7 @@ _MAX_GBPS = 1_000_000
 
 @dataclass(frozen=True)
 class Topology:
-    """A fabric document (the short form), how many hosts it has, and words that were passed over."""
+    """A fabric document (the short form), its number of hosts, and notes on ignored words."""
 
     document: dict[str, Any]
     nodes: int
@@ -50,8 +50,8 @@ class Topology:
 class _Values:
     """Values of the head (tier -1) or of a tier, each with its line."""
 
-    place: Place
-    values: dict[str, tuple[Place, int]] = field(default_factory=dict)
+    place: SourceLine
+    values: dict[str, tuple[SourceLine, int]] = field(default_factory=dict)
 
     def get(self, key: str, default: int | None = None) -> int:
         if key in self.values:
@@ -66,19 +66,19 @@ class _Values:
 
 
 def read_topology(source: Source) -> Topology:
-    """A leaf-spine fabric from its text.
+    """Parse a leaf-spine fabric from its text.
 
     Raises:
-        InputError: a line that is none of the grammar's, three tiers, or numbers that do not fit each other.
+        InputError: a line does not match the grammar, there are three tiers, or numbers do not fit each other.
     """
-    tiers: dict[int, _Values] = {-1: _Values(Place(source, 1))}
+    tiers: dict[int, _Values] = {-1: _Values(SourceLine(source, 1))}
     notes = Notes()
     current = -1
     for number, text in lines(source):
         words = text.partition("#")[0].split()
         if not words:
             continue
-        place = Place(source, number)
+        place = SourceLine(source, number)
         key = _SPELLING.get(words[0].lower(), words[0])
         if len(words) != 2:
             raise place.error("a line has a word and a number", text)
@@ -96,10 +96,11 @@ def read_topology(source: Source) -> Topology:
 
 
 def write_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> str:
-    """A fabric's topology file.
+    """Return a fabric's topology file.
 
     Args:
-        latency_ns: of each cable.
+        fabric: the fabric to write.
+        latency_ns: latency of each cable in nanoseconds.
 
     Raises:
         InputError: the fabric is not symmetric, or htsim's arithmetic has no room for it.
@@ -141,10 +142,10 @@ class Symmetric:
 
 
 def hosts_per_leaf(fabric: Fabric) -> int:
-    """How many hosts each leaf has; then host i of the fabric is node i of htsim.
+    """Return the number of hosts on each leaf; host i of the fabric is then node i of htsim.
 
     Raises:
-        InputError: not all leaves have as many, or hosts are not listed leaf by leaf.
+        InputError: leaves have different numbers of hosts, or hosts are not listed leaf by leaf.
     """
     per_leaf, rest = divmod(fabric.n_hosts, fabric.n_leaves)
     if not per_leaf or rest or not np.array_equal(fabric.host_leaf, np.arange(fabric.n_hosts) // per_leaf):
@@ -153,10 +154,10 @@ def hosts_per_leaf(fabric: Fabric) -> int:
 
 
 def symmetric(fabric: Fabric) -> Symmetric:
-    """The fabric's numbers as htsim has them.
+    """Return the fabric's numbers in htsim's terms.
 
     Raises:
-        InputError: what is not alike, not up, or not possible in htsim.
+        InputError: parts are not alike, not up, or not possible in htsim.
     """
     if not fabric.link_up.all():
         down = fabric.link_ids[int(np.flatnonzero(~fabric.link_up)[0])]
@@ -171,7 +172,7 @@ def symmetric(fabric: Fabric) -> Symmetric:
     )
     radix_up = fabric.n_spines * parallel
     oversubscribed = per_leaf // radix_up
-    # What set_custom_params of fat_tree_topology.cpp asserts: it takes the number of spines from the speeds.
+    # set_custom_params of fat_tree_topology.cpp asserts this: it derives the number of spines from the speeds.
     spines, odd = divmod(fabric.n_hosts * hosts, uplinks * max(1, oversubscribed) * fabric.n_leaves * parallel)
     if not oversubscribed or odd or spines * parallel != radix_up:
         raise InputError(
@@ -190,7 +191,7 @@ def _speed(fabric: Fabric, part: slice) -> int:
     return int(speeds[0])
 
 
-def _add(into: _Values, place: Place, key: str, text: str) -> None:
+def _add(into: _Values, place: SourceLine, key: str, text: str) -> None:
     if key in into.values:
         raise place.error(f"{key} stands in line {into.values[key][0].line} already")
     if key in _LEFT_OUT:
@@ -229,7 +230,7 @@ def _leaf_spine(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
     if down != leaves * bundle:
         raise spine.error("Radix_Down", f"{leaves} leaves with {bundle} cables each to a spine make {leaves * bundle}")
     host_gbps, uplink_gbps = leaf.get("Downlink_speed_Gbps"), spine.get("Downlink_speed_Gbps")
-    # htsim itself divides the numbers of cables; people divide the capacities.
+    # htsim itself divides the numbers of cables; many files divide the capacities.
     ratios = {max(1, per_leaf // up), max(1, per_leaf * host_gbps // (up * uplink_gbps))}
     if leaf.get("Oversubscribed", per_leaf // up) not in ratios and "Oversubscribed" in leaf.values:
         raise leaf.error(

@@ -1,7 +1,7 @@
-"""The inventory: which NIC of which server is which host of the fabric.
+"""The inventory: the host of the fabric for each NIC of each server.
 
-YAML or JSON, servers as the imported files spell them, each with its NICs by name or by index, in a list by index, or
-with the one host that all its NICs are::
+YAML or JSON, with servers as the imported files spell them, each with its NICs by name or by index, in a list by index,
+or with the one host of all its NICs::
 
     node1: {mlx5_0: h1, mlx5_1: h2}
     node2: [h5, h6]
@@ -33,10 +33,11 @@ def load_inventory(path: str | Path, fabric: Fabric | None = None) -> Inventory:
     """Read an inventory file; CSV by its suffix.
 
     Args:
-        fabric: must have every host that is named.
+        path: the inventory file.
+        fabric: a fabric that must have every named host; ``None``: no check.
 
     Raises:
-        InputError: the file cannot be read or is no inventory.
+        InputError: the file cannot be read or is not an inventory.
     """
     try:
         if Path(path).suffix.lower() == ".csv":
@@ -47,10 +48,10 @@ def load_inventory(path: str | Path, fabric: Fabric | None = None) -> Inventory:
 
 
 def parse_inventory(document: Any, fabric: Fabric | None = None) -> Inventory:
-    """An inventory from plain data.
+    """Parse an inventory from plain data.
 
     Raises:
-        InputError: the first thing wrong with it.
+        InputError: the first error found.
     """
     if not isinstance(document, dict):
         raise InputError("an inventory is a mapping from servers to their NICs", value=document)
@@ -58,7 +59,7 @@ def parse_inventory(document: Any, fabric: Fabric | None = None) -> Inventory:
 
 
 def _rows(document: dict[Any, Any]) -> Iterator[tuple[str, str, str, Any]]:
-    """Field, server, NIC, host."""
+    """Yield field, server, NIC and host."""
     for server, nics in document.items():
         if isinstance(nics, dict):
             for nic, host in nics.items():

@@ -1,4 +1,4 @@
-"""From what an importer read to a job on a fabric's hosts."""
+"""Placement of an imported job on a fabric's hosts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ METHODS: tuple[Method, ...] = ("in-order", "packed", "scattered", "random")
 
 
 def on_fabric(imported: Imported, fabric: Fabric, placement: Method | Sequence[str] | None, seed: int = 0) -> Job:
-    """The job on hosts of the fabric.
+    """Place an imported job on hosts of the fabric.
 
     Args:
-        placement: hosts by rank (in the order of the job's made-up hosts), or how to choose them; ``None``: as the
+        imported: the result of an importer.
+        fabric: the fabric that has the hosts.
+        placement: hosts by rank (in the order of the job's provisional hosts), or the method; ``None``: as the
             input says or, where it does not, rank i on the fabric's i-th host.
+        seed: the seed of the method ``random``.
 
     Raises:
-        InputError: there are too few hosts, or the input itself says where its ranks run and a placement is given.
+        InputError: there are too few hosts, or the input itself has the hosts of its ranks and a placement is given.
     """
     if imported.placed:
         if placement is not None:
             raise InputError("the input itself says on which hosts its ranks run", field="placement", value=placement)
         return imported.job
-    # NICs that several ranks share are placed, not the ranks.
+    # Where several ranks share NICs, the NICs are placed, not the ranks.
     made_up = imported.job.hosts or provisional_hosts(imported.ranks)
     match placement:
         case "packed" | "scattered" | "random":

@@ -1,47 +1,110 @@
-"""The formats by name. A new one is a module with a function ``read`` and a line here."""
+"""The formats by name: those of the project, and those of plug-ins.
+
+A format is a module with a function ``read`` (an ``Importer``) and, if its files can be recognised, a function
+``looks_like`` that takes a ``Head``. A format of the project is a line of ``FORMATS``; another project's
+is an entry point of the group ``fairspine.importers`` whose name is the format's and whose value is such a module. It
+may have ``TEXT``, whether its files are text, which can be part of a JSON request.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import cast
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Importer
 
+GROUP = "fairspine.importers"
+"""The group of the entry points of plug-ins."""
+
+_HERE = "controller.workload.importers"
+
 
 @dataclass(frozen=True)
 class Format:
-    """A format of files that people have.
+    """A format of other tools' files.
 
     Attributes:
         module: below ``controller.workload.importers``; its ``read`` is the ``Importer``.
         text: whether its files are text, which can be part of a JSON request.
         summary: for help texts.
+        entry: the entry point of a plug-in's format.
     """
 
     module: str
     text: bool
     summary: str
+    entry: EntryPoint | None = None
+
+    def load(self) -> ModuleType:
+        """Import the module of the format at its first use, because a command must start quickly."""
+        if self.entry is None:
+            return import_module(f"{_HERE}.{self.module}")
+        return cast(ModuleType, _loaded(self.entry))
 
 
 FORMATS: Mapping[str, Format] = {
-    "nccl": Format("nccl", True, "logs of NCCL_DEBUG=INFO, with NCCL Inspector's JSON where there is one"),
+    "nccl": Format("nccl", True, "logs of NCCL_DEBUG=INFO (NCCL, RCCL), with NCCL Inspector's JSON where there is one"),
+    "nccl-tests": Format("nccl_tests", True, "output of nccl-tests"),
+    "kineto": Format("pytorch.kineto", True, "traces of torch.profiler (Kineto)"),
+    "flight-recorder": Format("pytorch.flight_recorder", True, "PyTorch's Flight Recorder, as JSON"),
     "htsim": Format("htsim", True, "htsim connection matrices (.cm) and topologies (.topo)"),
     "aicb": Format("aicb", True, "SimAI and AICB workloads"),
     "chakra": Format("chakra", False, "MLCommons Chakra (.et) and PyTorch execution traces"),
+    "goal": Format("goal", False, "GOAL schedules of LogGOPSim and ATLAHS, text and binary"),
+    "taskgraph": Format("taskgraph", False, "task graphs of FlexFlow and TopoOpt (FlatBuffers)"),
+    "ns3": Format("fabrics.ns3", True, "topologies and flows of HPCC's ns-3 (SimAI, ASTRA-sim)"),
+    "slurm": Format("fabrics.slurm", True, "Slurm's topology.conf"),
+    "ibnetdiscover": Format("fabrics.ibnetdiscover", True, "InfiniBand fabrics, as ibnetdiscover prints them"),
+    "containerlab": Format("fabrics.containerlab", True, "topologies of containerlab"),
+    "lldp": Format("fabrics.lldp", True, "lldpcli -f json and SONiC's CONFIG_DB, a file a node"),
+    "astra-network": Format("fabrics.astra_network", True, "networks of ASTRA-sim's analytical back end"),
     "traffic-pairs": Format("traffic_pairs", True, "traffic files of dcn-simulators"),
 }
+"""The formats of the project. A plug-in cannot replace them."""
+
+
+@cache
+def formats() -> Mapping[str, Format]:
+    """Return all formats: the project's own, and those of installed plug-ins."""
+    found = dict(FORMATS)
+    for entry in entry_points(group=GROUP):
+        found.setdefault(entry.name, Format(entry.value, True, f"from {entry.value}", entry))
+    return found
 
 
 def importer(name: str) -> Importer:
-    """The importer of a format; modules are imported when they are asked for, because a command must start quickly.
+    """Return the importer of a format.
 
     Raises:
-        InputError: there is no such format.
+        InputError: there is no such format, or a plug-in cannot be loaded.
     """
-    if name not in FORMATS:
-        raise InputError(f"no format has this name; there are {', '.join(FORMATS)}", field="format", value=name)
-    module = import_module(f"controller.workload.importers.{FORMATS[name].module}")
-    return cast(Importer, module.read)
+    found = formats()
+    if name not in found:
+        raise InputError(f"no format has this name; there are {', '.join(found)}", field="format", value=name)
+    read = getattr(found[name].load(), "read", None)
+    if not callable(read):
+        raise InputError(f"the plug-in {found[name].module} has no function 'read'", field="format", value=name)
+    return cast(Importer, read)
+
+
+def is_text(name: str) -> bool:
+    """Return whether a format's files are text; the name must be known."""
+    row = formats()[name]
+    return row.text if row.entry is None else bool(getattr(row.load(), "TEXT", True))
+
+
+def _loaded(entry: EntryPoint) -> object:
+    try:
+        return entry.load()
+    except Exception as error:  # a plug-in is another project's code
+        raise InputError(
+            f"the plug-in {entry.value} cannot be loaded: {type(error).__name__}: {error}",
+            field="format",
+            value=entry.name,
+        ) from None

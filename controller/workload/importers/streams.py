@@ -1,17 +1,20 @@
 """Files, compressed files and archives as ``Source`` s, read as streams: nothing is unpacked to disk or held in memory.
 
-What a file is, its first bytes tell, not its name. gzip (RFC 1952) and tar (POSIX ustar and pax, also within gzip) are
-read; a member of an archive is read in place, so its name is a label and never a path.
+Input from a pipe (``-`` or a FIFO) can be read only once, so it is kept unchanged in a temporary file.
+The type of a file is detected from its first bytes, not its name. gzip (RFC 1952) and tar (POSIX ustar and pax, also
+within gzip) are read; a member of an archive is read in place, so its name is a label and never a path.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import sys
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,18 +27,21 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAX_LINE = 1 << 20
-"""Characters of a line, unless a format has longer ones."""
+"""Most characters of a line, unless a format has longer ones."""
+
+STDIN = "-"
 
 MAX_MEMBERS = 100_000
-"""Files in one archive."""
+"""Most files in one archive."""
 
 CHUNK = 1 << 16
 
 OnRead = Callable[[int], None]
-"""Told how many bytes were just read from disk."""
+"""A function that is called with the number of bytes just read from disk."""
 
 _READS_BEYOND = 8  # at the end of an archive that is whole: one
 
+_BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _USTAR = slice(257, 262)
 _FOREIGN = {
@@ -48,31 +54,33 @@ _FOREIGN = {
 
 
 def open_sources(paths: Sequence[str | Path], on_read: OnRead | None = None) -> tuple[Source, ...]:
-    """The files, and in place of each archive its members.
+    """Return the files, and in place of each archive its members; ``-`` is standard input.
 
     Args:
-        on_read: called as the sources are read; an archive's table of contents is read here and not told.
+        paths: the files and archives.
+        on_read: called as the sources are read; an archive's table of contents is read here without calls.
 
     Raises:
-        InputError: a file cannot be read, is compressed in a way that is not supported, or an archive is broken or has
-            no files. What is wrong with a file's content is raised as it is read.
+        InputError: a file cannot be read, its compression is not supported, or an archive is broken or has
+            no files. Errors in a file's content are raised as it is read.
     """
     tell = on_read or _nobody
     return tuple(source for path in paths for source in _sources(Path(path), tell))
 
 
 def text_source(name: str, text: str) -> Source:
-    """A text that came with a request."""
+    """Return a source of a text from a request."""
     content = text.encode("utf-8", "surrogatepass")
     return Source(name, lambda: io.BytesIO(content), len(content))
 
 
 def lines(source: Source, *, limit: int = MAX_LINE, cut: bool = False) -> Iterator[tuple[int, str]]:
-    """Line numbers from 1 and lines without their ends; what is not UTF-8 becomes U+FFFD.
+    """Yield line numbers from 1 and lines without their ends; bytes that are not UTF-8 become U+FFFD.
 
     Args:
-        limit: bytes of a line.
-        cut: a longer line is cut there instead of refused.
+        source: the source to read.
+        limit: most bytes of a line.
+        cut: whether a longer line is cut instead of rejected.
 
     Raises:
         InputError: a line is too long, or the stream is broken.
@@ -89,11 +97,13 @@ def lines(source: Source, *, limit: int = MAX_LINE, cut: bool = False) -> Iterat
                 while (rest := stream.readline(CHUNK)) and not rest.endswith(b"\n"):
                     pass
                 line = line[:limit]
+            if number == 1:
+                line = line.removeprefix(_BOM)
             yield number, line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def at_line(source: Source, number: int) -> str:
-    """``rank0.log:17``, for notes."""
+    """Return a place such as ``rank0.log:17``, for notes."""
     return f"{source.name}:{number}"
 
 
@@ -103,9 +113,15 @@ def _nobody(_count: int) -> None:
 
 def _sources(path: Path, tell: OnRead) -> Iterable[Source]:
     name = str(path)
+    kept = None
     try:
         if path.is_dir():
             raise InputError("is a directory; name the files in it", source=name)
+        if name == STDIN or path.is_fifo():
+            name = "standard input" if name == STDIN else name
+            with nullcontext(sys.stdin.buffer) if path == Path(STDIN) else path.open("rb") as pipe:
+                kept = _keep(pipe, tell)
+            path, tell = Path(kept.file.name), _nobody
         if not path.is_file():
             raise InputError("is no file" if path.exists() else "no such file", source=name)
         size = path.stat().st_size
@@ -123,12 +139,37 @@ def _sources(path: Path, tell: OnRead) -> Iterable[Source]:
         with content(_nobody) as stream:
             is_tar = stream.read(512)[_USTAR] == b"ustar"
         if is_tar:
-            return _members(name, content, size, tell)
-    return [Source(name, lambda: _checked(name, lambda: content(tell)), size)]
+            return _members(name, content, size, tell, kept)
+    return [Source(name, partial(_opened, name, content, tell, kept), size)]
+
+
+def _opened(name: str, content: Callable[[OnRead], BinaryIO], tell: OnRead, _kept: _Kept | None) -> BinaryIO:
+    """Open a file at its beginning; a pipe's temporary file is kept as long as this function may be called."""
+    return _checked(name, lambda: content(tell))
+
+
+def _keep(stream: BinaryIO, tell: OnRead) -> _Kept:
+    """Copy a pipe to a temporary file, since importers read their input several times."""
+    kept = _Kept()
+    while data := stream.read(CHUNK):
+        kept.file.write(data)
+        tell(len(data))
+    kept.file.flush()
+    return kept
+
+
+class _Kept:
+    """A temporary file that is removed with the last source that reads it."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.NamedTemporaryFile(prefix="fairspine-import-")  # noqa: SIM115
+
+    def __del__(self) -> None:
+        self.file.close()
 
 
 def _content(path: Path, compressed: bool, tell: OnRead) -> BinaryIO:
-    """A file from its beginning, uncompressed."""
+    """Open a file at its beginning, uncompressed."""
     file = io.BufferedReader(_Counted(path, tell), CHUNK)
     return _gunzip(file) if compressed else file
 
@@ -138,7 +179,7 @@ def _gunzip(file: BinaryIO) -> BinaryIO:
 
 
 class _OwningGzip(gzip.GzipFile):
-    """Closes the file below it, too."""
+    """A gzip stream that also closes the file below it."""
 
     def close(self) -> None:
         below = self.fileobj
@@ -149,7 +190,7 @@ class _OwningGzip(gzip.GzipFile):
 
 
 class _Counted(io.FileIO):
-    """A file that tells how much was read."""
+    """A file that reports the number of bytes read."""
 
     def __init__(self, path: Path, tell: OnRead) -> None:
         super().__init__(path, "rb")
@@ -163,7 +204,7 @@ class _Counted(io.FileIO):
 
 @contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """What may go wrong with a compressed file or an archive, in one kind of error."""
+    """Convert the errors of a compressed file or an archive to one kind of error."""
     try:
         yield
     except EOFError:
@@ -215,11 +256,15 @@ def _checked(name: str, start: Callable[[], BinaryIO]) -> BinaryIO:
 
 @dataclass
 class _Archive:
-    """Reads members in place. One stream is kept where the last member ended, because a compressed archive can only be
-    read forward: members that are opened in their order, one after the other, cost one pass over the archive."""
+    """A reader of archive members in place.
+
+    One stream is kept where the last member ended, because a compressed archive can only be
+    read forward: members that are opened in their order, one after the other, cost one pass over the archive.
+    """
 
     start: Callable[[], BinaryIO]
     kept: list[BinaryIO] = field(default_factory=list)
+    file: _Kept | None = None
 
     def open(self, name: str, offset: int, size: int) -> BinaryIO:
         with _reading(name):
@@ -241,7 +286,7 @@ class _Archive:
 
 
 class _Ending:
-    """A stream that is not read on and on beyond its end, as ``tarfile`` does to pass by a file of any size told."""
+    """A stream that limits reads beyond its end, which ``tarfile`` does to skip a file of any stated size."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -259,11 +304,13 @@ def _ending(stream: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, _Ending(stream))
 
 
-def _members(name: str, content: Callable[[OnRead], BinaryIO], size: int, tell: OnRead) -> list[Source]:
+def _members(
+    name: str, content: Callable[[OnRead], BinaryIO], size: int, tell: OnRead, kept: _Kept | None
+) -> list[Source]:
     found: list[tuple[str, int, int]] = []
     with content(_nobody) as stream, tarfile.open(fileobj=_ending(stream), mode="r|") as archive:
         for member in archive:
-            # Links and devices are nobody's trace; a sparse file's data are not in one piece.
+            # Links and devices hold no trace; a sparse file's data are not in one piece.
             if not member.isreg() or member.issparse() or member.name.rpartition("/")[2].startswith("._"):
                 continue
             if len(found) == MAX_MEMBERS:
@@ -271,7 +318,7 @@ def _members(name: str, content: Callable[[OnRead], BinaryIO], size: int, tell: 
             found.append((f"{name}/{member.name}", member.offset_data, member.size))
     if not found:
         raise InputError("is an archive without files", source=name)
-    shared = _Archive(lambda: content(tell))
+    shared = _Archive(lambda: content(tell), file=kept)
     whole = max(1, sum(length for _, _, length in found))
     return [_member(shared, *row, on_disk=size * row[2] // whole) for row in found]
 

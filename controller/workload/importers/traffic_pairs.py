@@ -1,13 +1,13 @@
 """Importer ``traffic-pairs``: the traffic files of dcn-simulators, one job a file.
 
 A job of that simulator computes, then runs all of its rings at once; a ring makes 2 (n - 1) steps, in each of which
-every member sends the next the given bytes. That is a ring all-reduce of n times those bytes
+every member sends the given bytes to the next. That is a ring all-reduce of n times those bytes
 (``collectives.ring``). A line is one edge of a ring:
 
     source  destination  source leaf  destination leaf  start (ns)  bytes a step  computing (ns)  ring
 
-Nodes are numbered leaves first, then spines, then hosts leaf by leaf; ``topology.properties`` of the same project says
-so for its fabric, and is read where it is given beside the traffic. Ranks are the file's hosts in order of their
+Nodes are numbered leaves first, then spines, then hosts leaf by leaf, as in ``topology.properties`` of the same
+project, which is read if it is given with the traffic. Ranks are the file's hosts in order of their
 numbers; rings keep the order in which they send.
 """
 
@@ -21,8 +21,10 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import MAX_HOSTS_PER_LEAF
 from controller.model.job import CollectiveCall, Job
+from controller.model.timing import JobTiming
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
-from controller.workload.importers.fields import MAX_RANKS, Place, job_name
+from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
+from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
 from controller.workload.job_file import MAX_BYTES
 
@@ -63,9 +65,9 @@ class _Shape:
 
 @dataclass
 class _Ring:
-    """A ring as far as it was read: who sends to whom."""
+    """A ring as far as it was read: the next host of each."""
 
-    place: Place
+    place: SourceLine
     bytes: int
     next: dict[int, int] = field(default_factory=dict)
 
@@ -73,16 +75,16 @@ class _Ring:
 @dataclass
 class _Traffic:
     rings: dict[int, _Ring] = field(default_factory=dict)
-    leaf: dict[int, tuple[int, Place]] = field(default_factory=dict)
+    leaf: dict[int, tuple[int, SourceLine]] = field(default_factory=dict)
     computing_ns: int = 0
 
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
-    """One traffic file, and the topology it is for where it is given.
+    """Read one traffic file, and its topology if it is given.
 
     Raises:
-        InputError: a line that is wrong, a ring that does not close, a host on another leaf than the topology has it,
-            or several traffic files.
+        InputError: a line is invalid, a ring does not close, a host is on another leaf than in the topology,
+            or there are several traffic files.
     """
     shapes = [source for source in sources if source.name.endswith(_SUFFIX)]
     files = [source for source in sources if not source.name.endswith(_SUFFIX)]
@@ -98,7 +100,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     shape = _read_shape(shapes[0]) if shapes else None
     traffic = _read(files[0])
     nodes = sorted(traffic.leaf)
-    notes = [f"{files[0].name}: left out are start times, and {traffic.computing_ns / 1e9:.6g} s of computing an epoch"]
+    notes = [f"{files[0].name}: left out are start times"]
     if shape is not None:
         _check_shape(shape, traffic)
     hosts, reason = _hosts(request.fabric, shape, traffic, nodes)
@@ -113,6 +115,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         name=request.name or job_name(files[0], "traffic-pairs"),
         hosts=hosts or provisional_hosts(len(nodes)),
         collectives=calls,
+        timing=JobTiming(((0, traffic.computing_ns / 1e9),)) if traffic.computing_ns else None,
     )
     return Imported(
         job=job,
@@ -125,18 +128,29 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     )
 
 
+def looks_like(head: Head) -> str:
+    """Return a description of the contents; empty if the file is not of this format."""
+    if head.file.endswith(_SUFFIX) and "switches_which_are_tors" in head.text:
+        return "a topology of dcn-simulators: give it beside a traffic file"
+    rows = [line.partition("#")[0].split() for line in head.lines[:-1] or head.lines]
+    rows = [row for row in rows if row]
+    if rows and all(len(row) == COLUMNS and all(word.isdigit() for word in row) for row in rows):
+        return "a traffic file of dcn-simulators: rings of one job"
+    return ""
+
+
 def _read(source: Source) -> _Traffic:
     traffic = _Traffic()
     for number, text in lines(source):
         words = text.partition("#")[0].split()
         if words:
-            _add(traffic, Place(source, number), words)
+            _add(traffic, SourceLine(source, number), words)
     if not traffic.rings:
         raise InputError("has no line of traffic", source=source.name)
     return traffic
 
 
-def _add(traffic: _Traffic, place: Place, words: list[str]) -> None:
+def _add(traffic: _Traffic, place: SourceLine, words: list[str]) -> None:
     if len(words) != COLUMNS:
         raise place.error(f"a line has {COLUMNS} columns, this one has {len(words)}", " ".join(words))
     src, dst, src_leaf, dst_leaf = (
@@ -163,10 +177,10 @@ def _add(traffic: _Traffic, place: Place, words: list[str]) -> None:
 
 
 def _closed(traffic: _Traffic) -> Iterator[tuple[int, list[int], int]]:
-    """Number, hosts in order and bytes of the whole buffer, of each ring.
+    """Yield number, hosts in order and bytes of the whole buffer, of each ring.
 
     Raises:
-        InputError: a ring that is none.
+        InputError: a ring is not closed.
     """
     for number, ring in traffic.rings.items():
         first = next(iter(ring.next))
@@ -184,7 +198,7 @@ def _closed(traffic: _Traffic) -> Iterator[tuple[int, list[int], int]]:
 def _hosts(
     fabric: Fabric | None, shape: _Shape | None, traffic: _Traffic, nodes: list[int]
 ) -> tuple[tuple[str, ...], str]:
-    """Hosts of the nodes, or none and why not."""
+    """Return the hosts of the nodes, or none and the reason."""
     if fabric is None and shape is None:
         return (), ""
     if fabric is None and shape is not None:
@@ -214,13 +228,15 @@ def _check_shape(shape: _Shape, traffic: _Traffic) -> None:
 
 
 def _read_shape(source: Source) -> _Shape:
-    """``topology.properties``: leaves, spines and hosts as ranges of nodes, every leaf with every spine and with an
-    equal share of the hosts, in order."""
-    values: dict[str, tuple[Place, str]] = {}
+    """Read ``topology.properties``: leaves, spines and hosts as ranges of nodes.
+
+    Every leaf has a cable to every spine and an equal share of the hosts, in order.
+    """
+    values: dict[str, tuple[SourceLine, str]] = {}
     for number, text in lines(source):
         if not text.strip() or text.lstrip().startswith("#"):
             continue
-        place = Place(source, number)
+        place = SourceLine(source, number)
         found = _PROPERTY.fullmatch(text)
         if found is None:
             raise place.error("is no property", text[:80])
@@ -252,7 +268,7 @@ def _read_shape(source: Source) -> _Shape:
 
 
 def _edges(leaves: range, spines: range, hosts: range, per_leaf: int) -> Iterator[str]:
-    """``undirected_edges`` of a leaf-spine fabric: all leaves to all spines, then each leaf's hosts."""
+    """Yield ``undirected_edges`` of a leaf-spine fabric: all leaves to all spines, then each leaf's hosts."""
     yield f"{_span(leaves)}-{_span(spines)}"
     for leaf in leaves:
         first = hosts.start + leaf * per_leaf
@@ -263,7 +279,7 @@ def _span(nodes: range) -> str:
     return f"{nodes.start}:{nodes.stop - 1}"
 
 
-def _nodes(source: Source, values: dict[str, tuple[Place, str]], name: str) -> range:
+def _nodes(source: Source, values: dict[str, tuple[SourceLine, str]], name: str) -> range:
     place, text = _value(source, values, name)
     found = _RANGE.fullmatch(text)
     if found is None:
@@ -274,7 +290,7 @@ def _nodes(source: Source, values: dict[str, tuple[Place, str]], name: str) -> r
     return range(first, last + 1)
 
 
-def _value(source: Source, values: dict[str, tuple[Place, str]], name: str) -> tuple[Place, str]:
+def _value(source: Source, values: dict[str, tuple[SourceLine, str]], name: str) -> tuple[SourceLine, str]:
     if name not in values:
         raise InputError("is missing", source=source.name, field=name)
     return values[name]

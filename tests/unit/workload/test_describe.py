@@ -1,4 +1,4 @@
-"""What a description says, held against the job's own flows."""
+"""Descriptions of jobs, compared with the jobs' flows."""
 
 from __future__ import annotations
 

@@ -87,3 +87,17 @@ BROKEN = [*FILES[:1], {"name": "rank1.log", "text": FILES[1]["text"].replace("nr
 def test_what_is_wrong_is_told_with_its_field(sent: bytes, error: str) -> None:
     with pytest.raises(InputError, match=error):
         job_from_body(sent, "a", FABRIC)
+
+
+def test_files_that_describe_a_fabric_are_no_job() -> None:
+    files = [{"name": "topology.conf", "text": "SwitchName=l Nodes=a\nSwitchName=s Switches=l\n"}]
+    with pytest.raises(InputError, match=r"import.files\[0\].text: topology.conf: describes a fabric, and no job"):
+        job_from_body(body({"format": "slurm", "files": files}), "x", FABRIC)
+
+
+def test_a_warning_is_accepted_or_the_job_is_refused() -> None:
+    quiet = [{"name": row["name"], "text": row["text"].replace("AllReduce: opCount", "x")} for row in FILES]
+    form = {"files": quiet, "bytes": 4096}
+    with pytest.raises(InputError, match=r"import: no line tells which operation was run.*'accept_warnings': true"):
+        job_from_body(body(form), "x", FABRIC)
+    assert job_from_body(body(form | {"accept_warnings": True}), "x", FABRIC).flows.src

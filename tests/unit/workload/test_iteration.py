@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.model.job import CollectiveCall
 from controller.workload.collectives import flows_of
-from controller.workload.iteration import PHASES, Batch, Dtypes, iteration
+from controller.workload.iteration import PHASES, BatchPlan, Dtypes, iteration
 from controller.workload.models import PRESETS, Model
 from controller.workload.parallelism import Parallelism
 from controller.workload.stages import stages_of
@@ -26,24 +26,24 @@ def by_name(calls: tuple[CollectiveCall, ...]) -> dict[str, CollectiveCall]:
     return {call.name: call for call in calls}
 
 
-def of(model: Model, batch: Batch, **sizes: object) -> dict[str, CollectiveCall]:
+def of(model: Model, batch: BatchPlan, **sizes: object) -> dict[str, CollectiveCall]:
     return by_name(iteration(model, Parallelism(**sizes), batch))  # type: ignore[arg-type]
 
 
 def test_one_rank_sends_nothing() -> None:
-    assert iteration(PRESETS["mixtral-8x7b"], Parallelism(), Batch(8)) == ()
+    assert iteration(PRESETS["mixtral-8x7b"], Parallelism(), BatchPlan(8)) == ()
 
 
 # -- worked by hand ------------------------------------------------------------------------------------------------
 
 
 def test_data_parallel_gradients_are_reduced_in_four_bytes_a_parameter() -> None:
-    calls = of(SMALL, Batch(2), dp=3)
+    calls = of(SMALL, BatchPlan(2), dp=3)
     assert calls == {"dp0.reduce": CollectiveCall("dp0.reduce", "all_reduce", (0, 1, 2), 16_000, phase=8)}
 
 
 def test_a_distributed_optimizer_scatters_gradients_and_gathers_parameters_later() -> None:
-    calls = of(SMALL, Batch(2, distributed_optimizer=True), dp=3)
+    calls = of(SMALL, BatchPlan(2, distributed_optimizer=True), dp=3)
     assert {(c.op, c.bytes, PHASES[c.phase]) for c in calls.values()} == {
         ("reduce_scatter", 4000 * 4, "gradients"),
         ("all_gather", 4000 * 2, "parameters"),
@@ -52,7 +52,7 @@ def test_a_distributed_optimizer_scatters_gradients_and_gathers_parameters_later
 
 def test_gpt3s_gradients_on_the_first_stage() -> None:
     # 12 of 96 layers and the embedding, an eighth of each: ((174.6e9 - 50257 * 12288) / 8 + 50257 * 12288) / 8 * 4.
-    calls = of(PRESETS["gpt3-175b"], Batch(16), tp=8, dp=4, pp=8)
+    calls = of(PRESETS["gpt3-175b"], BatchPlan(16), tp=8, dp=4, pp=8)
     embedding = 50257 * 12288
     assert calls["dp0.reduce"].ranks == (0, 8, 16, 24)
     assert calls["dp0.reduce"].bytes == ((174_600_000_000 - embedding) // 8 + embedding) // 8 * 4
@@ -66,17 +66,17 @@ def test_gpt3s_gradients_on_the_first_stage() -> None:
 
 def test_a_pipeline_sends_each_micro_batch_forward_and_its_gradients_backward() -> None:
     # GPT-3, tensor-parallel ranks send an eighth of 2048 x 12288 bf16 each: 6,291,456 bytes a micro-batch.
-    calls = of(PRESETS["gpt3-175b"], Batch(16), tp=8, dp=4, pp=8)
+    calls = of(PRESETS["gpt3-175b"], BatchPlan(16), tp=8, dp=4, pp=8)
     assert calls["pp3.f0"] == CollectiveCall("pp3.f0", "send_recv", (3, 35), 16 * 6_291_456, phase=7)
     assert calls["pp3.b1"] == CollectiveCall("pp3.b1", "send_recv", (35, 3), 16 * 6_291_456, phase=7)
     assert sum(name.startswith("pp") for name in calls) == 32 * 7 * 2
-    whole = of(PRESETS["gpt3-175b"], Batch(16), tp=8, dp=4, pp=8, sequence_parallel=False)
+    whole = of(PRESETS["gpt3-175b"], BatchPlan(16), tp=8, dp=4, pp=8, sequence_parallel=False)
     assert whole["pp3.f0"].bytes == 8 * calls["pp3.f0"].bytes
 
 
 def test_an_interleaved_pipeline_crosses_each_boundary_once_a_virtual_stage_and_goes_round() -> None:
     message = 5 * 16 * 8 * 2
-    calls = of(SMALL, Batch(5), pp=2, vpp=2)
+    calls = of(SMALL, BatchPlan(5), pp=2, vpp=2)
     assert {name: (c.ranks, c.bytes) for name, c in calls.items()} == {
         "pp0.f0": ((0, 1), 2 * message),
         "pp0.b1": ((1, 0), 2 * message),
@@ -86,13 +86,13 @@ def test_an_interleaved_pipeline_crosses_each_boundary_once_a_virtual_stage_and_
 
 
 def test_tensor_parallel_blocks_all_reduce_four_times_a_layer_without_sequence_parallelism() -> None:
-    calls = of(SMALL, Batch(3, micro_batch_size=2), tp=2, sequence_parallel=False)
+    calls = of(SMALL, BatchPlan(3, micro_batch_size=2), tp=2, sequence_parallel=False)
     assert calls["tp0.reduce"].op == "all_reduce"
     assert calls["tp0.reduce"].bytes == 3 * 4 * 4 * (2 * 16) * 8 * 2
 
 
 def test_sequence_parallel_blocks_gather_three_times_and_scatter_twice() -> None:
-    calls = of(SMALL, Batch(3, micro_batch_size=2), tp=2)
+    calls = of(SMALL, BatchPlan(3, micro_batch_size=2), tp=2)
     block = (2 * 16) * 8 * 2
     assert calls["tp0.gather"].bytes == 3 * (4 * 2) * 3 * block
     assert calls["tp0.scatter"].bytes == 3 * (4 * 2) * 2 * block
@@ -103,13 +103,13 @@ def test_gpt_13b_sends_what_aicb_logs_of_it() -> None:
     # aliyun/aicb, workload/physical/model_workload/G13B-M1-C01_GPT13B_megatron_tp8_pp1_mbs1.csv: 160 all-reduces of
     # 20,971,520 bytes in the layers of one micro-batch, a reduce-scatter of 6,422,958,080 and an all-gather of half.
     model = Model("gpt-13b", layers=40, hidden=5120, sequence=2048, parameters=6_422_958_080 // 4 * 8)
-    calls = of(model, Batch(1, distributed_optimizer=True), tp=8, dp=16, sequence_parallel=False)
+    calls = of(model, BatchPlan(1, distributed_optimizer=True), tp=8, dp=16, sequence_parallel=False)
     assert calls["tp0.reduce"].bytes == 160 * 20_971_520
     assert (calls["dp0.scatter"].bytes, calls["dp0.gather"].bytes) == (6_422_958_080, 3_211_479_040)
 
 
 def test_keys_and_values_go_round_twice_and_their_gradients_once() -> None:
-    calls = of(SMALL, Batch(3), cp=4)
+    calls = of(SMALL, BatchPlan(3), cp=4)
     whole = 3 * 4 * 16 * 4 * 2  # micro-batches, layers, tokens, keys and values, bf16
     assert (calls["cp0.gather"].op, calls["cp0.gather"].bytes) == ("all_gather", 2 * whole)
     assert (calls["cp0.scatter"].op, calls["cp0.scatter"].bytes) == ("reduce_scatter", whole)
@@ -120,39 +120,39 @@ def test_keys_and_values_go_round_twice_and_their_gradients_once() -> None:
 
 
 def test_tokens_are_dispatched_and_combined_forward_and_backward_in_each_layer_with_experts() -> None:
-    calls = of(EXPERTS, Batch(3), dp=2, ep=2)
+    calls = of(EXPERTS, BatchPlan(3), dp=2, ep=2)
     volume = 3 * 3 * 2 * (16 * 2 * 8) * 2  # micro-batches, layers, directions, tokens x experts x hidden, bf16
     for name in ("ep0.dispatch", "ep0.combine"):
         assert (calls[name].op, calls[name].ranks, calls[name].bytes) == ("all_to_all", (0, 1), volume)
     assert calls["ep0.dispatch"].phase < calls["ep0.combine"].phase
-    eighth_bit = of(EXPERTS, Batch(3, dtypes=Dtypes(dispatch="fp8")), dp=2, ep=2)
+    eighth_bit = of(EXPERTS, BatchPlan(3, dtypes=Dtypes(dispatch="fp8")), dp=2, ep=2)
     assert eighth_bit["ep0.dispatch"].bytes == volume // 2
     assert eighth_bit["ep0.combine"].bytes == volume
 
 
 def test_experts_gradients_are_summed_over_their_copies_only() -> None:
-    calls = of(EXPERTS, Batch(3), dp=4, ep=2)
+    calls = of(EXPERTS, BatchPlan(3), dp=4, ep=2)
     assert calls["dp0.reduce"].ranks == (0, 1, 2, 3)
     assert calls["dp0.reduce"].bytes == 1600 * 4
     assert calls["edp0.reduce"].ranks == (0, 2)
     assert calls["edp1.reduce"].ranks == (1, 3)
     assert calls["edp0.reduce"].bytes == 2400 // 2 * 4
-    assert "edp0.reduce" not in of(EXPERTS, Batch(3), dp=4, ep=4)
+    assert "edp0.reduce" not in of(EXPERTS, BatchPlan(3), dp=4, ep=4)
 
 
 def test_an_expert_cut_over_ranks_gathers_what_came_and_scatters_what_it_returns() -> None:
-    calls = of(EXPERTS, Batch(3), tp=2, etp=2)
+    calls = of(EXPERTS, BatchPlan(3), tp=2, etp=2)
     whole = 3 * 3 * 2 * 2 * (16 // 2 * 2 * 8) * 2  # .., both ranks, half the tokens x experts x hidden, bf16
     assert (calls["etp0.gather"].bytes, calls["etp0.scatter"].bytes) == (whole, whole)
     # Attention in four layers, the feed-forward block in the one without experts.
     assert calls["tp0.gather"].bytes == 3 * 5 * 3 * 16 * 8 * 2
-    shared = of(dataclasses.replace(EXPERTS, shared_experts=True), Batch(3), tp=2, etp=2)
+    shared = of(dataclasses.replace(EXPERTS, shared_experts=True), BatchPlan(3), tp=2, etp=2)
     assert shared["tp0.gather"].bytes == 3 * 8 * 3 * 16 * 8 * 2
 
 
 def test_deepseek_v3_as_it_was_trained() -> None:
     # 16 stages, 64-way experts over 8 nodes, 128 copies of the rest (arXiv 2412.19437, section 3.2): 2,048 ranks.
-    calls = of(PRESETS["deepseek-v3"], Batch(120, dtypes=Dtypes(dispatch="fp8")), dp=128, pp=16, ep=64)
+    calls = of(PRESETS["deepseek-v3"], BatchPlan(120, dtypes=Dtypes(dispatch="fp8")), dp=128, pp=16, ep=64)
     assert sum(re.fullmatch(r"ep\d+\.dispatch", name) is not None for name in calls) == 15 * 2
     # Four layers with experts on the second stage; a token goes to eight experts in fp8 and back in bf16.
     tokens = 120 * 2 * 4 * 4096 * 8 * 7168
@@ -164,18 +164,18 @@ def test_deepseek_v3_as_it_was_trained() -> None:
 
 
 @st.composite
-def strategies(draw: st.DrawFn) -> tuple[Model, Parallelism, Batch]:
+def strategies(draw: st.DrawFn) -> tuple[Model, Parallelism, BatchPlan]:
     model = draw(st.sampled_from([SMALL, EXPERTS, dataclasses.replace(SMALL, vocabulary=10, tied=True)]))
     sizes = st.sampled_from([1, 2, 4])
     tp, cp, dp, pp = draw(sizes), draw(sizes), draw(sizes), draw(sizes)
     ep = draw(st.sampled_from([n for n in (1, 2, 4) if cp * dp % n == 0])) if model.experts else 1
     parallelism = Parallelism(tp=tp, cp=cp, dp=dp, pp=pp, ep=ep, etp=tp)
-    return model, parallelism, Batch(draw(st.integers(1, 5)), distributed_optimizer=draw(st.booleans()))
+    return model, parallelism, BatchPlan(draw(st.integers(1, 5)), distributed_optimizer=draw(st.booleans()))
 
 
 @given(strategies())
 def test_every_collective_has_distinct_ranks_of_the_job_a_name_of_its_own_and_bytes(
-    strategy: tuple[Model, Parallelism, Batch],
+    strategy: tuple[Model, Parallelism, BatchPlan],
 ) -> None:
     _, parallelism, _ = strategy
     calls = by_name(iteration(*strategy))
@@ -188,7 +188,7 @@ def test_every_collective_has_distinct_ranks_of_the_job_a_name_of_its_own_and_by
 
 @given(strategies())
 def test_a_rank_takes_part_in_one_collective_a_phase_but_for_pipelines_context_and_copies(
-    strategy: tuple[Model, Parallelism, Batch],
+    strategy: tuple[Model, Parallelism, BatchPlan],
 ) -> None:
     busy: dict[tuple[int, int], list[str]] = defaultdict(list)
     for call in iteration(*strategy):
@@ -201,7 +201,7 @@ def test_a_rank_takes_part_in_one_collective_a_phase_but_for_pipelines_context_a
 
 @given(strategies(), st.integers(2, 5))
 def test_activations_grow_with_micro_batches_and_gradients_do_not(
-    strategy: tuple[Model, Parallelism, Batch], factor: int
+    strategy: tuple[Model, Parallelism, BatchPlan], factor: int
 ) -> None:
     model, parallelism, batch = strategy
     once = by_name(iteration(*strategy))
@@ -215,7 +215,7 @@ def test_activations_grow_with_micro_batches_and_gradients_do_not(
 
 
 @given(strategies())
-def test_every_parameter_is_summed_once_over_its_copies(strategy: tuple[Model, Parallelism, Batch]) -> None:
+def test_every_parameter_is_summed_once_over_its_copies(strategy: tuple[Model, Parallelism, BatchPlan]) -> None:
     model, p, _ = strategy
     if p.cp * p.dp == 1:
         return
@@ -236,6 +236,6 @@ def test_every_parameter_is_summed_once_over_its_copies(strategy: tuple[Model, P
 def test_every_preset_runs_on_a_common_cluster(name: str) -> None:
     model = PRESETS[name]
     p = Parallelism(tp=8, pp=8, dp=8, ep=8 if model.experts else 1, etp=1 if model.experts else 8)
-    calls = iteration(model, p, Batch(16, distributed_optimizer=True))
+    calls = iteration(model, p, BatchPlan(16, distributed_optimizer=True))
     # At most a handful of collectives for each rank: the planner has to live with them.
     assert len(calls) <= 6 * p.ranks

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.fabric_file import load_fabric
 from controller.model.job import Job
+from controller.model.timing import JobTiming
 from controller.workload.expand import expand
+from controller.workload.job_document import document_of
 from controller.workload.job_file import load_job, parse_job, parse_job_json
 from tests.unit.workload.documents import jobs
 
@@ -181,3 +183,43 @@ def test_a_file_that_cannot_be_read_is_bad_input_that_names_it(tmp_path: Path) -
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.name)
 def test_every_example_job_runs_on_the_example_fabric(path: Path) -> None:
     assert expand(load_fabric(EXAMPLES / "clos-4x4x4.yaml"), load_job(path)).n_flows > 0
+
+
+# -- times ----------------------------------------------------------------------------------------------------------
+
+
+def computing(**more: Any) -> dict[str, Any]:
+    ring = {"op": "all_reduce", "ranks": [0, 1], "bytes": 1000}
+    calls = [{"name": "a", "phase": 1, **ring}, {"name": "b", "phase": 4, **ring}]
+    return {"name": "j", "hosts": ["h1", "h2"], "collectives": calls, **more}
+
+
+@pytest.mark.parametrize(
+    ("said", "timing"),
+    [
+        ({}, None),
+        ({"compute_seconds": 0.25}, JobTiming(((1, 0.25),))),
+        ({"compute_seconds": {"4": 0.5, "1": 0.25}}, JobTiming(((1, 0.25), (4, 0.5)))),
+        ({"period_seconds": 1.5}, JobTiming(period_seconds=1.5)),
+    ],
+)
+def test_a_job_says_how_it_computes_and_is_written_out_with_it(said: dict[str, Any], timing: JobTiming | None) -> None:
+    job = parse_job(computing(**said))
+    assert job.timing == timing
+    assert parse_job(document_of(job)).timing == timing
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"compute_seconds": -1.0}, "compute_seconds"),
+        ({"compute_seconds": {"2": 1.0}}, "compute_seconds"),
+        ({"compute_seconds": {"1": float("nan")}}, "compute_seconds"),
+        ({"compute_seconds": 0.1, "period_seconds": 1.0}, "period_seconds"),
+        ({"period_seconds": 0}, "period_seconds"),
+    ],
+)
+def test_times_that_cannot_be_are_refused_by_their_field(said: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse_job(computing(**said))
+    assert error.value.field.startswith(field)

@@ -1,4 +1,4 @@
-"""Where ranks are put."""
+"""Placement of ranks."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import provisional_hosts
-from controller.workload.iteration import Batch, Dtypes, iteration
+from controller.workload.iteration import BatchPlan, Dtypes, iteration
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
 from controller.workload.models import PRESETS, Model
@@ -41,7 +41,7 @@ def without(name: str) -> dict[str, Any]:
 def test_the_collectives_are_those_of_one_iteration_and_dp_is_what_remains_of_the_hosts() -> None:
     job = parse_job(DOCUMENT)
     assert job.hosts == tuple(DOCUMENT["hosts"])
-    assert job.collectives == iteration(PRESETS["llama2-70b"], Parallelism(tp=2, dp=2, pp=2, etp=2), Batch(4))
+    assert job.collectives == iteration(PRESETS["llama2-70b"], Parallelism(tp=2, dp=2, pp=2, etp=2), BatchPlan(4))
 
 
 def test_all_fields_reach_the_strategy() -> None:
@@ -70,7 +70,7 @@ def test_all_fields_reach_the_strategy() -> None:
     assert strategy is not None
     assert strategy.model == PRESETS["mixtral-8x7b"]
     assert strategy.parallelism == Parallelism(2, 2, 2, 2, 4, 1, 2, ("cp", "tp", "ep", "dp", "pp"))
-    assert strategy.batch == Batch(3, 5, True, Dtypes("bf16", "fp8", "fp32", "fp16"))
+    assert strategy.batch == BatchPlan(3, 5, True, Dtypes("bf16", "fp8", "fp32", "fp16"))
 
 
 def test_tokens_are_dispatched_as_other_activations_are_unless_told_otherwise() -> None:

@@ -1,19 +1,20 @@
 """Execution traces to a job: MLCommons Chakra (``.et``) and PyTorch (JSON), a file a rank.
 
-* *Ranks*: from the files' names (``trace.3.et``) or, in JSON, from what they say; else in the order of the files. There
-  are as many as the files, the groups and the peers need.
-* *Groups*: as traces name them; for Chakra also a file of groups as ASTRA-sim has it (``{"0": [0, 1], ..}``). A trace
-  that names none means all ranks.
+* *Ranks*: from the files' names (``trace.3.et``) or, in JSON, from their contents; else in the order of the files.
+  There are as many as the files, the groups and the peers need.
+* *Groups*: as named in traces; for Chakra also a file of groups in ASTRA-sim's form (``{"0": [0, 1], ..}``). A trace
+  without groups means all ranks.
 * *Bytes*: all runs of an operation in a group are one collective, with their sizes added up over the trace and divided
-  by the iterations that it covers. All ranks of a group tell of the same runs, so the largest tale counts, and a note
-  says where they differ. What an all-to-all sends whom is taken from its splits where they are there.
+  by the iterations that it covers. All ranks of a group record the same runs, so the largest total counts, and a note
+  says where they differ. The parts of an all-to-all are taken from its splits if it has them.
 * Sends are flows, one for each pair of ranks; so are gathers and scatters.
 * *Phases*: the operations of one group run one after the other. Where only one group has any, each of its collectives
-  has a phase of its own; where several have, all are in phase 0, because nothing tells which overlap.
+  has its own phase; where several have, all are in phase 0, because it is unknown which overlap.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from controller.model.errors import InputError
@@ -22,17 +23,21 @@ from controller.workload.importers.chakra.merge import merge
 from controller.workload.importers.chakra.protobuf import read_et
 from controller.workload.importers.chakra.pytorch import read_json
 from controller.workload.importers.chakra.trace import RankTrace
+from controller.workload.importers.head import Head
+
+_RANKED = re.compile(r"\.et(\.gz)?$")
 
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
-    """A job from traces, all of one kind.
+    """Read a job from traces, all of one kind.
 
     Raises:
-        InputError: a file is no trace, none tells of communication, or they contradict each other.
+        InputError: a file is not a trace, none has communication, or they contradict each other.
     """
     traces: list[RankTrace] = []
     groups: dict[str, tuple[int, ...]] = {}
-    for source in sources:
+    left_out = [source for source in sources if _is_resource(source.name)]
+    for source in [source for source in sources if source not in left_out]:
         found = read_json(source) if _is_json(source) else read_et(source)
         if isinstance(found, RankTrace):
             traces.append(found)
@@ -40,7 +45,24 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
             groups |= found
     if not traces:
         raise InputError("no trace is among the files", source=sources[0].name if sources else "")
-    return merge(traces, groups, request)
+    return merge(traces, groups, request, passed_over=len(left_out))
+
+
+def looks_like(head: Head) -> str:
+    """Return a description of the contents; empty if the file is not of this format."""
+    if head.keys >= {"schema", "nodes"} or ("record_param_comms" in head.text and '"nodes"' in head.text):
+        return "an execution trace of PyTorch, of one rank"
+    if "workload_graph" in head.keys:
+        return "Chakra's old JSON, which has no sizes: its .et files are read"
+    if (not head.is_text and _RANKED.search(head.file)) or (b"comm_size" in head.data and not head.is_text):
+        return "an MLCommons Chakra trace (.et), of one rank"
+    return ""
+
+
+def _is_resource(name: str) -> bool:
+    """Return whether PyTorch put a file beside a trace: code of generated kernels, in a folder ``.._resources``."""
+    folders, _, file = name.rpartition("/")
+    return file.endswith(".py") or folders.endswith("_resources") or "_resources/" in folders
 
 
 def _is_json(source: Source) -> bool:

@@ -12,21 +12,25 @@ from controller.workload.importers.chakra.trace import MAX_GROUPS, RankTrace
 from controller.workload.importers.fields import MAX_RANKS
 
 NODE = "process_group:init"
-"""In the name of the node that holds the text."""
+"""Part of the name of the node that holds the text."""
 
 CUT_OFF = "list of process groups that is cut off: the groups behind are known only where operations place them"
 
 _OTHER_NAMES = ("backend_id", "uid", "pg_id")
-"""What the oldest traces call a group by: the address of its backend, another one on each rank."""
+"""Other names of a group in the oldest traces: the address of its backend, which differs on each rank."""
 
 
 def is_group(value: object) -> bool:
-    """Whether this is a list of ranks."""
+    """Return whether this is a list of ranks."""
     return isinstance(value, list) and bool(value) and all(type(rank) is int for rank in value)
 
 
 def check_group(source: Source, name: str, ranks: tuple[int, ...], where: str) -> None:
-    """Raises InputError: they are no ranks, or not distinct."""
+    """Check the ranks of a group.
+
+    Raises:
+        InputError: a value is not a rank, or the ranks are not distinct.
+    """
     if any(not 0 <= rank < MAX_RANKS for rank in ranks) or len(set(ranks)) < len(ranks):
         raise InputError(
             f"the ranks of group {name!r:.40} are no ranks, or not distinct", source=source.name, field=where
@@ -34,10 +38,10 @@ def check_group(source: Source, name: str, ranks: tuple[int, ...], where: str) -
 
 
 def read_groups(trace: RankTrace, text: str, where: str) -> None:
-    """Adds the groups to the trace. PyTorch keeps 8192 characters of a text, so it may end within a group.
+    """Add the groups to the trace. PyTorch cuts a text at 8192 characters, so it may end within a group.
 
     Raises:
-        InputError: it is no such text, or contradicts itself.
+        InputError: the text does not list groups, or contradicts itself.
     """
     for row in _rows(trace, text, where):
         ranks, size, name = row.get("ranks"), row.get("group_size"), row.get("pg_name")

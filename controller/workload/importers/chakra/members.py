@@ -1,4 +1,4 @@
-"""Who is in which group, from what all traces and a file of groups tell."""
+"""The members of groups, from all traces and a file of groups."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace
 from controller.workload.importers.notes import Notes
 
 _ALL = frozenset({WORLD, "0"})
-"""Without other word these are all ranks: so ASTRA-sim has it, and PyTorch's first group is named 0."""
+"""Groups of all ranks by default: in ASTRA-sim and, as PyTorch's first group is named 0, there."""
 
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9._]+")
 
 
 def group_table(by_rank: Mapping[int, RankTrace], given: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """Ranks by group, none for all; what traces say wins over what is given.
+    """Return the ranks of each group, none for all; traces take precedence over the file.
 
     Raises:
         InputError: traces of two ranks that are in a group contradict each other.
@@ -27,7 +27,7 @@ def group_table(by_rank: Mapping[int, RankTrace], given: Mapping[str, tuple[int,
         for name, ranks in trace.groups.items():
             if not ranks:
                 everybody[name] = ()
-            # Different ranks may give different groups one name, if each is in its own alone.
+            # Different ranks may use one name for different groups, if each is only in its own.
             elif rank in ranks and told.setdefault(name, ranks) != ranks:
                 raise InputError(
                     f"group {name!r:.40} has other ranks here than in another trace", source=trace.source.name
@@ -36,7 +36,7 @@ def group_table(by_rank: Mapping[int, RankTrace], given: Mapping[str, tuple[int,
 
 
 def world_size(by_rank: Mapping[int, RankTrace], known: Mapping[str, tuple[int, ...]]) -> int:
-    """How many ranks there are: as many as anything that is told needs."""
+    """Return the number of ranks: the least that covers all groups, sizes and peers."""
     highest = max(by_rank)
     for ranks in known.values():
         highest = max(highest, *ranks, -1)
@@ -50,12 +50,13 @@ class Members:
     """The ranks of each group.
 
     Attributes:
-        n: ranks of the job.
+        n: number of ranks of the job.
     """
 
     def __init__(
         self, n: int, known: Mapping[str, tuple[int, ...]], by_rank: Mapping[int, RankTrace], notes: Notes
     ) -> None:
+        """Find the users of each group."""
         self.n = n
         self._known, self._by_rank, self._notes = known, by_rank, notes
         self._found: dict[str, tuple[int, ...]] = {}
@@ -65,17 +66,17 @@ class Members:
                 self._users.setdefault(group, []).append(rank)
 
     def of(self, group: str) -> tuple[int, ...]:
-        """In the order of their positions; a note says where it is a guess."""
+        """Return the ranks in the order of their positions; a note says where it is a guess."""
         if group not in self._found:
             self._found[group] = self._known.get(group) or self._guessed(group)
         return self._found[group]
 
     def tellers(self, key: Key, ranks: tuple[int, ...]) -> list[int]:
-        """Those of the ranks whose traces have the collective."""
+        """Return the ranks whose traces have the collective."""
         return [rank for rank in ranks if rank in self._by_rank and key in self._by_rank[rank].work]
 
     def label(self, group: str) -> str:
-        """The group in names of collectives."""
+        """Return the group as a part of collectives' names."""
         return _NOT_IN_LABELS.sub("_", group).strip("_")[:40] or "all"
 
     def _guessed(self, group: str) -> tuple[int, ...]:

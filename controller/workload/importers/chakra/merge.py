@@ -1,8 +1,9 @@
-"""Several ranks' traces as one job."""
+"""Merging of several ranks' traces to one job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, FlowList, Job, Op
 from controller.workload.importers.base import Imported, ImportRequest, provisional_hosts
+from controller.workload.importers.chakra.addresses import guessed_ranks, name_by_position
+from controller.workload.importers.chakra.graph import graph_of
 from controller.workload.importers.chakra.members import Members, group_table, world_size
 from controller.workload.importers.chakra.trace import MAX_BYTES, ROOTED, Key, RankTrace, Total
 from controller.workload.importers.fields import MAX_RANKS, job_name
@@ -19,17 +22,33 @@ PASSED_ON = "p2p"
 MAX_FLOWS = 5_000_000
 
 
-def merge(traces: Sequence[RankTrace], groups: Mapping[str, tuple[int, ...]], request: ImportRequest) -> Imported:
-    """The job that the ranks of these traces run.
+def merge(
+    traces: Sequence[RankTrace],
+    groups: Mapping[str, tuple[int, ...]],
+    request: ImportRequest,
+    *,
+    passed_over: int = 0,
+    more: Sequence[str] = (),
+) -> Imported:
+    """Build the job that the ranks of these traces run.
 
     Args:
-        groups: from a file of groups; what a trace itself says wins.
+        traces: one trace for each rank.
+        groups: groups from a file of groups; a trace's own groups take precedence.
+        request: the options of the import.
+        passed_over: number of ignored files, which are not traces.
+        more: further notes of the reader of the format.
 
     Raises:
-        InputError: two files are of one rank, groups differ, or nobody sends anybody anything.
+        InputError: two files are of one rank, groups differ, or no rank sends anything.
     """
     notes = Notes()
+    for sentence in more:
+        notes.once(sentence)
+    if passed_over:
+        notes.once(f"{passed_over} files of code beside the traces are left out")
     by_rank = _by_rank(traces, notes)
+    name_by_position(by_rank, groups, notes)
     known = group_table(by_rank, groups)
     n = world_size(by_rank, known)
     first = traces[0].source
@@ -52,22 +71,27 @@ def merge(traces: Sequence[RankTrace], groups: Mapping[str, tuple[int, ...]], re
         raise InputError(f"{reason}; left out: {left_out[0]}" if left_out else reason, source=first.name)
     for trace in traces:
         for what, count in trace.left_out.items():
-            notes.add("things left out", f"{_short(trace)}: left out, {count} x {what}")
+            notes.warn(f"{_short(trace)}: left out, {count} x {what}")
     missing = n - len(by_rank)
     if missing:
-        notes.add("ranks", f"traces of {missing} of {n} ranks are missing; what the others say counts for them")
-    return job.imported(request.name or job_name(first, "trace"))
+        notes.warn(f"traces of {missing} of {n} ranks are missing; what the others say counts for them")
+    found = job.imported(request.name or job_name(first, "trace"))
+    if not request.graph or not all(trace.has_graph for trace in traces):
+        return found
+    dag, warnings = graph_of(by_rank, members)
+    return replace(found, dag=dag, warnings=(*found.warnings, *warnings))
 
 
 def _by_rank(traces: Sequence[RankTrace], notes: Notes) -> dict[int, RankTrace]:
     by_rank: dict[int, RankTrace] = {}
+    guessed = guessed_ranks(traces)
     for position, trace in enumerate(traces):
-        rank = position if trace.rank is None else trace.rank
+        rank = guessed.get(position, position) if trace.rank is None else trace.rank
         if rank in by_rank:
             raise InputError(f"is of rank {rank}, as {by_rank[rank].source.name} is", source=trace.source.name)
         if not 0 <= rank < MAX_RANKS:
             raise InputError("is no rank", source=trace.source.name, field="rank", value=rank)
-        if trace.rank is None and len(traces) > 1:
+        if trace.rank is None and position not in guessed and len(traces) > 1:
             notes.add(
                 "files taken in their order", f"{_short(trace)} does not tell its rank: by its place it is {rank}"
             )
@@ -80,8 +104,10 @@ def _short(trace: RankTrace) -> str:
 
 
 def _find_roots(by_rank: Mapping[int, RankTrace], members: Members, notes: Notes) -> None:
-    """PyTorch's older traces have the rank itself where newer ones have the root: then each rank tells of another root,
-    and no other rank does."""
+    """Correct roots of PyTorch's older traces, which have the rank itself in place of the root.
+
+    Each rank then names another root, and no other rank does.
+    """
     tellers: dict[tuple[str, str], dict[int, list[int]]] = {}
     for rank, trace in by_rank.items():
         for key in trace.work:
@@ -102,7 +128,7 @@ def _find_roots(by_rank: Mapping[int, RankTrace], members: Members, notes: Notes
 
 
 class _Builder:
-    """Collects calls and flows."""
+    """A builder that collects calls and flows."""
 
     def __init__(self, members: Members, by_rank: Mapping[int, RankTrace], notes: Notes, iterations: int) -> None:
         self.members, self.by_rank = members, by_rank
@@ -116,7 +142,7 @@ class _Builder:
         self.groups: set[str] = set()
 
     def collective(self, key: Key) -> None:
-        """One operation of one group, as the ranks that ran it tell."""
+        """Add one operation of one group, from the ranks that ran it."""
         ranks = self.members.of(key.group)
         totals = {rank: self.by_rank[rank].work[key] for rank in self.members.tellers(key, ranks)}
         if not totals or len(ranks) < 2:
@@ -157,7 +183,7 @@ class _Builder:
             )
 
     def _exchange(self, ranks: tuple[int, ...], totals: Mapping[int, Total], name: str) -> None:
-        """An all-to-all of which at least some runs tell who gets how much."""
+        """Add an all-to-all of which at least some runs have the bytes for each receiver."""
         for rank, total in totals.items():
             share = -(-total.even // len(ranks))
             for position, peer in enumerate(ranks):
@@ -171,7 +197,7 @@ class _Builder:
             )
 
     def passed_on(self) -> None:
-        """Sends, and receives that nobody tells of as sends."""
+        """Add sends, and receives without a recorded send."""
         sent = {rank: self._peers(trace, trace.sent) for rank, trace in self.by_rank.items()}
         taken = {rank: self._peers(trace, trace.taken) for rank, trace in self.by_rank.items()}
         for rank in self.by_rank:
@@ -193,7 +219,7 @@ class _Builder:
                     )
 
     def _peers(self, trace: RankTrace, table: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """The table with ranks of the job as peers."""
+        """Return the table with ranks of the job as peers."""
         if not trace.peers_in_group:
             return dict(table)
         found = {}
@@ -222,7 +248,9 @@ class _Builder:
         phases = {name: phase[name] for name in dict.fromkeys(self.of) if phase[name]}
         n = self.members.n
         job = Job(name, hosts=provisional_hosts(n), collectives=calls, flows=flows, phases=phases)
-        return Imported(job, False, n, len(self.groups), len(names), self.notes.sentences())
+        return Imported(
+            job, False, n, len(self.groups), len(names), self.notes.sentences(), warnings=self.notes.warnings()
+        )
 
     def _pass(self, src: int, dst: int, size: int, group: str) -> None:
         if src != dst:
@@ -238,7 +266,7 @@ class _Builder:
         self.of.append(name)
 
     def _name(self, name: str) -> str:
-        """Names that were different stay so when what a name may not have is gone."""
+        """Return a unique name: names that differ only in removed characters get a number."""
         wanted, number = name, 1
         while name in self.names:
             number += 1

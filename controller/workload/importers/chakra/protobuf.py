@@ -1,6 +1,6 @@
-"""Chakra's own traces: messages of Google's protocol buffers, each behind its length, one file a rank.
+"""Chakra's own traces: protocol buffers messages, each preceded by its length, one file a rank.
 
-Written after et_def.proto (versions 0.0.4 and later) and ASTRA-sim's readers of it: ``comm_size`` is what a rank has
+Based on et_def.proto (versions 0.0.4 and later) and ASTRA-sim's readers of it: ``comm_size`` is a rank's size
 before the operation, so of an all-gather it is one rank's part.
 """
 
@@ -22,7 +22,7 @@ from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace
 from controller.workload.importers.fields import MAX_RANKS
 
 MAX_MESSAGE = 64 << 20
-"""Bytes of one message: the head of a trace may hold a whole input file of its maker."""
+"""Most bytes of one message: the head of a trace may hold a whole input file of the tool that wrote it."""
 
 METADATA, SEND, RECEIVE, COLLECTIVE = 1, 5, 6, 7
 OPS = {
@@ -42,19 +42,34 @@ _RANK = re.compile(r"(?:\.|rank[._-]?)([0-9]{1,6})\.[A-Za-z]+(\.gz)?$", re.IGNOR
 
 
 def rank_in_name(name: str) -> int | None:
-    """The rank of ``all_reduce.3.et`` or ``rank3.json``; ``None`` where the name holds none."""
+    """Return the rank in ``all_reduce.3.et`` or ``rank3.json``; ``None`` where the name has none."""
     found = _RANK.search(name)
     return int(found[1]) if found and int(found[1]) < MAX_RANKS else None
 
 
 def read_et(source: Source) -> RankTrace:
-    """The totals of one rank's trace.
+    """Read the totals of one rank's trace.
 
     Raises:
-        InputError: with the number of the message: it is no trace, cut short, or lacks what a flow needs.
+        InputError: with the number of the message: it is not a trace, is cut, or lacks an attribute of a flow.
     """
-    make_node, make_head = _messages()
-    trace = RankTrace(source, rank_in_name(source.name))
+    trace = RankTrace(source, rank_in_name(source.name), has_graph=True)
+    for message, where in nodes(source):
+        if message.type in (SEND, RECEIVE, COLLECTIVE):
+            take(trace, message.type, attributes(message), where)
+        elif message.type == METADATA and NODE in message.name and message.inputs.values:
+            # Chakra's converter writes the list of inputs in Python's notation.
+            read_groups(trace, message.inputs.values.strip().removeprefix("['").removesuffix("']"), where)
+    return trace
+
+
+def nodes(source: Source) -> Iterator[tuple[Any, str]]:
+    """Yield the nodes of a trace, each with its place for messages.
+
+    Raises:
+        InputError: with the number of the message: it is not a trace, or is cut.
+    """
+    make_node, make_head = messages()
     with source.open() as stream:
         for number, content in enumerate(_delimited(stream, source)):
             where = f"message {number}"
@@ -63,55 +78,59 @@ def read_et(source: Source) -> RankTrace:
                 message.ParseFromString(content)
             except (DecodeError, UnicodeDecodeError):
                 raise InputError("is no message of a Chakra trace", source=source.name, field=where) from None
-            if number == 0:
-                continue
-            where = f"{where} (node {message.id})"
-            if message.type in (SEND, RECEIVE, COLLECTIVE):
-                has = {row.name: getattr(row, kind) for row in message.attr if (kind := row.WhichOneof("value"))}
-                take(trace, message.type, has, where)
-            elif message.type == METADATA and NODE in message.name and message.inputs.values:
-                # Chakra's converter writes the list of inputs as Python prints it.
-                read_groups(trace, message.inputs.values.strip().removeprefix("['").removesuffix("']"), where)
-    return trace
+            if number:
+                yield message, f"{where} (node {message.id})"
+
+
+def attributes(node: Any) -> dict[str, Any]:
+    """Return a node's attributes by name."""
+    return {row.name: getattr(row, kind) for row in node.attr if (kind := row.WhichOneof("value"))}
 
 
 def take(trace: RankTrace, kind: int, has: Mapping[str, Any], where: str) -> None:
-    """One node of communication.
+    """Add one node of communication to the trace.
 
     Args:
+        trace: the trace to add to.
         kind: ``SEND``, ``RECEIVE`` or ``COLLECTIVE``.
-        has: its attributes.
+        has: the attributes of the node.
+        where: the place of the node for messages.
 
     Raises:
-        InputError: it lacks what a flow needs.
+        InputError: it lacks an attribute of a flow.
     """
     if has.get("is_cpu_op") is True and "comm_size" not in has:
-        # The call on the processor, of which the kernel is another node.
+        # The call on the processor; its kernel is another node.
         return
-    size = _whole(trace, has, "comm_size", where)
+    size = whole(trace, has, "comm_size", where)
     named = has.get("pg_name", has.get("comm_group", WORLD))
     group = trace.name_of(str(named)) if isinstance(named, (str, int)) else WORLD
     dimensions = getattr(has.get("involved_dim"), "values", ())
     if not all(dimensions):
         trace.leave_out("involved_dim that leaves dimensions out, which no trace describes: all ranks are taken")
     if kind == COLLECTIVE:
-        number = _whole(trace, has, "comm_type", where)
+        number = whole(trace, has, "comm_type", where)
         if number == BARRIER:
             return
         if number not in OPS:
             raise trace.error(f"comm_type {number} is none that is known", where)
-        root = _whole(trace, has, "root_rank", where) if "root_rank" in has else 0
+        root = whole(trace, has, "root_rank", where) if "root_rank" in has else 0
         trace.add(Key(group, OPS[number], root), size, where)
         return
     peer = "comm_dst" if kind == SEND else "comm_src"
     if peer in has:
-        trace.pass_on(kind == SEND, group, _whole(trace, has, peer, where), size, where)
+        trace.pass_on(kind == SEND, group, whole(trace, has, peer, where), size, where)
     else:
-        # Chakra's converter of PyTorch's traces does not know them.
+        # Chakra's converter of PyTorch's traces omits them.
         trace.leave_out(f"{'send' if kind == SEND else 'receive'} without its peer")
 
 
-def _whole(trace: RankTrace, has: Mapping[str, Any], name: str, where: str) -> int:
+def whole(trace: RankTrace, has: Mapping[str, Any], name: str, where: str) -> int:
+    """Return an attribute that is a whole number.
+
+    Raises:
+        InputError: it is not a whole number, or missing.
+    """
     value = has.get(name)
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         value = int(value)
@@ -121,7 +140,7 @@ def _whole(trace: RankTrace, has: Mapping[str, Any], name: str, where: str) -> i
 
 
 def _delimited(stream: BinaryIO, source: Source) -> Iterator[bytes]:
-    """The messages, one after the other."""
+    """Yield the messages, one after the other."""
     number = 0
     while True:
         length, shift = 0, 0
@@ -149,8 +168,8 @@ def _delimited(stream: BinaryIO, source: Source) -> Iterator[bytes]:
 
 
 @cache
-def _messages() -> tuple[Any, Any]:
-    """Classes for a node and for the head, made from the compiled schema: no generated code that goes out of date."""
+def messages() -> tuple[Any, Any]:
+    """Return classes for a node and for the head, made from the compiled schema, without generated code."""
     described = descriptor_pb2.FileDescriptorSet.FromString((files(__package__) / "et_def.binpb").read_bytes())
     pool = descriptor_pool.DescriptorPool()
     pool.Add(described.file[0])

@@ -1,9 +1,9 @@
 """PyTorch's execution traces (JSON): nodes ``record_param_comms``, and the groups of ``## process_group:init ##``.
 
-Written after torch/csrc/distributed/c10d/ParamCommsUtils.hpp and the traces of PARAM and Chakra, schemas 1.0.1 to
-1.1.1. The values stand in another order in each, so they are found by the operation's name: in front of it the tensors,
-the group (its name and description, its number, or its address) and the rank (the root's, or the peer's); behind it the
-splits, then where the group begins among all ranks, its stride, and its size.
+Based on torch/csrc/distributed/c10d/ParamCommsUtils.hpp and the traces of PARAM and Chakra, schemas 1.0.1 to
+1.1.1. Each has another order of the values, so they are found by the operation's name: before it the tensors,
+the group (its name and description, its number, or its address) and the rank (the root's, or the peer's); after it the
+splits, then the group's first rank among all ranks, its stride, and its size.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from controller.workload.importers.base import Source
 from controller.workload.importers.chakra.groups import NODE, check_group, is_group, read_groups
 from controller.workload.importers.chakra.protobuf import COLLECTIVE, RECEIVE, SEND, rank_in_name, take
 from controller.workload.importers.chakra.trace import ROOTED, WORLD, Key, RankTrace, is_known, op_of
+from controller.workload.importers.documents import no_json
 
 COMMS = "record_param_comms"
 MAX_GROUP_TEXT = 64 << 20
 MAX_DEPTH = 100
-"""Lists and mappings within each other: traces have ten. The parser names where it is at each of them."""
+"""Most nested lists and mappings: traces have ten. The parser builds a path name for each of them."""
 
 CHUNK = 4096
-"""Bytes that the parser takes at once. It tells of the depth only behind them, and names of places take the square."""
+"""Bytes that the parser takes at once. The depth is checked only between chunks; path names grow with its square."""
 
 
 def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
-    """The totals of one rank's trace or, where the file holds just that, groups by name.
+    """Read the totals of one rank's trace or, if the file holds only these, groups by name.
 
     Raises:
-        InputError: it is no such JSON, or a node lacks what a flow needs.
+        InputError: the file is not such JSON, or a node lacks an attribute of a flow.
     """
     trace = RankTrace(source, rank_in_name(source.name))
     nodes = 0
@@ -52,7 +53,7 @@ def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
     except (ijson.JSONError, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"is no JSON: {' '.join(str(error).split())[:200]}", source=source.name) from None
+        raise no_json(source, error) from None
     if not nodes and groups:
         return groups
     if not nodes:
@@ -64,7 +65,7 @@ _STEP = {"start_map": 1, "start_array": 1, "end_map": -1, "end_array": -1}
 
 
 def _items(stream: BinaryIO, source: Source) -> Any:
-    """(key, value) of the top level, but of ``nodes`` and ``workload_graph`` (key, entry) one entry at a time."""
+    """Yield (key, value) of the top level, but of ``nodes`` and ``workload_graph`` (key, entry) one entry at a time."""
     builder, prefix, depth, deep = None, "", 0, 0
     for where, event, value in ijson.parse(stream, buf_size=CHUNK, use_float=True):
         deep += _STEP.get(event, 0)
@@ -88,7 +89,7 @@ def _items(stream: BinaryIO, source: Source) -> Any:
 
 
 def _graph(trace: RankTrace, node: Mapping[str, Any], where: str) -> None:
-    """A node of Chakra's own JSON, which has what its protobuf has (src/feeder/JSONNode.cpp there)."""
+    """Add a node of Chakra's own JSON, which has the attributes of its protobuf (src/feeder/JSONNode.cpp there)."""
     kind = node.get("NodeType")
     if kind not in (SEND, RECEIVE, COLLECTIVE):
         return
@@ -124,7 +125,7 @@ def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
 def _comms(trace: RankTrace, values: list[Any], attributes: Mapping[str, Any], where: str) -> None:
     at = next((i for i, value in enumerate(values) if isinstance(value, str) and is_known(value)), None)
     if at is None:
-        # Among them the broadcasts and reductions of which PyTorch makes uneven gathers and scatters.
+        # These include the broadcasts and reductions of which PyTorch makes uneven gathers and scatters.
         named = next((value for value in values if isinstance(value, str)), "")
         trace.leave_out(f"run of {named!r:.40}, which is no operation that is known")
         return
@@ -153,7 +154,7 @@ def _comms(trace: RankTrace, values: list[Any], attributes: Mapping[str, Any], w
 
 
 def _group_name(before: list[Any], numbers: list[int], attributes: Mapping[str, Any]) -> str:
-    """New traces name it, in a pair with its description; old ones give a number in front of the rank."""
+    """Return the group's name: new traces have it, in a pair with a description; old ones a number before the rank."""
     named = attributes.get("pg_name")
     if isinstance(named, str) and named:
         return named
@@ -164,7 +165,7 @@ def _group_name(before: list[Any], numbers: list[int], attributes: Mapping[str, 
 
 
 def _place(trace: RankTrace, group: str, numbers: list[int], where: str) -> None:
-    """Size of the group and, in newer traces, its first rank and its stride: enough where no group was named before."""
+    """Record the size of the group and, in newer traces, its first rank and stride, which define an unnamed group."""
     size = numbers[-1]
     trace.sized(group, size, where)
     if len(numbers) >= 3 and not trace.groups.get(group):
@@ -175,12 +176,12 @@ def _place(trace: RankTrace, group: str, numbers: list[int], where: str) -> None
 
 
 def _tensors(value: object) -> list[tuple[int, int]]:
-    """(elements, bytes of one) of a tensor ``[id, storage, offset, elements, bytes, device]``, or of lists of them."""
+    """Return (elements, bytes of one) of each ``[id, storage, offset, elements, bytes, device]``, also in lists."""
     if not isinstance(value, list):
         return []
     if len(value) == 6 and all(type(part) is int for part in value[:5]):
         return [(max(0, value[3]), max(0, value[4]))]
-    # Deeper than a list of lists of tensors nothing is nested.
+    # Nothing is nested deeper than a list of lists of tensors.
     return [
         (max(0, t[3]), max(0, t[4]))
         for inner in value

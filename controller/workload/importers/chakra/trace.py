@@ -1,4 +1,4 @@
-"""What one rank's trace comes to, whatever its format: totals, not events."""
+"""The totals of one rank's trace, independent of its format."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ NAMES = {
     "reducescatterbase": "reduce_scatter",
     "reducescatterblock": "reduce_scatter",
     "reducescattertensorcoalesced": "reduce_scatter",
+    "reducescattercoalesced": "reduce_scatter",
     "alltoall": "all_to_all",
+    "alltoallsingle": "all_to_all",
     "alltoallbase": "all_to_all",
     "alltoallv": "all_to_all",
     "broadcast": "broadcast",
+    "broadcastoop": "broadcast",
     "reduce": "reduce",
+    "reduceoop": "reduce",
     "gather": "gather",
     "scatter": "scatter",
     "send": "send",
     "recv": "recv",
     "receive": "recv",
 }
-"""Operations by their names in traces, in small letters and without underscores."""
+"""Operations by their names in traces, in lower case and without underscores."""
 
 IGNORED = frozenset({"wait", "barrier", "init", "allreducebarrier"})
 
@@ -47,7 +51,7 @@ _MAX_KINDS = 100
 
 
 def op_of(name: str) -> str | None:
-    """The operation that a trace calls so; ``None``: it is none that moves bytes.
+    """Return the operation of a name in traces; ``None``: it moves no bytes.
 
     >>> op_of("_allgather_base"), op_of("ALL_TO_ALL"), op_of("wait")
     ('all_gather', 'all_to_all', None)
@@ -56,7 +60,7 @@ def op_of(name: str) -> str | None:
 
 
 def is_known(name: str) -> bool:
-    """Whether it is an operation at all."""
+    """Return whether the name is that of an operation."""
     plain = _plain(name)
     return plain in NAMES or plain in IGNORED
 
@@ -79,7 +83,7 @@ class Total:
     """Bytes of this rank's buffer in all runs of a collective.
 
     Attributes:
-        even: of these, the bytes of runs that do not say who gets how much.
+        even: bytes of the runs without the parts for each receiver.
         to: bytes of the other runs, by position in the group.
     """
 
@@ -90,17 +94,20 @@ class Total:
 
 @dataclass
 class RankTrace:
-    """What one file says.
+    """The contents of one file.
 
     Attributes:
-        rank: ``None`` where neither the file nor its name says.
-        rank_told: whether the file itself says so.
-        groups: ranks of each group; empty: all there are.
-        aliases: other names that operations call a group by.
-        sizes: how many ranks a group has, where its ranks are not told.
-        sent, taken: bytes by (group, peer) of point-to-point operations.
+        rank: ``None`` where neither the file nor its name has it.
+        rank_told: whether the file itself has it.
+        groups: ranks of each group; empty: all ranks.
+        aliases: other names of a group in operations.
+        sizes: number of ranks of a group whose ranks are unknown.
+        sent: bytes sent by (group, peer) in point-to-point operations.
+        taken: bytes received by (group, peer) in point-to-point operations.
         peers_in_group: whether these peers are positions in the group, not ranks of the job.
-        left_out: what was passed over, and how often.
+        left_out: ignored parts, and how often each occurred.
+        has_graph: whether its nodes have dependencies (Chakra's ``.et``).
+        positions: the positions of this rank in groups whose ranks are unknown.
     """
 
     source: Source
@@ -114,24 +121,28 @@ class RankTrace:
     taken: dict[tuple[str, int], int] = field(default_factory=dict)
     peers_in_group: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
+    has_graph: bool = False
+    positions: set[int] = field(default_factory=set)
 
     def name_of(self, group: str) -> str:
-        """The name that all ranks have for a group."""
+        """Return the name that all ranks have for a group."""
         return group if group in self.groups else self.aliases.get(group, group)
 
     def is_at(self, group: str, position: int) -> None:
-        """This rank's position in a group: where the group's ranks are told, that says which rank it is."""
+        """Record this rank's position in a group; if the group's ranks are known, it determines the rank."""
         ranks = self.groups.get(group)
+        if ranks is None:
+            self.positions.add(position)
         if self.rank_told or ranks is None or not 0 <= position < (len(ranks) or self.sizes.get(group, 0)):
             return
         self.rank, self.rank_told = ranks[position] if ranks else position, True
 
     def used(self) -> set[str]:
-        """The groups in which any operation of this rank is."""
+        """Return the groups that have any operation of this rank."""
         return {key.group for key in self.work} | {name for table in (self.sent, self.taken) for name, _ in table}
 
     def add(self, key: Key, size: int, where: str, to: dict[int, int] | None = None) -> None:
-        """One run of a collective; ``to``: bytes by position in the group, where the run tells."""
+        """Add one run of a collective; ``to`` is bytes by position in the group, where the run has them."""
         self._check(size, where)
         total = self.work.setdefault(key, Total())
         total.bytes += size
@@ -143,7 +154,7 @@ class RankTrace:
             raise self.error("more than any job has", where)
 
     def pass_on(self, sends: bool, group: str, peer: int, size: int, where: str) -> None:
-        """One send, or one receive."""
+        """Add one send or one receive."""
         self._check(size, where)
         if not 0 <= peer < MAX_RANKS:
             raise self.error(f"rank {peer} is not in 0 .. {MAX_RANKS - 1}", where)
@@ -153,14 +164,14 @@ class RankTrace:
             raise self.error("more than any job has", where)
 
     def member(self, name: str, ranks: tuple[int, ...], where: str) -> None:
-        """A group and its ranks, which have been checked; none: all there are."""
+        """Add a group and its ranks, which have been checked; none: all ranks."""
         if self.groups.setdefault(name, ranks) != ranks:
             raise self.error(f"group {name!r:.40} has other ranks than before", where)
         if len(self.groups) > MAX_GROUPS:
             raise self.error("more groups than any job has", where)
 
     def sized(self, name: str, size: int, where: str) -> None:
-        """How many ranks a group has."""
+        """Record the number of ranks of a group."""
         if not 1 <= size <= MAX_RANKS:
             raise self.error(f"{size} ranks are not in 1 .. {MAX_RANKS}", where)
         if self.sizes.setdefault(name, size) != size:
@@ -169,11 +180,12 @@ class RankTrace:
             raise self.error("more groups than any job has", where)
 
     def leave_out(self, what: str) -> None:
-        """Something that is passed over: a noun with what goes with it."""
+        """Count an ignored part, described by a noun phrase."""
         if what in self.left_out or len(self.left_out) < _MAX_KINDS:
             self.left_out[what] += 1
 
     def error(self, reason: str, where: str) -> InputError:
+        """Return an error for a place in this file."""
         return InputError(reason, source=self.source.name, field=where)
 
     def _check(self, size: int, where: str) -> None:

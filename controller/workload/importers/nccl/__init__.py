@@ -1,12 +1,12 @@
 """NCCL's own logs (``NCCL_DEBUG=INFO``) to a job: the rings, trees, NICs and sizes that a training job really used.
 
-Files are logs of single ranks or of many, mixed as they like, and records of NCCL Inspector (``inspector``). Of the
+Files are logs of single ranks or of many, in any mixture, and records of NCCL Inspector (``inspector``). Of the
 subsystems (``NCCL_DEBUG_SUBSYS``), INIT names communicators, ranks and trees, GRAPH the rings, NET (also in INIT) the
-NICs, COLL the sizes, TUNING the algorithm of each size, ENV what was set. What a log does not hold is made up for by a
-formula, and a note says so; what it holds wins.
+NICs, COLL the sizes, TUNING the algorithm of each size, ENV the settings. Missing information is replaced by a
+formula, with a note; information in the log takes precedence.
 
 * *Ranks*: those of the largest communicator; GPUs outside it follow.
-* *Rings* from ``Ring cc : prev -> rank -> next`` of each rank, where they lack from ``Channel cc/CC : ...`` of rank 0
+* *Rings* from ``Ring cc : prev -> rank -> next`` of each rank, where missing from ``Channel cc/CC : ...`` of rank 0
   (cut at 128 characters), else from the first connection of each channel; *trees* from
   ``Trees [c] a/b/c->rank->parent`` and ``Tree c : parent -> rank -> a/b/c``.
 * *NICs* from ``Channel cc/k : a[..] -> b[..] [send] via NET/<name>/<device>(<proxy>)/...``. By server and device they
@@ -17,9 +17,9 @@ formula, and a note says so; what it holds wins.
   and divided by the iterations that the log covers. Send and receive on one communicator are one collective. Between
   ranks of one server there is no flow.
 * *Phases*: NCCL runs the operations of one communicator one after the other. So where only one has any, each of its
-  collectives has a phase of its own; where several have, all are in phase 0, because nothing tells which overlap.
+  collectives has its own phase; where several have, all are in phase 0, because it is unknown which overlap.
 
-Written after the format strings of NCCL 2.4 to 2.28 (src/init.cc, enqueue.cc, graph/connect.cc, transport/net.cc,
+Based on the format strings of NCCL 2.4 to 2.28 (src/init.cc, enqueue.cc, graph/connect.cc, transport/net.cc,
 transport/net_ib.cc, and the plug-in inspector) and logs that people published in its issues. They differ in:
 ``Trees [c] parent->rank->a/b/c`` until 2.5;
 ``Ring`` instead of ``Channel`` before connections until 2.7; ``a[busId]`` until 2.17 and ``a[device]`` since; START
@@ -37,28 +37,33 @@ import numpy as np
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
 from controller.workload.importers import streams
-from controller.workload.importers.base import Imported, ImportRequest, Source
+from controller.workload.importers.base import Imported, ImportRequest, Measured, Source
+from controller.workload.importers.head import Head
+from controller.workload.importers.nccl.account import account
 from controller.workload.importers.nccl.communicators import Communicator, join, number_ranks
-from controller.workload.importers.nccl.ends import End, Ends
+from controller.workload.importers.nccl.containers import LINE
+from controller.workload.importers.nccl.ends import ConnectionEnd, Ends
 from controller.workload.importers.nccl.flows import Flow, flows_of
 from controller.workload.importers.nccl.inspector import Inspector
 from controller.workload.importers.nccl.log import Log, Member
+from controller.workload.importers.nccl.servers import tell_apart
+from controller.workload.importers.nccl.table import Tables
 from controller.workload.importers.nccl.topology import topology
 from controller.workload.importers.nccl.work import work_of
 from controller.workload.importers.notes import Notes
 
-_LINE = 1 << 16
-
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
-    """A job from logs.
+    """Read a job from logs.
 
     Raises:
-        InputError: no communicator or no size is told, lines contradict each other, or a NIC is nowhere.
+        InputError: there is no communicator or no size, lines contradict each other, or a NIC is unknown.
     """
-    log, inspector = Log(Notes()), Inspector()
+    if not sources:
+        raise InputError("there is no file to read")
+    log, inspector, tables = Log(Notes()), Inspector(), Tables()
     for source in sources:
-        _read(source, log, inspector)
+        _read(source, log, inspector, tables)
     if not log.n_lines and not inspector:
         raise InputError("no line of NCCL's is in it: NCCL_DEBUG=INFO writes them", source=sources[0].name)
     log.finish()
@@ -68,25 +73,40 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         raise InputError(
             "no 'Init COMPLETE' line names a communicator: NCCL_DEBUG_SUBSYS needs INIT", source=sources[0].name
         )
+    tell_apart(log, communicators)
     people = number_ranks(communicators, log.notes)
     ends = Ends(log, communicators, people, request)
     flows: dict[Flow, Fraction] = {}
     names: list[list[str]] = []
-    for one, work in zip(communicators, work_of(log, communicators, request.bytes, request.iterations), strict=True):
+    works = work_of(log, communicators, request.bytes, request.iterations, tables.tables)
+    for one, work in zip(communicators, works, strict=True):
         if work.collectives or work.pairs:
             with_trees = any(kind.algorithm == "tree" for kind in work.collectives)
             ways = topology(one, log.notes, with_trees=with_trees)
             its, collectives = flows_of(one, work, ways, ends, log.notes)
+            account(one, work, ways, its, log.notes)
             flows |= its
             names.append(collectives)
-    return _imported(request, log, communicators, people, ends, flows, names)
+    if not flows and len({member.host for one in communicators for member in one.members.values()}) == 1:
+        log.notes.once(f"all ranks are on one server ({communicators[0].first.host}): nothing crosses the network")
+    measured = tuple(row for table in tables.tables for row in table.measured())
+    return _imported(request, log, communicators, people, ends, flows, names, measured)
 
 
-def _read(source: Source, log: Log, inspector: Inspector) -> None:
+def looks_like(head: Head) -> str:
+    """Return a description of the contents; empty if the file is not of this format."""
+    if "NCCL INFO" in head.text:
+        return "a log of NCCL or RCCL (NCCL_DEBUG=INFO)" + (", with output of nccl-tests" * ("nThread" in head.text))
+    return "records of NCCL Inspector" if "coll_perf" in head.keys or "p2p_perf" in head.keys else ""
+
+
+def _read(source: Source, log: Log, inspector: Inspector, tables: Tables) -> None:
     found = False
-    for number, line in streams.lines(source, limit=_LINE, cut=True):
+    log.begin(source)
+    for number, line in streams.lines(source, limit=LINE, cut=True):
         where = streams.at_line(source, number)
         found |= log.add(where, line) or inspector.add(where, line)
+        tables.add(where, line)
     if not found:
         log.notes.add("files without NCCL's lines", f"{source.name}: no line of NCCL's is in it")
 
@@ -99,17 +119,18 @@ def _imported(
     ends: Ends,
     flows: dict[Flow, Fraction],
     names_of: list[list[str]],
+    measured: tuple[Measured, ...],
 ) -> Imported:
     placed = ends.is_placed()
     used = list(dict.fromkeys(end for flow in flows for end in (flow.sender, flow.receiver)))
     hosts: tuple[str, ...]
-    names: dict[End, str]
+    names: dict[ConnectionEnd, str]
     if placed:
         names, hosts = _on_fabric(ends, used, people)
         known = {flow: size for flow, size in flows.items() if flow.sender in names and flow.receiver in names}
         if len(known) < len(flows):
             lost = len(flows) - len(known)
-            log.notes.once(f"{lost} of {len(flows)} flows are left out: nobody knows where an end of theirs is")
+            log.notes.warn(f"{lost} of {len(flows)} flows are left out: nobody knows where an end of theirs is")
         flows = {flow: size for flow, size in known.items() if names[flow.sender] != names[flow.receiver]}
     else:
         names, hosts = ends.made_up(used)
@@ -133,22 +154,26 @@ def _imported(
         groups=sum(1 for one in communicators if one.n_ranks > 1),
         collectives=sum(len(names) for names in names_of),
         notes=log.notes.sentences(),
+        warnings=log.notes.warnings(),
+        measured=measured,
     )
 
 
 def _phases(names_of: list[list[str]], used: set[str]) -> dict[str, int]:
-    """Of collectives with flows, by communicator."""
+    """Return the phases of collectives with flows, by communicator."""
     busy = [names for names in ([name for name in names if name in used] for names in names_of) if names]
     return {name: phase for phase, name in enumerate(busy[0])} if len(busy) == 1 else {}
 
 
-def _on_fabric(ends: Ends, used: list[End], people: list[Member | None]) -> tuple[dict[End, str], tuple[str, ...]]:
-    """A host for each end that is known, and each rank's host where no two share one."""
+def _on_fabric(
+    ends: Ends, used: list[ConnectionEnd], people: list[Member | None]
+) -> tuple[dict[ConnectionEnd, str], tuple[str, ...]]:
+    """Return a host for each known end, and each rank's host where no two ranks share one."""
     names = {end: host for end in used if (host := ends.host(end)) is not None}
     homes = []
     for rank, person in enumerate(people):
         nic = ends.home[rank]
-        own = None if person is None else End(person.host, nic, rank if nic is None else -1)
+        own = None if person is None else ConnectionEnd(person.host, nic, rank if nic is None else -1)
         if own is None or own not in names:
             return names, ()
         homes.append(names[own])

@@ -1,4 +1,4 @@
-"""From the ranks' own accounts to communicators, and to one numbering of all ranks."""
+"""Communicators from the ranks' lines, and one numbering of all ranks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Communicator:
 
     Attributes:
         name: ``c0``, ``c1``, ... in the order in which the log names them.
-        members: by rank; ranks whose log is missing are not there.
-        ranks: the job's rank of each rank; -1 where nobody knows it.
-        uses: of somebody who saw its operations beside the log (``inspector``), by (operation, root, bytes): the
-            algorithm, empty where it is not told, and what they came to.
+        members: by rank; ranks without a log are missing.
+        ranks: the job's rank of each rank; -1 where it is unknown.
+        uses: operations recorded beside the log (``inspector``), by (operation, root, bytes): the
+            algorithm, empty where it is unknown, and their totals.
     """
 
     name: str
@@ -35,29 +35,78 @@ class Communicator:
 
     @property
     def missing(self) -> list[int]:
+        """The ranks without a log."""
         return [rank for rank in range(self.n_ranks) if rank not in self.members]
 
     def share_a_server(self, one: int, other: int) -> bool:
-        """Whether two ranks are on one server; where a log is missing, as far as the other ranks let expect."""
+        """Return whether two ranks are on one server; for ranks without a log, according to the other ranks.
+
+        Raises:
+            InputError: it cannot be determined.
+        """
         here, there = self.members.get(one), self.members.get(other)
         if here is not None and there is not None:
             return here.host == there.host
-        return bool(self.block) and one // self.block == other // self.block
+        for member, peer in ((here, other), (there, one)):
+            if member is not None and (peer in member.near or peer in member.far):
+                return peer in member.near
+        if not self.block:
+            lost = other if here is not None else one
+            raise InputError(
+                f"communicator {self.name} has {self.n_ranks} ranks, rank {lost} has no log, and nothing tells on "
+                "which server it is: give its log as well",
+                source=self.first.where,
+            )
+        return one // self.block == other // self.block
+
+    def server_of(self, rank: int) -> str | None:
+        """Return a name for the server of a rank; ``None``: unknown.
+
+        For a rank without a log it is derived from the other ranks.
+        """
+        if rank in self.members:
+            return self.members[rank].host
+        for member in self.members.values():
+            if rank in member.near:
+                return member.host
+        if not self.block:
+            return None
+        first = rank - rank % self.block
+        there = (self.members[other].host for other in range(first, first + self.block) if other in self.members)
+        return next(there, f"ranks {first}..")
+
+    @property
+    def n_servers(self) -> int:
+        """Number of servers reported by its ranks (from 2.19 on); 0: unknown."""
+        return max((member.n_servers for member in self.members.values()), default=0)
 
     @cached_property
     def block(self) -> int:
-        """How many ranks in a row each server has, if the ranks that were heard are like that; else 0."""
-        n_servers = max((member.n_servers for member in self.members.values()), default=0)
-        if n_servers < 1 or self.n_ranks % n_servers:
-            return 0
-        block = self.n_ranks // n_servers
-        hosts = {rank // block: member.host for rank, member in self.members.items()}
-        alike = all(hosts[rank // block] == member.host for rank, member in self.members.items())
-        return block if alike and len(set(hosts.values())) == len(hosts) else 0
+        """Number of consecutive ranks on each server, if it is the same for all ranks in the log; else 0."""
+        if self.n_servers:
+            sizes = [self.n_ranks // self.n_servers] if self.n_ranks % self.n_servers == 0 else []
+        else:
+            sizes = [size for size in range(1, self.n_ranks + 1) if self.n_ranks % size == 0]
+        fitting = [size for size in sizes if self._has_blocks_of(size)]
+        return fitting[0] if len(fitting) == 1 else 0
+
+    def _has_blocks_of(self, size: int) -> bool:
+        hosts = {rank // size: member.host for rank, member in self.members.items()}
+        if len(set(hosts.values())) < len(hosts):
+            return False
+        for rank, member in self.members.items():
+            if hosts[rank // size] != member.host:
+                return False
+            # Between ranks of one server the network is used only where P2P and shared memory are off.
+            if any(peer // size != rank // size for peer in member.near):
+                return False
+            if not member.n_servers and any(peer // size == rank // size for peer in member.far):
+                return False
+        return True
 
     @property
     def first(self) -> Member:
-        """Of the members, the first that the log names."""
+        """The member that the log names first."""
         return next(iter(self.members.values()))
 
 
@@ -69,15 +118,16 @@ class _Nameless(NamedTuple):
 
 
 def join(log: Log) -> list[Communicator]:
-    """The communicators of a log, in the order in which it names them.
+    """Return the communicators of a log, in the order in which it names them.
 
     Raises:
         InputError: two ranks claim the same place.
     """
     found: dict[Hashable, Communicator] = {}
     keys: dict[int, Hashable] = {}
+    adopted = _adopted(log)
     for member in log.named():
-        key = keys[id(member)] = _key(member, keys, found)
+        key = keys[id(member)] = adopted.get(id(member)) or _key(member, keys, found)
         one = found.setdefault(key, Communicator(f"c{len(found)}", member.n_ranks, member.id))
         if one.n_ranks != member.n_ranks:
             raise InputError(
@@ -102,14 +152,41 @@ def join(log: Log) -> list[Communicator]:
     return list(found.values())
 
 
+def _adopted(log: Log) -> dict[int, Hashable]:
+    """Assign members without an identity to the only communicator with an identity that has a free place for each."""
+    members = list(log.named())
+    places: dict[tuple[int, int], dict[int, tuple[str, int, int]]] = {}
+    for member in members:
+        if member.id:
+            places.setdefault((member.n_ranks, member.id), {})[member.rank] = _gpu(member)
+    found: dict[int, Hashable] = {}
+    for member in members:
+        if member.id or member.parent is not None:
+            continue
+        free = [
+            key
+            for key, taken in places.items()
+            if key[0] == member.n_ranks and member.rank not in taken and _gpu(member) not in taken.values()
+        ]
+        if len(free) == 1:
+            places[free[0]][member.rank] = _gpu(member)
+            found[id(member)] = "id", free[0][1]
+            log.notes.add(
+                "ranks whose lines lack the communicator's identity",
+                f"{member.where}: rank {member.rank} of {member.n_ranks} does not tell its communicator's identity "
+                "(commId); taken to be of the only one that lacks this rank",
+            )
+    return found
+
+
 def _key(member: Member, keys: dict[int, Hashable], found: dict[Hashable, Communicator]) -> Hashable:
-    """What the ranks of one communicator have in common."""
+    """Return the key shared by the ranks of one communicator."""
     if member.id:
         return "id", member.id
     if member.parent is not None and id(member.parent) in keys:
         # From 2.23 on a split communicator's lines have no identity of their own.
         return "split", keys[id(member.parent)], member.split, member.color
-    # Before 2.16 no line tells an identity: ranks come together in the order in which they are named.
+    # Before 2.16 lines have no identity: ranks are grouped in the order in which they are named.
     key = _Nameless(member.n_ranks, 0)
     while key in found and member.rank in found[key].members:
         key = key._replace(number=key.number + 1)
@@ -117,9 +194,9 @@ def _key(member: Member, keys: dict[int, Hashable], found: dict[Hashable, Commun
 
 
 def number_ranks(communicators: list[Communicator], notes: Notes) -> list[Member | None]:
-    """Give the communicators the job's ranks; the answer has somebody of each rank, ``None`` where nobody was heard.
+    """Assign the job's ranks to communicators; return a member of each rank, ``None`` for ranks without a log.
 
-    The largest communicator's ranks come first, as they are: frameworks make one of all processes. GPUs outside it
+    The largest communicator's ranks come first, unchanged: frameworks make one of all processes. GPUs outside it
     follow by server and device.
     """
     if not communicators:
@@ -144,7 +221,7 @@ def number_ranks(communicators: list[Communicator], notes: Notes) -> list[Member
         one.ranks = [-1] * one.n_ranks
         for rank, member in one.members.items():
             one.ranks[rank] = number[_gpu(member)]
-    # Nobody heard them, but their place in the largest is theirs.
+    # They have no log, but their rank in the largest communicator is known.
     world.ranks = list(range(world.n_ranks))
     for one in communicators:
         if missing := one.missing:
@@ -166,7 +243,7 @@ def _gpu(member: Member) -> tuple[str, int, int]:
 
 
 def _natural(gpu: tuple[str, int, int]) -> tuple[list[tuple[int, str]], int, int]:
-    """node2 before node10."""
+    """Return a key by which node2 comes before node10."""
     host, pid, device = gpu
     parts = re.findall(r"\d+|\D+", host)
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts], device, pid

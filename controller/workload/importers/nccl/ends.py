@@ -1,4 +1,4 @@
-"""Where flows begin and end: NICs of servers, as hosts of the fabric or as made-up ones."""
+"""The ends of flows: NICs of servers, as hosts of the fabric or as provisional hosts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import Link, Log, Member, Nic
 
 
-class End(NamedTuple):
-    """A NIC of a server, or (``server`` empty) what a rank has instead of one as long as nobody tells."""
+class ConnectionEnd(NamedTuple):
+    """A NIC of a server, or (``server`` empty) a substitute for a rank whose NIC is unknown."""
 
     server: str
     nic: Nic | None
@@ -21,6 +21,7 @@ class End(NamedTuple):
 
     @property
     def is_known(self) -> bool:
+        """Whether the NIC or the rank is known."""
         return self.nic is not None or self.rank >= 0
 
 
@@ -30,6 +31,7 @@ class Ends:
     def __init__(
         self, log: Log, communicators: list[Communicator], people: list[Member | None], request: ImportRequest
     ) -> None:
+        """Find the NICs of all ranks."""
         self._log = log
         self._people = people
         self._request = request
@@ -55,8 +57,10 @@ class Ends:
             for (number, _), person in zip(self._local, people, strict=True)
         ]
 
-    def edge(self, one: Communicator, kind: int, channel: int, src: int, dst: int) -> tuple[End, End] | None:
-        """NICs by which ``src`` sends to ``dst``; ``None``: they share a server, and it is no flow."""
+    def edge(
+        self, one: Communicator, kind: int, channel: int, src: int, dst: int
+    ) -> tuple[ConnectionEnd, ConnectionEnd] | None:
+        """Return the NICs by which ``src`` sends to ``dst``; ``None``: they share a server, and there is no flow."""
         if one.share_a_server(src, dst):
             return None
         sender, receiver = one.members.get(src), one.members.get(dst)
@@ -65,33 +69,33 @@ class Ends:
         return self._end(one.ranks[src], sent), self._end(one.ranks[dst], received)
 
     def channels(self, one: Communicator, src: int, dst: int) -> list[int]:
-        """Channels on which a rank sends to another one outside collectives; one, if nobody tells."""
+        """Return the channels on which a rank sends to another one outside collectives; one, if unknown."""
         sender, receiver = one.members.get(src), one.members.get(dst)
         told = {link.channel for link in (sender.sends if sender else ()) if link.kind and link.peer == dst}
         told |= {link.channel for link in (receiver.receives if receiver else ()) if link.kind and link.peer == src}
         return sorted(told) or [0]
 
-    def _end(self, rank: int, nic: Nic | None) -> End:
+    def _end(self, rank: int, nic: Nic | None) -> ConnectionEnd:
         person = self._people[rank] if rank >= 0 else None
         if person is None:
-            return End("", None, rank)
+            return ConnectionEnd("", None, rank)
         nic = nic or self.home[rank]
-        # One NIC is one end, whoever uses it.
-        return End(person.host, None, rank) if nic is None else End(person.host, nic, -1)
+        # One NIC is one end for all ranks that use it.
+        return ConnectionEnd(person.host, None, rank) if nic is None else ConnectionEnd(person.host, nic, -1)
 
     # -- made-up hosts ---------------------------------------------------------------------------------------------
 
-    def made_up(self, ends: list[End]) -> tuple[dict[End, str], tuple[str, ...]]:
-        """A name for each end, and all names in the order in which a placement gives them hosts.
+    def made_up(self, ends: list[ConnectionEnd]) -> tuple[dict[ConnectionEnd, str], tuple[str, ...]]:
+        """Return a name for each end, and all names in the order in which a placement gives them hosts.
 
-        Where each rank has a NIC of its own, it is named by its rank, and every rank has a name; else NICs are named
+        Where each rank has its own NIC, it is named by its rank, and every rank has a name; else NICs are named
         by server and device.
         """
-        owners: dict[End, list[int]] = {}
+        owners: dict[ConnectionEnd, list[int]] = {}
         for rank, person in enumerate(self._people):
             home = self.home[rank]
             if person is not None and home is not None:
-                owners.setdefault(End(person.host, home, -1), []).append(rank)
+                owners.setdefault(ConnectionEnd(person.host, home, -1), []).append(rank)
         is_own = all(end.nic is None or len(owners.get(end, [])) == 1 for end in ends)
         if is_own:
             names = {end: f"rank{end.rank if end.nic is None else owners[end][0]}" for end in ends}
@@ -99,7 +103,7 @@ class Ends:
         names = {end: f"rank{end.rank}" if end.nic is None else self._label(end.server, end.nic) for end in ends}
         place = {person.host: rank for rank, person in reversed(list(enumerate(self._people))) if person}
 
-        def order(end: End) -> tuple[int, int, str]:
+        def order(end: ConnectionEnd) -> tuple[int, int, str]:
             return (
                 (place[end.server], end.nic.device, end.nic.net)
                 if end.nic
@@ -114,17 +118,17 @@ class Ends:
     # -- hosts of the fabric ---------------------------------------------------------------------------------------
 
     def nic_name(self, server: str, nic: Nic) -> str:
-        """``mlx5_0``; empty where no line tells."""
+        """Return a name such as ``mlx5_0``; empty if it is unknown."""
         log = self._log.devices
         names = log.get((server, nic.net))
         if names is None:
-            # A plug-in may call itself one thing where it lists devices and another where it connects.
+            # A plug-in may use one name where it lists devices and another where it connects.
             others = [row for (where, _), row in log.items() if where == server]
             names = others[0] if len(others) == 1 else {}
         return names.get(nic.device, "")
 
     def is_placed(self) -> bool:
-        """Whether the inventory or the fabric's servers say where the job runs.
+        """Return whether the inventory or the fabric's servers determine where the job runs.
 
         Raises:
             InputError: the fabric has some of its servers, but not all.
@@ -143,8 +147,8 @@ class Ends:
             )
         return False
 
-    def host(self, end: End) -> str | None:
-        """The host of the fabric; ``None``: nobody knows where this rank is.
+    def host(self, end: ConnectionEnd) -> str | None:
+        """Return the host of the fabric; ``None``: the location of this rank is unknown.
 
         Raises:
             InputError: neither the inventory nor the fabric has this NIC.
@@ -173,6 +177,6 @@ class Ends:
         )
 
     def _share(self, rank: int, hosts: list[str]) -> str:
-        """Rank i of a server uses rail i; where there are more ranks than NICs, they share them evenly."""
+        """Return the host of a rank: rank i of a server uses rail i; more ranks than NICs share them evenly."""
         local, together = self._local[rank]
         return hosts[local if together <= len(hosts) else local * len(hosts) // together]

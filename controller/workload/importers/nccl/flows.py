@@ -1,7 +1,7 @@
-"""From rings, trees and bytes to flows.
+"""Flows from rings, trees and bytes.
 
-A connection of a channel is one flow (one queue pair, as far as routing is concerned): it is given for each channel,
-and it carries what the operations of one kind send over it in one iteration.
+A connection of a channel is one flow (one queue pair, for routing): it exists for each channel,
+and it carries the data of the operations of one kind over it in one iteration.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from controller.model.errors import InputError
 from controller.workload.importers.nccl.communicators import Communicator
-from controller.workload.importers.nccl.ends import End, Ends
+from controller.workload.importers.nccl.ends import ConnectionEnd, Ends
 from controller.workload.importers.nccl.lines import NOBODY
-from controller.workload.importers.nccl.topology import Topology
-from controller.workload.importers.nccl.work import Kind, Work
+from controller.workload.importers.nccl.topology import NcclTopology
+from controller.workload.importers.nccl.work import CommunicatorWork, OperationKind
 from controller.workload.importers.notes import Notes
 
 MAX_EDGES = 4_000_000
-"""Of one kind of operation: rings, trees and pairs of a job that is larger are a mistake of the input's."""
+"""Most edges of one kind of operation: a larger number of rings, trees and pairs is an error of the input."""
 
 _P2P = 1
 
@@ -31,14 +31,14 @@ class Flow(NamedTuple):
     channel: int
     src: int
     dst: int
-    sender: End
-    receiver: End
+    sender: ConnectionEnd
+    receiver: ConnectionEnd
 
 
 def flows_of(
-    one: Communicator, work: Work, topology: Topology, ends: Ends, notes: Notes
+    one: Communicator, work: CommunicatorWork, topology: NcclTopology, ends: Ends, notes: Notes
 ) -> tuple[dict[Flow, Fraction], list[str]]:
-    """Bytes of each flow on the network, and the names of all collectives, those without flows included."""
+    """Return the bytes of each flow on the network, and the names of all collectives, including those without flows."""
     flows: dict[Flow, Fraction] = {}
     names: dict[str, None] = {}
     for kind, size in work.collectives.items():
@@ -56,9 +56,8 @@ def flows_of(
     for flow in [flow for flow in flows if not (flow.sender.is_known and flow.receiver.is_known)]:
         del flows[flow]
         unknown = flow.dst if flow.sender.is_known else flow.src
-        notes.add(
-            "flows with an unknown end",
-            f"{flow.collective}: nobody tells which of the job's ranks rank {unknown} is; its flows are left out",
+        notes.warn(
+            f"{flow.collective}: nobody tells which of the job's ranks rank {unknown} is; its flows are left out"
         )
     return flows, list(names)
 
@@ -69,34 +68,41 @@ def _add(
     channel: int,
     src: int,
     dst: int,
-    ends: tuple[End, End] | None,
+    ends: tuple[ConnectionEnd, ConnectionEnd] | None,
     size: Fraction,
 ) -> None:
-    # Ranks that share a NIC do not send themselves anything over it.
+    # Ranks that share a NIC do not send over it to each other.
     if ends is not None and (ends[0] != ends[1] or not ends[0].is_known):
         flow = Flow(name, channel, src, dst, *ends)
         flows[flow] = flows.get(flow, Fraction(0)) + size
 
 
 def _edges(
-    one: Communicator, kind: Kind, size: Fraction, topology: Topology, notes: Notes
+    one: Communicator, kind: OperationKind, size: Fraction, topology: NcclTopology, notes: Notes
 ) -> Iterator[tuple[int, int, int, Fraction]]:
-    """Channel, sender, receiver, bytes; the formulas are those of ``workload.collectives``, on the log's edges."""
+    """Yield channel, sender, receiver, bytes; the formulas of ``workload.collectives`` on the log's edges."""
     n = one.n_ranks
     if kind.op in ("all_to_all", "gather", "scatter"):
         yield from _direct(one, kind, size)
         return
     by_tree = kind.algorithm == "tree"
     if by_tree and not topology.trees:
-        notes.add("trees not told", f"{one.name}: no tree is told in full; its all-reduces are counted as rings")
+        notes.warn(f"{one.name}: no tree is told in full; its all-reduces by trees are counted as rings")
         by_tree = False
     ways = topology.trees if by_tree else topology.rings
     if not ways:
-        notes.add(
-            "rings not told",
+        text = (
             f"{one.name}: no ring is told in full (NCCL_DEBUG_SUBSYS=INIT,GRAPH of all ranks would); "
-            "counted as one ring in the order of ranks",
+            "counted as one ring in the order of ranks"
         )
+        channels = {link.channel for member in one.members.values() for link in member.sends if link.kind == 0}
+        if channels:
+            # The log has connections without a flow.
+            notes.warn(f"{text}, though {len(channels)} channels have connections over the network")
+        elif one.missing:
+            notes.warn(f"{text}; {len(one.missing)} of {n} ranks have no log")
+        else:
+            notes.add("rings not told", text)
         ways = {0: tuple(range(n))}
     used = _used(kind, ways)
     if len(used) * n * (2 if by_tree else 1) > MAX_EDGES:
@@ -112,8 +118,8 @@ def _edges(
             yield from _around(kind, channel, way, share)
 
 
-def _used(kind: Kind, ways: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
-    """The channels that the operation takes, as far as their ways are known."""
+def _used(kind: OperationKind, ways: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+    """Return the channels of the operation, as far as their rings or trees are known."""
     if kind.channels is None:
         return ways
     low, high = kind.channels
@@ -121,7 +127,7 @@ def _used(kind: Kind, ways: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, 
 
 
 def _around(
-    kind: Kind, channel: int, ring: tuple[int, ...], share: Fraction
+    kind: OperationKind, channel: int, ring: tuple[int, ...], share: Fraction
 ) -> Iterator[tuple[int, int, int, Fraction]]:
     n = len(ring)
     factor = {
@@ -131,13 +137,13 @@ def _around(
     }
     for i, src in enumerate(ring):
         dst = ring[(i + 1) % n]
-        # A broadcast goes once around and ends before its root, a reduction begins behind its root and ends there.
+        # A broadcast goes once around and ends before its root, a reduction begins after its root and ends there.
         if (kind.op == "broadcast" and dst == kind.root) or (kind.op == "reduce" and src == kind.root):
             continue
         yield channel, src, dst, share * factor.get(kind.op, Fraction(1))
 
 
-def _direct(one: Communicator, kind: Kind, size: Fraction) -> Iterator[tuple[int, int, int, Fraction]]:
+def _direct(one: Communicator, kind: OperationKind, size: Fraction) -> Iterator[tuple[int, int, int, Fraction]]:
     n = one.n_ranks
     if kind.op == "all_to_all" and n * (n - 1) > MAX_EDGES:
         raise InputError(f"communicator {one.name} has more than {MAX_EDGES} connections")

@@ -3,7 +3,7 @@
 ``header`` {id, rank, n_ranks}, ``metadata`` {hostname, pid}, and ``coll_perf`` {coll, coll_sn, coll_msg_size_bytes,
 from format 4.2 on coll_algo} or ``p2p_perf`` {p2p, p2p_peer, p2p_sn, p2p_msg_size_bytes} (plugins/profiler/inspector in
 NCCL from 2.28 on, formats 4.0 to 4.2). A size is one rank's elements times their size, as in the log. The Inspector may
-miss operations: their serial numbers tell how many there were, and the mean size stands for those missed.
+miss operations: their number follows from the serial numbers, and the mean size is used for those missed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _LARGEST = 2**53
 
 
 @dataclass
-class Kind:
-    """Operations of one kind: how many were seen, and the span of their serial numbers."""
+class OperationSpan:
+    """Operations of one kind: those seen, and the span of their serial numbers."""
 
     seen: Use = field(default_factory=Use)
     first: int = 0
@@ -32,16 +32,18 @@ class Kind:
 
     @property
     def times(self) -> int:
+        """Number of operations, including those missed."""
         return max(self.seen.times, self.last - self.first + 1)
 
     @property
     def bytes(self) -> int:
+        """Bytes of all operations, with the mean size for those missed."""
         return -(-self.seen.bytes * self.times // self.seen.times)
 
 
 @dataclass
 class Witness:
-    """What the Inspector of one rank saw of one communicator, by (operation, peer)."""
+    """The records of one rank's Inspector for one communicator, by (operation, peer)."""
 
     where: str
     host: str
@@ -49,23 +51,25 @@ class Witness:
     id: int
     rank: int
     n_ranks: int
-    kinds: dict[tuple[str, int], Kind] = field(default_factory=dict)
+    kinds: dict[tuple[str, int], OperationSpan] = field(default_factory=dict)
 
 
 class Inspector:
-    """Collects records and hands them to communicators."""
+    """A collector of records, which assigns them to communicators."""
 
     def __init__(self) -> None:
+        """Create a collector without records."""
         self._witnesses: dict[tuple[int, int], Witness] = {}
 
     def __bool__(self) -> bool:
+        """Return whether there is any record."""
         return bool(self._witnesses)
 
     def add(self, where: str, line: str) -> bool:
-        """Take a line in; whether it was a record of the Inspector's.
+        """Add a line; return whether it was a record of the Inspector.
 
         Raises:
-            InputError: it is one, and cannot be understood.
+            InputError: it is an invalid record.
         """
         if not line.startswith('{"header"') and not line.lstrip().startswith('{"header"'):
             return False
@@ -102,7 +106,7 @@ class Inspector:
         if kind is None:
             if len(witness.kinds) >= MAX_SIZES:
                 raise ValueError(row)
-            kind = witness.kinds[str(row[name]), peer] = Kind(first=number, last=number)
+            kind = witness.kinds[str(row[name]), peer] = OperationSpan(first=number, last=number)
         kind.seen.times += 1
         kind.seen.bytes += _whole(row[f"{name}_msg_size_bytes"])
         kind.first, kind.last = min(kind.first, number), max(kind.last, number)
@@ -111,7 +115,7 @@ class Inspector:
             kind.algorithms[algorithm] = kind.algorithms.get(algorithm, 0) + 1
 
     def join(self, communicators: list[Communicator], notes: Notes) -> None:
-        """Give each communicator what was seen of it; those that no log names are made."""
+        """Assign the records to communicators; communicators that no log names are created."""
         by_id = {one.id: one for one in communicators if one.id}
         best: dict[int, Witness] = {}
         for witness in self._witnesses.values():
@@ -137,7 +141,7 @@ class Inspector:
                     complete=True,
                 )
             self._pairs(one, witness, notes)
-            # All ranks of a collective see the same: who saw most stands for all.
+            # All ranks of a collective see the same: the one with most operations represents all.
             first = best.get(id(one))
             if first is None or _seen(witness) > _seen(first):
                 best[id(one)] = witness
@@ -161,7 +165,7 @@ class Inspector:
 
 
 def _by_process(communicators: list[Communicator], witness: Witness) -> Communicator | None:
-    """The communicator without an identity in the log in which this process has this place, if it is the only one."""
+    """Return the communicator without an identity in which this process has this rank, if there is only one."""
     found = [
         one
         for one in communicators
@@ -173,7 +177,7 @@ def _by_process(communicators: list[Communicator], witness: Witness) -> Communic
     return found[0] if len(found) == 1 else None
 
 
-def _note_missed(one: Communicator, name: str, kind: Kind, notes: Notes) -> None:
+def _note_missed(one: Communicator, name: str, kind: OperationSpan, notes: Notes) -> None:
     if kind.times > kind.seen.times:
         notes.add(
             "operations of which the Inspector missed some",

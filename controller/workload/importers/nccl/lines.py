@@ -1,4 +1,4 @@
-"""The lines of an NCCL log that matter, as values. Which versions print which form, ``nccl/__init__.py`` says."""
+"""The relevant lines of an NCCL log, as values. ``nccl/__init__.py`` lists the forms of each version."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 from typing import NamedTuple
 
 MAX_CHANNELS = 1024
-"""More than any version has (64); a larger number is no channel."""
+"""More than any version has (64); a larger number is not a channel."""
 
 NOBODY = -1
-"""As a neighbour in a tree: there is none."""
+"""The neighbour in a tree where there is none."""
 
 ALGORITHMS = ("tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat")
-"""By the number that versions before 2.27 print."""
+"""Algorithms by the number that versions before 2.27 print."""
 
 # NCCL writes a line into a buffer of 1024 characters, with its prefix.
 _FULL = 1000
 
 
 class Thread(NamedTuple):
-    """Who wrote a line; ``gpu`` is the CUDA device."""
+    """The thread that wrote a line; ``gpu`` is the CUDA device."""
 
     host: str
     pid: int
@@ -28,14 +28,18 @@ class Thread(NamedTuple):
 
 
 class Init(NamedTuple):
-    """A rank of a communicator is being made (``START``), is made (``COMPLETE``), or tells about itself (neither).
+    """A rank of a communicator is being created (``START``), is created (``COMPLETE``), or reports its state (neither).
 
     Attributes:
-        gpu, bus: CUDA device, and where it is in the server; -1 and empty where the line tells none.
-        id: hash that all ranks of the communicator share; 0 where the line tells none.
+        gpu: CUDA device; -1 where the line has none.
+        bus: position of the device in the server; empty where the line has none.
+        id: hash shared by all ranks of the communicator; 0 where the line has none.
         parent: pointer of the communicator that it was split from, with ``color`` and the number of the split
-            (``None``: not told).
-        n_servers: 0 where the line tells none.
+            (``None``: unknown).
+        n_servers: 0 where the line has none.
+        local: the rank's position among the ranks of its server; -1: unknown.
+        n_local: number of ranks of its server; 0: unknown.
+        host_hash: NCCL's hash of the server; 0: unknown.
     """
 
     pointer: int
@@ -49,24 +53,29 @@ class Init(NamedTuple):
     color: int = 0
     split: int | None = None
     n_servers: int = 0
+    local: int = -1
+    n_local: int = 0
+    host_hash: int = 0
 
 
-class Ring(NamedTuple):
+class RingNeighbours(NamedTuple):
+    """The ring neighbours of a rank on a channel."""
+
     channel: int
     prev: int
     rank: int
     next: int
 
 
-class Order(NamedTuple):
-    """A ring as rank 0 tells it, cut where the line is too long."""
+class RingOrder(NamedTuple):
+    """A ring as rank 0 prints it, cut where the line is too long."""
 
     channel: int
     ranks: tuple[int, ...]
 
 
 class Tree(NamedTuple):
-    """``up`` and ``down`` may be ``NOBODY``."""
+    """The tree neighbours of a rank on a channel; ``up`` and ``down`` may be ``NOBODY``."""
 
     channel: int
     rank: int
@@ -75,18 +84,21 @@ class Tree(NamedTuple):
 
 
 class Trees(NamedTuple):
+    """The tree neighbours of a rank on all channels; ``cut`` if the line may be incomplete."""
+
     trees: tuple[Tree, ...]
     cut: bool
 
 
-class Connection(NamedTuple):
-    """``src`` sends to ``dst`` on a channel.
+class ChannelConnection(NamedTuple):
+    """A connection by which ``src`` sends to ``dst`` on a channel.
 
     Attributes:
-        kind: 0 for collectives, 1 for send and receive; ``None`` where the line does not tell.
-        receiver: the receiver wrote this line.
-        net: network transport as it calls itself, empty where none is used; ``device`` is the NIC's number in it.
-        proxy: rank whose NIC it is, where that is not the writer's.
+        kind: 0 for collectives, 1 for send and receive; ``None`` where it is unknown.
+        receiver: whether the receiver wrote this line.
+        net: name of the network transport, empty where none is used; ``device`` is the NIC's number in it.
+        proxy: rank that has the NIC, if it is not the writer.
+        within: whether the transport works only between ranks of one server (P2P or shared memory).
     """
 
     channel: int
@@ -97,13 +109,16 @@ class Connection(NamedTuple):
     net: str = ""
     device: int = 0
     proxy: int | None = None
+    within: bool = False
 
 
 class RingsConnected(NamedTuple):
-    pass
+    """The rings of a communicator are connected."""
 
 
-class Operation(NamedTuple):
+class LoggedOperation(NamedTuple):
+    """An operation that a rank has started."""
+
     name: str
     elements: int
     datatype: int
@@ -112,8 +127,8 @@ class Operation(NamedTuple):
     n_ranks: int
 
 
-class Choice(NamedTuple):
-    """By which algorithm an operation of so many bytes is done; ``channels`` are the first and the last."""
+class AlgorithmChoice(NamedTuple):
+    """The algorithm of an operation of ``bytes`` bytes; ``channels`` are the first and the last."""
 
     name: str
     bytes: int
@@ -129,16 +144,33 @@ class Devices(NamedTuple):
 
 
 class OnlyAlgorithms(NamedTuple):
-    """``NCCL_ALGO`` was set."""
+    """The value of ``NCCL_ALGO``, which was set."""
+
+    value: str
+
+
+class Address(NamedTuple):
+    """The IP address by which the process contacts the others."""
 
     value: str
 
 
 Message = (
-    Init | Ring | Order | Tree | Trees | Connection | RingsConnected | Operation | Choice | Devices | OnlyAlgorithms
+    Init
+    | RingNeighbours
+    | RingOrder
+    | Tree
+    | Trees
+    | ChannelConnection
+    | RingsConnected
+    | LoggedOperation
+    | AlgorithmChoice
+    | Devices
+    | OnlyAlgorithms
+    | Address
 )
 
-# A number that fits 64 bits: what is longer was not printed by NCCL.
+# A number that fits 64 bits: longer ones are not from NCCL.
 _N = r"\d{1,18}"
 _I = r"-?\d{1,9}"
 
@@ -148,6 +180,8 @@ _INIT = re.compile(
 )
 _GPU = re.compile(r" cudaDev (\d{1,4})\b(?:.*? busId ([0-9a-f]{1,16})\b)?")
 _SERVERS = re.compile(r" nNodes (\d{1,9})\b")
+_LOCAL = re.compile(r" localRanks (\d{1,9}) localRank (\d{1,9})\b")
+_HOST_HASH = re.compile(r" hostHash (?:0x)?([0-9a-f]{1,16})\b")
 _ID = re.compile(r" commId 0x([0-9a-f]{1,16})\b")
 _PARENT = re.compile(rf" parent 0x([0-9a-f]{{1,16}})(?: splitCount ({_I}))? color ({_I}|\d{{10}})")
 _RING = re.compile(rf"Ring (\d{{1,4}}) : ({_I}) -> (\d{{1,9}}) -> ({_I})\s*$")
@@ -171,14 +205,21 @@ _CHOICE = re.compile(
 _DEVICES = re.compile(r"NET/([^:]*?) ?: Using (.*)")
 _MADE = re.compile(r"NET/([^:]*?) ?: Made virtual device \[(\d{1,4})\] name=(\S+)")
 _DEVICE = re.compile(r"\[(\d{1,4})\](?:=\{\[\d+\] ?)?([A-Za-z0-9_.-]+):")
+_ADDRESS = re.compile(r"Bootstrap ?: Using \S+?:(\S+)<\d{1,5}>")
+# RCCL names the communicator at the end of the lines about its rings, trees and connections.
+_RCCL_END = re.compile(r" comm 0x[0-9a-f]{1,16} nRanks \d{1,9}(?: busId [0-9a-f]{1,16})?\s*$")
+# nccl-tests ends a column without a line break ("-1", "0.25"), and another process's line follows. No hostname begins
+# with "-" (RFC 952), and NCCL cuts names at the first dot.
+_GLUED = re.compile(r"(?:-\d{1,9}|-?\d{1,9}\.\d{1,9})(?=[A-Za-z])")
+_WITHIN = re.compile(r"(?:P2P/|SHM|direct shared memory)(?!.*MNNVL)")
 _ONLY = re.compile(r"NCCL_ALGO set by environment to (\S+?)\.?\s*$")
 
 
 def split(line: str) -> tuple[Thread, str] | None:
-    """Who wrote a line, and what it says; ``None``: it is not NCCL's.
+    """Split a line into its writer and its message; ``None``: it is not from NCCL.
 
-    Launchers put text of their own before it. Where ranks share a file, one may begin its line after another's prefix:
-    what follows is of the last one.
+    Launchers put their own text before it. Where ranks share a file, a line may begin after another's prefix: the
+    message belongs to the last one.
     """
     if "NCCL INFO" not in line:
         return None
@@ -188,20 +229,21 @@ def split(line: str) -> tuple[Thread, str] | None:
     while (inner := _PREFIX.match(match[5])) is not None:
         match = inner
     host, pid, tid, gpu, message = match.groups()
+    if (glued := _GLUED.match(host)) is not None:
+        host = host[glued.end() :]
     return Thread(host.partition(".")[0] or host, int(pid), int(tid), int(gpu)), message
 
 
 def parse(message: str) -> Message | None:
-    """What a line says; ``None``: nothing that matters here.
+    """Parse a message; ``None``: it is not relevant here.
 
     Raises:
-        ValueError: it begins like a line that matters and does not go on like one: cut, or two lines in one.
+        ValueError: it begins like a relevant line and does not continue like one: it is cut, or two lines in one.
     """
     first = message[:4]
-    if first == "Chan" or first == "Ring":
-        return _channel(message)
-    if first == "Tree":
-        return _trees(message)
+    if first in ("Chan", "Ring", "Tree"):
+        message = _RCCL_END.sub("", message)
+        return _trees(message) if first == "Tree" else _channel(message)
     if " opCount " in message:
         return _operation(message)
     if "comm 0x" in message and " rank " in message:
@@ -210,6 +252,8 @@ def parse(message: str) -> Message | None:
         return _choice(message)
     if first == "NET/" and (": Using " in message or ": Made " in message):
         return _devices(message)
+    if first == "Boot" and (match := _ADDRESS.match(message)):
+        return Address(match[1])
     if first == "Conn" and message.startswith("Connected all rings"):
         return RingsConnected()
     if first == "NCCL" and (match := _ONLY.match(message)):
@@ -220,18 +264,18 @@ def parse(message: str) -> Message | None:
 def _channel(message: str) -> Message:
     if match := _CONNECTION.match(message):
         channel, kind, src, dst, side, via = match.groups()
-        row = Connection(
+        row = ChannelConnection(
             _channel_number(channel), None if kind is None else int(kind), int(src), int(dst), side == "receive"
         )
         net = _NET.match(via)
         if net is None:
-            return row
+            return row._replace(within=_WITHIN.match(via) is not None)
         return row._replace(net=net[1], device=int(net[2]), proxy=None if net[3] is None else int(net[3]))
     if match := _RING.match(message):
         channel, prev, rank, following = match.groups()
-        return Ring(_channel_number(channel), int(prev), int(rank), int(following))
+        return RingNeighbours(_channel_number(channel), int(prev), int(rank), int(following))
     if match := _ORDER.match(message):
-        return Order(_channel_number(match[1]), tuple(int(rank) for rank in match[2].split()))
+        return RingOrder(_channel_number(match[1]), tuple(int(rank) for rank in match[2].split()))
     raise ValueError(message)
 
 
@@ -246,7 +290,7 @@ def _trees(message: str) -> Message:
     if match := _TREE.match(message):
         channel, up, rank, *down = match.groups()
         return Tree(_channel_number(channel), int(rank), int(up), tuple(int(child) for child in down))
-    # Down, rank, up; until 2.5 the other way round.
+    # Down, rank, up; until 2.5 in reverse order.
     rows = [(channel, rank, up, down) for channel, *down, rank, up in _OF_TREES.findall(message)] or [
         (channel, rank, up, down) for channel, up, rank, *down in _OF_OLD_TREES.findall(message)
     ]
@@ -266,7 +310,7 @@ def _operation(message: str) -> Message:
     if match is None:
         raise ValueError(message)
     name, count, datatype, root, pointer, n_ranks = match.groups()
-    return Operation(name, int(count), int(datatype), int(root), int(pointer, 16), int(n_ranks))
+    return LoggedOperation(name, int(count), int(datatype), int(root), int(pointer, 16), int(n_ranks))
 
 
 def _init(message: str) -> Message | None:
@@ -285,6 +329,10 @@ def _init(message: str) -> Message | None:
         row = row._replace(gpu=int(found[1]), bus=found[2] or "")
     if found := _SERVERS.search(rest):
         row = row._replace(n_servers=int(found[1]))
+    if found := _LOCAL.search(rest):
+        row = row._replace(n_local=int(found[1]), local=int(found[2]))
+    if found := _HOST_HASH.search(rest):
+        row = row._replace(host_hash=int(found[1], 16))
     if found := _ID.search(rest):
         row = row._replace(id=int(found[1], 16))
     if found := _PARENT.search(rest):
@@ -304,7 +352,7 @@ def _choice(message: str) -> Message | None:
     channels = None if low is None else (_channel_number(low), _channel_number(high))
     if channels is not None and channels[0] > channels[1]:
         raise ValueError(message)
-    return Choice(name or "", int(size), algorithm.lower(), channels)
+    return AlgorithmChoice(name or "", int(size), algorithm.lower(), channels)
 
 
 def _devices(message: str) -> Message:

@@ -1,24 +1,27 @@
-"""From lines to what each rank of each communicator told about itself.
+"""The contents of log lines, for each rank of each communicator.
 
-Most lines do not say which communicator they are about. While a communicator is being made, one thread of a rank makes
-it and writes its lines; so a line belongs to the communicator that its thread is making or, afterwards, has used last.
+Most lines do not name their communicator. While a communicator is being created, one thread of a rank creates
+it and writes its lines; so a line belongs to the communicator that its thread is creating or, afterwards, used last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controller.model.errors import InputError
+from controller.workload.importers.base import Source
 from controller.workload.importers.nccl import lines as nccl
+from controller.workload.importers.nccl.containers import Containers
+from controller.workload.importers.nccl.names import ThreadHostnames
 from controller.workload.importers.notes import Notes
 
 MAX_RANKS = 1 << 17
-"""Of one communicator: larger than any, and small enough for memory."""
+"""Most ranks of one communicator: larger than any real one, and small enough for memory."""
 
 MAX_SIZES = 10_000
-"""Different sizes that are kept apart for one rank of a communicator, and of one process' choices of algorithms."""
+"""Most sizes that are distinguished for one rank of a communicator, and for one process' choices of algorithms."""
 
 SIZE_OF = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 """Bytes of a value by ``ncclDataType_t``: int8, uint8, int32, uint32, int64, uint64, float16, 32, 64, bfloat16, and two
@@ -26,7 +29,7 @@ of 8 bits (nccl.h)."""
 
 
 class Nic(NamedTuple):
-    """A NIC of a server as a transport numbers it."""
+    """A NIC of a server by its number in a transport."""
 
     net: str
     device: int
@@ -42,7 +45,7 @@ class Link(NamedTuple):
 
 @dataclass
 class Use:
-    """What operations of one kind came to."""
+    """The totals of operations of one kind."""
 
     times: int = 0
     bytes: int = 0
@@ -50,18 +53,27 @@ class Use:
 
 @dataclass
 class Member:
-    """One rank of one communicator, as far as the log tells.
+    """One rank of one communicator, according to the log.
 
     Attributes:
         where: ``file:line`` of the first line about it.
-        gpu, bus: CUDA device of the process, and which GPU of the server that is (empty: not told).
-        rank, n_ranks: -1 as long as no line has told.
+        gpu: CUDA device of the process.
+        bus: position of the GPU in the server (empty: unknown).
+        rank: -1 until a line has it.
+        n_ranks: -1 until a line has it.
         rings: (prev, next) by channel.
-        orders: whole rings by channel, as far as a line holds them.
+        orders: whole rings by channel, as far as a line has them.
         trees: (up, down) by channel.
-        first_sends: receiver of the first connection on each channel, as long as rings were being connected.
-        sends, receives: the NIC of each connection over the network; of a send it may be another rank's.
-        own: how many connections are over each NIC of its own.
+        first_sends: receiver of the first connection on each channel, while rings are being connected.
+        first_receives: sender of the first connection on each channel, while rings are being connected.
+        sends: the NIC of each outgoing connection over the network; it may be another rank's.
+        receives: the NIC of each incoming connection over the network.
+        own: number of connections over each of its NICs.
+        near: ranks that it reaches by P2P or shared memory.
+        far: ranks that it reaches over the network.
+        local: its position among the ranks of its server; -1: unknown.
+        n_local: number of ranks of its server; 0: unknown.
+        host_hash: NCCL's hash of the server; 0: unknown.
         uses: (operation, root, bytes of the operation's buffer as logged; -1: of several sizes).
     """
 
@@ -85,26 +97,34 @@ class Member:
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     trees: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     first_sends: dict[int, int] = field(default_factory=dict)
+    first_receives: dict[int, int] = field(default_factory=dict)
     sends: dict[Link, Nic] = field(default_factory=dict)
     receives: dict[Link, Nic] = field(default_factory=dict)
     own: dict[Nic, int] = field(default_factory=dict)
+    near: set[int] = field(default_factory=set)
+    far: set[int] = field(default_factory=set)
+    local: int = -1
+    n_local: int = 0
+    host_hash: int = 0
     uses: dict[tuple[str, int, int], Use] = field(default_factory=dict)
 
     @property
     def process(self) -> tuple[str, int]:
+        """Hostname and process id."""
         return self.host, self.pid
 
 
 @dataclass
 class Log:
-    """All that was read, of all files.
+    """The contents of all files.
 
     Attributes:
-        members: in the order in which they first came.
-        choices: by process, by (operation, bytes): algorithm, and the first and last channel where told.
+        members: in the order of their first lines.
+        choices: by process, by (operation, bytes): algorithm, and the first and last channel where known.
         devices: names of a server's NICs, by transport and number.
-        only: what ``NCCL_ALGO`` was set to, where it was.
-        n_lines: lines that NCCL wrote.
+        only: the values of ``NCCL_ALGO``, where it was set.
+        n_lines: number of lines that NCCL wrote.
+        addresses: IP addresses by process.
     """
 
     notes: Notes
@@ -115,15 +135,19 @@ class Log:
     devices: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     only: set[str] = field(default_factory=set)
     n_lines: int = 0
+    addresses: dict[tuple[str, int], str] = field(default_factory=dict)
+    _names: ThreadHostnames = field(default_factory=ThreadHostnames)
+    _containers: Containers = field(default_factory=Containers)
     _at: dict[tuple[str, int, int], Member] = field(default_factory=dict)
     _of_gpu: dict[tuple[str, int, int], list[Member]] = field(default_factory=dict)
     _busy_with: dict[tuple[str, int, int], Member] = field(default_factory=dict)
 
     def add(self, where: str, line: str) -> bool:
-        """Take a line in; whether NCCL wrote it.
+        """Add a line; return whether NCCL wrote it.
 
         Args:
-            where: ``file:line``.
+            where: ``file:line`` of the line.
+            line: the text of the line.
 
         Raises:
             InputError: it contradicts an earlier one.
@@ -133,21 +157,38 @@ class Log:
             return False
         self.n_lines += 1
         thread, text = found
+        thread, glued = self._names.own(thread)
+        if glued:
+            self._rename(glued, thread.host)
         try:
             message = nccl.parse(text)
         except ValueError:
             self.notes.add("lines that cannot be understood", f"{where}: a line of NCCL's that is cut or mixed up")
             return True
         if message is not None:
-            self._take(where, thread, message)
+            self._take(where, self._containers.of_process(thread), message)
         return True
 
+    def begin(self, source: Source) -> None:
+        """Begin the lines of another file."""
+        self._containers.begin(source)
+
+    def _rename(self, old: str, new: str) -> None:
+        for member in self.members:
+            member.host = new if member.host == old else member.host
+        tables: tuple[dict[Any, Any], ...] = (
+            self.choices, self.devices, self.addresses, self._at, self._of_gpu, self._busy_with,
+        )  # fmt: skip
+        for table in tables:
+            for key in [key for key in table if key[0] == old]:
+                table.setdefault((new, *key[1:]), table.pop(key))
+
     def named(self) -> Iterator[Member]:
-        """Those whose rank is known."""
+        """Return the members whose rank is known."""
         return (member for member in self.members if member.rank >= 0 and member.n_ranks > 0)
 
     def finish(self) -> None:
-        """Say what a log that was cut short leaves open, and where there seems to be more than one run in it."""
+        """Add notes on missing lines of a log that was cut, and on signs of more than one run."""
         users: dict[tuple[str, str], int] = {}
         for member in self.members:
             if member.bus and users.setdefault((member.host, member.bus), member.pid) != member.pid:
@@ -174,30 +215,33 @@ class Log:
         match message:
             case nccl.Init():
                 self._init(where, thread, message)
-            case nccl.Ring() | nccl.Tree() | nccl.Trees() | nccl.Order():
+            case nccl.RingNeighbours() | nccl.Tree() | nccl.Trees() | nccl.RingOrder():
                 self._topology(where, thread, message)
-            case nccl.Connection():
+            case nccl.ChannelConnection():
                 self._connection(thread, message)
-            case nccl.Operation():
+            case nccl.LoggedOperation():
                 self._operation(where, thread, message)
             case nccl.RingsConnected():
                 if member := self._busy_with.get(thread[:3]):
                     member.rings_connected = True
-            case nccl.Choice():
+            case nccl.AlgorithmChoice():
                 choices = self.choices.setdefault(thread[:2], {})
                 if len(choices) < MAX_SIZES:
                     choices[message.name, message.bytes] = message.algorithm, message.channels
             case nccl.Devices():
                 self.devices.setdefault((thread.host, message.net), {}).update(message.names)
+            case nccl.Address():
+                self.addresses.setdefault(thread[:2], message.value)
             case nccl.OnlyAlgorithms():
                 self.only.add(message.value)
 
     def _init(self, where: str, thread: nccl.Thread, row: nccl.Init) -> None:
         if row.n_ranks > MAX_RANKS:
             raise InputError(f"a communicator has at most {MAX_RANKS} ranks", source=where, value=row.n_ranks)
+        self._containers.see(where, thread, row)
         key = (thread.host, thread.pid, row.pointer)
         made = self._busy_with.get(thread[:3])
-        # Versions without START tell at the end whose lines came before.
+        # Versions without START show at the end to whom the earlier lines belong.
         anonymous = made if made is not None and made.pointer is None else None
         member = self._at.get(key)
         if member is not None and row.state == "START" and member.id == row.id != 0 and member.rank == row.rank:
@@ -220,6 +264,9 @@ class Log:
             )
         member.id = member.id or row.id
         member.n_servers = member.n_servers or row.n_servers
+        member.host_hash = member.host_hash or row.host_hash
+        if row.n_local:
+            member.local, member.n_local = row.local, row.n_local
         member.complete = member.complete or row.state == "COMPLETE"
         self._busy_with[thread[:3]] = member
 
@@ -247,15 +294,17 @@ class Log:
 
     # -- lines about the communicator that a thread makes ----------------------------------------------------------
 
-    def _topology(self, where: str, thread: nccl.Thread, row: nccl.Ring | nccl.Tree | nccl.Trees | nccl.Order) -> None:
+    def _topology(
+        self, where: str, thread: nccl.Thread, row: nccl.RingNeighbours | nccl.Tree | nccl.Trees | nccl.RingOrder
+    ) -> None:
         member = self._busy_with.get(thread[:3])
         if member is None or member.complete:
             # No START announced it, so its name comes at the end.
             member = self._busy_with[thread[:3]] = self._new(where, thread)
         match row:
-            case nccl.Order():
+            case nccl.RingOrder():
                 member.orders[row.channel] = row.ranks
-            case nccl.Ring():
+            case nccl.RingNeighbours():
                 self._is_rank(where, member, row.rank)
                 told = (row.prev, row.next)
                 if member.rings.setdefault(row.channel, told) != told:
@@ -273,7 +322,7 @@ class Log:
                     self.notes.add("lines cut by NCCL", f"{where}: the 'Trees' line is cut; its last tree is left out")
                 for tree in row.trees:
                     self._is_rank(where, member, tree.rank)
-                    # This line is NCCL's last word; those of single trees come while they are being built.
+                    # This line is final; lines of single trees are written while the trees are being built.
                     member.trees[tree.channel] = (tree.up, tree.down)
 
     def _is_rank(self, where: str, member: Member, rank: int) -> None:
@@ -286,7 +335,7 @@ class Log:
                 value=f"rank {rank}",
             )
 
-    def _connection(self, thread: nccl.Thread, row: nccl.Connection) -> None:
+    def _connection(self, thread: nccl.Thread, row: nccl.ChannelConnection) -> None:
         rank, peer = (row.dst, row.src) if row.receiver else (row.src, row.dst)
         member = self._busy_with.get(thread[:3])
         if member is None or member.rank not in (-1, rank):
@@ -294,23 +343,27 @@ class Log:
         if member is None:
             return
         kind = row.kind or 0
-        if kind == 0 and not row.receiver and not member.rings_connected:
-            member.first_sends.setdefault(row.channel, peer)
+        if row.within:
+            member.near.add(peer)
+        elif row.net:
+            member.far.add(peer)
+        if kind == 0 and not member.rings_connected:
+            (member.first_receives if row.receiver else member.first_sends).setdefault(row.channel, peer)
         if row.net:
             ends = member.receives if row.receiver else member.sends
             nic = ends[Link(kind, row.channel, peer)] = Nic(row.net, row.device)
             if row.proxy is None:
                 member.own[nic] = member.own.get(nic, 0) + 1
 
-    def _connecting(self, thread: nccl.Thread, row: nccl.Connection, rank: int, peer: int) -> Member | None:
-        """Whose connection it is that another thread makes, as from 2.22 on at the first use of a communicator."""
+    def _connecting(self, thread: nccl.Thread, row: nccl.ChannelConnection, rank: int, peer: int) -> Member | None:
+        """Return the member of a connection made by another thread, as at a communicator's first use from 2.22 on."""
         there = self._of_gpu.get((thread.host, thread.pid, thread.gpu), [])
         able = [member for member in there if member.rank == rank]
         if len(able) > 1:
             able = [member for member in able if peer in _neighbours(member, row.channel)]
         return able[0] if len(able) == 1 else None
 
-    def _operation(self, where: str, thread: nccl.Thread, row: nccl.Operation) -> None:
+    def _operation(self, where: str, thread: nccl.Thread, row: nccl.LoggedOperation) -> None:
         member = self._at.get((thread.host, thread.pid, row.pointer))
         if member is None:
             self.notes.add(

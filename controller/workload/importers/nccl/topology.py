@@ -1,17 +1,18 @@
-"""Rings and trees of a communicator, from what its ranks said; only such as can be."""
+"""Valid rings and trees of a communicator, from its ranks' lines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from controller.workload.importers.nccl.communicators import Communicator
+from controller.workload.importers.nccl.gaps import closed
 from controller.workload.importers.nccl.lines import NOBODY
 from controller.workload.importers.notes import Notes
 
 
 @dataclass(frozen=True)
-class Topology:
-    """By channel.
+class NcclTopology:
+    """Rings and trees by channel.
 
     Attributes:
         rings: ranks in ring order.
@@ -22,8 +23,8 @@ class Topology:
     trees: dict[int, tuple[int, ...]]
 
 
-def topology(one: Communicator, notes: Notes, *, with_trees: bool) -> Topology:
-    """Rings and, if they are wanted, trees; those that are incomplete or impossible are left out and noted."""
+def topology(one: Communicator, notes: Notes, *, with_trees: bool) -> NcclTopology:
+    """Return rings and, if required, trees; incomplete or impossible ones are left out with a note."""
     rings: dict[int, tuple[int, ...]] = {}
     trees: dict[int, tuple[int, ...]] = {}
     channels = {channel for member in one.members.values() for channel in (*member.rings, *member.orders)}
@@ -32,12 +33,12 @@ def topology(one: Communicator, notes: Notes, *, with_trees: bool) -> Topology:
         if ring is not None:
             rings[channel] = ring
     if not channels:
-        rings = _from_connections(one)
+        rings = _from_connections(one, notes)
     for channel in sorted({channel for member in one.members.values() for channel in member.trees if with_trees}):
         tree = _tree(one, channel, notes)
         if tree is not None:
             trees[channel] = tree
-    return Topology(rings, trees)
+    return NcclTopology(rings, trees)
 
 
 def _ring(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | None:
@@ -57,11 +58,14 @@ def _ring(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
                 return None
             teller.setdefault(src, member.where)
     if len(following) < one.n_ranks:
-        # Rank 0 tells the whole ring, where it is short enough.
+        # Rank 0 prints the whole ring, if it is short enough.
         for member in one.members.values():
             order = member.orders.get(channel, ())
             if sorted(order) == list(range(one.n_ranks)):
                 return order
+        ring = _closed(one, following, notes) if one.missing else None
+        if ring is not None:
+            return ring
         if following:
             absent = next(rank for rank in range(one.n_ranks) if rank not in following)
             notes.add(
@@ -77,8 +81,18 @@ def _ring(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
     return ring
 
 
+def _closed(one: Communicator, following: dict[int, int], notes: Notes) -> tuple[int, ...] | None:
+    ring = closed(one, following)
+    if ring is not None and len(following) < one.n_ranks:
+        notes.once(
+            f"{one.name}: rings are closed within the servers of the {len(one.missing)} ranks without a log; the order "
+            "of those ranks is made up there, and makes no flow"
+        )
+    return ring
+
+
 def _cycle(following: dict[int, int], n: int) -> tuple[int, ...] | None:
-    """The ring from rank 0 on, if it is one and has all."""
+    """Return the ring from rank 0 on, if it is closed and has all ranks."""
     ring = [0]
     while (after := following.get(ring[-1], NOBODY)) != 0:
         if not 0 <= after < n or len(ring) == n:
@@ -87,16 +101,18 @@ def _cycle(following: dict[int, int], n: int) -> tuple[int, ...] | None:
     return tuple(ring) if len(ring) == n else None
 
 
-def _from_connections(one: Communicator) -> dict[int, tuple[int, ...]]:
-    """Rings from the first connections on each channel: rings are connected before trees."""
-    if one.missing:
-        return {}
+def _from_connections(one: Communicator, notes: Notes) -> dict[int, tuple[int, ...]]:
+    """Return rings from the first connections on each channel: rings are connected before trees."""
     rings = {}
-    for channel in sorted({channel for member in one.members.values() for channel in member.first_sends}):
+    channels = {c for member in one.members.values() for c in (*member.first_sends, *member.first_receives)}
+    for channel in sorted(channels):
         following = {
             rank: member.first_sends[channel] for rank, member in one.members.items() if channel in member.first_sends
         }
-        ring = _cycle(following, one.n_ranks)
+        for rank, member in one.members.items():
+            if channel in member.first_receives and member.first_receives[channel] not in one.members:
+                following.setdefault(member.first_receives[channel], rank)
+        ring = _closed(one, following, notes) if one.missing else _cycle(following, one.n_ranks)
         if ring is not None:
             rings[channel] = ring
     return rings
@@ -122,7 +138,7 @@ def _tree(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
             "trees with a gap", f"{one.name} tree {channel}: nobody tells what is above rank {absent[0]}; left out"
         )
         return None
-    # Whoever is above a rank tells that, too: a single one of whom nobody tells is the root, or this is no tree.
+    # The parent of a rank is also reported by the parent: a single rank without one is the root, or this is not a tree.
     parent |= dict.fromkeys(absent, NOBODY)
     if not _is_tree(parent, one.n_ranks):
         what = "is not told in full, as logs are missing" if one.missing else f"is no tree of its {one.n_ranks} ranks"
@@ -132,7 +148,7 @@ def _tree(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
 
 
 def _is_tree(parent: dict[int, int], n: int) -> bool:
-    """Whether all ranks hang below one root."""
+    """Return whether all ranks are below one root."""
     if len(parent) != n or any(above != NOBODY and not 0 <= above < n for above in parent.values()):
         return False
     below: dict[int, list[int]] = {}

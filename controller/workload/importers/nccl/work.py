@@ -1,4 +1,4 @@
-"""How many bytes each communicator moves by which algorithm, in one iteration.
+"""The bytes that each communicator moves by each algorithm in one iteration.
 
 Sizes come from ``opCount`` lines (or from NCCL Inspector where a communicator has none): all operations of a kind that
 the log holds, added up and divided by the iterations that it covers. They are S as nccl-tests define it: for AllGather
@@ -8,12 +8,14 @@ and ReduceScatter a line counts one rank's elements, and S is that times the ran
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from controller.model.errors import InputError
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import Log, Member, Use
+from controller.workload.importers.nccl.table import Table
 from controller.workload.importers.notes import Notes
 
 # Operation as NCCL spells it: ours, and whether a line counts one rank's part of the whole.
@@ -34,14 +36,14 @@ _MAX_BYTES = 2**53
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Operations that take the same ways.
+class OperationKind:
+    """Operations that use the same edges.
 
     Attributes:
         op: ``all_reduce``, ``all_gather``, ``reduce_scatter``, ``broadcast``, ``reduce``, ``all_to_all``, ``gather`` or
             ``scatter``.
         algorithm: ``ring`` or ``tree``.
-        channels: the first and the last, ``None`` for all.
+        channels: the first and the last channel, ``None`` for all.
     """
 
     op: str
@@ -51,33 +53,39 @@ class Kind:
 
 
 @dataclass
-class Work:
-    """Of one communicator in one iteration: bytes S by kind of operation, and bytes by pair of sender and receiver."""
+class CommunicatorWork:
+    """One communicator's work in one iteration: bytes S by kind of operation, bytes by (sender, receiver)."""
 
-    collectives: dict[Kind, Fraction] = field(default_factory=dict)
+    collectives: dict[OperationKind, Fraction] = field(default_factory=dict)
     pairs: dict[tuple[int, int], Fraction] = field(default_factory=dict)
 
 
-def work_of(log: Log, communicators: list[Communicator], given: int | None, iterations: int) -> list[Work]:
-    """What each communicator does.
+def work_of(
+    log: Log, communicators: list[Communicator], given: int | None, iterations: int, tables: Sequence[Table] = ()
+) -> list[CommunicatorWork]:
+    """Compute the work of each communicator.
 
     Args:
-        given: bytes of one all-reduce on each communicator of several servers, if nobody tells any size.
+        log: the log.
+        communicators: the communicators of the log.
+        given: bytes of one operation on each communicator of several servers, if no size is known.
+        iterations: number of iterations that the log covers.
+        tables: tables of nccl-tests: if no line of NCCL has a size, their operation and their largest size are taken.
 
     Raises:
-        InputError: nobody tells any size and none is given, or a size is more than any buffer holds.
+        InputError: no size is known and none is given, or a size is more than any buffer holds.
     """
     default = _default_algorithm(log)
     guessed = False
     works = []
     for one in communicators:
-        work = Work()
+        work = CommunicatorWork()
         if one.n_ranks > 1:
             guessed |= _collectives(log, one, work, default)
             _pairs(one, work, log.notes)
         works.append(work)
     if not any(one.uses or one.pairs or any(m.uses for m in one.members.values()) for one in communicators):
-        return [_given(one, given, default) for one in communicators]
+        return _from_tables(log, communicators, given, default, tables)
     if given is not None:
         log.notes.once("the input tells sizes, so the bytes that were given count for nothing")
     if guessed and log.only not in ({"ring"}, {"tree"}):
@@ -89,7 +97,7 @@ def work_of(log: Log, communicators: list[Communicator], given: int | None, iter
         if largest > _MAX_BYTES:
             raise InputError("there are more bytes than any buffer holds", source=one.first.where, value=int(largest))
     return [
-        Work(
+        CommunicatorWork(
             {kind: size / iterations for kind, size in work.collectives.items()},
             {pair: size / iterations for pair, size in work.pairs.items()},
         )
@@ -97,24 +105,62 @@ def work_of(log: Log, communicators: list[Communicator], given: int | None, iter
     ]
 
 
-def _given(one: Communicator, given: int | None, algorithm: str) -> Work:
-    if given is None:
+def _from_tables(
+    log: Log, communicators: list[Communicator], given: int | None, algorithm: str, tables: Sequence[Table]
+) -> list[CommunicatorWork]:
+    """Return one operation of the given size, or of the largest size that nccl-tests measured."""
+    ops = {op: table for table in tables if (op := table.op())}
+    if len(ops) > 1:
+        raise InputError(
+            f"nccl-tests ran {', '.join(ops)}, and no line of NCCL tells which bytes are whose: import each run by "
+            "itself",
+            source=tables[0].where,
+        )
+    if tables and not ops:
+        raise InputError(
+            "no line tells which operation nccl-tests ran, and its columns fit several: log NCCL_DEBUG_SUBSYS=COLL",
+            source=tables[0].where,
+            value=tables[0].test or None,
+        )
+    op, root, size = "all_reduce", 0, given
+    for named, table in ops.items():
+        op = named
+        if (row := table.row(given)) is not None:
+            size, root = row.bytes, max(0, row.root)
+            if given is None:
+                log.notes.once(
+                    f"{table.where}: of the sizes that nccl-tests ran, the largest counts once: {size} bytes"
+                )
+        elif given is None:
+            log.notes.warn(f"{table.where}: nccl-tests' table has no row")
+    if size is None:
         raise InputError(
             "nothing tells how many bytes are sent: NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET,COLL logs it, or give --bytes",
             field="bytes",
         )
+    if not ops:
+        log.notes.warn(f"no line tells which operation was run: --bytes is taken for one all-reduce of {size} bytes")
+    return [_given(one, size, op, root, algorithm) for one in communicators]
+
+
+def _given(one: Communicator, size: int, op: str, root: int, algorithm: str) -> CommunicatorWork:
     hosts = {member.host for member in one.members.values()}
     if one.n_ranks < 2 or (len(hosts) < 2 and not one.missing):
-        return Work()
-    return Work({Kind("all_reduce", algorithm, 0, None): Fraction(given)})
+        return CommunicatorWork()
+    if op == "send_recv":
+        # sendrecv_perf: each rank sends all bytes to the next one.
+        return CommunicatorWork(pairs={(rank, (rank + 1) % one.n_ranks): Fraction(size) for rank in range(one.n_ranks)})
+    return CommunicatorWork(
+        {OperationKind(op, algorithm if op == "all_reduce" else "ring", root, None): Fraction(size)}
+    )
 
 
 def _default_algorithm(log: Log) -> str:
     return "tree" if log.only == {"tree"} else "ring"
 
 
-def _collectives(log: Log, one: Communicator, work: Work, default: str) -> bool:
-    """Whether an algorithm had to be guessed."""
+def _collectives(log: Log, one: Communicator, work: CommunicatorWork, default: str) -> bool:
+    """Add the collectives; return whether an algorithm had to be guessed."""
     teller = _teller(one, log.notes)
     if teller is None:
         rows = [(key, algorithm, use) for key, (algorithm, use) in one.uses.items()]
@@ -134,13 +180,13 @@ def _collectives(log: Log, one: Communicator, work: Work, default: str) -> bool:
             chosen = chosen or "ring"
         elif not chosen:
             guessed, chosen = True, default
-        kind = Kind(op, _followed(one, name, chosen, log.notes), root, channels)
+        kind = OperationKind(op, _followed(one, name, chosen, log.notes), root, channels)
         work.collectives[kind] = work.collectives.get(kind, Fraction(0)) + use.bytes * factor
     return guessed
 
 
 def _teller(one: Communicator, notes: Notes) -> Member | None:
-    """All ranks take part in each collective: the rank with the longest log stands for all."""
+    """Return the rank with the longest log, which represents all, as all ranks take part in each collective."""
     counts = {
         rank: sum(use.times for key, use in member.uses.items() if key[0] not in _PAIRS)
         for rank, member in one.members.items()
@@ -158,7 +204,7 @@ def _teller(one: Communicator, notes: Notes) -> Member | None:
 
 
 def _choice(log: Log, one: Communicator, name: str, size: int) -> tuple[str, tuple[int, int] | None]:
-    """What NCCL chose for an operation of this size, as far as a rank of the communicator told (rank 0 does)."""
+    """Return NCCL's choice for an operation of this size, if a rank of the communicator printed it (rank 0 does)."""
     for member in one.members.values():
         choices = log.choices.get(member.process, {})
         for key in ((name, size), ("", size)):
@@ -168,7 +214,7 @@ def _choice(log: Log, one: Communicator, name: str, size: int) -> tuple[str, tup
 
 
 def _followed(one: Communicator, name: str, algorithm: str, notes: Notes) -> str:
-    """The algorithm whose edges stand for this one's."""
+    """Return the algorithm whose edges are used for this one."""
     if algorithm in ("ring", "tree"):
         return algorithm if name == "AllReduce" else "ring"
     as_what = "tree" if algorithm == "nvlstree" and name == "AllReduce" else "ring"
@@ -179,8 +225,8 @@ def _followed(one: Communicator, name: str, algorithm: str, notes: Notes) -> str
     return as_what
 
 
-def _pairs(one: Communicator, work: Work, notes: Notes) -> None:
-    """Who sends tells; where a sender has no log, who receives does."""
+def _pairs(one: Communicator, work: CommunicatorWork, notes: Notes) -> None:
+    """Add the bytes of pairs from the senders; where a sender has no log, from the receivers."""
     sent: dict[tuple[int, int], Use] = {}
     for rank, member in one.members.items():
         for (name, peer, _), use in member.uses.items():

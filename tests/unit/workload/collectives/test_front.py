@@ -1,4 +1,4 @@
-"""What holds for every operation and algorithm: counts, channels, and large groups."""
+"""Properties of every operation and algorithm: counts, channels, and large groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests play algorithms with: buffers, a wire that counts, and what the formulas say."""
+"""Helpers that execute algorithms: buffers, a wire that counts bytes, and the formulas."""
 
 from __future__ import annotations
 

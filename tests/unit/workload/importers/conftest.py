@@ -1,4 +1,4 @@
-"""Where the real files are that the importers were tried on; they are not part of the tree."""
+"""Locations of real input files for the importers, which are not part of the repository."""
 
 from __future__ import annotations
 

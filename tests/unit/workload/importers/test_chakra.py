@@ -118,8 +118,8 @@ def test_sends_without_a_peer_and_dimensions_left_out_are_noted() -> None:
     )
     found = imported([file] * 2)
     assert calls(found.job) == [("all-all_reduce", "all_reduce", (0, 1), 8)]
-    assert "trace.0.et: left out, 2 x send without its peer" in found.notes
-    assert any("involved_dim" in note for note in found.notes)
+    assert "trace.0.et: left out, 2 x send without its peer" in found.warnings
+    assert any("involved_dim" in text for text in found.warnings)
     whole = et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8, involved_dim=[True, True]))
     assert imported([whole] * 2).notes == ()
 

@@ -1,4 +1,4 @@
-"""Which communicators a log holds, what they do, and what NCCL Inspector saw of them."""
+"""Communicators of a log, their operations, and the records of NCCL Inspector."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def test_the_oldest_form_names_groups_by_their_backends_address() -> None:
     row = comms([tensor(3)], 12, 82149104, 0, "all_gather", [], [], 2)
     found = imported([pytorch(head, row, comms(12, 0, 0, "wait", [], [], 1))], "json")
     assert calls(found.job) == [("0-all_gather", "all_gather", (0, 1), 24)]
-    assert "1 of 2 ranks" in found.notes[0]
+    assert "1 of 2 ranks" in found.warnings[0]
 
 
 def test_newer_forms_name_groups_and_where_they_lie() -> None:
@@ -107,7 +107,7 @@ def test_a_list_of_groups_that_pytorch_cut_off_is_read_as_far_as_it_goes(kept: i
     found = imported([pytorch(head, later)], "json")
     assert calls(found.job) == [("3-all_reduce", "all_reduce", (6, 7), 40)]
     whole = text[:kept].count("}")
-    assert any("is cut off" in note for note in found.notes) or text[:kept].rstrip(", ").endswith("}")
+    assert any("is cut off" in text for text in found.warnings) or text[:kept].rstrip(", ").endswith("}")
     assert found.ranks == max(8, 2 * whole)
 
 
@@ -115,4 +115,4 @@ def test_an_operation_that_is_unknown_is_left_out_and_named() -> None:
     odd = comms([tensor(1)], [1, False], ["0", ""], 0, "teleport", [], [], 0, 1, 2)
     found = imported([pytorch(world(rank, 2), odd, odd) for rank in (0, 1)], "json")
     assert calls(found.job) == [("0-all_reduce", "all_reduce", (0, 1), 4)]
-    assert "trace.0.json: left out, 2 x run of 'teleport', which is no operation that is known" in found.notes
+    assert "trace.0.json: left out, 2 x run of 'teleport', which is no operation that is known" in found.warnings

@@ -111,12 +111,6 @@ def test_simais_and_aicbs_workloads_are_planned(
     assert _planned(fabric, on_fabric(imported, fabric, None)) > 0
 
 
-@pytest.mark.parametrize("file", ["G13B-M1-C01_GPT13B_megatron_tp8_pp1_mbs1.csv", "L7B-D1-C01_Llama7B_zero2_mbs1.csv"])
-def test_aicbs_workloads_for_real_gpus_are_refused_with_what_is_wanted(shared_data: Path, file: str) -> None:
-    with pytest.raises(InputError, match="wanted is the text for SimAI"):
-        _imported("aicb", shared_data / "aicb" / file)
-
-
 @pytest.mark.parametrize("folder", ["concurrent_jobs_1", "concurrent_jobs_3", "concurrent_jobs_5"])
 def test_dcn_simulators_jobs_are_planned_beside_each_other(shared_data: Path, folder: str) -> None:
     """Every job is on the hosts and leaves that its file names; an edge carries 2 (n - 1) steps."""

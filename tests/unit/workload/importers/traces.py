@@ -10,7 +10,7 @@ from typing import Any
 from controller.model.job import Job
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.chakra import read
-from controller.workload.importers.chakra.protobuf import _messages
+from controller.workload.importers.chakra.protobuf import messages
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
 
@@ -31,7 +31,7 @@ def delimited(*messages: Any) -> bytes:
 
 
 def node(kind: int, **attributes: int | str | list[bool]) -> Any:
-    make, _ = _messages()
+    make, _ = messages()
     made = make(id=1, name="n", type=kind)
     for name, value in attributes.items():
         attribute = made.attr.add(name=name)
@@ -49,14 +49,14 @@ def node(kind: int, **attributes: int | str | list[bool]) -> Any:
 
 def metadata(*rows: dict[str, Any]) -> Any:
     """Groups, as Chakra's converter writes them: Python's way to print a list of one text."""
-    make, _ = _messages()
+    make, _ = messages()
     made = make(id=1, name="## process_group:init ##", type=METADATA)
     made.inputs.values = str([json.dumps(list(rows))])
     return made
 
 
 def et(*nodes: Any) -> bytes:
-    _, head = _messages()
+    _, head = messages()
     return delimited(head(version=b"0.0.4"), *nodes)
 
 

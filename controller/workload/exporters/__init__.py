@@ -1,0 +1,1 @@
+"""Export of fabrics and jobs to the formats of other tools."""

@@ -1,0 +1,147 @@
+"""Flows as messages between hosts, with the paths of a plan if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from controller.model.assignment import UNROUTABLE
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import from_validation_error
+from controller.workload.expand import JobTraffic
+
+
+class _Piece(BaseModel):
+    share: Annotated[float, Field(gt=0, le=1)]
+    links: list[str]
+
+
+class _Flow(BaseModel):
+    id: str
+    src: str
+    dst: str
+    bytes: int
+    paths: list[_Piece]
+
+
+class _Plan(BaseModel):
+    flows: list[_Flow]
+
+
+_FORM = TypeAdapter(_Plan)
+
+_EVEN = 1e-6
+"""Tolerance of the sum of a flow's shares: they are printed rounded."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One piece of a flow, or a whole one.
+
+    Attributes:
+        flow: id of the flow, as a plan has it.
+        job: number of the job.
+        name: the name of the collective.
+        src: host index of the sender in the fabric.
+        dst: host index of the receiver in the fabric.
+        bytes: the bytes of this piece.
+        tag: a unique number, from 1.
+        links: names of the path's links, from the sender to the receiver; empty without a plan.
+    """
+
+    flow: str
+    job: int
+    phase: int
+    name: str
+    src: int
+    dst: int
+    bytes: int
+    tag: int
+    links: tuple[str, ...] = ()
+
+
+Routes = Mapping[str, Sequence[tuple[float, tuple[str, ...]]]]
+"""Share and links of each piece, by flow id."""
+
+
+def messages_of(jobs: Sequence[JobTraffic], routes: Routes | None = None) -> Iterator[Message]:
+    """Yield a message for each piece of each flow; their bytes add up to the flow's.
+
+    Args:
+        jobs: the flows of each job.
+        routes: the pieces of all flows; ``None``: each flow is one message without a path.
+    """
+    tag = 0
+    for j, job in enumerate(jobs):
+        for flow, collective in enumerate(job.collective.tolist()):
+            row, size = job.collectives[collective], int(job.bytes[flow])
+            ends = int(job.src[flow]), int(job.dst[flow])
+            name = job.flow_id(flow)
+            sent, shares = 0, 0.0
+            for share, links in routes[name] if routes is not None else ((1.0, ()),):
+                shares += share
+                part = min(size, round(shares * size)) - sent
+                if part:
+                    sent, tag = sent + part, tag + 1
+                    yield Message(name, j, row.phase, row.name, *ends, part, tag, links)
+
+
+def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) -> Routes:
+    """Read the paths of a plan of these jobs on this fabric, printed by ``fairspine plan --format json``.
+
+    Raises:
+        InputError: the file cannot be read or holds no plan; the plan is of other flows, lacks a path, or has
+            one that the fabric does not have.
+    """
+    try:
+        plan = _FORM.validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(error.strerror or str(error), source=str(path)) from None
+    except ValidationError as error:
+        raise from_validation_error(error).with_source(str(path)) from None
+    planned = {flow.id: flow for flow in plan.flows}
+    # A path class is identified by the uplink by which it leaves its leaf.
+    leaf, classes = np.nonzero(fabric.up_link >= 0)
+    class_of = {fabric.link_ids[fabric.up_link[a, k]]: int(k) for a, k in zip(leaf, classes, strict=True)}
+    routes = {}
+    for job in jobs:
+        for flow in range(job.n_flows):
+            name, src, dst = job.flow_id(flow), int(job.src[flow]), int(job.dst[flow])
+            found = planned.get(name)
+            if found is None:
+                raise InputError("the plan does not have this flow", source=str(path), field="flows", value=name)
+            _check(found, fabric.host_names[src], fabric.host_names[dst], int(job.bytes[flow]), str(path))
+            for piece in found.paths:
+                between = class_of.get(piece.links[1]) if len(piece.links) == 4 else UNROUTABLE
+                if between is None or tuple(piece.links) != _links(fabric, src, dst, between):
+                    way = " ".join(piece.links)
+                    raise InputError("no path of the fabric is this one", source=str(path), field=name, value=way)
+            routes[name] = [(piece.share, tuple(piece.links)) for piece in found.paths]
+    return routes
+
+
+def _links(fabric: Fabric, src: int, dst: int, path: int) -> tuple[str, ...]:
+    if (path == UNROUTABLE) != (fabric.host_leaf[src] == fabric.host_leaf[dst]):
+        return ()
+    return tuple(fabric.link_ids[link] for link in fabric.flow_links(src, dst, path) if link >= 0)
+
+
+def _check(flow: _Flow, src: str, dst: str, size: int, source: str) -> None:
+    shares = sum(piece.share for piece in flow.paths)
+    if (flow.src, flow.dst, flow.bytes) != (src, dst, size):
+        reason = (
+            f"is {flow.bytes} bytes from {flow.src} to {flow.dst} in the plan; the job sends {size} from {src} to {dst}"
+        )
+    elif not flow.paths:
+        reason = "has no live path in this plan"
+    elif abs(shares - 1) > _EVEN:
+        reason = f"has shares that add up to {shares:g}"
+    else:
+        return
+    raise InputError(reason, source=source, field=flow.id)

@@ -1,0 +1,106 @@
+"""Construction of task graphs from other tools' files, and of the job with their messages."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from controller.model.dag import NO_PEER, Dag
+from controller.model.errors import InputError
+from controller.model.job import FlowList, Job
+from controller.workload.importers.base import Imported, provisional_hosts
+
+MAX_TASKS = 20_000_000
+MAX_BYTES = 2**53
+MESSAGES = "messages"
+"""The name of the collective of a graph's messages."""
+
+FLATTENED = (
+    "the job has each pair's messages added up, and all at once; 'fairspine replay' keeps the order and the computing "
+    "between them"
+)
+
+
+@dataclass
+class DagBuilder:
+    """A builder that collects tasks and edges."""
+
+    rank: array[int] = field(default_factory=lambda: array("i"))
+    peer: array[int] = field(default_factory=lambda: array("i"))
+    bytes: array[int] = field(default_factory=lambda: array("q"))
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+    lane: array[int] = field(default_factory=lambda: array("i"))
+    before: array[int] = field(default_factory=lambda: array("i"))
+    after: array[int] = field(default_factory=lambda: array("i"))
+
+    def __len__(self) -> int:
+        """Return the number of tasks so far."""
+        return len(self.rank)
+
+    def computation(self, rank: int, seconds: float, lane: int = 0) -> int:
+        """Add a computation and return its number; one of zero seconds is only a dependency."""
+        return self._add(rank, NO_PEER, 0, seconds, lane)
+
+    def message(self, src: int, dst: int, size: int) -> int:
+        """Add a message and return its number; one from a rank to itself becomes a computation of zero seconds."""
+        return self._add(src, NO_PEER if src == dst else dst, 0 if src == dst else size, 0.0, 0)
+
+    def edge(self, before: int, after: int) -> None:
+        """Add a dependency: task ``after`` begins when task ``before`` has ended."""
+        self.before.append(before)
+        self.after.append(after)
+
+    def dag(self, n_ranks: int) -> Dag:
+        """Return the graph of all tasks and edges so far."""
+
+        def column(values: array[int] | array[float], kind: type[np.generic]) -> Any:
+            return np.array(values, dtype=kind)
+
+        return Dag(
+            n_ranks,
+            column(self.rank, np.int32),
+            column(self.peer, np.int32),
+            column(self.bytes, np.int64),
+            column(self.seconds, np.float64),
+            column(self.lane, np.int32),
+            column(self.before, np.int32),
+            column(self.after, np.int32),
+        )
+
+    def _add(self, rank: int, peer: int, size: int, seconds: float, lane: int) -> int:
+        if len(self.rank) == MAX_TASKS:
+            raise InputError(f"has more than {MAX_TASKS} tasks")
+        self.rank.append(rank)
+        self.peer.append(peer)
+        self.bytes.append(size)
+        self.seconds.append(seconds)
+        self.lane.append(lane)
+        return len(self.rank) - 1
+
+
+def imported(dag: Dag, name: str, source: str, groups: int = 0, warnings: tuple[str, ...] = ()) -> Imported:
+    """Return the graph, and the job of its messages: a flow for each ordered pair of ranks.
+
+    Raises:
+        InputError: a pair sends more bytes than any job has.
+    """
+    sends = dag.is_message & (dag.bytes > 0)
+    pair = dag.rank[sends].astype(np.int64) * dag.n_ranks + dag.peer[sends]
+    pairs, index = np.unique(pair, return_inverse=True)
+    total = np.zeros(len(pairs), dtype=np.float64)
+    np.add.at(total, index, dag.bytes[sends].astype(np.float64))
+    if len(total) and total.max() > MAX_BYTES:
+        raise InputError("a pair of ranks sends more bytes than any job has", source=source, value=int(total.max()))
+    flows = FlowList(
+        src=tuple(f"rank{p // dag.n_ranks}" for p in pairs.tolist()),
+        dst=tuple(f"rank{p % dag.n_ranks}" for p in pairs.tolist()),
+        bytes=total.astype(np.int64),
+        collective=(MESSAGES,) * len(pairs),
+        udp_src=np.zeros(len(pairs), dtype=np.int32),
+    )
+    job = Job(name, hosts=provisional_hosts(dag.n_ranks), flows=flows)
+    told = f"{int(dag.is_message.sum())} messages and {int((dag.seconds > 0).sum())} computations; {FLATTENED}"
+    return Imported(job, False, dag.n_ranks, groups, int(len(pairs) > 0), (told,), warnings=warnings, dag=dag)

@@ -1,0 +1,1 @@
+"""Files that describe real or simulated networks: each becomes a fabric file."""

@@ -1,0 +1,80 @@
+"""Importer ``containerlab``: topologies of containerlab (``*.clab.yml``, https://containerlab.dev/manual/topo-def-file/).
+
+Nodes of kind ``linux`` are servers, all others are switches. A node's kind is its own, its group's or the default.
+Links have two endpoints, ``node:interface`` or a mapping with ``node``; links to the lab's own host, its management
+network or a macvlan are left out. The file has no speeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from controller.model.errors import InputError
+from controller.workload.importers.base import Imported, ImportRequest, Source
+from controller.workload.importers.documents import mapping, yaml_document
+from controller.workload.importers.fabrics.graph import FoundCable, Graph, fabric_of, one
+from controller.workload.importers.head import Head
+
+_OUTSIDE = ("host", "mgmt-net", "macvlan", "dummy", "vxlan", "vxlan-stitch")
+_SERVER_KINDS = ("linux", "k8s-kind", "generic_vm")
+
+
+def looks_like(head: Head) -> str:
+    """Return a description of the contents; empty if the file is not of this format."""
+    starts = {line.split(":")[0].strip() for line in head.lines}
+    if starts >= {"topology", "nodes"} and ("endpoints" in head.text or "kind:" in head.text):
+        return "a containerlab topology: a fabric"
+    return ""
+
+
+def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
+    """Read a fabric.
+
+    Raises:
+        InputError: the file is not a topology of containerlab, or not a leaf-spine fabric of two tiers.
+    """
+    source = one(sources, "containerlab")
+    document = mapping(yaml_document(source), source, "")
+    topology = mapping(document.get("topology"), source, "topology")
+    nodes = mapping(topology.get("nodes"), source, "topology.nodes")
+    graph = Graph(str(document.get("name") or "containerlab"), source.name)
+    for name, row in nodes.items():
+        kind = _kind(topology, mapping(row or {}, source, f"topology.nodes.{name}"))
+        (graph.servers if kind in _SERVER_KINDS else graph.switches)[str(name)] = None
+    links = topology.get("links") or []
+    if not isinstance(links, list):
+        raise InputError("is no list", source=source.name, field="topology.links", value=links)
+    outside = 0
+    for i, row in enumerate(links):
+        ends = _ends(row, source, f"topology.links[{i}]")
+        if any(end in _OUTSIDE and end not in nodes for end in ends):
+            outside += 1
+            continue
+        for end in ends:
+            if end not in nodes:
+                raise InputError("no node has this name", source=source.name, field=f"topology.links[{i}]", value=end)
+        graph.cables.append(FoundCable(ends[0], ends[1]))
+    if outside:
+        graph.notes.append(f"{outside} links lead out of the lab and are left out")
+    return fabric_of(graph, request)
+
+
+def _kind(topology: dict[str, Any], node: dict[str, Any]) -> str:
+    if node.get("kind"):
+        return str(node["kind"])
+    group = (topology.get("groups") or {}).get(node.get("group")) or {}
+    return str(group.get("kind") or (topology.get("defaults") or {}).get("kind") or "")
+
+
+def _ends(row: Any, source: Source, where: str) -> list[str]:
+    ends = row.get("endpoints") if isinstance(row, dict) else None
+    if isinstance(row, dict) and ends is None and row.get("type") in _OUTSIDE:
+        return ["host", "host"]
+    names = [
+        str(end.get("node")) if isinstance(end, dict) else str(end).partition(":")[0]
+        for end in (ends if isinstance(ends, list) else [])
+    ]
+    if len(names) != 2:
+        raise InputError("a link has two endpoints", source=source.name, field=where, value=row)
+    return names

@@ -1,0 +1,242 @@
+"""Switches, servers and cables as other tools name them, to a leaf-spine fabric.
+
+A leaf is a switch with a server below it, a spine is one without. A cable between a server and a leaf is a host (a
+NIC): the first of a server keeps its name, or all get numbers where there are several. Networks other than
+leaf-spine fabrics of two tiers are rejected with the switch's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.model.errors import InputError
+from controller.model.fabric_file import MAX_HOSTS_PER_LEAF
+from controller.model.job import Job
+from controller.workload.importers.base import Imported, ImportRequest, Source
+from controller.workload.importers.fields import MAX_RANKS
+
+DEFAULT_GBPS = 100.0
+"""Default speed of cables without a speed in the file and without ``--gbps``."""
+
+FIRST_SPINE = 1_000_001
+"""Datapath id of the first spine; leaves count from 1. The files have no OpenFlow datapath ids."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCable:
+    """A cable between two nodes; ``gbps`` is ``None`` where the file has no speed."""
+
+    a: str
+    b: str
+    gbps: float | None = None
+
+
+@dataclass
+class Graph:
+    """The network described by a file.
+
+    Attributes:
+        what: the name of the tool, for messages.
+        source: the name of the file, for messages.
+        switches: names of the switches, in their order.
+        servers: names of the servers, in their order.
+        server_of: server and rail of a NIC that the file lists as a node; other nodes are their own servers.
+    """
+
+    what: str
+    source: str
+    switches: dict[str, None] = field(default_factory=dict)
+    servers: dict[str, None] = field(default_factory=dict)
+    cables: list[FoundCable] = field(default_factory=list)
+    server_of: dict[str, tuple[str, int]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def error(self, reason: str, value: object = None) -> InputError:
+        """Return an error in this file."""
+        return InputError(reason, source=self.source, value=value)
+
+
+def fabric_of(graph: Graph, request: ImportRequest) -> Imported:
+    """Return the fabric, and a job without ranks.
+
+    Raises:
+        InputError: the network is not a leaf-spine fabric of two tiers.
+    """
+    document = document_of(graph, request.gbps)
+    name = _clean(request.name or graph.what)
+    return Imported(Job(name), True, 0, 0, 0, tuple(graph.notes), document, warnings=tuple(graph.warnings))
+
+
+def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
+    """Return a fabric document, as in a fabric file.
+
+    Args:
+        graph: the network.
+        gbps: speed of cables without a speed in the file.
+
+    Raises:
+        InputError: the network is not a leaf-spine fabric of two tiers.
+    """
+    below, between = _sorted(graph)
+    leaves = dict.fromkeys(leaf for leaf, _ in below)
+    spines = [name for name in graph.switches if name not in leaves]
+    _check_tiers(graph, between, leaves)
+    if len(below) > MAX_RANKS:
+        raise graph.error(f"there are more than {MAX_RANKS} NICs")
+    names = _Names(graph)
+    untold = sum(cable.gbps is None for cable in graph.cables)
+    if untold and gbps is None:
+        graph.notes.append(f"{untold} cables tell no speed: {DEFAULT_GBPS:g} Gbit/s each (--gbps says another)")
+    speed = gbps or DEFAULT_GBPS
+    return {
+        "switches": [{"name": names[leaf], "role": "leaf", "dpid": i} for i, leaf in enumerate(leaves, 1)]
+        + [{"name": names[spine], "role": "spine", "dpid": i} for i, spine in enumerate(spines, FIRST_SPINE)],
+        "hosts": list(_hosts(graph, below, names, speed)),
+        "links": [
+            {"a": names[cable.a], "b": names[cable.b], "gbps": speed if cable.gbps is None else cable.gbps}
+            for cable in between
+        ],
+    }
+
+
+def _sorted(graph: Graph) -> tuple[list[tuple[str, tuple[str, float | None]]], list[FoundCable]]:
+    """Return (leaf, (server, speed)) of each NIC, and the cables between switches."""
+    below, between = [], []
+    for cable in graph.cables:
+        ends = [name for name in (cable.a, cable.b) if name in graph.switches]
+        if len(ends) == 2:
+            between.append(cable)
+        elif len(ends) == 1:
+            server = cable.b if ends[0] == cable.a else cable.a
+            below.append((ends[0], (server, cable.gbps)))
+        else:
+            raise graph.error("a cable joins two nodes that are no switches", f"{cable.a} {cable.b}")
+    if not below:
+        raise graph.error("no switch has a server below it")
+    return below, between
+
+
+def _check_tiers(graph: Graph, between: list[FoundCable], leaves: dict[str, None]) -> None:
+    """Check that the network has two tiers.
+
+    Raises:
+        InputError: a cable joins two leaves, or two switches without servers, which is a third tier.
+    """
+    above: set[str] = set()
+    for cable in between:
+        if cable.a in leaves and cable.b in leaves:
+            raise graph.error(
+                "two switches with servers below them are joined; a leaf-spine fabric has spines between",
+                f"{cable.a} {cable.b}",
+            )
+        if cable.a not in leaves and cable.b not in leaves:
+            touching = {end for other in between for end in (other.a, other.b) if {other.a, other.b} & leaves.keys()}
+            third = [end for end in (cable.a, cable.b) if end not in touching] or [cable.b]
+            raise graph.error(
+                "three tiers are not supported yet, only leaf-spine fabrics of two: this switch is above switches "
+                "without servers",
+                third[0],
+            )
+        above |= {cable.a, cable.b}
+    for name in graph.switches:
+        if name not in above and len(graph.switches) > 1:
+            raise graph.error("this switch has no cable to another switch", name)
+    if not between:
+        raise graph.error("a leaf-spine fabric has spines above its leaves, and there is one switch")
+
+
+class _Names:
+    """Unique names that are valid in a fabric file."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._by_name: dict[str, str] = {}
+        self._taken: set[str] = set()
+        for name in (*graph.switches, *graph.servers):
+            self._by_name[name] = self.free(name)
+
+    def __getitem__(self, name: str) -> str:
+        return self._by_name[name]
+
+    def free(self, name: str) -> str:
+        wanted = _clean(name)
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}.{number}"
+        self._taken.add(name)
+        return name
+
+
+def _clean(name: str) -> str:
+    return _NOT_IN_NAMES.sub("-", name).strip("-")[:56] or "x"
+
+
+def _hosts(
+    graph: Graph, below: list[tuple[str, tuple[str, float | None]]], names: _Names, speed: float
+) -> Iterable[dict[str, Any]]:
+    many = {server: sum(1 for _, (other, _) in below if other == server) for server in _several(below)}
+    seated: dict[str, int] = {}
+    rails: dict[str, int] = {}
+    order = {leaf: i for i, leaf in enumerate(dict.fromkeys(leaf for leaf, _ in below))}
+    addresses = _Addresses(below, order)
+    for leaf, (server, gbps) in sorted(below, key=lambda row: order[row[0]]):
+        rail = rails.setdefault(server, 0)
+        rails[server] += 1
+        seated[leaf] = seated.get(leaf, 0) + 1
+        name = names.free(f"{server}.{rail}") if server in many else names[server]
+        owner, rail = graph.server_of.get(server, (server, rail))
+        row: dict[str, Any] = {"name": name, "leaf": names[leaf], "gbps": speed if gbps is None else gbps}
+        if owner in many or server in graph.server_of:
+            row |= {"server": _clean(owner), "rail": rail}
+        yield row | addresses.of(leaf, seated[leaf])
+
+
+def _several(below: list[tuple[str, tuple[str, float | None]]]) -> set[str]:
+    seen: set[str] = set()
+    return {server for _, (server, _) in below if server in seen or seen.add(server)}  # type: ignore[func-returns-value]
+
+
+class _Addresses:
+    """Addresses of hosts below leaves that are larger than a /24: consecutive in 10.0.0.0/8."""
+
+    def __init__(self, below: list[tuple[str, tuple[str, float | None]]], order: dict[str, int]) -> None:
+        counts: dict[str, int] = {}
+        for leaf, _ in below:
+            counts[leaf] = counts.get(leaf, 0) + 1
+        self._wanted = max(counts.values()) > MAX_HOSTS_PER_LEAF
+        self._first: dict[str, int] = {}
+        number = 1
+        for leaf in order:
+            self._first[leaf] = number
+            number += counts[leaf]
+
+    def of(self, leaf: str, seat: int) -> dict[str, str]:
+        if not self._wanted:
+            return {}
+        number = self._first[leaf] + seat - 1
+        parts = [(number // 62_500) % 250, (number // 250) % 250, number % 250 + 1]
+        return {
+            "ip": "10." + ".".join(str(part) for part in parts),
+            "mac": "02:00:" + ":".join(f"{number >> shift & 255:02x}" for shift in (24, 16, 8, 0)),
+        }
+
+
+def one(sources: Iterable[Source], what: str) -> Source:
+    """Return the only source.
+
+    Raises:
+        InputError: there is no source, or there are several.
+    """
+    rows = list(sources)
+    if len(rows) != 1:
+        raise InputError(
+            f"{what} describes one network: import each file by itself" if rows else "there is no file to read",
+            source=rows[1].name if rows else "",
+        )
+    return rows[0]

@@ -1,0 +1,211 @@
+"""Importer ``ns3``: topologies and flows of HPCC's ns-3 simulation, which SimAI and ASTRA-sim use as well.
+
+Topology (``scratch/third.cc`` of alibaba-edu/High-Precision-Congestion-Control)::
+
+    nodes switches links
+    the switches' numbers
+    node node 100Gbps 1000ns 0.000000      one a link: rate, delay, error rate
+
+SimAI's first line (``gen_Topo_Template.py``) has six words: nodes, GPUs a server, NVSwitches, switches, links, and the
+GPU's type, and in some versions a seventh; the second line has the NVSwitches, then the switches. GPUs are servers in
+their order, and their links to NVSwitches are no part of the network. A first line of four words (simulations built on
+HPCC's) has the number of leaves before that of the links. Flows are ``source destination priority port
+bytes seconds``, one a line, behind their number; the simulation reads as many as that says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.job import FlowList, Job
+from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
+from controller.workload.importers.fabrics.graph import FoundCable, Graph, document_of
+from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
+from controller.workload.importers.head import Head
+from controller.workload.importers.streams import lines
+from controller.workload.job_file import MAX_BYTES
+
+HEADS = (3, 4, 6, 7)
+"""Words that a topology's first line can have."""
+
+SIMAI_WORDS = 6
+FLOW_COLUMNS = 6
+LINK_COLUMNS = 5
+
+_UNITS = {"gbps": 1.0, "mbps": 1e-3, "kbps": 1e-6, "bps": 1e-9, "tbps": 1e3}
+
+
+def looks_like(head: Head) -> str:
+    """Return a description of the contents; empty if the file is not of this format."""
+    rows = [line.split() for line in head.lines[:8]]
+    if len(rows) >= 3 and len(rows[0]) in HEADS and rows[0][0].isdigit():
+        link = next((row for row in rows[1:] if len(row) == LINK_COLUMNS and row[2].lower().endswith("bps")), None)
+        if link is not None:
+            return "an ns-3 topology (HPCC, SimAI, ASTRA-sim): a fabric"
+    if len(rows) >= 2 and len(rows[0]) == 1 and rows[0][0].isdigit() and len(rows[1]) == FLOW_COLUMNS:
+        return "flows of HPCC's ns-3 simulation" if all(_is_number(word) for word in rows[1]) else ""
+    return ""
+
+
+def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
+    """Read a topology, a file of flows, or one of each.
+
+    Raises:
+        InputError: a line is invalid, the number of lines differs from the stated one, or it is no leaf-spine fabric.
+    """
+    shapes = [source for source in sources if _is_topology(source)]
+    files = [source for source in sources if source not in shapes]
+    for rows, what in ((shapes, "topology"), (files, "file of flows")):
+        if len(rows) > 1:
+            raise InputError(f"is a second {what} beside {rows[0].name}", source=rows[1].name)
+    shape = _topology(shapes[0]) if shapes else None
+    document = None if shape is None else document_of(shape.graph, request.gbps)
+    if not files:
+        if shape is None:
+            raise InputError("there is no file to read")
+        name = request.name or job_name(shapes[0], "ns3")
+        return Imported(Job(name), True, 0, 0, 0, tuple(shape.graph.notes), document)
+    return _job(files[0], request, shape, document)
+
+
+@dataclass
+class _Topology:
+    """A topology; ``hosts`` has the name in the fabric by the node's number."""
+
+    graph: Graph
+    hosts: dict[int, str] = field(default_factory=dict)
+
+
+def _is_topology(source: Source) -> bool:
+    for _, words in _filled(source):
+        return len(words) in HEADS
+    raise InputError("is empty", source=source.name)
+
+
+def _filled(source: Source) -> Iterator[tuple[SourceLine, list[str]]]:
+    for number, text in lines(source, limit=1 << 24):
+        words = text.split()
+        if words and not words[0].startswith("#"):
+            yield SourceLine(source, number), words
+
+
+def _topology(source: Source) -> _Topology:
+    rows = _filled(source)
+    place, words = next(rows)
+    simai = len(words) >= SIMAI_WORDS
+    at = (0, 2, 3, 4) if simai else (0, None, 1, len(words) - 1)
+    nodes = place.whole(words[0], "the number of nodes", 1, 2 * MAX_RANKS)
+    per_server = place.whole(words[1], "the GPUs of a server", 1, MAX_RANKS) if simai else 1
+    nv = place.whole(words[2], "the number of NVSwitches", 0, nodes) if simai else 0
+    n_switches = place.whole(words[at[2] or 0], "the number of switches", 0, nodes)
+    n_links = place.whole(words[at[3] or 0], "the number of links", 0, 1 << 23)
+    place, words = next(rows, (place, []))
+    # SimAI lists the NVSwitches first.
+    numbers = [place.whole(word, "a switch", 0, nodes - 1) for word in words]
+    if len(numbers) != n_switches + nv:
+        raise place.error(f"{n_switches + nv} switches are promised, and there are {len(numbers)}")
+    nvswitches, switches = set(numbers[:nv]), set(numbers[nv:])
+    graph = Graph("ns3", source.name, switches={f"n{i}": None for i in numbers[nv:]})
+    graph.servers = {f"n{i}": None for i in range(nodes) if i not in switches and i not in nvswitches}
+    if simai:
+        graph.server_of = {f"n{i}": (f"server{i // per_server}", i % per_server) for i in range(nodes - len(numbers))}
+    left_out, found = 0, 0
+    for place, words in rows:
+        if found == n_links:
+            raise place.error(f"{n_links} links are promised, and there are more")
+        found += 1
+        cable, nvlink = _link(place, words, nodes, nvswitches)
+        left_out += nvlink
+        graph.cables += [] if nvlink else [cable]
+    if found != n_links:
+        raise place.error(f"{n_links} links are promised, and there are {found}")
+    if left_out:
+        graph.notes.append(f"{left_out} links to NVSwitches are within servers and left out")
+    return _Topology(graph, {int(name[1:]): name for name in graph.servers})
+
+
+def _link(place: SourceLine, words: list[str], nodes: int, nvswitches: set[int]) -> tuple[FoundCable, bool]:
+    if len(words) != LINK_COLUMNS:
+        raise place.error(f"a link has {LINK_COLUMNS} columns, this one has {len(words)}", " ".join(words))
+    a, b = (place.whole(word, "the node", 0, nodes - 1) for word in words[:2])
+    rate = words[2].lower()
+    unit = next((unit for unit in sorted(_UNITS, key=len, reverse=True) if rate.endswith(unit)), "")
+    if not unit:
+        raise place.error("the rate has no unit (Gbps)", words[2])
+    gbps = place.decimal(rate.removesuffix(unit), "the rate", 1e9) * _UNITS[unit]
+    if not gbps:
+        raise place.error("the rate is 0", words[2])
+    return FoundCable(f"n{a}", f"n{b}", gbps), a in nvswitches or b in nvswitches
+
+
+def _job(
+    source: Source, request: ImportRequest, shape: _Topology | None, document: dict[str, object] | None
+) -> Imported:
+    rows = _filled(source)
+    place, words = next(rows)
+    if len(words) != 1:
+        raise place.error("does not begin with the number of flows", " ".join(words))
+    promised = place.whole(words[0], "the number of flows", 0, 10_000_000)
+    flows: list[tuple[int, int, int, float]] = []
+    more = 0
+    for place, words in rows:
+        if len(flows) < promised:
+            flows.append(_flow(place, words))
+        else:
+            more += len(words) == FLOW_COLUMNS and all(_is_number(word) for word in words)
+    if len(flows) != promised:
+        raise place.error(f"{promised} flows are promised, and there are {len(flows)}")
+    hosts = provisional_hosts(1 + max((max(row[:2]) for row in flows), default=0))
+    if shape is not None:
+        ends = Counter(end for cable in shape.graph.cables for end in (cable.a, cable.b))
+        several = {name for name in shape.hosts.values() if ends[name] > 1}
+        for src, dst, _, _ in flows:
+            for node in (src, dst):
+                if node not in shape.hosts:
+                    raise InputError("the topology has no host of this number", source=source.name, value=node)
+                if shape.hosts[node] in several:
+                    raise InputError(
+                        "this node has several cables, and a flow does not tell which one it takes",
+                        source=source.name,
+                        value=node,
+                    )
+    placed = shape is not None and request.fabric is None
+    name = dict(enumerate(hosts)) if not placed or shape is None else shape.hosts
+    starts = sorted({row[3] for row in flows})
+    job = Job(
+        name=request.name or job_name(source, "ns3"),
+        hosts=hosts if not placed or shape is None else tuple(shape.hosts.values()),
+        flows=FlowList(
+            src=tuple(name[row[0]] for row in flows),
+            dst=tuple(name[row[1]] for row in flows),
+            bytes=np.array([row[2] for row in flows], dtype=np.int64),
+            collective=tuple(f"start-{row[3]:.9g}".replace("+", "") for row in flows),
+            udp_src=np.zeros(len(flows), dtype=np.int32),
+        ),
+    )
+    warnings = [
+        f"{source.name}: {promised} flows are promised, and {more} more lines look like flows; the simulation does not "
+        "read them, and they are left out"
+    ][: 1 if more else 0]
+    notes = [] if shape is None else list(shape.graph.notes)
+    return Imported(job, placed, len(job.hosts), 0, len(starts), tuple(notes), document, warnings=tuple(warnings))
+
+
+def _flow(place: SourceLine, words: list[str]) -> tuple[int, int, int, float]:
+    if len(words) != FLOW_COLUMNS:
+        raise place.error(f"a flow has {FLOW_COLUMNS} columns, this one has {len(words)}", " ".join(words))
+    src, dst = (place.whole(word, "the node", 0, MAX_RANKS - 1) for word in words[:2])
+    if src == dst:
+        raise place.error("a node sends nothing to itself", src)
+    for word, what in ((words[2], "the priority"), (words[3], "the port")):
+        place.whole(word, what, 0, 65535)
+    return src, dst, place.whole(words[4], "the bytes", 0, MAX_BYTES), place.decimal(words[5], "the start", 1e9)
+
+
+def _is_number(word: str) -> bool:
+    return word.replace(".", "", 1).isdigit()

@@ -1,0 +1,1 @@
+"""Traces of PyTorch: of its profiler, and of its Flight Recorder."""

@@ -1,0 +1,161 @@
+"""Importer ``flight-recorder``: dumps of PyTorch's Flight Recorder as JSON, a file a rank.
+
+``torch.distributed`` keeps the last operations of a rank in a ring buffer (``TORCH_NCCL_TRACE_BUFFER_SIZE``) and writes
+them when a watchdog fires or on demand (torch/csrc/distributed/c10d/FlightRecorder.hpp). ``pg_config`` has the groups,
+``entries`` the operations with the shapes and types of their tensors. By default it writes a pickle. A pickle can run
+code when it is read, so pickles are not read here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import orjson
+
+from controller.model.errors import InputError
+from controller.workload.importers.base import Imported, ImportRequest, Source
+from controller.workload.importers.chakra.groups import check_group, is_group
+from controller.workload.importers.chakra.merge import merge
+from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace, is_known, op_of
+from controller.workload.importers.documents import no_json
+from controller.workload.importers.fields import MAX_RANKS
+from controller.workload.importers.head import Head
+from controller.workload.importers.pytorch.dtypes import width_of
+
+MAX_BYTES_OF_FILE = 1 << 30
+"""A ring buffer of many thousand operations with their call stacks has a few hundred MB."""
+
+_PICKLE = (2, 3, 4, 5)
+_PAIR = re.compile(r"(?:nccl:)?(send|recv)\s+(\d{1,6})\s*(?:->|<-)\s*(\d{1,6})")
+_RANK = re.compile(r"rank[._-]?(\d{1,6})(?:\.[A-Za-z]+)*$|[._-](\d{1,6})(?:\.json)?(?:\.gz)?$", re.IGNORECASE)
+
+
+def looks_like(head: Head) -> str:
+    """Return a description of the contents; empty if the file is not of this format."""
+    if head.keys >= {"entries", "pg_config"} or head.keys >= {"entries", "profiling_name"}:
+        return "a dump of PyTorch's Flight Recorder: the last operations of one rank"
+    return ""
+
+
+def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
+    """Read a job from the dumps of its ranks.
+
+    Raises:
+        InputError: a file is not a dump, or the files contradict each other.
+    """
+    traces = [_read(source) for source in sources]
+    if not traces:
+        raise InputError("there is no file to read")
+    more = ["a dump holds the last operations of a run, which need not be whole iterations"]
+    return merge(traces, {}, request, more=more)
+
+
+def _read(source: Source) -> RankTrace:
+    with source.open() as stream:
+        content = stream.read(MAX_BYTES_OF_FILE + 1)
+    if len(content) > MAX_BYTES_OF_FILE:
+        raise InputError(f"is larger than {MAX_BYTES_OF_FILE} bytes", source=source.name)
+    if len(content) > 2 and content[0] == 0x80 and content[1] in _PICKLE:
+        raise InputError(
+            "is a Python pickle, which could run code and is never read: write JSON with "
+            "torch._C._distributed_c10d._dump_nccl_trace_json(), or convert it where it was written",
+            source=source.name,
+        )
+    try:
+        document = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        raise no_json(source, error) from None
+    entries = document.get("entries") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise InputError("is no dump of the Flight Recorder: it has no list 'entries'", source=source.name)
+    trace = RankTrace(source, _rank(document, source.name))
+    trace.rank_told = trace.rank is not None
+    _groups(trace, document.get("pg_config"))
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise InputError("is no operation", source=source.name, field=f"entries[{i}]", value=entry)
+        _add(trace, entry, f"entries[{i}]")
+    return trace
+
+
+def _rank(document: Mapping[str, Any], name: str) -> int | None:
+    if type(rank := document.get("rank")) is int and 0 <= rank < MAX_RANKS:
+        return rank
+    found = _RANK.search(name.rpartition("/")[2])
+    return None if found is None else int(found[1] or found[2])
+
+
+def _groups(trace: RankTrace, rows: Any) -> None:
+    """Read ``pg_config``: by name, or a list; ranks as a list, or as its text."""
+    named = rows.items() if isinstance(rows, dict) else enumerate(rows) if isinstance(rows, list) else ()
+    for key, row in named:
+        if not isinstance(row, dict):
+            continue
+        ranks = row.get("ranks")
+        if isinstance(ranks, str):
+            try:
+                ranks = json.loads(ranks)
+            except ValueError:
+                ranks = None
+        if isinstance(ranks, list) and is_group(ranks):
+            name, where = str(row.get("name", key)), f"pg_config[{key}]"
+            check_group(trace.source, name, tuple(ranks), where)
+            trace.member(name, tuple(ranks), where)
+
+
+def _add(trace: RankTrace, entry: Mapping[str, Any], where: str) -> None:
+    called = entry.get("profiling_name")
+    group = entry.get("process_group")
+    # Before 2.4 of the dump there is only the group's number.
+    name = str(group[0]) if isinstance(group, list) and group else str(entry.get("pg_name", entry.get("pg_id", WORLD)))
+    if not isinstance(called, str):
+        raise InputError(
+            "is no name of an operation", source=trace.source.name, field=f"{where}.profiling_name", value=called
+        )
+    if pair := _PAIR.fullmatch(called):
+        sends = pair[1] == "send"
+        tensors = "input" if sends else "output"
+        trace.peers_in_group = True
+        size = _size(trace, entry, tensors, where) or _size(trace, entry, "input" if not sends else "output", where)
+        trace.pass_on(sends, name, int(pair[3]), size, where)
+        return
+    plain = called.removeprefix("nccl:").removeprefix("gloo:").removeprefix("xccl:")
+    op = op_of(plain)
+    if op is None:
+        if not is_known(plain) and "barrier" not in plain and plain != "coalesced":
+            trace.leave_out(f"run of {called!r:.40}, which is no operation that is known")
+        return
+    trace.add(Key(name, op), _size(trace, entry, "input", where), where)
+
+
+def _size(trace: RankTrace, entry: Mapping[str, Any], side: str, where: str) -> int:
+    """Return the bytes of the tensors of an operation's input or output."""
+    shapes, types = entry.get(f"{side}_sizes"), entry.get(f"{side}_dtypes")
+    if not isinstance(shapes, list):
+        raise InputError("is no list of shapes", source=trace.source.name, field=f"{where}.{side}_sizes", value=shapes)
+    if isinstance(types, str):
+        types = [types] * len(shapes)
+    total = 0
+    for i, shape in enumerate(shapes):
+        width = width_of(str(types[i])) if isinstance(types, list) and i < len(types) else None
+        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+            raise InputError("is no shape", source=trace.source.name, field=f"{where}.{side}_sizes[{i}]", value=shape)
+        if types is None:
+            raise InputError(
+                "tells no data types: dumps of PyTorch 2.4 and later do",
+                source=trace.source.name,
+                field=f"{where}.{side}_dtypes",
+            )
+        if width is None:
+            raise InputError(
+                "is no data type that is known",
+                source=trace.source.name,
+                field=f"{where}.{side}_dtypes[{i}]",
+                value=types[i] if isinstance(types, list) and i < len(types) else None,
+            )
+        total += prod(shape) * width
+    return total
