@@ -1,13 +1,13 @@
-"""Routing: traffic to an assignment of paths. ``assign`` is the front door, ``POLICIES`` says what there is."""
+"""Routing: from traffic to an assignment of paths. ``assign`` is the entry point, ``POLICIES`` lists the policies."""
 
 from controller.routing.base import TOLERANCE, Options, Policy, Result
 from controller.routing.previous import Previous
-from controller.routing.registry import DRAWING, ENFORCEABLE, POLICIES, assign
+from controller.routing.registry import BUILT_IN, DRAWING, POLICIES, assign, enforceable
 from controller.routing.warm_up import warm_up
 
 __all__ = [
+    "BUILT_IN",
     "DRAWING",
-    "ENFORCEABLE",
     "POLICIES",
     "TOLERANCE",
     "Options",
@@ -15,5 +15,6 @@ __all__ = [
     "Previous",
     "Result",
     "assign",
+    "enforceable",
     "warm_up",
 ]

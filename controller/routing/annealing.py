@@ -16,7 +16,7 @@ from controller.routing import ecmp
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.hedera import unit_demand
-from controller.routing.kernels.annealing import anneal
+from controller.routing.kernels.destination_annealing import anneal
 from controller.routing.previous import Previous
 
 
@@ -28,9 +28,9 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """One path a unit after ``Options.annealing_rounds`` steps.
+    """Assign one path to each unit after ``Options.annealing_rounds`` steps of simulated annealing.
 
-    A unit for which its destination's class is not live takes the path that ECMP would give it.
+    A unit whose destination's class is not live takes the path that ECMP would give it.
     """
     demand = Demand.of(fabric, traffic)
     classes = np.flatnonzero(fabric.path_type >= 0).astype(np.int32)

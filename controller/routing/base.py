@@ -1,4 +1,4 @@
-"""What every policy has in common: its signature, its options, its answer."""
+"""The parts that all policies share: signature, options and result."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from controller.model.traffic import Traffic
 from controller.routing.previous import Previous
 
 TOLERANCE = 1e-6
-"""The one relative tolerance: levels, speeds and loads that differ by less are equal."""
+"""The one relative tolerance: levels, speeds and loads that differ by less count as equal."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Every knob of every policy; a policy ignores what is not its own. All limits count work, not time.
+    """The options of all policies; each policy ignores those of the others.
+
+    All limits but ``seconds`` count work, not time.
 
     Attributes:
         hash: ``ecmp``: the switch's hash function.
         rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 300,000, about 50 ms.
         max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines. ``None``:
-            none for ``fair``, which gives one path a flow unless told otherwise, leaves x spines for ``split``.
-        churn_price: ``fair`` with a previous plan: the part of ``min_level`` that moving all old flows would have to
-            bring. Moving a tenth of them must bring a tenth of that.
+            none for ``fair``, which gives one path a flow by default, leaves x spines for ``split``.
+        churn_price: ``fair`` with a previous plan: the relative gain in ``min_level`` required to move all old flows;
+            moving a tenth of them requires a tenth of that gain.
         annealing_rounds: ``annealing``: swaps tried.
-        estimate_demand: ``first_fit``, ``annealing``: take Hedera's estimate of each flow's demand (from who sends to
-            whom) in place of its bytes.
+        estimate_demand: ``first_fit``, ``annealing``: use Hedera's estimate of each flow's demand (from senders and
+            receivers) in place of its bytes.
         ethereal_by: ``ethereal``: count flows by sending host (as the paper's hosts do) or by leaf.
-        seconds: ``ilp``: stop after so long. The only limit by the clock, and only if asked for.
-        nodes: ``ilp``: stop after so many branch-and-bound nodes a level.
+        times: ``fair``: ``use`` the computing times of jobs, or ``ignore`` them: all jobs send all the time.
+        seconds: ``ilp``: stop after this wall-clock time. The only limit in seconds, and unset by default.
+        nodes: ``ilp``: stop after this number of branch-and-bound nodes a level.
     """
 
     hash: Literal["crc32", "toeplitz"] = "crc32"
@@ -41,17 +44,18 @@ class Options:
     annealing_rounds: int = 100_000
     estimate_demand: bool = False
     ethereal_by: Literal["host", "leaf"] = "host"
+    times: Literal["use", "ignore"] = "use"
     seconds: float | None = None
     nodes: int = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A policy's answer.
+    """The result of a policy.
 
     Attributes:
         assignment: a path (or several, with shares) for every flow.
-        bound: what the policy itself proved, if anything; ``bounds.bound`` knows the rest.
+        bound: the bounds that the policy itself proved, if any; ``bounds.bound`` computes the others.
         status: ``"ok"``, ``"optimal"`` (proved by the policy), or why it stopped early.
     """
 
@@ -61,7 +65,7 @@ class Result:
 
 
 class PolicyFunction(Protocol):
-    """The signature of ``assign`` in every policy's file. Pure: equal arguments give equal answers."""
+    """The signature of ``assign`` in every policy's module. Pure: equal arguments give equal results."""
 
     def __call__(
         self,
@@ -71,14 +75,23 @@ class PolicyFunction(Protocol):
         seed: int = 0,
         previous: Previous | None = None,
         options: Options = ...,
-    ) -> Result: ...
+    ) -> Result:
+        """Assign paths to every flow of ``traffic`` on ``fabric``."""
+        ...
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A row of the registry. ``splits``: whether it may give a flow several paths."""
+    """An entry of the registry of policies.
+
+    Attributes:
+        splits: whether it may give a flow several paths.
+        enforceable: whether switches can follow its plans: it gives flows that a switch cannot tell apart one path, and
+            splits no flow whose source port is unknown.
+    """
 
     name: str
     description: str
     assign: PolicyFunction
     splits: bool = False
+    enforceable: bool = True

@@ -1,4 +1,4 @@
-"""What no plan can beat: bounds on the lowest level, for free splitting and for one path a placement unit."""
+"""Upper bounds on the lowest level of any plan: with free splitting, and with one path a placement unit."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from controller.model.plan import Bound, Objective
 from controller.model.traffic import Traffic
 from controller.routing import concurrent
 from controller.routing.demand import NETWORK, Demand
-from controller.routing.filling import Incidence
+from controller.routing.incidence import Incidence
 from controller.routing.kernels import packing
 from controller.routing.objective import relaxed_levels
 
 MOST_PHASES = 64
-"""Phases of all jobs that are looked at one by one in a bound; of the others only the heaviest at a leaf counts."""
+"""Phases of all jobs that a bound examines one by one; of the others only the heaviest at a leaf counts."""
 
 
 def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None) -> Bound:
-    """Both bounds on ``min_level``; 1 where no collective is in the game.
+    """Return both bounds on ``min_level``; 1 where no collective has a level.
 
     ``split`` is exact: the relaxation in closed form where no leaf can tell its live paths apart, the linear program
-    elsewhere. ``single`` also knows that a unit cannot be cut: see ``single_bound``.
+    elsewhere. ``single`` also accounts for units being indivisible: see ``single_bound``.
     """
     demand = demand or Demand.of(fabric, traffic)
     if not demand.in_game.any():
@@ -35,7 +35,7 @@ def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None) -> 
 
 
 def split_bound(demand: Demand) -> float:
-    """The largest t such that all collectives could have level t if every flow could be split freely."""
+    """Return the largest t such that all collectives could have level t if every flow could be split freely."""
     levels = relaxed_levels(demand)
     if levels is not None:
         return float(np.nanmin(levels))
@@ -52,7 +52,7 @@ def split_bound(demand: Demand) -> float:
 
 
 def cut_bound(demand: Demand) -> float:
-    """What host links and all uplinks and downlinks of a leaf together allow: at least ``split_bound``, and cheap."""
+    """Return the bound from host links and each leaf's total uplinks and downlinks: >= ``split_bound``, and cheap."""
     if not demand.in_game.any():
         return 1.0
     level, _ = Incidence.relaxed(demand).levels(demand)
@@ -60,13 +60,13 @@ def cut_bound(demand: Demand) -> float:
 
 
 def single_bound(demand: Demand) -> float:
-    """A bound for one path a unit: at each leaf and in each direction, units are packed into live links whole.
+    """Return a bound for one path a unit: at each leaf and in each direction, units are packed into live links whole.
 
     A link of capacity c carries at most floor(c / (t x)) units of load x or more at level t. For every load x that
     occurs, these numbers must add up to the number of units that have it. For n equal units on s equal uplinks this
     is the rounding up of n / s. Where links are equal, also the i + 1 smallest of the s i + 1 largest units must fit
     on one link, since some link carries i + 1 of them (a pigeonhole bound of bin packing: Martello and Toth, Knapsack
-    Problems, 8.3). Of a job with several phases, one counts: the heaviest at the leaf, then each of them in turn.
+    Problems, 8.3). Of a job with several phases only one counts: the heaviest at the leaf, then each of them in turn.
     """
     if not demand.n_units:
         return np.inf
@@ -76,7 +76,7 @@ def single_bound(demand: Demand) -> float:
     for leaf_of, links in ((demand.unit_src, fabric.live_up), (demand.unit_dst, fabric.live_down)):
         for chosen in _together(demand, leaf_of):
             if load.min() == load.max():
-                # The usual case. Leaves alone are sorted by their digits, which is several times as fast.
+                # The usual case. Sorting by leaf alone is a radix sort, which is several times as fast.
                 kind = np.int16 if fabric.n_leaves < 2**15 else np.int32
                 order = np.argsort(leaf_of[chosen].astype(kind), kind="stable")
             else:
@@ -88,7 +88,7 @@ def single_bound(demand: Demand) -> float:
 
 
 def _together(demand: Demand, leaf_of: IntArray) -> Iterator[NDArray[np.int64]]:
-    """Units that may load a leaf all at once: of each job with several phases only one of them there."""
+    """Yield the units that may load a leaf all at once: of each job with several phases only one of them there."""
     if len(demand.group_job) == 1:
         yield np.arange(demand.n_units)
         return
@@ -102,7 +102,7 @@ def _together(demand: Demand, leaf_of: IntArray) -> Iterator[NDArray[np.int64]]:
 
 
 def gap(objective: Objective, limit: Bound, assignment: Assignment) -> float | None:
-    """``bound / min_level - 1`` for the bound that applies: a split plan is measured against free splitting."""
+    """Return ``bound / min_level - 1`` with the bound that applies: free splitting where the plan splits flows."""
     value = limit.split if assignment.is_split() or limit.single is None else limit.single
     if value is None or objective.min_level <= 0:
         return None

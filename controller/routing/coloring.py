@@ -2,7 +2,7 @@
 
 Fastpass (Perry et al., SIGCOMM 2014) picks paths this way. Where all spines are alike, no uplink or downlink carries
 more units than the rounded-up fair share. A unit whose colour is not live for it (missing or failed links) gets its
-emptiest path instead, and unequal capacities are not seen: ``fair`` goes on from there.
+least loaded path instead. Unequal capacities are ignored here; ``fair`` improves the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from controller.routing.kernels import edge_coloring, place
 from controller.routing.previous import Previous
 
 MANY = 4
-"""Flows that a class of equal loads has at least, on average, where classes are coloured by themselves."""
+"""Least average number of flows in a class of equal loads for the classes to be coloured separately."""
 
 
 def assign(
@@ -28,19 +28,21 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """One path a placement unit; ``previous`` and ``options`` change nothing."""
+    """Assign one path to each placement unit; ``previous`` and ``options`` have no effect."""
     demand = Demand.of(fabric, traffic)
     return Result(demand.assignment(color_units(demand, seed)))
 
 
 def color_units(demand: Demand, seed: int, *, apart: bool = False) -> IntArray:
-    """[U] path class of each unit.
+    """Return the path class [U] of each unit.
 
-    Each phase is coloured by itself (the first of every job together, then the second, and so on): what never runs at
-    the same time need not share spines out among itself.
+    Each phase is coloured by itself (the first of every job together, then the second, and so on): phases that never
+    run at the same time do not compete for spines.
 
     Args:
-        apart: colour each class of equal loads by itself, too.
+        demand: the placement units, with their leaves and loads.
+        seed: the seed of the colouring; its low 32 bits count.
+        apart: also colour each class of equal loads by itself.
     """
     fabric = demand.fabric
     classes = np.flatnonzero(fabric.path_type >= 0).astype(np.int32)
@@ -58,10 +60,10 @@ def color_units(demand: Demand, seed: int, *, apart: bool = False) -> IntArray:
 
 
 def has_rounds(demand: Demand) -> bool:
-    """Whether flows of one collective differ in load by classes: it goes in rounds (halving and doubling), likely.
+    """Return whether flows of one collective differ in load by classes, as in rounds (halving and doubling).
 
-    Rounds are no phases, for other collectives of the job go on meanwhile; but of two plans with equal levels, the one
-    that shares out each round evenly is faster.
+    Rounds are not phases, because other collectives of the job run meanwhile; but of two plans with equal levels, the
+    one that spreads each round evenly is faster.
     """
     load, collective = demand.load[demand.part_flow], demand.traffic.collective[demand.part_flow]
     if not len(load) or (load == load[0]).all():
@@ -72,7 +74,7 @@ def has_rounds(demand: Demand) -> bool:
 
 
 def _in_parts(demand: Demand, apart: bool) -> tuple[IntArray, IntArray]:
-    """[U] units part by part, by falling load (what is adjacent goes over different spines), and [U] their parts."""
+    """Return units [U] part by part, by falling load (adjacent ones go over different spines), and their parts [U]."""
     load, group_job = demand.unit_load, demand.group_job
     part = np.zeros(demand.n_units, dtype=np.int32)
     if len(group_job) > 1:

@@ -1,7 +1,7 @@
 """Maximum concurrent flow between leaves, as a linear program (Shahrokhi and Matula, J. ACM 37(2), 1990).
 
-Path classes that no leaf can tell apart are one column here: by averaging over their permutations there is an optimum
-that treats them alike. So a fabric with a few failed links stays a small program.
+Path classes that no leaf can tell apart share one column here: by averaging over their permutations there is an
+optimum that treats them alike. So a fabric with a few failed links stays a small program.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array
-from controller.routing.solver import Program
+from controller.routing.solver import LinearProgram
 
 NOTHING = 1e-9
-"""Shares below this part of the largest demand are the solver's rounding."""
+"""Shares below this fraction of the largest demand are rounding errors of the solver."""
 
 
 @dataclass(frozen=True, eq=False)
 class Routing:
-    """How demands between leaves go through the fabric.
+    """The routing of demands between leaves through the fabric.
 
     Attributes:
-        seconds: how long it takes.
+        seconds: the time that the demands take.
         commodity: [C, 3] source leaf, destination leaf and phase group.
         of_demand: [N] the commodity of each demand.
         row, kind, gbit: [R] how much of a commodity goes through paths of a type (``Fabric.path_type``).
@@ -45,11 +45,13 @@ def least_time(
     group: IntArray | None = None,
     group_job: IntArray | None = None,
 ) -> float:
-    """The least number of seconds in which the demands fit through the live leaf-spine links, split at will.
+    """Return the least number of seconds in which the demands fit through the live leaf-spine links, split at will.
 
     Args:
-        src, dst: [N] leaves, joined by at least one live path.
-        gbit: [N] demand of each.
+        fabric: the fabric, of which live leaf-spine links count.
+        src: [N] source leaf of each demand.
+        dst: [N] destination leaf of each demand, joined to the source by at least one live path.
+        gbit: [N] size of each demand.
         group: [N] phase group (``Demand.group``): only the heaviest group of each job counts on a link.
         group_job: [G] job of each group; 0 for jobs of one phase, whose groups add up.
     """
@@ -68,10 +70,16 @@ def route(
     *,
     seconds: float | None = None,
 ) -> Routing:
-    """A routing of the demands (see ``least_time``) at a vertex of the program: few commodities use several types.
+    """Return a routing of the demands at a vertex of the program: few commodities use several types.
 
     Args:
-        seconds: a time that is known to suffice: then the vertex is one that prefers the fattest types instead.
+        fabric: the fabric, of which live leaf-spine links count.
+        src: [N] source leaf of each demand.
+        dst: [N] destination leaf of each demand.
+        gbit: [N] size of each demand.
+        group: [N] phase group; see ``least_time``.
+        group_job: [G] job of each group; see ``least_time``.
+        seconds: a time that is known to suffice: the vertex then prefers the types with the most capacity.
     """
     if group is None or group_job is None:
         group, group_job = np.zeros(len(src), dtype=np.int32), np.zeros(1, dtype=np.int32)
@@ -90,7 +98,7 @@ def route(
     fat[row] = np.tile(count[kind], 2)
     capacity = fabric.link_gbps[links] * fat
     job = np.tile(group_job[g[pair]], 2)
-    program = Program()
+    program = LinearProgram()
     if seconds is None:
         time = program.columns(1, cost=1.0)
     else:
@@ -117,7 +125,7 @@ def route(
 
 
 def add_heaviest(
-    program: Program,
+    program: LinearProgram,
     link_rows: Int64Array,
     link: Int64Array,
     group: IntArray,
@@ -127,11 +135,16 @@ def add_heaviest(
 ) -> None:
     """Let only the heaviest phase group of each job count in the capacity constraints.
 
-    One variable a job and link is at least the load of each of its groups there, and stands for them.
+    One variable for each job and link is at least the load of each of the job's groups there, and replaces them.
 
     Args:
+        program: the program to extend.
         link_rows: the capacity constraint of each link.
-        link, group, variable, load: [N] terms ``load * variable`` of a group on a link.
+        link: [N] link of each term.
+        group: [N] phase group of each term.
+        group_job: [G] job of each group.
+        variable: [N] column of each term.
+        load: [N] factor of each term: the group puts ``load * variable`` on the link.
     """
     if not len(link):
         return

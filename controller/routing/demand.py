@@ -1,8 +1,8 @@
-"""Demand: what there is to place, as arrays: from flows with bytes to placement units with loads.
+"""Demand: the placement problem as arrays, from flows with bytes to placement units with loads.
 
-The load of a flow is what it puts on its links when its collective is at level 1 (``weight * bits / A_k``, Gbit/s):
-a link whose loads add up to its capacity lets exactly level 1 through. So the lowest level of a plan is the smallest
-capacity over load, and loads of different jobs can be compared whatever their bytes.
+The load of a flow is the rate on its links when its collective is at level 1 (``weight * bits / A_k``, Gbit/s):
+a link whose loads add up to its capacity allows exactly level 1. So the lowest level of a plan is the smallest
+ratio of capacity to load, and loads of different jobs are comparable whatever their bytes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ NETWORK = 0
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """F flows of a traffic seen through a fabric, and the U placement units among them that need a path.
+    """The F flows of a traffic on a fabric, and the U placement units among them that need a path.
 
     Attributes:
         leaf_src, leaf_dst: [F] leaf of each end.
-        fixed: [F] ``NETWORK``, or the path that is settled already: ``LOCAL`` or ``UNROUTABLE``.
-        ideal_seconds: [K] A_k; NaN for a collective without flows or with an unroutable one (it is out of the game).
-        gbps: [F] rate of each flow when its collective has speed 1; 0 where it is out of the game.
+        fixed: [F] ``NETWORK``, or the path that is already determined: ``LOCAL`` or ``UNROUTABLE``.
+        ideal_seconds: [K] A_k; NaN for a collective without flows or with an unroutable one (it has no level).
+        gbps: [F] rate of each flow when its collective has speed 1; 0 where the collective has no level.
     """
 
     fabric: Fabric
@@ -43,7 +43,7 @@ class Demand:
 
     @staticmethod
     def of(fabric: Fabric, traffic: Traffic) -> Demand:
-        """Classify the flows and work out the ideal times."""
+        """Classify the flows and compute the ideal times."""
         leaf_src, leaf_dst, fixed = units.classify(
             traffic.src,
             traffic.dst,
@@ -66,14 +66,14 @@ class Demand:
 
     @cached_property
     def in_game(self) -> BoolArray:
-        """[K] collectives that have a speed to optimise."""
+        """[K] whether each collective has a level to optimise."""
         return ~np.isnan(self.ideal_seconds)
 
     # -- phases ------------------------------------------------------------------------------------------------
 
     @cached_property
     def group(self) -> IntArray:
-        """[K] which loads add up: 0 for jobs with one phase, else one number per job and phase."""
+        """[K] phase groups, within which loads add up: 0 for jobs with one phase, else one number per job and phase."""
         job, phase = self.traffic.job_index, self.traffic.phase
         group = np.zeros(len(job), dtype=np.int32)
         if not len(job) or (phase == phase[0]).all():
@@ -136,6 +136,7 @@ class Demand:
 
     @property
     def n_units(self) -> int:
+        """The number U of placement units that need a path."""
         return len(self.part_ptr) - 1
 
     @cached_property
@@ -154,14 +155,14 @@ class Demand:
         return self.units_of(self.load[self.part_flow])
 
     def units_of(self, part_load: FloatArray) -> FloatArray:
-        """[U] loads of units from those of their parts [P], the heaviest phase of each job counting."""
+        """Return the loads [U] of units from those of their parts [P]; of each job the heaviest phase counts."""
         if len(part_load) == self.n_units:
             return part_load
         total: FloatArray = units.unit_loads(self.part_ptr, self.part_group, part_load, self.group_job)
         return total
 
     def assignment(self, unit_path: IntArray) -> Assignment:
-        """One path a unit, as an Assignment of all flows."""
+        """Return an Assignment of all flows with one path for each unit."""
         if len(self.part_flow) == self.traffic.n_flows == self.n_units:
             return Assignment.single(unit_path)
         path = self.fixed.copy()

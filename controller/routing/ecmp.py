@@ -1,4 +1,4 @@
-"""``ecmp``: what switches do by themselves: a hash of each flow's 5-tuple picks one of its live paths.
+"""``ecmp``: the default of switches: a hash of each flow's 5-tuple picks one of its live paths.
 
 Flow granularity, as RFC 2992 discusses; the hash is CRC-32 or Toeplitz, both seedable, as in switch silicon.
 """
@@ -24,18 +24,18 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """One path a unit by ``options.hash`` of its 5-tuple, seeded with ``seed`` (its low 32 bits).
+    """Assign one path to each unit by ``options.hash`` of its 5-tuple, seeded with ``seed`` (its low 32 bits).
 
     CRC-32 is linear: another start value alone flips the same bits in every hash, and where the number of paths is a
-    power of two that only renames them; who collides with whom stays. So the seed also says, as switches have an
-    option for, at which of the 32 bits the choice begins (``seed mod 32``).
+    power of two that only renames them; the same units still collide. So the seed also selects the bit at which the
+    choice begins (``seed mod 32``), for which switches have an option.
     """
     demand = Demand.of(fabric, traffic)
     return Result(demand.assignment(hash_units(demand, seed, options)))
 
 
 def hash_units(demand: Demand, seed: int, options: Options) -> IntArray:
-    """[U] path class of each unit."""
+    """Return the path class [U] of each unit."""
     fabric, traffic = demand.fabric, demand.traffic
     flow = demand.part_flow[demand.part_ptr[:-1]]
     src_ip, dst_ip, port = fabric.host_ip[traffic.src[flow]], fabric.host_ip[traffic.dst[flow]], traffic.udp_src[flow]

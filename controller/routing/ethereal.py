@@ -1,9 +1,9 @@
 """``ethereal``: the minimal splitting of "Challenging the Need for Packet Spraying" (arXiv 2407.00550).
 
-Of n equal flows from one sender over s paths, all but n mod s stay whole and go round the paths in turn; the n mod s
-others are cut into s / gcd(n mod s, s) pieces each, which go on around. Every path out of the sender then carries the
-same. Senders begin at different paths, so that what they send to one receiver does not meet on its way down. Flows of
-different size are different classes; a path that is not live for a flow is skipped in its turn.
+Of n equal flows from one sender over s paths, all but n mod s stay whole and take the paths in turn; the n mod s
+others are cut into s / gcd(n mod s, s) pieces each, which take the next paths in turn. Every path out of the sender
+then carries the same load. Senders begin at different paths, so that flows to one receiver do not share a downlink.
+Flows of different sizes are different classes; a path that is not live for a flow is skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """Pieces by sending host, or by sending leaf with ``Options.ethereal_by``."""
+    """Assign paths to the pieces of each sending host, or of each sending leaf with ``Options.ethereal_by``."""
     demand = Demand.of(fabric, traffic)
     load = demand.load[demand.part_flow]
     part = np.flatnonzero(load > 0).astype(np.int64)

@@ -1,14 +1,14 @@
-"""``fair``: the default. The best of the known placements, then a search on what still limits the slowest collective.
+"""``fair``: the default policy. The best of the known placements, then a search on the links of the slowest collective.
 
 1. Edge colouring with units sorted by load: on a healthy symmetric fabric with equal loads this is optimal, and if its
    levels reach what host links and leaves allow, that proves it and nothing else is tried.
 2. Else greedy and first fit as well, the lexicographically best of the three being the start.
-3. While a level is below what is proved about it, local search moves and swaps units on the links that hold it down;
+3. While a level is below its proved bound, local search moves and swaps units on the links that limit it;
    levels are raised one after the other, those reached stay.
 
 A plan is only ever replaced by a better one, so the answer is never worse than ``coloring``, ``greedy`` or
-``first_fit``, however small ``Options.rounds``. With a previous plan, see ``churn``; with ``Options.max_splits``, see
-``split``.
+``first_fit``, however small ``Options.rounds``. Where jobs state computing times, ``timed`` decides: expected
+iteration time comes before the levels. With a previous plan, see ``replan``; with ``Options.max_splits``, ``split``.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Traffic
-from controller.routing import churn, coloring, first_fit, greedy, split
-from controller.routing.base import Options, Result
+from controller.routing import coloring, first_fit, greedy, split, timed
+from controller.routing.base import TOLERANCE, Options, Result
 from controller.routing.bounds import split_bound
-from controller.routing.climb import Goal, climb, levels_of
 from controller.routing.demand import Demand
-from controller.routing.filling import Incidence
+from controller.routing.expected import expected_seconds, mean_slowdown
+from controller.routing.improve_levels import Goal, improve_levels, levels_of
+from controller.routing.incidence import Incidence
 from controller.routing.objective import compare_levels
 from controller.routing.pieces import Pieces
 from controller.routing.previous import Previous
+from controller.routing.replan import NEAR, kept_pieces, replan
+from controller.routing.stages import Stages, has_times
 
 ROUNDS = 300_000
 """Moves tried by default: about 50 ms."""
 
 ENOUGH = 0.99
-"""Flows are only split where one path each does not reach this part of ``bound_split``."""
+"""Flows are split only where one path each does not reach this fraction of ``bound_split``."""
 
 
 def assign(
@@ -42,15 +45,17 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """Max-min fair paths; see the module.
+    """Assign max-min fair paths; see the module.
 
-    Status ``"optimal"`` where every level is proved to be the best for one path a unit.
+    The status is ``"optimal"`` where every level is proved to be the best for one path a unit.
     """
     demand = Demand.of(fabric, traffic)
     goal = Goal.of(demand)
     rounds = options.rounds if options.rounds is not None else ROUNDS
+    if options.times == "use" and has_times(traffic):
+        return _with_times(demand, goal, seed, previous, options)
     if previous is not None:
-        path, level = churn.replan(
+        path, level = replan(
             demand, goal, previous, options.churn_price, rounds, seed,
             lambda: fresh_plan(demand, goal, seed, options),
         )  # fmt: skip
@@ -62,8 +67,23 @@ def assign(
     return _split(demand, level, previous, seed, options) or result
 
 
+def _with_times(demand: Demand, goal: Goal, seed: int, previous: Previous | None, options: Options) -> Result:
+    """Plan for jobs of which some state computing times: the expected iteration time comes first."""
+    rounds = options.rounds if options.rounds is not None else ROUNDS
+    path, level = fresh_plan(demand, goal, seed, options)
+    single = demand.assignment(timed.plan(demand, path, previous, rounds, seed, options))
+    if not options.max_splits or not len(goal.steps):
+        return Result(single)
+    cut = _split(demand, level, previous, seed, options)
+    if cut is None:
+        return Result(single)
+    stages = Stages.of(demand)
+    slowdown = [mean_slowdown(stages, expected_seconds(stages, each)) for each in (single, cut.assignment)]
+    return cut if slowdown[1] < slowdown[0] * (1 - TOLERANCE) else Result(single)
+
+
 def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:
-    """[U] path class of each unit, and the levels [K], with no regard to an earlier plan."""
+    """Return path classes [U] and levels [K] of a plan that ignores any earlier plan."""
     path = coloring.color_units(demand, seed)
     level = levels_of(demand, path)
     if coloring.has_rounds(demand):
@@ -77,19 +97,19 @@ def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple
         other_level = levels_of(demand, other)
         if compare_levels(other_level, level) > 0:
             path, level = other, other_level
-    return climb(demand, goal, path, level, options.rounds if options.rounds is not None else ROUNDS, seed)
+    return improve_levels(demand, goal, path, level, options.rounds if options.rounds is not None else ROUNDS, seed)
 
 
 def _split(demand: Demand, level: FloatArray, previous: Previous | None, seed: int, options: Options) -> Result | None:
-    """A plan with split flows, if free splitting could be better by 1 % and this one is better at all."""
+    """Return a plan with split flows, if free splitting could be better by 1 % and this plan is better."""
     best = split_bound(demand)
     if np.nanmin(level) >= ENOUGH * best:
         return None
     extra = split.budget(demand.fabric, options)
     pieces = None
     if previous is not None and previous.is_split():
-        pieces = churn.kept_pieces(demand, previous)
-        if pieces is not None and (pieces.extra > extra or np.nanmin(_levels(demand, pieces)) < churn.NEAR * best):
+        pieces = kept_pieces(demand, previous)
+        if pieces is not None and (pieces.extra > extra or np.nanmin(_levels(demand, pieces)) < NEAR * best):
             pieces = None
     pieces = pieces or split.split_units(demand, best, seed, extra)
     if compare_levels(_levels(demand, pieces), level) <= 0:

@@ -8,25 +8,25 @@ from controller.model.traffic import ANY_PORT
 from controller.routing.demand import Demand
 from controller.routing.pairs import Pairs
 from controller.routing.pieces import Pieces
-from controller.routing.solver import Program
+from controller.routing.solver import LinearProgram
 
 MOST_PAIRS = 1_000
-"""(unit, path class) pairs up to which the program is tried."""
+"""Most (unit, path class) pairs for which the program is tried."""
 
 NODES = 100
-"""Branch-and-bound nodes it may use: some tenths of a second at that size."""
+"""Limit of branch-and-bound nodes: some tenths of a second at that size."""
 
 
 def fewest_pieces(demand: Demand, level: float, extra: int) -> Pieces | None:
-    """Pieces with which every collective can have ``level``, at most ``extra`` more than flows; ``None``: not found.
+    """Return pieces that let every collective have ``level``, at most ``extra`` more than flows; ``None``: not found.
 
-    Units of several flows, or whose port nobody knows, stay whole.
+    Units of several flows, or with an unknown port, stay whole.
     """
     pairs = Pairs.of(demand)
     n = len(pairs.unit)
     if not 0 < n <= MOST_PAIRS:
         return None
-    program = Program()
+    program = LinearProgram()
     share = program.columns(n, upper=1.0)
     used = program.columns(n, upper=1.0, cost=1.0, integer=True)
     program.add(program.rows(demand.n_units, lower=1.0, upper=1.0)[pairs.unit], share, 1.0)
@@ -44,7 +44,7 @@ def fewest_pieces(demand: Demand, level: float, extra: int) -> Pieces | None:
     x = program.solve(nodes=NODES).x
     if x is None:
         return None
-    # Each part of a unit takes the unit's shares; shares below the solver's tolerance are none.
+    # Each part of a unit takes the unit's shares; shares below the solver's tolerance count as zero.
     kept = np.flatnonzero(x[share] > 1e-6)
     total = np.bincount(pairs.unit[kept], weights=x[share[kept]], minlength=demand.n_units)
     parts = np.diff(demand.part_ptr)[pairs.unit[kept]]

@@ -1,7 +1,7 @@
 """``first_fit``: Global First Fit of Hedera (Al-Fares et al., NSDI 2010).
 
-Flows come in order; each takes the first path whose two links still have room for its demand, and reserves it. A flow
-that fits nowhere stays where ECMP put it.
+Flows are placed in order; each takes the first path whose two links still have room for its demand, and reserves it.
+A flow that fits nowhere keeps its ECMP path.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """One path a placement unit; ``seed`` is that of the ECMP hash. See ``Options.estimate_demand``."""
+    """Assign one path to each placement unit; ``seed`` seeds the ECMP hash. See ``Options.estimate_demand``."""
     demand = Demand.of(fabric, traffic)
     return Result(demand.assignment(place_units(demand, seed, options)))
 
 
 def place_units(demand: Demand, seed: int, options: Options) -> IntArray:
-    """[U] path class of each unit."""
+    """Return the path class [U] of each unit."""
     fabric = demand.fabric
     path = ecmp.hash_units(demand, seed, options)
     wanted = unit_demand(demand, options)

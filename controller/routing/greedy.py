@@ -1,7 +1,7 @@
-"""``greedy``: the placement of "Routing for Large ML Models" (arXiv 2503.05324), from flow counts to bytes.
+"""``greedy``: the placement of "Routing for Large ML Models" (arXiv 2503.05324), with bytes in place of flow counts.
 
-All flows out of a leaf and all flows into it are a set each; sets are taken by total load, the largest first, and each
-flow of a set that has no path yet gets the spine whose fuller link (its uplink or its downlink) is emptiest.
+All flows out of a leaf form a set, and so do all flows into it. Sets are taken by total load, the largest first; each
+flow of a set that has no path yet gets the spine whose fuller link (its uplink or its downlink) is least loaded.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """One path a placement unit; ``seed``, ``previous`` and ``options`` change nothing."""
+    """Assign one path to each placement unit; ``seed``, ``previous`` and ``options`` have no effect."""
     demand = Demand.of(fabric, traffic)
     return Result(demand.assignment(place_units(demand)))
 
 
 def place_units(demand: Demand) -> IntArray:
-    """[U] path class of each unit."""
+    """Return the path class [U] of each unit."""
     fabric = demand.fabric
     path = np.empty(demand.n_units, dtype=np.int32)
     order = place.order_by_leaf_sets(demand.unit_src, demand.unit_dst, demand.unit_load, fabric.n_leaves)

@@ -1,4 +1,4 @@
-"""Hedera's demand estimation: what flows would send if only host links limited them."""
+"""Hedera's demand estimation: the rates of flows if only host links limited them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controller.routing.kernels import place
 
 
 def unit_demand(demand: Demand, options: Options) -> FloatArray:
-    """[U] Gbit/s that each unit asks for: its load at level 1, or (``estimate_demand``) Hedera's estimate."""
+    """Return the demand [U] of each unit in Gbit/s: its load at level 1, or (``estimate_demand``) Hedera's estimate."""
     if not options.estimate_demand:
         return demand.unit_load
     first = demand.part_flow[demand.part_ptr[:-1]]

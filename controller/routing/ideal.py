@@ -1,9 +1,9 @@
-"""A_k: the seconds a collective takes if it has the live fabric to itself and may split its flows at will.
+"""A_k: the seconds a collective takes alone on the live fabric, with its flows split at will.
 
-This is a concurrent-flow optimum. It is never less than what the narrowest *cut* asks for: a host link, all uplinks of
+This is a concurrent-flow optimum. It is never less than the narrowest *cut* requires: a host link, all uplinks of
 a leaf together, all its downlinks together. Where no leaf can tell the spines apart, spreading every flow evenly
-reaches that, so it is the answer. Elsewhere an even spread, levelled a little, usually reaches it as well; only what
-is left goes to the linear program.
+reaches that bound. Elsewhere an even spread, levelled a little, usually reaches it as well; only the remaining
+collectives go to the linear program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from controller.routing.kernels.units import GBIT
 def ideal_seconds(
     fabric: Fabric, traffic: Traffic, leaf_src: IntArray, leaf_dst: IntArray, fixed: IntArray
 ) -> FloatArray:
-    """[K] seconds; NaN for a collective without flows or with an unroutable one.
+    """Return the ideal times [K] in seconds; NaN for a collective without flows or with an unroutable one.
 
     >>> from controller.model.clos import clos
     >>> from controller.routing.demand import Demand
@@ -64,7 +64,7 @@ def ideal_seconds(
 
 
 def _leaf_capacity(fabric: Fabric) -> tuple[FloatArray, FloatArray]:
-    """[L] Gbit/s of each leaf's live uplinks together, and of its downlinks."""
+    """Return the total Gbit/s [L] of each leaf's live uplinks, and of its downlinks."""
     first = fabric.first_cable_link
     gbps = np.where(fabric.link_up, fabric.link_gbps, 0.0)
     up = np.bincount(fabric.cable_leaf, weights=gbps[first::2], minlength=fabric.n_leaves)

@@ -1,11 +1,11 @@
 """``ilp``: the optimum by integer programming (HiGHS), level after level as far as the limits allow.
 
 The lowest level first: binary x[u, k] says that unit u takes path class k, and the fill factor of the fullest link
-(the inverse of the level) is minimised. Then, with the collectives that are held down there kept at their speed, the
+(the inverse of the level) is minimised. Then, with the collectives that are limited there kept at their speed, the
 next level is maximised, and so on. Level times x is a product; for z[u, k] = level * x[u, k] the constraints
 sum_k z[u, k] = level and z[u, k] <= most * x[u, k] say the same (McCormick, Math. Programming 10, 1976).
 
-Only the lowest level is proved: for the next ones, which collectives are held down below is taken as found.
+Only the lowest level is proved: for the next ones, the set of limited collectives below is taken from the solution.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from controller.model.plan import Bound
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import fair
 from controller.routing.base import TOLERANCE, Options, Result
-from controller.routing.climb import Goal, levels_of
 from controller.routing.demand import Demand
+from controller.routing.improve_levels import Goal, levels_of
 from controller.routing.objective import compare_levels
 from controller.routing.pairs import Pairs
 from controller.routing.previous import Previous
-from controller.routing.solver import Program, Solution
+from controller.routing.solver import LinearProgram, Solution
 
 MOST_BINARIES = 200_000
-"""Above this HiGHS would not finish its first relaxation in reasonable time: the start is returned with that status."""
+"""Above this size HiGHS would not finish its first relaxation in reasonable time; the status is then "too large"."""
 
 
 def assign(
@@ -36,9 +36,9 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """The best plan found, starting from that of ``fair``; the bound is what is proved about the lowest level.
+    """Return the best plan found, starting from that of ``fair``, with the proved bound on the lowest level.
 
-    Status: ``"optimal"`` if the lowest level is proved, ``"limit"`` if nodes or seconds ran out, ``"too large"``.
+    The status is ``"optimal"`` if the lowest level is proved, ``"limit"`` at a node or time limit, or ``"too large"``.
     """
     demand = Demand.of(fabric, traffic)
     goal = Goal.of(demand)
@@ -69,22 +69,22 @@ def assign(
     return Result(demand.assignment(path), Bound(single=most), "optimal" if optimal else "limit")
 
 
-def _choices(program: Program, demand: Demand, pairs: Pairs) -> Int64Array:
+def _choices(program: LinearProgram, demand: Demand, pairs: Pairs) -> Int64Array:
     chosen = program.columns(len(pairs.unit), upper=1.0, integer=True)
     program.add(program.rows(demand.n_units, lower=1.0, upper=1.0)[pairs.unit], chosen, 1.0)
     return chosen
 
 
-def _start(program: Program, pairs: Pairs, path: IntArray) -> FloatArray:
-    """The plan that is there, as a point of the program: HiGHS completes the continuous variables."""
+def _start(program: LinearProgram, pairs: Pairs, path: IntArray) -> FloatArray:
+    """Return the current plan as a point of the program: HiGHS completes the continuous variables."""
     point = np.full(program.n_columns, np.inf)
     point[: len(pairs.unit)] = (path[pairs.unit] == pairs.path).astype(np.float64)
     return point
 
 
 def _lowest_level(demand: Demand, pairs: Pairs, path: IntArray, most: float, options: Options) -> Solution:
-    """Minimise the fill factor of the fullest link; below ``1 / most`` nothing is gained."""
-    program = Program()
+    """Minimise the fill factor of the fullest link; values below ``1 / most`` bring no gain."""
+    program = LinearProgram()
     chosen = _choices(program, demand, pairs)
     full = program.columns(1, lower=1.0 / most, cost=1.0)
     load = demand.load[demand.part_flow]
@@ -98,7 +98,7 @@ def _next_level(
     demand: Demand, pairs: Pairs, path: IntArray, level: FloatArray, frozen: BoolArray, limit: float, options: Options
 ) -> Solution:
     """Maximise the common level of the collectives that are not frozen, up to ``limit``."""
-    program = Program()
+    program = LinearProgram()
     chosen = _choices(program, demand, pairs)
     height = program.columns(1, upper=limit, cost=-1.0)
     product = program.columns(len(pairs.unit))
@@ -120,7 +120,7 @@ def _next_level(
 def _better(
     demand: Demand, pairs: Pairs, solution: Solution, path: IntArray, level: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """The solution's plan if it is better than the one that is there."""
+    """Return the solution's plan if it is better than the current one."""
     if solution.x is None:
         return path, level
     order = np.lexsort((solution.x[: len(pairs.unit)], pairs.unit))

@@ -1,4 +1,4 @@
-"""The objective: two-layer max-min fairness of an assignment (docs/objective.md)."""
+"""The objective: two-layer max-min fairness of an assignment (docs/explanation/objective.md)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from controller.model.plan import Level, Objective
 from controller.model.traffic import Traffic
 from controller.routing.base import TOLERANCE
 from controller.routing.demand import Demand
-from controller.routing.filling import Incidence
+from controller.routing.incidence import Incidence
 
 
 def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand: Demand | None = None) -> Objective:
-    """How good an assignment is.
+    """Evaluate an assignment: levels, speeds and ideal times.
 
     Two collectives of one flow each, from different hosts of leaf 1 to different hosts of leaf 2. Over two spines each
     has speed 1; over one spine they share an uplink and each has half:
@@ -30,6 +30,9 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
     array([0.5, 0.5])
 
     Args:
+        fabric: the fabric.
+        traffic: the flows.
+        assignment: the paths of all flows.
         demand: ``Demand.of(fabric, traffic)`` if the caller has it already.
     """
     demand = demand or Demand.of(fabric, traffic)
@@ -53,7 +56,7 @@ def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand
 
 
 def merged_levels(level: FloatArray, bound: FloatArray | None) -> tuple[Level, ...]:
-    """Levels [K] (NaN: out of the game) sorted ascending, equal ones merged; ``bound`` [K] are those of the relaxation.
+    """Return levels [K] (NaN: none) sorted ascending, equal ones merged; ``bound`` [K] holds those of the relaxation.
 
     Both are sorted, and a step carries the bound at the position of its first collective: as long as all lower steps
     reach their bounds, no plan has a higher value there.
@@ -70,7 +73,7 @@ def merged_levels(level: FloatArray, bound: FloatArray | None) -> tuple[Level, .
 
 
 def relaxed_levels(demand: Demand) -> FloatArray | None:
-    """[K] the best levels with free splitting, where no leaf can tell its live paths apart; else ``None``."""
+    """Return the best levels [K] with free splitting, where no leaf can tell its live paths apart; else ``None``."""
     if demand.fabric.path_type.max(initial=-1) > 0:
         return None
     level, _ = Incidence.relaxed(demand).levels(demand)
@@ -78,10 +81,10 @@ def relaxed_levels(demand: Demand) -> FloatArray | None:
 
 
 def level_bounds(demand: Demand) -> FloatArray | None:
-    """[K] what is proved about the sorted levels, in any order; ``None`` where the lowest needs the linear program.
+    """Return bounds [K] of the sorted levels, in any order; ``None`` where the lowest needs the linear program.
 
-    With several phases a collective's level is its worst over combinations: of the relaxation only the lowest level is
-    then a bound, and of the others no more than that speeds are at most 1.
+    With several phases a collective's level is its worst over combinations: only the lowest level of the relaxation is
+    then a bound, and the only bound of the others is that speeds are at most 1.
     """
     relaxed = relaxed_levels(demand)
     if relaxed is None or len(demand.group_job) == 1 or np.isnan(relaxed).all():
@@ -99,7 +102,7 @@ def _healthy_seconds(demand: Demand) -> FloatArray:
 
 
 def compare_levels(one: FloatArray, other: FloatArray) -> int:
-    """1 if the levels ``one`` [K] are lexicographically better than ``other``, -1 if worse, 0 if equal in tolerance."""
+    """Return 1 if levels ``one`` [K] are lexicographically better than ``other``, -1 if worse, 0 if equal."""
     a, b = np.sort(one[~np.isnan(one)]), np.sort(other[~np.isnan(other)])
     differs = np.flatnonzero(np.abs(a - b) > TOLERANCE * np.maximum(a, b))
     return 0 if not len(differs) else (1 if a[differs[0]] > b[differs[0]] else -1)

@@ -1,4 +1,4 @@
-"""Options of policies as people write them: ``max_splits=16``."""
+"""Options of policies as text: ``max_splits=16``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FORM = TypeAdapter(Options)
 
 
 def parse_options(settings: Sequence[str]) -> Options:
-    """Options from ``name=value`` texts; what is not named keeps its default, and an empty value means ``None``.
+    """Parse options from ``name=value`` texts; the others keep their defaults, and an empty value means ``None``.
 
     >>> parse_options(["max_splits=16", "churn_price=0.1"]).max_splits
     16
 
     Raises:
-        InputError: no option has that name, one is given twice, or the value cannot be one of it.
+        InputError: no option has that name, one is given twice, or the value is invalid for it.
     """
     given: dict[str, Any] = {}
     for setting in settings:
@@ -46,7 +46,7 @@ def parse_options(settings: Sequence[str]) -> Options:
         raise InputError(wrong["msg"], field=f"option {name}", value=given[name]) from None
     for name in ("rounds", "max_splits", "churn_price", "annealing_rounds", "seconds", "nodes"):
         value = getattr(options, name)
-        # "not >=" and not "<": NaN is no number to compare with.
+        # "not >=" and not "<": NaN compares false with everything.
         if value is not None and not value >= 0:
             raise InputError("must be at least 0", field=f"option {name}", value=given[name])
     return options

@@ -1,4 +1,4 @@
-"""What there is to choose for an integer program: units and their live path classes, and the loads that follow."""
+"""The choices of an integer program: units and their live path classes, and the resulting loads."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from controller.model.fabric import FloatArray
 from controller.model.traffic import Int64Array
 from controller.routing.concurrent import add_heaviest
 from controller.routing.demand import Demand
-from controller.routing.solver import Program
+from controller.routing.solver import LinearProgram
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The N (unit, live path class) pairs among which to choose, and the Q loads that they put on links.
+    """The N (unit, live path class) pairs that can be chosen, and the Q loads that they put on links.
 
     Attributes:
-        unit, path: [N].
-        pair, part: [Q] pair and part (flow) of each load; ``link`` [Q] is where, as an index into ``links``.
+        unit: [N] unit of each pair.
+        path: [N] path class of each pair.
+        pair: [Q] pair of each load.
+        part: [Q] part (flow) of each load.
+        link: [Q] link of each load, as an index into ``links``.
         links: the links that any pair uses.
     """
 
@@ -32,6 +35,7 @@ class Pairs:
 
     @staticmethod
     def of(demand: Demand) -> Pairs:
+        """List the pairs of all units that need a path."""
         up, down = demand.fabric.live_up[demand.unit_src], demand.fabric.live_down[demand.unit_dst]
         unit, path = np.nonzero((up >= 0) & (down >= 0))
         n_parts = np.diff(demand.part_ptr)[unit]
@@ -43,9 +47,9 @@ class Pairs:
         return Pairs(unit, path, np.tile(pair, 2), np.tile(part, 2), link.reshape(-1), links.astype(np.int64))
 
     def add_loads(
-        self, program: Program, demand: Demand, rows: Int64Array, variable: Int64Array, load: FloatArray
+        self, program: LinearProgram, demand: Demand, rows: Int64Array, variable: Int64Array, load: FloatArray
     ) -> None:
-        """Add ``load * variable`` [Q] to the capacity constraints, the heaviest phase of each job counting."""
+        """Add ``load * variable`` [Q] to the capacity constraints; the heaviest phase of each job counts."""
         group = demand.part_group[self.part]
         steady = demand.group_job[group] == 0
         program.add(rows[self.link[steady]], variable[steady], load[steady])

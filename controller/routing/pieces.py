@@ -1,4 +1,4 @@
-"""Pieces: flows cut for several paths, on the way to an Assignment."""
+"""Pieces: flows cut for several paths, a form from which an Assignment is made."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.traffic import ANY_PORT, Int64Array
 from controller.routing.demand import Demand
 from controller.routing.kernels import place, splitting
-from controller.routing.kernels.search import search
+from controller.routing.kernels.breakout_search import breakout_search
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """R rows (part, path class, load): part p of ``demand.part_flow`` sends that much of its load that way."""
+    """R rows (part, path class, load): part p of ``demand.part_flow`` sends that load over that path."""
 
     part: Int64Array
     path: Int64Array
@@ -24,14 +24,14 @@ class Pieces:
 
     @staticmethod
     def joined(blocks: list[Pieces]) -> Pieces:
-        """All rows of several blocks."""
+        """Concatenate the rows of several blocks."""
         none = np.zeros(0, dtype=np.int64)
         rows = [(block.part, block.path, block.load) for block in blocks] or [(none, none, np.zeros(0))]
         part, path, load = (np.concatenate(column) for column in zip(*rows, strict=True))
         return Pieces(part.astype(np.int64), path.astype(np.int64), load)
 
     def merged(self) -> Pieces:
-        """Rows of equal part and path as one, in order of parts and paths."""
+        """Merge rows of equal part and path, in order of parts and paths."""
         width = int(self.path.max(initial=0)) + 1
         key, inverse = np.unique(self.part * width + self.path, return_inverse=True)
         load = np.bincount(inverse.reshape(-1), weights=self.load, minlength=len(key)).astype(np.float64)
@@ -39,11 +39,11 @@ class Pieces:
 
     @property
     def extra(self) -> int:
-        """How many more pieces than flows there are."""
+        """The number of pieces minus the number of flows."""
         return len(self.part) - len(np.unique(self.part))
 
     def reunited(self, demand: Demand, seconds: float, budget: int) -> Pieces:
-        """Fewer pieces: where links stay busy at most ``seconds``, and beyond that until ``budget`` extra are left."""
+        """Merge pieces while links stay busy at most ``seconds``, and beyond that until ``budget`` extra are left."""
         fabric, flow = demand.fabric, demand.part_flow[self.part]
         path = self.path.astype(np.int32)
         limit = fabric.link_gbps * (seconds * (1 + 1e-9))
@@ -54,9 +54,9 @@ class Pieces:
         return Pieces(self.part, path.astype(np.int64), self.load).merged()
 
     def searched(self, demand: Demand, level: float, rounds: int, seed: int) -> tuple[Pieces, bool]:
-        """The same pieces (in order of parts) on other paths, and whether every collective can have ``level`` then.
+        """Search other paths for the same pieces, and return whether every collective can then have ``level``.
 
-        If not, they are where the search was last.
+        Pieces are in order of parts. If the search fails, the pieces have its last paths.
         """
         fabric, flow = demand.fabric, demand.part_flow[self.part]
         unit, bound = _units(demand)
@@ -64,7 +64,7 @@ class Pieces:
         apart = np.ones(len(flow), dtype=np.bool_)
         apart[1:] = ~bound[self.part[1:]] | (unit[self.part[1:]] != unit[self.part[:-1]])
         first = np.flatnonzero(apart)
-        path, reached, _ = search(
+        path, reached, _ = breakout_search(
             demand.leaf_src[flow[first]], demand.leaf_dst[flow[first]], np.append(first, len(flow)).astype(np.int32),
             demand.part_group[self.part], np.zeros(len(flow)), self.load, demand.group_job, fabric.live_up,
             fabric.live_down, fabric.link_gbps, self.path[first].astype(np.int32), level, level, 0.0, rounds,
@@ -73,7 +73,7 @@ class Pieces:
         return Pieces(self.part, path[np.cumsum(apart) - 1].astype(np.int64), self.load), reached > 0.0
 
     def _fill(self, demand: Demand) -> tuple[IntArray, IntArray, FloatArray]:
-        """Uplink and downlink [R] of each piece, and how full each link [E] is at level 1 (1: just full)."""
+        """Return uplink and downlink [R] of each piece, and the fill factor [E] of each link at level 1 (1: full)."""
         fabric, flow = demand.fabric, demand.part_flow[self.part]
         up = fabric.live_up[demand.leaf_src[flow], self.path]
         down = fabric.live_down[demand.leaf_dst[flow], self.path]
@@ -85,27 +85,27 @@ class Pieces:
         return up, down, heaviest.sum(axis=0) / fabric.link_gbps
 
     def lowest_level(self, demand: Demand) -> float:
-        """The lowest level if cables were all that limits it."""
+        """Return the lowest level if only cables limited it."""
         fullest = float(self._fill(demand)[2].max(initial=0.0))
         return 1.0 / fullest if fullest > 0 else np.inf
 
     def excess(self, demand: Demand, level: float) -> FloatArray:
-        """[R] how much too much load is on the fuller link of each piece at this level; at most 0 where it fits."""
+        """Return the excess load [R] on the fuller link of each piece at this level; at most 0 where it fits."""
         up, down, full = self._fill(demand)
         over = (full - 1 / level) * demand.fabric.link_gbps
         fuller: FloatArray = np.maximum(over[up], over[down])
         return fuller
 
     def cut(self, row: int, load: float) -> Pieces:
-        """So much of one piece as a piece of its own, both where it was."""
+        """Cut ``load`` off one piece as a separate piece; both keep its path."""
         left = np.append(self.load, load)
         left[row] -= load
         return Pieces(np.append(self.part, self.part[row]), np.append(self.path, self.path[row]), left)
 
     def enforceable(self, demand: Demand) -> Pieces:
-        """Whole again what no switch could split: flows that share a unit or whose port nobody knows.
+        """Merge the pieces that no switch could split: flows that share a unit or whose port is unknown.
 
-        A unit goes where most of it went.
+        A unit takes the path that carried most of its load.
         """
         flow = demand.part_flow
         unit, bound = _units(demand)
@@ -123,7 +123,7 @@ class Pieces:
         return Pieces.joined([Pieces(self.part[rest], self.path[rest], self.load[rest]), whole]).merged()
 
     def assignment(self, demand: Demand) -> Assignment:
-        """Rows for every flow of the traffic; a part without load goes whole over its emptiest path."""
+        """Return rows for every flow of the traffic; a part without load takes its least loaded path whole."""
         fabric = demand.fabric
         idle = np.setdiff1d(np.arange(len(demand.part_flow)), self.part)
         whole = np.full(demand.n_units, -1, dtype=np.int32)
@@ -149,7 +149,7 @@ class Pieces:
 
 
 def _units(demand: Demand) -> tuple[Int64Array, BoolArray]:
-    """[P] the unit of each part, and whether it must stay whole: it is not alone there, or nobody knows its port."""
+    """Return the unit of each part [P], and whether it must stay whole: it shares the unit, or its port is unknown."""
     parts = np.diff(demand.part_ptr)
     unit = np.repeat(np.arange(demand.n_units), parts)
     return unit, (parts[unit] > 1) | (demand.traffic.udp_src[demand.part_flow] == ANY_PORT)

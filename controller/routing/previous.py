@@ -1,4 +1,4 @@
-"""The plan before this one, in terms that survive a change of traffic and of fabric."""
+"""The previous plan, in a form that survives a change of traffic and of fabric."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from controller.routing.kernels.lookup import first_rows
 
 @dataclass(frozen=True, eq=False)
 class Previous:
-    """Where each placement unit went: rows (source host, destination host, UDP source port) -> path class, share.
+    """The paths of each placement unit: rows (source host, destination host, UDP source port) -> path class, share.
 
-    Hosts and path classes are known by name: flows are renumbered whenever a job comes or goes, hosts and classes
-    when the fabric itself is another one.
+    Hosts and path classes are identified by name: flows are renumbered when a job is added or removed, hosts and
+    classes when the fabric changes.
 
     Attributes:
         hosts, paths: names by the numbers used in the rows.
@@ -34,7 +34,7 @@ class Previous:
 
     @staticmethod
     def of(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Previous:
-        """What to remember of a plan: its paths through the fabric (local and unroutable flows have none)."""
+        """Extract the paths of a plan through the fabric (local and unroutable flows have none)."""
         rows = np.flatnonzero(assignment.path >= 0)
         flow = assignment.flow[rows]
         key = unit_key(traffic.src[flow], traffic.dst[flow], traffic.udp_src[flow])
@@ -49,7 +49,7 @@ class Previous:
         )
 
     def on(self, fabric: Fabric) -> Previous:
-        """The same memory in another fabric's numbers; what it does not know is forgotten."""
+        """Translate the rows to another fabric's numbers; rows with unknown hosts or paths are dropped."""
         names = fabric.host_names
         if names == self.hosts and fabric.path_names == self.paths:
             return self
@@ -64,11 +64,11 @@ class Previous:
         return Previous(names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept])
 
     def is_split(self) -> bool:
-        """Whether some unit had several paths."""
+        """Return whether some unit had several paths."""
         return bool((self.key[1:] == self.key[:-1]).any())
 
     def rows(self, traffic: Traffic) -> tuple[Int64Array, IntArray, FloatArray]:
-        """Flow, path class and share of each remembered row whose flow is still there."""
+        """Return flow, path class and share of each row whose flow still exists."""
         wanted = unit_key(traffic.src, traffic.dst, traffic.udp_src)
         first, last = np.searchsorted(self.key, wanted), np.searchsorted(self.key, wanted, side="right")
         count = last - first
@@ -77,7 +77,7 @@ class Previous:
         return flow, self.path[row], self.share[row]
 
     def single_paths(self, traffic: Traffic) -> IntArray:
-        """[F] the path class each flow had, the one with the largest share if it was split; -1 for a new flow."""
+        """Return the earlier path class [F] of each flow, that of the largest share if split; -1 for a new flow."""
         if not len(self.key):
             return np.full(traffic.n_flows, -1, dtype=np.int32)
         key, path = self.key, self.path

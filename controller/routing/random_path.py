@@ -1,4 +1,4 @@
-"""``random``: every placement unit on one of its live paths, each as likely as the others."""
+"""``random``: every placement unit on one of its live paths, chosen uniformly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """One path a unit, from NumPy's PCG64 seeded with ``seed``."""
+    """Assign one path to each unit, drawn from NumPy's PCG64 seeded with ``seed``."""
     demand = Demand.of(fabric, traffic)
     draws = np.random.default_rng(seed).integers(0, 2**32, demand.n_units, dtype=np.uint32)
     path = np.empty(demand.n_units, dtype=np.int32)

@@ -1,8 +1,7 @@
-"""Every policy by name, and the front door to them all."""
+"""All policies by name, and the entry point to them."""
 
 from __future__ import annotations
 
-from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import (
@@ -19,15 +18,22 @@ from controller.routing import (
     spray,
 )  # fmt: skip
 from controller.routing.base import Options, Policy, Result
+from controller.routing.plugins import PolicyRegistry, check_result
 from controller.routing.previous import Previous
 
-POLICIES: dict[str, Policy] = {
+BUILT_IN: dict[str, Policy] = {
     policy.name: policy
     for policy in (
         Policy("fair", "the default: the best known placement, then a search level by level", fair.assign, True),
         Policy("ecmp", "a hash of each flow's 5-tuple, as switches do by themselves", ecmp.assign),
         Policy("random", "each flow on a live path, all equally likely", random_path.assign),
-        Policy("spray", "each flow evenly over all its live paths: the reference, no rule does it", spray.assign, True),
+        Policy(
+            "spray",
+            "each flow evenly over all its live paths: the reference, no rule does it",
+            spray.assign,
+            True,
+            False,
+        ),
         Policy("greedy", "heaviest leaf first, each flow on its emptiest spine (arXiv 2503.05324)", greedy.assign),
         Policy("coloring", "edge colouring of the leaf multigraph, spines being the colours", coloring.assign),
         Policy("first_fit", "each flow on the first path with room (Hedera's Global First Fit)", first_fit.assign),
@@ -38,12 +44,16 @@ POLICIES: dict[str, Policy] = {
     )
 }
 
-ENFORCEABLE = tuple(name for name in POLICIES if name != "spray")
-"""Policies whose plans switches can follow: they give flows that a switch cannot tell apart one path, and split no flow
-whose source port is unknown. ``spray`` is for ``fairspine plan`` and ``compare`` alone."""
+POLICIES = PolicyRegistry(BUILT_IN)
+"""The built-in policies, then those of installed distributions (entry points of the group ``fairspine.policies``)."""
 
 DRAWING = ("ecmp", "random")
-"""Policies that leave it to chance: every seed is another draw, and one draw says little."""
+"""Policies that choose at random: every seed is another draw, and a single draw is not representative."""
+
+
+def enforceable() -> tuple[str, ...]:
+    """Return the names of the policies whose plans switches can follow."""
+    return tuple(name for name, policy in POLICIES.items() if policy.enforceable)
 
 
 def assign(
@@ -55,11 +65,13 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """Paths for every flow by the policy ``name``.
+    """Assign paths to every flow by the policy ``name``.
 
     Raises:
-        InputError: no policy has this name.
+        InputError: no policy has this name, or the result of a plug-in is not a valid assignment.
     """
-    if name not in POLICIES:
-        raise InputError(f"no policy has this name; there are {', '.join(POLICIES)}", field="policy", value=name)
-    return POLICIES[name].assign(fabric, traffic, seed=seed, previous=previous, options=options)
+    policy = POLICIES.named(name)
+    result = policy.assign(fabric, traffic, seed=seed, previous=previous, options=options)
+    if name not in BUILT_IN:
+        check_result(policy, fabric, traffic, result)
+    return result

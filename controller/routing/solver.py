@@ -1,4 +1,4 @@
-"""HiGHS from arrays: the one place that knows its interface."""
+"""HiGHS from arrays: the only module that uses its interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ INFINITY = float(highspy.kHighsInf)
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """``x`` is ``None`` where nothing feasible was found; ``bound`` is what no solution can be below."""
+    """The result of a solver run.
+
+    ``x`` is ``None`` where nothing feasible was found; ``bound`` is a lower bound of the value of any solution.
+    """
 
     x: FloatArray | None
     value: float
@@ -25,10 +28,11 @@ class Solution:
     optimal: bool
 
 
-class Program:
-    """A linear or integer program to minimise, put together block by block."""
+class LinearProgram:
+    """A linear or integer program to minimise, built block by block."""
 
     def __init__(self) -> None:
+        """Create a program without variables and constraints."""
         self._columns: list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]] = []
         self._rows: list[tuple[FloatArray, FloatArray]] = []
         self._entries: list[tuple[Int64Array, Int64Array, FloatArray]] = []
@@ -38,14 +42,14 @@ class Program:
     def columns(
         self, n: int, *, lower: float = 0.0, upper: float = INFINITY, cost: ArrayLike = 0.0, integer: bool = False
     ) -> Int64Array:
-        """Add n variables; their numbers."""
+        """Add n variables and return their numbers."""
         cost_of = np.broadcast_to(np.asarray(cost, dtype=np.float64), (n,))
         self._columns.append((np.full(n, lower), np.full(n, upper), cost_of, np.full(n, float(integer))))
         self.n_columns += n
         return np.arange(self.n_columns - n, self.n_columns)
 
     def rows(self, n: int, *, lower: ArrayLike = -INFINITY, upper: ArrayLike = INFINITY) -> Int64Array:
-        """Add n constraints; their numbers."""
+        """Add n constraints and return their numbers."""
         limits = [np.broadcast_to(np.asarray(limit, dtype=np.float64), (n,)) for limit in (lower, upper)]
         self._rows.append((limits[0], limits[1]))
         self.n_rows += n
@@ -65,12 +69,14 @@ class Program:
     def solve(
         self, *, start: FloatArray | None = None, nodes: int | None = None, seconds: float | None = None
     ) -> Solution:
-        """To a vertex (linear) or to proven optimality within the limits (integer). Deterministic without ``seconds``.
+        """Solve to a vertex (linear) or to proven optimality within the limits (integer).
+
+        The result is deterministic without ``seconds``.
 
         Args:
             start: a feasible point to begin from.
             nodes: limit of branch-and-bound nodes.
-            seconds: limit by HiGHS's clock.
+            seconds: limit on HiGHS's own clock.
         """
         lower, upper, cost, integer = _stack(self._columns, 4)
         row_lower, row_upper = _stack(self._rows, 2)
@@ -93,7 +99,7 @@ class Program:
             lp.integrality_ = [kinds[int(flag)] for flag in integer]
         highs = highspy.Highs()  # type: ignore[no-untyped-call]
         highs.setOptionValue("output_flag", False)
-        # More threads than one make no difference to these sizes, and one is the same on every machine.
+        # More threads bring no speed-up at these sizes, and one gives the same result on every machine.
         highs.setOptionValue("threads", 1)
         highs.setOptionValue("mip_rel_gap", 1e-7)
         highs.setOptionValue("mip_abs_gap", 1e-9)

@@ -1,4 +1,4 @@
-"""``split``: few flows cut in few pieces, and every link as full as free splitting could have it.
+"""``split``: few flows cut in few pieces, with every link as full as with free splitting.
 
 1. Path classes that no leaf can tell apart form a type. Where there are several types, a vertex of the linear program
    says how much of each pair of leaves goes by which type; few pairs use more than one.
@@ -25,22 +25,22 @@ from controller.model.traffic import Int64Array, Traffic
 from controller.routing import coloring, concurrent
 from controller.routing.base import TOLERANCE, Options, Result
 from controller.routing.bounds import split_bound
-from controller.routing.carve import carve
-from controller.routing.climb import levels_of
 from controller.routing.demand import Demand
 from controller.routing.fewest_pieces import fewest_pieces
+from controller.routing.improve_levels import levels_of
+from controller.routing.incremental_split import incremental_split
 from controller.routing.kernels import edge_coloring, splitting
 from controller.routing.pieces import Pieces
 from controller.routing.previous import Previous
 
 AIM = 0.997
-"""The part of ``bound_split`` that is aimed at first; the little that is given up leaves flows whole."""
+"""The fraction of ``bound_split`` that is the first target; the small remainder keeps more flows whole."""
 
 TOLERATED = 0.992
-"""The part of ``bound_split`` that putting pieces together may go down to."""
+"""The least fraction of ``bound_split`` that merging pieces may reach."""
 
 POLISHING = 100_000
-"""Moves and swaps of pieces that are tried if putting pieces together cost more than is tolerated."""
+"""Moves and swaps of pieces that are tried if merging pieces lost more than is tolerated."""
 
 
 def assign(
@@ -51,7 +51,7 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """Paths and shares within 1 % of ``bound_split``; at most ``options.max_splits`` extra pieces."""
+    """Assign paths and shares within 1 % of ``bound_split``; at most ``options.max_splits`` extra pieces."""
     demand = Demand.of(fabric, traffic)
     path = coloring.color_units(demand, seed)
     best = split_bound(demand) if demand.in_game.any() else 1.0
@@ -62,20 +62,20 @@ def assign(
 
 
 def budget(fabric: Fabric, options: Options) -> int:
-    """How many extra pieces are allowed: never more than leaves x spines, a parallel cable counting as a spine."""
+    """Return the number of extra pieces allowed: at most leaves x spines, a parallel cable counting as a spine."""
     most = fabric.n_leaves * fabric.n_paths
     return most if options.max_splits is None else min(most, options.max_splits)
 
 
 def split_units(demand: Demand, best: float, seed: int, extra: int) -> Pieces:
-    """Pieces that reach about ``best`` (``bound_split``) with at most ``extra`` more of them than flows."""
+    """Return pieces that reach about ``best`` (``bound_split``) with at most ``extra`` more of them than flows."""
     blocks = []
     for kind, part, load in _by_type(demand, best * AIM):
         classes = np.flatnonzero(demand.fabric.path_type == kind).astype(np.int64)
         blocks.append(_spread(demand, classes, part, load, 1.0 / (best * AIM), seed))
     pieces = Pieces.joined(blocks).merged().enforceable(demand)
     pieces = pieces.reunited(demand, 1.0 / (best * TOLERATED), extra)
-    # Where the budget was tight, pieces now sit where they do not fit: they move and swap as whole units do.
+    # Where the budget was tight, some pieces overload their links: they move and swap as whole units do.
     level = best * TOLERATED
     if pieces.lowest_level(demand) >= level * (1 - TOLERANCE):
         return pieces
@@ -83,11 +83,11 @@ def split_units(demand: Demand, best: float, seed: int, extra: int) -> Pieces:
     if reached:
         return moved.merged()
     path = coloring.color_units(demand, seed)
-    return carve(demand, path, level, extra, seed) or fewest_pieces(demand, level, extra) or pieces
+    return incremental_split(demand, path, level, extra, seed) or fewest_pieces(demand, level, extra) or pieces
 
 
 def _by_type(demand: Demand, level: float) -> list[tuple[int, Int64Array, FloatArray]]:
-    """(path type, parts, loads) such that every type's links can carry its loads at this level."""
+    """Return (path type, parts, loads) such that every type's links can carry its loads at this level."""
     load = demand.load[demand.part_flow]
     part = np.flatnonzero(load > 0).astype(np.int64)
     kinds = demand.fabric.path_type
@@ -116,7 +116,7 @@ def _cut_commodities(
     width = routing.gbit[by_row] * (total / np.where(routed > 0, routed, 1.0))[edge]
     flow_end, kind_end = np.cumsum(load[order]), np.cumsum(width)
     cuts = np.unique(np.concatenate([flow_end, kind_end]))
-    # What rounding leaves between two ends that ought to be one is no piece.
+    # The difference between two ends that are equal but for rounding is no piece.
     keep = np.diff(np.concatenate([[0.0], cuts])) > splitting.WHOLE * max(1.0, float(cuts[-1]))
     keep[-1] = True
     cuts = cuts[keep]
@@ -133,7 +133,7 @@ def _cut_commodities(
 def _spread(
     demand: Demand, classes: Int64Array, part: Int64Array, load: FloatArray, seconds: float, seed: int
 ) -> Pieces:
-    """Divide loads among alike path classes, whose links may be busy for so many seconds."""
+    """Divide loads among equivalent path classes, whose links may be busy for ``seconds``."""
     fabric, flow = demand.fabric, demand.part_flow[part]
     src, dst = demand.leaf_src[flow], demand.leaf_dst[flow]
     if len(classes) == 1:
@@ -164,7 +164,7 @@ def _time_slots(
     n_leaves: int,
     seed: int,
 ) -> Pieces | None:
-    """Colour classes as slots of time, laid onto the spines; ``None`` if they take more than all spines' ``room``."""
+    """Lay colour classes as slots of time onto the spines; ``None`` if they take more than all spines' ``room``."""
     sizes, size_of = np.unique(np.round(load / load.max(), 9), return_inverse=True)
     size_of = size_of.reshape(-1)
     ends = np.stack([np.bincount(size_of * n_leaves + end, minlength=len(sizes) * n_leaves) for end in (src, dst)])
@@ -181,7 +181,7 @@ def _time_slots(
         slot[members] = first + edge_coloring.color(left, right, max(n_left, n_right), int(slots[i]), seed & 0xFFFFFFFF)
         first += int(slots[i])
     length = np.repeat(longest, slots)
-    # Spines filled exactly alike may need fewer cuts (and equal ones) than spines filled to the brim.
+    # Spines filled exactly alike may need fewer cuts (and equal ones) than completely filled spines.
     even = max(float(length.sum()) / len(classes), float(length.max()))
     layouts = [_lay_slots(length, len(classes), amount) for amount in {room, min(room, even)}]
     where, amount = min(layouts, key=lambda layout: sum(map(len, layout[0])))
@@ -197,7 +197,7 @@ def _time_slots(
 
 
 def _lay_slots(length: FloatArray, n_spines: int, room: float) -> tuple[list[list[int]], list[list[float]]]:
-    """Spines and shares of each slot: the longest first, whole while a spine has room, the rest wrapped around.
+    """Return spines and shares of each slot: the longest first, whole while a spine has room, the rest wrapped around.
 
     >>> where, share = _lay_slots(np.ones(4), 3, 4 / 3)  # three whole slots; the fourth in three equal pieces
     >>> where, np.round(share[3], 3).tolist()

@@ -1,6 +1,6 @@
-"""``spray``: every flow evenly over all its live paths: what packet spraying would give.
+"""``spray``: every flow evenly over all its live paths, as packet spraying does.
 
-The reference, not a plan: no rule on a switch divides one flow, and ``validate_assignment`` says so unless told.
+A reference only: no rule on a switch divides one flow, and ``validate_assignment`` rejects it by default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def assign(
     previous: Previous | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
-    """Equal shares over all live paths; ``seed``, ``previous`` and ``options`` change nothing."""
+    """Assign equal shares to all live paths; ``seed``, ``previous`` and ``options`` have no effect."""
     demand = Demand.of(fabric, traffic)
     moving = np.flatnonzero(demand.fixed == NETWORK)
     live = (fabric.live_up[demand.leaf_src[moving]] >= 0) & (fabric.live_down[demand.leaf_dst[moving]] >= 0)

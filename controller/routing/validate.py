@@ -1,4 +1,4 @@
-"""Whether an assignment can be carried out: checked for every policy, and before anything is installed."""
+"""Validation of assignments, for every policy and before installation."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ def validate_assignment(fabric: Fabric, traffic: Traffic, assignment: Assignment
     """Check that every flow has paths that exist, are up and join its leaves, with shares that add up to 1.
 
     Args:
-        enforceable: also that switches could do it: flows of one placement unit take the same path, and a flow whose
-            port nobody knows is not split. Packet spraying (``spray``) is not.
+        fabric: the fabric.
+        traffic: the flows.
+        assignment: the assignment to check.
+        enforceable: also check that switches can carry it out: flows of one placement unit take the same path, and a
+            flow whose port is unknown is not split. Packet spraying (``spray``) does not pass.
 
     Raises:
         InvalidAssignmentError: the first violation.

@@ -8,36 +8,40 @@ import numpy as np
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric, IntArray
+from controller.model.timing import JobTiming
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
 from controller.routing.base import Options
 from controller.routing.bounds import bound
+from controller.routing.demand import Demand
+from controller.routing.expected import plan_times
 from controller.routing.objective import evaluate
 from controller.routing.previous import Previous
-from controller.routing.registry import POLICIES
+from controller.routing.registry import BUILT_IN
 
 
 def warm_up() -> None:
-    """Run every policy on small instances that between them reach every kernel (seconds if nothing is cached yet).
+    """Run every policy on small instances that together reach every kernel (seconds if nothing is cached yet).
 
     Compiled code is cached on disk, beside the package or, if that is read-only, in the user's cache folder
-    (``NUMBA_CACHE_DIR`` says otherwise).
+    (``NUMBA_CACHE_DIR`` overrides both).
     """
     options = Options(rounds=200, annealing_rounds=20, nodes=1)
     for fabric, traffic in _instances():
         bound(fabric, traffic)
-        for policy in POLICIES.values():
+        for policy in BUILT_IN.values():
             for chosen in (
                 options,
                 dataclasses.replace(options, hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9),
             ):
                 first = policy.assign(fabric, traffic, options=chosen).assignment
                 evaluate(fabric, traffic, first)
+                plan_times(Demand.of(fabric, traffic), first)
                 failed = fabric.without_links([fabric.cable_names[0]])
                 policy.assign(failed, traffic, previous=Previous.of(fabric, traffic, first), options=chosen)
 
 
 def _instances() -> list[tuple[Fabric, Traffic]]:
-    """Equal and unequal loads, a tight and an odd fabric, phases, units of several flows."""
+    """Return instances with equal and unequal loads, tight and irregular fabrics, phases, units of several flows."""
     even = clos(3, 3, 3)
     ring = np.arange(9, dtype=np.int32)
     equal = _traffic(ring, (ring + 3) % 9, np.full(9, 10**9), ring * 0, [Collective("a", "c")])
@@ -51,7 +55,19 @@ def _instances() -> list[tuple[Fabric, Traffic]]:
         ),
     )
     narrow = clos(2, 3, 3)
-    return [(even, equal), (even, unequal), (narrow, equal), (narrow, unequal), (odd, equal), (odd, unequal)]
+    computing = JobTiming(((0, 0.1),))
+    timed = dataclasses.replace(
+        unequal, collectives=tuple(dataclasses.replace(row, timing=computing) for row in unequal.collectives)
+    )
+    return [
+        (even, equal),
+        (even, unequal),
+        (narrow, equal),
+        (narrow, unequal),
+        (odd, equal),
+        (odd, unequal),
+        (narrow, timed),
+    ]
 
 
 def _traffic(

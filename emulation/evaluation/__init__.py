@@ -1,1 +1,1 @@
-"""Scenarios, grids of simulations over them, and what is reported of the results."""
+"""Simulated evaluation: scenarios, grids of simulations over them, and reports of the results."""

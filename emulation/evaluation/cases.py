@@ -1,10 +1,11 @@
-"""From what a scenario says of jobs to cases: named sets of jobs on the scenario's fabric."""
+"""Cases of a scenario, built from its description of jobs: named sets of jobs on the scenario's fabric."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, Job
 from controller.workload.collectives import ALGORITHMS
-from controller.workload.job_file import load_job
+from controller.workload.job_file import load_job, parse_job
+from controller.workload.placement import participants
 from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import SHAPES, Mix, generate
-from emulation.evaluation.scenario_form import CaseForm, CollectiveForm, FilesForm, GeneratedForm, JobRow
+from emulation.evaluation.graph_job import load_graph
+from emulation.evaluation.scenario_form import CaseForm, FilesForm, GeneratedForm, JobRow, ScenarioCollectiveForm
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob
 
@@ -38,16 +41,19 @@ class Case:
 
 
 def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterator[Case]:
-    """The cases that one entry of a scenario makes.
+    """Yield the cases of one entry of a scenario.
 
     Args:
+        fabric: the fabric of the scenario.
+        form: the entry.
+        epochs: number of epochs of jobs that do not have one.
         base: the folder that paths are relative to.
 
     Raises:
-        InputError: a file that is wrong (with its name), or a field of the entry.
+        InputError: a file (which is named) or a field of the entry is invalid.
     """
     if form.jobs is not None:
-        named = _of_jobs(form.jobs, epochs, base)
+        named = _of_jobs(fabric, form.jobs, epochs, base)
     elif form.files is not None:
         named = _of_files(fabric, form.files, epochs, base)
     elif form.generated is not None:
@@ -60,14 +66,29 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
         yield Case(form.kind, name, made, jobs)
 
 
-def _of_jobs(rows: list[JobRow], epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
-    jobs = []
-    for row in rows:
-        path = base / row.job
-        jobs.append(
-            TimedJob(load_job(path), row.compute_seconds, row.epochs or epochs, row.start, row.pieces, str(path))
-        )
+def _of_jobs(fabric: Fabric, rows: list[JobRow], epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+    jobs: list[TimedJob] = []
+    for i, row in enumerate(rows):
+        times = row.compute_seconds, row.epochs or epochs, row.start, row.pieces
+        if row.graph is None:
+            assert row.job is not None
+            job, source = _described(row.job, f"jobs[{i}].job", base)
+            jobs.append(TimedJob(job, *times, source))
+        else:
+            taken = {host for other in jobs for host in participants(other.job)}
+            graph = load_graph(row.graph, fabric, taken, base)
+            jobs.append(TimedJob(graph.job, *times, str(base / row.graph.files[0]), graph.dag))
     yield "+".join(each.job.name for each in jobs), tuple(jobs)
+
+
+def _described(given: str | dict[str, Any], field: str, base: Path) -> tuple[Job, str]:
+    """Return a job from a file name or a document, and the source that errors name."""
+    if isinstance(given, str):
+        return load_job(base / given), str(base / given)
+    try:
+        return parse_job(given), ""
+    except InputError as error:
+        raise InputError(error.reason, field=f"{field}.{error.field}", value=error.value) from None
 
 
 def _of_files(fabric: Fabric, form: FilesForm, epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
@@ -98,7 +119,9 @@ def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[tupl
                 yield name, generate(fabric, mix, epochs, seed)
 
 
-def _of_collective(fabric: Fabric, form: CollectiveForm, epochs: int) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+def _of_collective(
+    fabric: Fabric, form: ScenarioCollectiveForm, epochs: int
+) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
     size, rest = divmod(fabric.n_hosts, form.groups)
     if rest or size < 2:
         raise InputError(

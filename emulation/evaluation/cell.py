@@ -1,9 +1,10 @@
-"""One cell of a grid: simulate it, and say in one row how it went."""
+"""One cell of a grid: its simulation, and the summary of the results in one row."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import time
 from functools import cache
 from pathlib import Path
@@ -15,26 +16,26 @@ import controller.routing
 import emulation.evaluation.link_use
 import emulation.fluid
 from controller.model.assignment import Assignment
-from controller.model.clos import clos
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Previous, assign, warm_up
+from controller.routing import BUILT_IN, POLICIES, Previous, assign
 from controller.routing.demand import Demand
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
+from emulation.evaluation.warm_up import warm
 from emulation.fluid.movers import GBIT
 from emulation.fluid.records import Results
-from emulation.fluid.schedule import SimulatedJob, one_step_each
+from emulation.fluid.schedule import SimulatedJob
 from emulation.fluid.simulator import Simulation, simulate
 
 PERCENTILES = (25, 50, 75, 90, 95, 99)
 
 Row = dict[str, Any]
-"""Column -> value, as plain data: names of the cell, then what was measured."""
+"""Value by column, as plain data: names of the cell, then the measurements."""
 
 
 def run_cell(cell: Cell) -> tuple[Row, Results]:
-    """Simulate a cell: the row says how it went, the results say everything."""
+    """Simulate a cell and return its summary row and the full results."""
     warm()
     began = time.perf_counter()
     results = simulate_cell(cell)
@@ -42,10 +43,10 @@ def run_cell(cell: Cell) -> tuple[Row, Results]:
 
 
 def simulate_cell(cell: Cell) -> Results:
-    """The results whole."""
+    """Simulate a cell and return the full results."""
+    policy = cell.policy
 
     def plan(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
-        policy = cell.policy
         result = assign(policy.policy, fabric, traffic, seed=cell.seed, previous=previous, options=policy.options)
         return result.assignment
 
@@ -60,33 +61,16 @@ def simulate_cell(cell: Cell) -> Results:
             changes=cell.changes,
             until=cell.until,
             bins=cell.bins,
+            adaptive=None if policy.adaptive is None else dataclasses.replace(policy.adaptive, seed=cell.seed),
         )
     )
 
 
-@cache
-def warm() -> None:
-    """Once a process: no planning time that is told includes the loading of compiled code."""
-    warm_up()
-    pair = np.array([0, 1], dtype=np.int32)
-    size = np.full(2, 1000, dtype=np.int64)
-    traffic = Traffic(pair, pair + 2, size, pair * 0, pair, pair + 50000, (Collective("j", "c"),))
-    fabric = clos(2, 2, 2)
-    for name in ("fair", "spray"):
-        simulate(
-            Simulation(
-                fabric,
-                [SimulatedJob("j", traffic, one_step_each(traffic))],
-                lambda live, flows, previous, name=name: assign(name, live, flows).assignment,
-            )
-        )
-
-
 def ideal_seconds(fabric: Fabric, job: SimulatedJob) -> float:
-    """The least time that an epoch's communication can take on the healthy fabric with nobody else there.
+    """Return a lower bound on the communication time of an epoch, for the job alone on the healthy fabric.
 
-    In each phase all flows are taken as one collective that may be split at will (docs/objective.md: the concurrent
-    flow); phases come one after the other.
+    In each phase all flows count as one collective that may be split arbitrarily (docs/explanation/objective.md: the
+    concurrent flow); phases follow each other. A task graph takes at least the time of its computations and waits.
     """
     phase = np.unique(job.traffic.phase, return_inverse=True)[1].astype(np.int32)
     order = np.argsort(phase[job.traffic.collective], kind="stable")
@@ -100,21 +84,26 @@ def ideal_seconds(fabric: Fabric, job: SimulatedJob) -> float:
         job.traffic.udp_src[order],
         tuple(Collective(job.name, f"phase{p}", phase=p) for p in range(int(phase.max(initial=-1)) + 1)),
     )
-    return float(np.nansum(Demand.of(fabric.healthy(), traffic).ideal_seconds))
+    return max(job.least_seconds, float(np.nansum(Demand.of(fabric.healthy(), traffic).ideal_seconds)))
 
 
 def row_of(cell: Cell, results: Results, wall: float) -> Row:
-    """What a simulation came to.
+    """Return the summary of a simulation.
 
-    ``ratio``: epoch communication time over the ideal one, mean over epochs and then jobs; ``ratio_worst``: of the
-    slowest job. ``None`` where some job with traffic finished no epoch.
-    ``fct``: seconds of the transfers (of pieces, where those go by themselves). ``gbps``: what a job sends while it
+    ``ratio``: epoch communication time over the ideal one, mean over epochs and then jobs; ``ratio_worst``: that of the
+    slowest job. ``None`` if some job with traffic finished no epoch.
+    ``iteration``: time of all iterations, computation included, over their time alone; ``iteration_99``: the 99th
+    percentile of this ratio over iterations.
+    ``fct``: seconds of the transfers (of pieces, if these are independent). ``gbps``: rate of a job while it
     communicates, mean over jobs. ``link_mean``, ``link_busiest``, ``imbalance``: see ``LinkUse``.
     """
     ratios, rates = [], []
+    iterations, alone = [], []
     for job in cell.case.jobs:
         ideal = ideal_seconds(cell.fabric, job)
         took = [epoch.seconds for epoch in results.epochs if epoch.job == job.name]
+        iterations += [job.compute_seconds + seconds for seconds in took]
+        alone += [job.compute_seconds + ideal] * len(took)
         if ideal > 0:
             mean = float(np.mean(took)) if took else float("nan")
             ratios.append(mean / ideal)
@@ -134,6 +123,8 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "epochs": len(results.epochs),
         "ratio": _plain(np.mean(ratios)) if ratios else None,
         "ratio_worst": _plain(np.max(ratios)) if ratios else None,
+        "iteration": float(np.sum(iterations) / np.sum(alone)) if np.sum(alone) > 0 else None,
+        "iteration_99": _percentile(_parts(iterations, alone), 99),
         "gbps": _plain(np.mean(rates)) if rates else None,
         "fct": {str(p): _percentile(took_fct, p) for p in PERCENTILES},
         "link_mean": used.mean,
@@ -149,6 +140,13 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
     }
 
 
+def _parts(seconds: list[float], of: list[float]) -> FloatArray:
+    """Ratios where there is something to divide by."""
+    base = np.array(of)
+    parts: FloatArray = np.array(seconds)[base > 0] / base[base > 0]
+    return parts
+
+
 def _percentile(values: FloatArray, p: int) -> float | None:
     return float(np.percentile(values, p)) if len(values) else None
 
@@ -159,7 +157,7 @@ def _plain(value: Any) -> float | None:
 
 @cache
 def _code() -> str:
-    """A hash of the policies, the simulator and what makes rows: a row that other code made is no answer."""
+    """Return a hash of the code of policies, simulator and summary, since rows of other code must not be reused."""
     folders = (Path(controller.routing.__file__).parent, Path(emulation.fluid.__file__).parent)
     files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     digest = hashlib.blake2b(digest_size=16)
@@ -168,16 +166,30 @@ def _code() -> str:
     return digest.hexdigest()
 
 
+@cache
+def _plugin_code(policy: str) -> str:
+    """Return a hash of the file of a policy that another distribution brings; empty for this project's own."""
+    if policy in BUILT_IN or policy not in POLICIES:
+        return ""
+    file = inspect.getsourcefile(inspect.unwrap(POLICIES.named(policy).assign))
+    return "" if file is None else hashlib.blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()
+
+
 def key_of(cell: Cell) -> str:
-    """A hash of everything that the row depends on but the machine: equal keys, equal rows (times apart)."""
+    """Return a hash of all inputs of the row except the machine: equal keys mean equal rows, except for times."""
     said = [
         _code(), cell.scenario, cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy.name,
-        cell.policy.policy, cell.policy.options,
+        cell.policy.policy, _plugin_code(cell.policy.policy), cell.policy.options,
+        cell.policy.adaptive,
         str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
     ]  # fmt: skip
     digest = hashlib.blake2b(repr(said).encode(), digest_size=16)
     for job in cell.case.jobs:
-        digest.update(repr((job.name, job.traffic.version, job.compute_seconds, job.epochs, job.start)).encode())
+        digest.update(
+            repr(
+                (job.name, job.traffic.version, job.compute_seconds, job.epochs, job.start, job.least_seconds)
+            ).encode()
+        )
         for column in dataclasses.fields(job.schedule):
             digest.update(getattr(job.schedule, column.name).tobytes())
     return digest.hexdigest()

@@ -24,15 +24,15 @@ START, COMPUTING = 4, 6
 
 
 def folder_of(root: Path, jobs: int, ring: int) -> Path:
-    """Where a scenario of the paper is."""
+    """Return the folder of a scenario of the paper."""
     return root / f"concurrent_jobs_{jobs}" / f"ring_size_{ring}"
 
 
 def jobs_of_folder(fabric: Fabric, folder: Path, epochs: int) -> tuple[TimedJob, ...]:
-    """A job a file, in order of their names. Ring sizes are those of the files, whatever the folder is called.
+    """Return one job per file, in order of the file names. Ring sizes are those of the files, not of the folder name.
 
     Raises:
-        InputError: there is no file, or one is wrong.
+        InputError: there is no file, or a file is invalid.
     """
     files = sorted(folder.glob("*.txt"))
     if not files:

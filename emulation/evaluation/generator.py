@@ -1,9 +1,9 @@
-"""Jobs of the shape of the paper's evaluation, from a seed.
+"""Generator of jobs like those of the paper's evaluation, from a seed.
 
-The shape is read off the traffic files of ``ofircohen205/dcn-simulators`` (MIT), the simulator behind arXiv 2503.05324:
-a job reduces its gradients over its data-parallel replicas, in as many rings as a replica has GPUs (tensor x pipeline
-parallelism), each on its part of four bytes a parameter. A replica fills leaf after leaf, drawn at random; what it
-leaves free of the last one, a later replica may take.
+The parameters are taken from the traffic files of ``ofircohen205/dcn-simulators`` (MIT), the simulator of arXiv
+2503.05324: a job reduces its gradients over its data-parallel replicas, in as many rings as a replica has GPUs (tensor
+x pipeline parallelism), each with its part of four bytes per parameter. A replica fills randomly drawn leaves one after
+the other; a later replica may use the free hosts of the last one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ FIRST_START, LAST_START = 2.3, 12.4
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What the files say of a model's training.
+    """Parameters of a model's training, taken from the files.
 
     Attributes:
-        parameters: of the model.
-        rings: GPUs of a replica.
-        compute_seconds: of an epoch.
+        parameters: number of parameters of the model.
+        rings: number of GPUs of a replica.
+        compute_seconds: computation time of an epoch.
     """
 
     name: str
@@ -45,11 +45,11 @@ class ModelShape:
 
     @property
     def ring_bytes(self) -> int:
-        """What one ring reduces: the step of a ring of n is an n-th of it."""
+        """Bytes that one ring reduces; each step of a ring of n hosts sends an n-th of them."""
         return -(-GRADIENT_BYTES * self.parameters // self.rings)
 
 
-SHAPES = {
+SHAPES: dict[str, ModelShape] = {
     shape.name: shape
     for shape in (
         ModelShape("GPT_3", 175_000_000_000, 64, 1.009615385),
@@ -61,17 +61,17 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Mix:
-    """What kind of jobs to make.
+    """Parameters of a set of generated jobs.
 
     Attributes:
-        jobs: how many.
-        ring: hosts of a ring; a job that would not leave room for the others has smaller ones.
-        models: names out of ``SHAPES``, drawn from.
+        jobs: number of jobs.
+        ring: hosts of a ring; smaller if the job would not leave room for the others.
+        models: names from ``SHAPES`` to draw from.
         placement: ``leaves`` as in the files, or ``scattered`` over all free hosts.
-        unequal: every replica count between 2 and ``ring`` is as likely.
-        all_to_all: bytes that each host also has for the others of an expert group, in a phase of its own before the
-            rings; 0: none. Groups have ``ring`` neighbouring hosts of a replica.
-        come_and_go: seconds over which the starts are spread instead, and jobs have a half to all of the epochs.
+        unequal: draw the replica count uniformly between 2 and ``ring``.
+        all_to_all: bytes that each host also sends to the others of an expert group, in a separate phase before the
+            rings; 0: none. A group has ``ring`` neighbouring hosts of a replica.
+        come_and_go: seconds over which the starts are spread instead; jobs then run for a half to all of the epochs.
     """
 
     jobs: int
@@ -134,7 +134,7 @@ def _job(fabric: Fabric, name: str, shape: ModelShape, replicas: Int64Array, mix
 
 
 class _Seats:
-    """Which hosts are free, and how they are given away."""
+    """The free hosts, and their allocation to replicas."""
 
     def __init__(self, fabric: Fabric, rng: np.random.Generator, placement: Placement) -> None:
         order = np.argsort(fabric.host_leaf, kind="stable")
@@ -151,7 +151,7 @@ class _Seats:
         return sum(map(len, self.leaves))
 
     def take(self, many: int) -> Int64Array:
-        """Hosts for one replica: all that a leaf has free, then those of another leaf."""
+        """Allocate hosts for one replica: all free hosts of a leaf, then those of another leaf."""
         taken: list[int] = []
         while len(taken) < many:
             open_leaves = [leaf for leaf in self.leaves if leaf]

@@ -1,4 +1,4 @@
-"""How evenly a simulation used the links between leaves and spines."""
+"""Utilisation and imbalance of the links between leaves and spines in a simulation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from emulation.fluid.records import Results
 
 @dataclass(frozen=True)
 class LinkUse:
-    """Over the whole simulation, computing included; of cables that were up when it began, or carried something.
+    """Link use over the whole simulation, computation included, of cables that were up at its start or carried traffic.
 
     Attributes:
         mean, busiest: utilisation, between 0 and 1.
-        imbalance: the busiest of a leaf's uplinks (downlinks) over the mean of them, mean over leaves and directions
-            weighted by what they carried; 1 is even, ``None`` where nothing crossed the spines.
+        imbalance: the busiest of a leaf's uplinks (downlinks) over their mean, averaged over leaves and directions and
+            weighted by the carried traffic; 1 is even, ``None`` if nothing crossed the spines.
     """
 
     mean: float
@@ -25,7 +25,7 @@ class LinkUse:
 
 
 def link_use(results: Results) -> LinkUse:
-    """The use that a simulation made of the links."""
+    """Return the link use of a simulation."""
     fabric = results.fabric
     first = fabric.first_cable_link
     gbit = results.carried[first:].reshape(-1, 2)

@@ -1,22 +1,22 @@
-"""What an order needs that a bare installation may lack, asked for before anything takes time."""
+"""Check of the optional packages that a sweep needs, before any work that takes time."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
-from emulation.evaluation.sweep import Backend
+from emulation.evaluation.sweep import SweepBackend
 
 
-def check_installed(*, workers: int, backend: Backend, whole: bool) -> None:
-    """Import what this sweep and its report will.
+def check_installed(*, workers: int, backend: SweepBackend, whole: bool) -> None:
+    """Import the packages that this sweep and its report use.
 
     Raises:
-        ModuleNotFoundError: the first that is not there.
+        ModuleNotFoundError: a package is not installed; names the first one.
     """
     import_module("matplotlib.figure")
     if whole:
         import_module("pyarrow.parquet")
-    if backend is Backend.DASK:
+    if backend is SweepBackend.DASK:
         import_module("distributed")
     elif workers > 1:
         import_module("joblib")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulation.evaluation.standings import Standing
+from emulation.evaluation.standings import PolicyMeans
 from emulation.fluid.records import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot(standings: Sequence[Standing]) -> bytes:
+def plot(standings: Sequence[PolicyMeans]) -> bytes:
     """Epoch time, transfer times and planning time of one kind of cases, by policy and failure."""
     from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ def plot(standings: Sequence[Standing]) -> bytes:
 
 
 def plot_results(results: Results) -> bytes:
-    """One simulation: epochs of each job, how long transfers took, and the links' utilisation where it was told."""
+    """Plot one simulation: epochs of each job, durations of transfers, and the links' utilisation if recorded."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 10), layout="constrained")

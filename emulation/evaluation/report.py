@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from emulation.evaluation.cell import Row
 from emulation.evaluation.plots import plot
-from emulation.evaluation.standings import Standing, rows_csv, standings_csv, standings_of, verdicts_csv
+from emulation.evaluation.standings import PolicyMeans, rows_csv, standings_csv, standings_of, verdicts_csv
 from emulation.evaluation.targets import Reference, Verdict
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; margin: 1rem 0 } caption { text-align: left; font-weight: 600; padding: .3rem 0 }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right }
-th:first-child, td:first-child { text-align: left } td.best { font-weight: 700 }
-tr.other { font-style: italic } p.source { font-size: 85% } img { max-width: 100% }
-@media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd } th, td { border-color: #444 }
-  img { background: #fff } }
-"""
 
 
 def write_report(
@@ -31,10 +24,13 @@ def write_report(
     references: Mapping[str, Sequence[Reference]] | None = None,
     verdicts: Sequence[Verdict] = (),
 ) -> Path:
-    """Write ``index.html``, ``standings.csv``, ``cells.csv`` and ``targets.csv``; the path of the first.
+    """Write ``index.html``, ``standings.csv``, ``cells.csv`` and ``targets.csv``; return the path of the first.
 
     Args:
-        references: by scenario, figures of others to stand below ours.
+        folder: the folder of the report.
+        rows: the rows of all cells.
+        notes: remarks to print in the report.
+        references: published figures of others by scenario, shown below the results.
         verdicts: which targets were reached.
 
     Raises:
@@ -52,66 +48,111 @@ def write_report(
 
 def _page(
     rows: Sequence[Row],
-    standings: Sequence[Standing],
+    standings: Sequence[PolicyMeans],
     notes: Sequence[str],
     references: Mapping[str, Sequence[Reference]],
     verdicts: Sequence[Verdict],
 ) -> str:
-    scenarios = list(dict.fromkeys(standing.scenario for standing in standings))
-    title = f"{', '.join(scenarios)}: simulated"
-    parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width">',
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
-        f"<h1>{escape(title)}</h1>",
-        f"<p>{len(rows)} simulations, {sum(row['wall_seconds'] for row in rows):.0f} s of work. Epoch time is that of"
-        " the communication alone, over the least it can take on the healthy fabric with nobody else there: mean over"
-        " the jobs of a case, then over cases; in parentheses the slowest job of all cases.</p>",
-        *(f"<p>Note: {escape(note)}.</p>" for note in notes),
-    ]
-    for scenario in scenarios:
-        parts.append(f"<h2>{escape(scenario)}</h2>")
+    sections = []
+    for scenario in dict.fromkeys(standing.scenario for standing in standings):
         mine = [standing for standing in standings if standing.scenario == scenario]
-        for kind in dict.fromkeys(standing.kind for standing in mine):
-            others = [each for each in references.get(scenario, ()) if not each.kinds or kind in each.kinds]
-            parts.append(_kind(kind, [standing for standing in mine if standing.kind == kind], others))
-        parts.append(_targets([verdict for verdict in verdicts if verdict.scenario == scenario]))
-        parts.append(_cases([row for row in rows if row["scenario"] == scenario]))
-    parts.append("</body></html>")
-    return "\n".join(parts)
-
-
-def _kind(kind: str, standings: Sequence[Standing], others: Sequence[Reference]) -> str:
-    picture = base64.b64encode(plot(standings)).decode()
-    cases = max(standing.cases for standing in standings)
-    return "\n".join(
-        [
-            f"<h3>{escape(kind)} ({cases} case{'s' * (cases > 1)})</h3>",
-            _table("epoch time ÷ ideal", standings, _ratio, lambda standing: standing.ratio, others),
-            *(f'<p class="source">{escape(other.name)}: {escape(other.source)}.</p>' for other in others),
-            f'<img alt="epoch, transfer and planning times by policy" src="data:image/png;base64,{picture}">',
-            _table("transfer time, median / 99th percentile (s)", standings, _fct, lambda standing: standing.fct_99),
-            _table("throughput of a job (Gbit/s)", standings, lambda s: _number(s.gbps, 0), None),
-            _table(
-                "busiest ÷ mean of a leaf's links", standings, lambda s: _number(s.imbalance, 3), lambda s: s.imbalance
-            ),
-            _table("utilisation of leaf-spine links, computing included: mean / busiest (%)", standings, _used, None),
-            _table("planning time, mean / worst (ms)", standings, _planning, None),
-            _table("flows moved, a simulation", standings, lambda s: _number(s.moved, 0), None),
+        kinds = [
+            _kind(
+                kind,
+                [standing for standing in mine if standing.kind == kind],
+                [each for each in references.get(scenario, ()) if not each.kinds or kind in each.kinds],
+            )
+            for kind in dict.fromkeys(standing.kind for standing in mine)
         ]
+        targets = [_target(verdict) for verdict in verdicts if verdict.scenario == scenario]
+        sections.append(Section(scenario, kinds, targets, _cases([row for row in rows if row["scenario"] == scenario])))
+    return _template().render(
+        title=f"{', '.join(section.name for section in sections)}: simulated",
+        simulations=len(rows),
+        seconds=sum(row["wall_seconds"] for row in rows),
+        notes=notes,
+        sections=sections,
     )
+
+
+@cache
+def _template() -> Template:
+    """Return the page's template; it escapes every text that it is given."""
+    loader = PackageLoader("emulation.evaluation", "templates")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.j2")
+
+
+@dataclass(frozen=True)
+class ReportLine:
+    """A row of a table: a policy (or the reference that others measured) and (text, stands out) by failure."""
+
+    name: str
+    cells: Sequence[tuple[str, bool]]
+    reference: bool = False
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """Policies down, failures across."""
+
+    title: str
+    failures: Sequence[str]
+    lines: Sequence[ReportLine]
+
+
+@dataclass(frozen=True)
+class KindSection:
+    """The tables of one kind of cases, with a picture (PNG, base64)."""
+
+    name: str
+    cases: int
+    tables: Sequence[ReportTable]
+    sources: Sequence[Reference]
+    picture: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A scenario: its kinds of cases, its targets (cells of a table), and each case by itself."""
+
+    name: str
+    kinds: Sequence[KindSection]
+    targets: Sequence[Sequence[str]]
+    cases: Sequence[ReportTable]
+
+
+def _kind(kind: str, standings: Sequence[PolicyMeans], others: Sequence[Reference]) -> KindSection:
+    used, iteration = (
+        "utilisation of leaf-spine links, computing included: mean / busiest (%)",
+        "iteration time, computing included, ÷ alone: mean / 99th percentile; mean ÷ that of spray",
+    )
+    tables = (
+        _table("epoch time ÷ ideal", standings, _ratio, lambda s: s.ratio, others),
+        _table(iteration, standings, _iteration, lambda s: s.iteration),
+        _table("transfer time, median / 99th percentile (s)", standings, _fct, lambda s: s.fct_99),
+        _table("throughput of a job (Gbit/s)", standings, lambda s: _number(s.gbps, 0), None),
+        _table("busiest ÷ mean of a leaf's links", standings, lambda s: _number(s.imbalance, 3), lambda s: s.imbalance),
+        _table(used, standings, _used, None),
+        _table("planning time, mean / worst (ms)", standings, _planning, None),
+        _table("flows moved, a simulation", standings, lambda s: _number(s.moved, 0), None),
+    )
+    picture = base64.b64encode(plot(standings)).decode()
+    return KindSection(kind, max(standing.cases for standing in standings), tables, others, picture)
 
 
 def _table(
     title: str,
-    standings: Sequence[Standing],
-    text: Callable[[Standing], str],
-    rank: Callable[[Standing], float | None] | None,
+    standings: Sequence[PolicyMeans],
+    text: Callable[[PolicyMeans], str],
+    rank: Callable[[PolicyMeans], float | None] | None,
     others: Sequence[Reference] = (),
-) -> str:
-    """Policies down and others' figures below, failures across; what is lowest of ours by ``rank`` stands out."""
+) -> ReportTable:
+    """Return a table of policies with the figures of others below; the lowest policy by ``rank`` is highlighted."""
     failures = list(dict.fromkeys(standing.failure for standing in standings))
-    by_policy: dict[str, dict[str, Standing]] = {}
+    by_policy: dict[str, dict[str, PolicyMeans]] = {}
     for standing in standings:
         by_policy.setdefault(standing.policy, {})[standing.failure] = standing
     best = {
@@ -120,23 +161,21 @@ def _table(
         )
         for failure in failures
     }
-    lines = [f"<table><caption>{escape(title)}</caption><tr><th>policy</th>"]
-    lines += [f"<th>failed: {escape(failure)}</th>" for failure in failures]
-    lines.append("</tr>")
-    for policy, row in by_policy.items():
-        cells = []
-        for failure in failures:
-            if failure not in row:
-                cells.append("<td>-</td>")
-                continue
-            value, low = rank(row[failure]) if rank else None, best[failure]
-            stands_out = value is not None and low is not None and value <= low * (1 + 1e-9)
-            cells.append(f"<td{' class=best' if stands_out else ''}>{escape(text(row[failure]))}</td>")
-        lines.append(f"<tr><td>{escape(policy)}</td>{''.join(cells)}</tr>")
-    for other in others:
-        given = (f"<td>{escape(_given(other, failure))}</td>" for failure in failures)
-        lines.append(f"<tr class=other><td>{escape(other.name)}</td>{''.join(given)}</tr>")
-    return "".join(lines) + "</table>"
+
+    def cell(standing: PolicyMeans | None, failure: str) -> tuple[str, bool]:
+        if standing is None:
+            return "-", False
+        value, low = rank(standing) if rank else None, best[failure]
+        return text(standing), value is not None and low is not None and value <= low * (1 + 1e-9)
+
+    lines = [
+        ReportLine(policy, [cell(row.get(failure), failure) for failure in failures])
+        for policy, row in by_policy.items()
+    ]
+    lines += [
+        ReportLine(other.name, [(_given(other, failure), False) for failure in failures], True) for other in others
+    ]
+    return ReportTable(title, failures, lines)
 
 
 def _given(other: Reference, failure: str) -> str:
@@ -144,46 +183,43 @@ def _given(other: Reference, failure: str) -> str:
     return _number(other.ratio.get(failure), 3) + worst
 
 
-def _targets(verdicts: Sequence[Verdict]) -> str:
-    if not verdicts:
-        return ""
-    heads = ("target", "cases", "failed", "measured", "allowed", "reached")
-    lines = ["<table><caption>targets</caption><tr>", *(f"<th>{head}</th>" for head in heads), "</tr>"]
-    for verdict in verdicts:
-        cells = (
-            verdict.what, verdict.kind, verdict.failure, _number(verdict.measured, 4), _number(verdict.allowed, 4),
-            "yes" if verdict.reached else "no",
-        )  # fmt: skip
-        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
-    return "".join(lines) + "</table>"
+def _target(verdict: Verdict) -> tuple[str, ...]:
+    """Return the cells of a target: demand, cases, failure, measured, allowed, reached."""
+    return (
+        verdict.what, verdict.kind, verdict.failure, _number(verdict.measured, 4), _number(verdict.allowed, 4),
+        "yes" if verdict.reached else "no",
+    )  # fmt: skip
 
 
-def _cases(rows: Sequence[Row]) -> str:
-    """Every case by itself: the mean over seeds of what the first table sums up."""
+def _cases(rows: Sequence[Row]) -> list[ReportTable]:
+    """Return a table for each case, with means over seeds of the values that the first table summarises."""
     single = [{**row, "kind": f"{row['kind']}: {row['case']}"} for row in rows]
     standings = standings_of(single)
-    kinds = dict.fromkeys(standing.kind for standing in standings)
-    tables = [
+    return [
         _table(kind, [standing for standing in standings if standing.kind == kind], _ratio, lambda s: s.ratio)
-        for kind in kinds
+        for kind in dict.fromkeys(standing.kind for standing in standings)
     ]
-    return f"<details><summary>the cases one by one: epoch time ÷ ideal</summary>{''.join(tables)}</details>"
 
 
-def _ratio(standing: Standing) -> str:
+def _ratio(standing: PolicyMeans) -> str:
     return f"{_number(standing.ratio, 3)} ({_number(standing.ratio_worst, 3)})"
 
 
-def _fct(standing: Standing) -> str:
+def _iteration(standing: PolicyMeans) -> str:
+    means = f"{_number(standing.iteration, 3)} / {_number(standing.iteration_99, 3)}"
+    return means if standing.iteration_spray is None else f"{means}; {_number(standing.iteration_spray, 3)}"
+
+
+def _fct(standing: PolicyMeans) -> str:
     return f"{_number(standing.fct_50, 4)} / {_number(standing.fct_99, 4)}"
 
 
-def _used(standing: Standing) -> str:
+def _used(standing: PolicyMeans) -> str:
     mean, busiest = (None if value is None else value * 100 for value in (standing.link_mean, standing.link_busiest))
     return f"{_number(mean, 1)} / {_number(busiest, 1)}"
 
 
-def _planning(standing: Standing) -> str:
+def _planning(standing: PolicyMeans) -> str:
     mean, worst = (
         None if value is None else value * 1e3 for value in (standing.planning_mean, standing.planning_worst)
     )

@@ -21,12 +21,12 @@ SUMMARY, PLOT = "results.json", "results.png"
 
 
 def write_results(folder: Path, row: Row, results: Results) -> None:
-    """Write ``results.json`` (the row, epochs, plans, percentiles) and ``epochs``, ``runs``, ``flows`` and ``links`` as
-    Parquet, and ``results.png``.
+    """Write the results as JSON, Parquet and a plot.
 
-    ``runs``: every run of every step. ``flows``: every transfer that came through (with ``collective`` allocation:
-    every group, whose transfers end together), in seconds of the simulation. ``links``: Gbit that each
-    link carried in each bin. The folder is there whole, or not at all.
+    ``results.json`` has the row, epochs, plans and percentiles; ``results.png`` is the plot; ``epochs``, ``runs``,
+    ``flows`` and ``links`` are Parquet files. ``runs``: every run of every step. ``flows``: every completed transfer
+    (with ``collective`` allocation: every group, whose transfers end together), in seconds of the simulation.
+    ``links``: Gbit that each link carried in each bin. The folder is written atomically.
 
     Raises:
         OSError: the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Scenario files: what is simulated under which policies; a grid of cells."""
+"""Scenario files, which describe a grid of simulations: cases, failures and policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from pydantic import ValidationError
@@ -18,7 +18,8 @@ from controller.routing import DRAWING, POLICIES, Options
 from controller.routing.options_text import parse_options
 from emulation.evaluation.cases import Case, cases_of
 from emulation.evaluation.scenario_form import PolicyForm, ScenarioForm
-from emulation.evaluation.targets import Reference, Target, references_of, targets_of
+from emulation.evaluation.targets import PublishedFigure, Reference, references_of, targets_of
+from emulation.fluid.adaptive import Adaptive, AdaptiveKind
 from emulation.fluid.movers import Allocation
 from emulation.fluid.simulator import LinkChange, Trigger
 
@@ -30,34 +31,49 @@ ALL_SPLITS = 1_000_000_000
 
 @dataclass(frozen=True)
 class NamedPolicy:
-    """A policy with its options, under the name that tables have."""
+    """A policy with its options, under the name that tables have.
+
+    Attributes:
+        adaptive: ``policy`` is none of the registry: transfers choose their paths at their start.
+    """
 
     name: str
     policy: str
     options: Options
     allocations: frozenset[Allocation] = frozenset(Allocation)
+    adaptive: Adaptive | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether the result depends on the seed."""
+        return self.policy in DRAWING or (self.adaptive is not None and self.adaptive.kind == "power_of_two")
 
     @property
     def splits(self) -> bool:
-        """Whether it may send a flow by several paths; only then does pacing make a difference."""
-        return POLICIES[self.policy].splits and (self.policy != "fair" or bool(self.options.max_splits))
+        """Whether the policy may split a flow over several paths; pacing makes a difference only then."""
+        return (
+            self.adaptive is None
+            and POLICIES[self.policy].splits
+            and (self.policy != "fair" or bool(self.options.max_splits))
+        )
 
 
 @dataclass(frozen=True)
-class Failure:
-    """What is down from the beginning: the spines of the highest numbers, or cables drawn by the seed."""
+class InitialFailure:
+    """Failures from the beginning: the spines with the highest numbers, or cables drawn by the seed."""
 
     spines: int = 0
     links: int = 0
 
     @property
     def name(self) -> str:
+        """Name of the failure, such as ``none``, ``1 spine`` or ``16 links``."""
         if self.links:
             return f"{self.links} link{'s' * (self.links > 1)}"
         return f"{self.spines} spine{'s' * (self.spines > 1)}" if self.spines else "none"
 
     def on(self, fabric: Fabric, seed: int) -> Fabric:
-        """The fabric with it."""
+        """Return the fabric with the failed parts down."""
         if self.links:
             drawn = np.random.default_rng([seed, self.links]).permutation(len(fabric.cables))[: self.links]
             return fabric.without_links([fabric.cable_names[c] for c in drawn.tolist()])
@@ -69,14 +85,14 @@ class Cell:
     """One simulation of the grid.
 
     Attributes:
-        fabric: as it is meant to be; ``failure`` says what is down.
-        bins: seconds of each bin of link utilisation in results that are kept whole; 0: none.
+        fabric: the healthy fabric; ``failure`` names the failed parts.
+        bins: length in seconds of each bin of link utilisation in full results; 0: none.
     """
 
     scenario: str
     fabric: Fabric
     case: Case
-    failure: Failure
+    failure: InitialFailure
     policy: NamedPolicy
     allocation: Allocation
     seed: int
@@ -92,15 +108,15 @@ class Scenario:
     """A scenario, read and checked.
 
     Attributes:
-        references: figures of others, for the report.
-        targets: how the grid should come out.
-        notes: what was left out, a sentence each.
+        references: published figures of others, for the report.
+        targets: results that the grid should reach.
+        notes: one sentence for each part that was left out.
     """
 
     name: str
     fabric: Fabric
     cases: tuple[Case, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[InitialFailure, ...]
     policies: tuple[NamedPolicy, ...]
     allocations: tuple[Allocation, ...]
     seeds: tuple[int, ...]
@@ -110,14 +126,14 @@ class Scenario:
     changes: tuple[LinkChange, ...]
     bins: float
     references: tuple[Reference, ...] = ()
-    targets: tuple[Target, ...] = ()
+    targets: tuple[PublishedFigure, ...] = ()
     notes: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
-        """The grid. What would be the same simulation twice is in it once (``NamedPolicy.splits``, ``DRAWING``)."""
+        """Return the grid, in which equal simulations occur once (``NamedPolicy.splits``, ``DRAWING``)."""
         cells = []
         for case, failure, policy in itertools.product(self.cases, self.failures, self.policies):
-            for seed in self.seeds if failure.links or policy.policy in DRAWING else self.seeds[:1]:
+            for seed in self.seeds if failure.links or policy.draws else self.seeds[:1]:
                 for allocation in self._allocations(policy):
                     cells.append(
                         Cell(
@@ -128,7 +144,8 @@ class Scenario:
         return cells
 
     def _allocations(self, policy: NamedPolicy) -> list[Allocation]:
-        wanted = [each for each in self.allocations if each in policy.allocations]
+        # The scenario's order first; a policy may name some that the scenario does not have.
+        wanted = [each for each in dict.fromkeys((*self.allocations, *Allocation)) if each in policy.allocations]
         if policy.splits or Allocation.FLOW not in wanted:
             return wanted
         return [each for each in wanted if each is not Allocation.PACED]
@@ -138,16 +155,17 @@ def load_scenario(path: str | Path, policies: Sequence[str] | None = None) -> Sc
     """Read a scenario file (YAML or JSON); paths in it are relative to its folder.
 
     Args:
-        policies: names (of the scenario's policies, or of any) in place of the scenario's.
+        path: the file.
+        policies: names of policies (of the scenario, or others) to use instead of the scenario's.
 
     Raises:
-        InputError: the first thing wrong, with the file and the field.
+        InputError: the file is invalid; names the file and the first invalid field.
     """
     return parse_scenario(read_document(path), Path(path).parent, source=str(path), policies=policies)
 
 
 def parse_scenario(document: Any, base: Path, *, source: str = "", policies: Sequence[str] | None = None) -> Scenario:
-    """A scenario from plain data; see ``load_scenario``."""
+    """Return a scenario from plain data; see ``load_scenario``."""
     try:
         if not isinstance(document, dict):
             raise InputError("a scenario is a mapping with 'fabric', 'cases' and 'policies'", value=document)
@@ -180,7 +198,7 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
                 raise InputError(
                     "no switch and no link has this name", field=f"changes[{i}].names[{j}]", value=name
                 ) from None
-    named = _policies(form.policies, asked)
+    named = _policies(form.policies, asked, form.allocation)
     cases: list[Case] = []
     notes = []
     for i, entry in enumerate(form.cases):
@@ -199,8 +217,8 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
     if not cases:
         raise InputError("no case is left: the files of all of them are missing", field="cases")
     failures = (
-        *(Failure(spines=count) for count in dict.fromkeys(form.failed_spines)),
-        *(Failure(links=count) for count in dict.fromkeys(form.failed_links)),
+        *(InitialFailure(spines=count) for count in dict.fromkeys(form.failed_spines)),
+        *(InitialFailure(links=count) for count in dict.fromkeys(form.failed_links)),
     )
     return Scenario(
         name=form.name,
@@ -231,24 +249,39 @@ def _fabric(given: Any, base: Path) -> Fabric:
         raise InputError(error.reason, field=field, value=error.value) from None
 
 
-def _policies(forms: Sequence[PolicyForm], asked: Sequence[str] | None) -> tuple[NamedPolicy, ...]:
+def _policies(
+    forms: Sequence[PolicyForm], asked: Sequence[str] | None, allocations: Sequence[Allocation]
+) -> tuple[NamedPolicy, ...]:
+    """Return the policies of a scenario, or the requested ones.
+
+    Args:
+        forms: the policies of the scenario.
+        asked: names of the requested policies; ``None``: those of the scenario.
+        allocations: allocations of the scenario; a policy with its own allocations is simulated with those alone.
+    """
     named: dict[str, NamedPolicy] = {}
     for i, form in enumerate(forms):
-        made = _policy(form, f"policies[{i}]")
+        made = _policy(form, f"policies[{i}]", allocations)
         if made.name in named:
             raise InputError("two policies have this name", field=f"policies[{i}].name", value=made.name)
         named[made.name] = made
     if asked is None:
         return tuple(named.values())
-    chosen = {name: named.get(name) or _policy(PolicyForm(policy=name), "--policies") for name in asked}
+    chosen = {name: named.get(name) or _policy(PolicyForm(policy=name), "--policies", allocations) for name in asked}
     return tuple(chosen.values())
 
 
-def _policy(form: PolicyForm, field: str) -> NamedPolicy:
+def _policy(form: PolicyForm, field: str, allocations: Sequence[Allocation]) -> NamedPolicy:
+    asked = frozenset(allocations if form.allocation is None else form.allocation)
+    if form.policy in get_args(AdaptiveKind):
+        return _adaptive(form, field, asked)
     base = form.policy.removesuffix(SPLIT)
     if base not in POLICIES:
         raise InputError(
-            f"no policy has this name; there are {', '.join(POLICIES)} and fair{SPLIT}", field=field, value=form.policy
+            f"no policy has this name; there are {', '.join(POLICIES)} and fair{SPLIT}, and the simulator's "
+            f"{' and '.join(get_args(AdaptiveKind))}",
+            field=field,
+            value=form.policy,
         )
     settings = dict(form.options)
     if form.policy != base:
@@ -259,10 +292,20 @@ def _policy(form: PolicyForm, field: str) -> NamedPolicy:
         options = parse_options([f"{name}={'' if value is None else value}" for name, value in settings.items()])
     except InputError as error:
         raise InputError(error.reason, field=f"{field}.{error.field}", value=error.value) from None
-    allocations = frozenset(Allocation if form.allocation is None else form.allocation)
-    return NamedPolicy(form.name or form.policy, base, options, allocations)
+    return NamedPolicy(form.name or form.policy, base, options, asked)
+
+
+def _adaptive(form: PolicyForm, field: str, asked: frozenset[Allocation]) -> NamedPolicy:
+    options = dict(form.options)
+    view = options.pop("view_seconds", 0.0)
+    for name, value in options.items():
+        raise InputError("the only option of this policy is view_seconds", field=f"{field}.options.{name}", value=value)
+    if isinstance(view, bool) or not isinstance(view, int | float) or not 0 <= view < float("inf"):
+        raise InputError("must be seconds, 0 or more", field=f"{field}.options.view_seconds", value=view)
+    kind: AdaptiveKind = "least_loaded" if form.policy == "least_loaded" else "power_of_two"
+    return NamedPolicy(form.name or form.policy, form.policy, Options(), asked, Adaptive(kind, float(view)))
 
 
 def _tidied(error: InputError) -> InputError:
-    """A check of a whole mapping has no need to show all of it."""
+    """Return the error without its value if that is a whole mapping."""
     return InputError(error.reason, field=error.field, value=None if isinstance(error.value, dict) else error.value)

@@ -1,4 +1,4 @@
-"""The form of a scenario file; docs/simulator.md has it in words."""
+"""The form of a scenario file; docs/reference/simulator.md has it in words."""
 
 from __future__ import annotations
 
@@ -35,14 +35,39 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class JobRow(_Strict):
-    """A job file and its times; without ``epochs`` the scenario's."""
+class GraphForm(_Strict):
+    """Files of another tool that contain a task graph.
 
-    job: str
-    compute_seconds: Seconds = 0.0
+    ``placement``: hosts by rank, or the method that places the ranks on hosts without an earlier job of the case.
+    """
+
+    format: Annotated[str, Field(min_length=1, max_length=40)]
+    files: Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
+    name: str | None = None
+    placement: Literal["in-order", "packed", "scattered", "random"] | list[str] = "in-order"
+    seed: Number = 0
+
+
+class JobRow(_Strict):
+    """A job file, a job document, or a task graph, and its times.
+
+    ``compute_seconds`` defaults to that of the job, ``epochs`` to that of the scenario.
+    """
+
+    job: str | dict[str, Any] | None = None
+    graph: GraphForm | None = None
+    compute_seconds: Seconds | None = None
     epochs: Count | None = None
     start: Seconds = 0.0
     pieces: Annotated[int, Field(ge=1, le=1024)] = 1
+
+    @model_validator(mode="after")
+    def _one(self) -> JobRow:
+        if (self.job is None) == (self.graph is None):
+            raise ValueError("has exactly one of 'job' and 'graph'")
+        if self.graph is not None and self.pieces > 1:
+            raise ValueError("a graph says itself what waits for what: 'pieces' has no place beside it")
+        return self
 
 
 class FilesForm(_Strict):
@@ -67,7 +92,7 @@ class GeneratedForm(_Strict):
     come_and_go_seconds: Seconds = 0.0
 
 
-class CollectiveForm(_Strict):
+class ScenarioCollectiveForm(_Strict):
     """One collective over groups of all hosts: a case for each combination of ``algorithms`` and ``bytes``."""
 
     op: Op = "all_reduce"
@@ -80,13 +105,13 @@ class CollectiveForm(_Strict):
 
 
 class CaseForm(_Strict):
-    """Where jobs come from: exactly one of the four. ``name`` goes before the names of the cases that it makes."""
+    """Source of jobs: exactly one of the four. ``name`` is the prefix of the names of its cases."""
 
     name: Title | None = None
     jobs: Annotated[list[JobRow], Field(min_length=1)] | None = None
     files: FilesForm | None = None
     generated: GeneratedForm | None = None
-    collective: CollectiveForm | None = None
+    collective: ScenarioCollectiveForm | None = None
 
     @property
     def kind(self) -> str:
@@ -104,9 +129,9 @@ class CaseForm(_Strict):
 
 
 class PolicyForm(_Strict):
-    """A policy with options; ``fair+split`` is short for ``fair`` with as many splits as are ever allowed.
+    """A policy with options; ``fair+split`` is short for ``fair`` with the largest allowed number of splits.
 
-    ``allocation``: those of the scenario's that it is simulated with, where that is not all of them.
+    ``allocation``: the allocations to simulate it with, instead of the scenario's.
     """
 
     policy: str
@@ -124,7 +149,7 @@ class ChangeForm(_Strict):
 
 
 class ReferenceForm(_Strict):
-    """What others measured, by failure (``none``, ``1 spine``, ``16 links``); shown beside ours."""
+    """Published measurements of others by failure (``none``, ``1 spine``, ``16 links``), shown for comparison."""
 
     name: Title
     source: Annotated[str, Field(min_length=1, max_length=400)]
@@ -134,7 +159,7 @@ class ReferenceForm(_Strict):
 
 
 class TargetForm(_Strict):
-    """How low a policy's mean is to be: by failure, or as low as another policy's, or both."""
+    """Upper bound on a policy's mean: by failure, relative to another policy, or both."""
 
     policy: str
     kinds: list[Title] = []
@@ -181,7 +206,7 @@ class ScenarioForm(_Strict):
 
     @property
     def kinds(self) -> list[str]:
-        """Of its cases."""
+        """Kinds of its cases."""
         return list(dict.fromkeys(case.kind for case in self.cases))
 
     @model_validator(mode="after")

@@ -14,22 +14,25 @@ from emulation.evaluation.targets import Verdict
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A policy under a failure.
+class PolicyMeans:
+    """Means of a policy under a failure.
 
-    Means are over seeds first and then over cases, so that a policy with more draws has no more say; ``None`` where a
-    case has none (a job never finished an epoch).
+    Means are over seeds first and then over cases, so that a policy with more draws has no larger weight; ``None`` if a
+    case has no value (a job never finished an epoch).
 
     Attributes:
-        policy: its name, with the allocation where the grid has several for it.
-        cases: how many it is over.
+        policy: its name, with the allocation if the grid has several for it.
+        cases: number of cases.
         ratio: epoch communication time over the ideal on the healthy fabric.
-        ratio_worst: of the slowest job in the worst case.
+        ratio_worst: that of the slowest job in the worst case.
+        iteration: time of iterations, computation included, over their time alone on the healthy fabric.
+        iteration_99: the 99th percentile of that, mean over cases.
+        iteration_spray: the same time over that under ``spray``, case by case; ``None`` if that was not simulated.
         fct_50, fct_99: seconds, mean over cases of that percentile.
-        gbps: what a job sends while it communicates.
+        gbps: rate of a job while it communicates.
         link_mean, link_busiest, imbalance: see ``LinkUse``; the busiest of all.
-        planning_mean, planning_worst: seconds of the policy a plan.
-        moved: flows that changed their path, a simulation.
+        planning_mean, planning_worst: seconds of the policy per plan.
+        moved: flows that changed their path, per simulation.
     """
 
     scenario: str
@@ -39,6 +42,9 @@ class Standing:
     cases: int
     ratio: float | None
     ratio_worst: float | None
+    iteration: float | None
+    iteration_99: float | None
+    iteration_spray: float | None
     fct_50: float | None
     fct_99: float | None
     gbps: float | None
@@ -50,7 +56,7 @@ class Standing:
     moved: float | None
 
 
-def standings_of(rows: Sequence[Row]) -> list[Standing]:
+def standings_of(rows: Sequence[Row]) -> list[PolicyMeans]:
     """One for each scenario, kind, policy and failure, in the order of the rows."""
     several: dict[tuple[str, str], set[str]] = {}
     for row in rows:
@@ -60,10 +66,29 @@ def standings_of(rows: Sequence[Row]) -> list[Standing]:
         alone = len(several[row["scenario"], row["policy"]]) == 1
         label = row["policy"] if alone else f"{row['policy']}, {row['allocation']}"
         grouped.setdefault((row["scenario"], row["kind"], label, row["failure"]), []).append(row)
-    return [_standing(*key, group) for key, group in grouped.items()]
+    reference = _under_spray(rows)
+    return [
+        _standing(scenario, kind, policy, failure, group, reference.get((scenario, kind, failure), {}))
+        for (scenario, kind, policy, failure), group in grouped.items()
+    ]
 
 
-def _standing(scenario: str, kind: str, policy: str, failure: str, rows: list[Row]) -> Standing:
+def _under_spray(rows: Sequence[Row]) -> dict[tuple[str, str, str], dict[str, float]]:
+    """Return ``iteration`` of ``spray`` in each case by scenario, kind and failure; paced if that was simulated."""
+    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    for row in sorted(rows, key=lambda row: bool(row["allocation"] == "paced")):
+        if row["policy"] == "spray" and row["iteration"] is not None:
+            found.setdefault((row["scenario"], row["kind"], row["failure"]), {})[row["case"]] = row["iteration"]
+    return found
+
+
+def _quotient(value: float | None, of: float | None) -> float | None:
+    return None if value is None or of is None else value / of
+
+
+def _standing(
+    scenario: str, kind: str, policy: str, failure: str, rows: list[Row], reference: dict[str, float]
+) -> PolicyMeans:
     by_case: dict[str, list[Row]] = {}
     for row in rows:
         by_case.setdefault(row["case"], []).append(row)
@@ -72,7 +97,7 @@ def _standing(scenario: str, kind: str, policy: str, failure: str, rows: list[Ro
         means = [_over([value(row) for row in group], np.mean) for group in by_case.values()]
         return _over(means, np.mean)
 
-    return Standing(
+    return PolicyMeans(
         scenario=scenario,
         kind=kind,
         policy=policy,
@@ -80,6 +105,9 @@ def _standing(scenario: str, kind: str, policy: str, failure: str, rows: list[Ro
         cases=len(by_case),
         ratio=mean(lambda row: row["ratio"]),
         ratio_worst=_over([row["ratio_worst"] for row in rows], np.max),
+        iteration=mean(lambda row: row["iteration"]),
+        iteration_99=mean(lambda row: row["iteration_99"]),
+        iteration_spray=mean(lambda row: _quotient(row["iteration"], reference.get(row["case"]))),
         fct_50=mean(lambda row: row["fct"]["50"]),
         fct_99=mean(lambda row: row["fct"]["99"]),
         gbps=mean(lambda row: row["gbps"]),
@@ -93,23 +121,23 @@ def _standing(scenario: str, kind: str, policy: str, failure: str, rows: list[Ro
 
 
 def _over(values: Sequence[float | None], what: Callable[[list[float]], object]) -> float | None:
-    """A number over all values, or none if one is missing: a mean over the others would flatter."""
+    """Return ``what`` of all values, or ``None`` if one is missing, since a mean over the others would be too low."""
     known = [value for value in values if value is not None]
     return float(what(known)) if known and len(known) == len(values) else None  # type: ignore[arg-type]
 
 
-def standings_csv(standings: Iterable[Standing]) -> str:
-    """The standings as CSV."""
+def standings_csv(standings: Iterable[PolicyMeans]) -> str:
+    """Return the standings as CSV."""
     return _csv([asdict(standing) for standing in standings])
 
 
 def verdicts_csv(verdicts: Iterable[Verdict]) -> str:
-    """The verdicts as CSV."""
+    """Return the verdicts as CSV."""
     return _csv([asdict(verdict) for verdict in verdicts])
 
 
 def rows_csv(rows: Sequence[Row]) -> str:
-    """The rows as CSV, a column for each percentile."""
+    """Return the rows as CSV, with a column for each percentile."""
     return _csv(
         [
             {key: value for key, value in row.items() if key != "fct"}

@@ -1,8 +1,8 @@
-"""From a job's collectives to the steps in which they send: the ``Schedule`` of the simulator.
+"""Conversion of a job's collectives to communication steps: the ``JobSchedule`` of the simulator.
 
-Steps of a collective are barriers where its algorithm goes in rounds (rings, halving and doubling, direct exchange),
-and dependencies of single edges where data is passed on (trees, chains). Whatever the steps, they move exactly the
-bytes of the flows (``controller.workload.collectives``, which names the sources of the algorithms).
+Steps of a collective are barriers if its algorithm has rounds (rings, halving and doubling, direct exchange), and
+dependencies of single edges if data is forwarded (trees, chains). In all cases the steps move exactly the bytes of the
+flows (``controller.workload.collectives``, which names the sources of the algorithms).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from controller.model.job import CollectiveCall, Job
 from controller.model.traffic import Int64Array, Traffic
 from controller.workload.collectives import Flows, algorithm_of, one_channel
 from controller.workload.rails import Servers
-from emulation.fluid.schedule import Schedule
+from emulation.fluid.schedule import JobSchedule
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """How one collective sends its F flows (of one channel): S steps, T parts of flows.
+    """The steps of one collective with F flows (of one channel): S steps, T parts of flows.
 
     Attributes:
-        repeat: [S] how often each step is done.
+        repeat: [S] number of runs of each step.
         before, after: step ``after`` waits for step ``before``.
         step, flow: [T] flow ``flow`` sends in step ``step``.
         share: [T] of the flow's bytes in one run of the step.
@@ -41,15 +41,17 @@ class Steps:
 
     @property
     def n_steps(self) -> int:
+        """Number of steps."""
         return len(self.repeat)
 
 
 def steps_of(call: CollectiveCall, flows: Flows, pieces: int = 1) -> Steps:
-    """The steps of a described collective.
+    """Return the steps of a described collective.
 
     Args:
-        flows: of one of its channels.
-        pieces: in how many parts trees and chains pass their data on.
+        call: the collective.
+        flows: the flows of one of its channels.
+        pieces: number of parts in which trees and chains forward their data.
     """
     n, many = len(call.ranks), len(flows.src)
     match call.op, algorithm_of(call):
@@ -68,11 +70,13 @@ def steps_of(call: CollectiveCall, flows: Flows, pieces: int = 1) -> Steps:
             return _rounds(many, [range(many)])
 
 
-def schedule_of(fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1) -> Schedule:
-    """The steps of all of a job's collectives, phase after phase.
+def schedule_of(fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1) -> JobSchedule:
+    """Return the steps of all collectives of a job, phase after phase.
 
     Args:
-        traffic: of this job alone, as expanded on the fabric. Flows that stay off the network take no time.
+        fabric: the fabric of the job's hosts.
+        job: the job.
+        traffic: the flows of this job alone, as expanded on the fabric. Flows within a server take no time.
         pieces: as for ``steps_of``.
     """
     servers = Servers.of(fabric)
@@ -97,7 +101,7 @@ def schedule_of(fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1) 
 
 
 def _given_too(job: Job, name: str) -> bool:
-    """Whether flows or the matrix add to a described collective: nobody says in which step those are."""
+    """Return whether flows or the matrix add to a described collective, in which case their step is not known."""
     return name in job.flows.collective or (job.matrix is not None and job.matrix.collective == name)
 
 
@@ -116,7 +120,7 @@ class _Build:
         self.columns: list[tuple[Int64Array, Int64Array, FloatArray]] = []
 
     def add(self, k: int, steps: Steps, own: Int64Array, number: IntArray, size: Int64Array) -> tuple[int, int]:
-        """The groups (first, end) of collective ``k`` with flows ``own`` [F], flow ``number`` [F] of the steps'."""
+        """Add collective ``k`` with flows ``own`` [F], flow ``number`` [F] of the steps; return groups (first, end)."""
         first = len(self.repeat)
         self.collective += [k] * steps.n_steps
         self.repeat += steps.repeat.tolist()
@@ -130,7 +134,7 @@ class _Build:
         return first, len(self.repeat)
 
     def order(self, phases: dict[int, list[tuple[int, int]]]) -> None:
-        """A phase waits for all of the phase before it: by one empty group between the two, for there may be many."""
+        """Let each phase wait for the previous one, by one empty group between them to limit the number of edges."""
         waiting, waited = {after for _, after in self.edges}, {before for before, _ in self.edges}
         for earlier, later in itertools.pairwise(sorted(phases)):
             barrier = len(self.repeat)
@@ -141,7 +145,7 @@ class _Build:
             self.edges += [(g, barrier) for g in ends]
             self.edges += [(barrier, g) for g in begins]
 
-    def schedule(self) -> Schedule:
+    def schedule(self) -> JobSchedule:
         group, flow, size = (
             (np.concatenate(column) for column in zip(*self.columns, strict=True))
             if self.columns
@@ -149,7 +153,7 @@ class _Build:
         )
         order = np.argsort(group, kind="stable")
         edges = np.array(self.edges, dtype=np.int32).reshape(-1, 2)
-        return Schedule(
+        return JobSchedule(
             collective=np.array(self.collective, dtype=np.int32),
             repeat=np.array(self.repeat, dtype=np.int64),
             delay=np.zeros(len(self.repeat)),
@@ -162,7 +166,7 @@ class _Build:
 
 
 def _rounds(n_flows: int, rounds: Iterable[Iterable[int]], repeat: int = 1) -> Steps:
-    """Rounds one after the other, each with some of the flows; a flow sends equal parts in all of its rounds."""
+    """Return steps for consecutive rounds, each with some of the flows; a flow sends equal parts in all its rounds."""
     members = [np.array(list(each), dtype=np.int32) for each in rounds]
     times = np.bincount(np.concatenate([*members, np.zeros(0, dtype=np.int32)]), minlength=n_flows)
     flow = np.concatenate([*members, np.zeros(0, dtype=np.int32)])
@@ -188,7 +192,7 @@ def _halving_doubling(n: int) -> list[range]:
 
 
 def _waits(call: CollectiveCall, flows: Flows) -> list[tuple[int, int]]:
-    """Pairs (before, after) of edges: what a rank passes on, it has to have.
+    """Return pairs (before, after) of edges: a rank must receive data before it forwards them.
 
     A rank of a binomial tree sends to one child after the other (Thakur et al. 2005, section 4.2: a step each).
     """
@@ -214,7 +218,7 @@ def _by(ends: list[int]) -> dict[int, list[int]]:
 
 
 def _by_bit(call: CollectiveCall, edges: list[int]) -> list[int]:
-    """A rank's edges to its children, in the order of the steps: edge e is child e + 1's, the farthest hears first."""
+    """Return a rank's edges to its children in step order: edge e leads to child e + 1, the farthest is first."""
     return sorted(edges, reverse=call.op == "broadcast")
 
 
@@ -238,7 +242,7 @@ def _double_tree(flows: Flows) -> list[tuple[int, int]]:
 
 
 def _passing_on(n_flows: int, waits: list[tuple[int, int]], pieces: int) -> Steps:
-    """A step an edge and piece: it waits for the same piece on the edges before, and for the edge's piece before."""
+    """Return one step per edge and piece, which waits for the same piece on the edges before and for its last piece."""
     edge = np.arange(n_flows * pieces, dtype=np.int32) // pieces
     pairs = np.array(waits, dtype=np.int32).reshape(-1, 1, 2) * pieces + np.arange(pieces, dtype=np.int32)[:, None]
     follow = np.flatnonzero(np.arange(n_flows * pieces) % pieces).astype(np.int32)

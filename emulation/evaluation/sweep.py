@@ -1,8 +1,8 @@
-"""A grid of cells, run here or on a cluster; what is finished stays finished.
+"""Simulation of a grid of cells on this machine or a cluster, which can be resumed.
 
-A finished cell is a file, named by a hash of what went into it (``cell.key_of``) and written in one go, so that a
-sweep that was stopped anywhere goes on where it was. The files are written by the process that asked, also where a
-cluster did the work: nobody else needs to see its disk.
+A finished cell is a file, named by a hash of its inputs (``cell.key_of``) and written atomically, so that a stopped
+sweep continues where it was. The files are written by the process that started the sweep, also on a cluster: the
+workers do not need access to its disk.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from emulation.evaluation.scenario import Cell
 from emulation.interrupts import ending_by_exception
 
 
-class Backend(StrEnum):
-    """Who does the work: processes of this machine (joblib), or a Dask cluster."""
+class SweepBackend(StrEnum):
+    """Where cells are simulated: in processes of this machine (joblib), or on a Dask cluster."""
 
     LOCAL = "local"
     DASK = "dask"
@@ -33,7 +33,7 @@ class Backend(StrEnum):
 Work = Callable[[str, Cell], tuple[str, Row]]
 
 Progress = Callable[[int, int], None]
-"""Told (finished, of how many) whenever a cell is."""
+"""Function that is called with (finished, total) after each cell."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Finished:
     folder: Path
 
     def read(self, key: str) -> Row | None:
-        """The row of a finished cell; a file that is no row, whatever happened to it, is a cell that is not."""
+        """Return the row of a finished cell; ``None`` if its file is missing or damaged."""
         try:
             row = orjson.loads((self.folder / f"{key}.json").read_bytes())
         except (OSError, orjson.JSONDecodeError):
@@ -68,24 +68,27 @@ def sweep(
     *,
     whole: Path | None = None,
     workers: int = 1,
-    backend: Backend = Backend.LOCAL,
+    backend: SweepBackend = SweepBackend.LOCAL,
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The rows of all cells, in their order.
+    """Simulate all cells that are not finished, and return the rows of all cells, in their order.
 
     Args:
-        whole: where the results of each cell are to be, in a folder by the cell's key (``results_file``); a cell whose
-            folder is not there is not finished. Workers write them: they have to see that disk.
-        workers: processes on this machine.
-        scheduler: address of the Dask cluster's (``tcp://host:8786``).
+        cells: the grid.
+        finished: the store of finished rows.
+        whole: folder for the full results, with a folder for each cell named by its key (``results_file``); a cell
+            without this folder is not finished. Workers write them, so they need access to this disk.
+        workers: number of processes on this machine.
+        backend: where cells are simulated.
+        scheduler: address of the Dask cluster's scheduler (``tcp://host:8786``).
         progress: called in this thread.
 
-    An interrupt (Ctrl-C), and SIGTERM or SIGHUP to the main thread (``SystemExit``), end the workers and are passed on;
-    all rows that were finished by then are kept.
+    An interrupt (Ctrl-C), and SIGTERM or SIGHUP to the main thread (``SystemExit``), end the workers and are raised
+    again; all rows that were finished by then are kept.
 
     Raises:
-        ModuleNotFoundError: Dask is asked for and not installed.
+        ModuleNotFoundError: Dask is requested and not installed.
         OSError: the scheduler does not answer.
     """
     keys = [key_of(cell) for cell in cells]
@@ -100,7 +103,7 @@ def sweep(
     tell(len(rows), total)
     if left:
         work = partial(_work, whole)
-        made = _on_dask(work, left, scheduler) if backend is Backend.DASK else _here(work, left, workers)
+        made = _on_dask(work, left, scheduler) if backend is SweepBackend.DASK else _here(work, left, workers)
         with ending_by_exception(), closing(made):
             for key, row in made:
                 finished.write(key, row)

@@ -1,4 +1,4 @@
-"""What a scenario's file says of how its grid should come out, and figures of others to hold it against."""
+"""Targets of a scenario, and published figures of others for comparison."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from emulation.evaluation.cell import Row
 
 SAME = 1e-9
-"""Relative: means that are this close are equal, whatever order they were summed up in."""
+"""Relative difference below which means count as equal, to allow for the order of summation."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Somebody else's epoch time over the ideal, by failure; ``source`` says whose, and over which cases.
+    """A published epoch time over the ideal, by failure; ``source`` names the publication and its cases.
 
-    ``kinds``: of cases that it may be held against; none: all.
+    ``kinds``: kinds of cases that it can be compared with; empty: all.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Target:
+class PublishedFigure:
     """A policy's epoch time over the ideal, mean over the cases of a kind, is to be low enough.
 
     Under several allocations the better one counts.
@@ -57,9 +57,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a target was reached for one kind of cases and one failure.
+    """The result of a target for one kind of cases and one failure.
 
-    ``measured`` is ``None`` where a job finished no epoch: that reaches nothing.
+    ``measured`` is ``None`` if a job finished no epoch; the target is then not reached.
     """
 
     scenario: str
@@ -72,13 +72,14 @@ class Verdict:
 
 
 def references_of(form: ScenarioForm, failures: Sequence[str]) -> tuple[Reference, ...]:
-    """The scenario's references.
+    """Return the scenario's references.
 
     Args:
-        failures: names of those that it has.
+        form: the scenario.
+        failures: names of the scenario's failures.
 
     Raises:
-        InputError: a failure, or a kind of cases, that it does not have.
+        InputError: a reference names a failure or a kind of cases that the scenario does not have.
     """
     for i, each in enumerate(form.references):
         _known(each.kinds, form.kinds, f"references[{i}].kinds")
@@ -90,11 +91,11 @@ def references_of(form: ScenarioForm, failures: Sequence[str]) -> tuple[Referenc
     )
 
 
-def targets_of(form: ScenarioForm, failures: Sequence[str]) -> tuple[Target, ...]:
-    """The scenario's targets; see ``references_of``.
+def targets_of(form: ScenarioForm, failures: Sequence[str]) -> tuple[PublishedFigure, ...]:
+    """Return the scenario's targets; see ``references_of``.
 
     Raises:
-        InputError: a policy, a failure, or a kind of cases, that it does not have.
+        InputError: a target names a policy, a failure or a kind of cases that the scenario does not have.
     """
     policies = [policy.name or policy.policy for policy in form.policies]
     for i, each in enumerate(form.targets):
@@ -104,7 +105,7 @@ def targets_of(form: ScenarioForm, failures: Sequence[str]) -> tuple[Target, ...
         _known(each.at_most, failures, f"targets[{i}].at_most")
         _known(each.below, failures, f"targets[{i}].below")
     return tuple(
-        Target(
+        PublishedFigure(
             each.policy, frozenset(each.kinds), each.at_most, each.tolerance, each.not_above, frozenset(each.below),
             each.case_tolerance,
         )
@@ -122,8 +123,8 @@ Cases = dict[str, float | None]
 """Case -> mean over its seeds, under the better allocation; ``None`` where a job finished no epoch."""
 
 
-def verdicts_of(scenario: str, targets: Sequence[Target], rows: Sequence[Row]) -> list[Verdict]:
-    """One for each target, kind and failure that the rows have; what was not simulated is not judged."""
+def verdicts_of(scenario: str, targets: Sequence[PublishedFigure], rows: Sequence[Row]) -> list[Verdict]:
+    """Return a verdict for each target, kind and failure in the rows; targets without simulation are left out."""
     ratios = _ratios([row for row in rows if row["scenario"] == scenario])
     return [
         Verdict(
@@ -139,9 +140,9 @@ def verdicts_of(scenario: str, targets: Sequence[Target], rows: Sequence[Row]) -
 
 
 def _demands(
-    target: Target, failure: str, cases: Cases, other: Cases | None
+    target: PublishedFigure, failure: str, cases: Cases, other: Cases | None
 ) -> Iterator[tuple[str, float | None, float]]:
-    """What the target asks of a policy's cases under a failure: in words, what was measured, and what is allowed."""
+    """Yield the demands of a target on a policy's cases under a failure: text, measured value, allowed value."""
     if failure in target.at_most:
         yield f"{target.policy}, mean", _mean(cases), target.at_most[failure] * (1 + target.tolerance)
     theirs = _mean(other) if other else None

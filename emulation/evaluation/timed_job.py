@@ -1,44 +1,81 @@
-"""A job with its times: what a scenario names, and what becomes a job of the simulator."""
+"""Jobs of a scenario with their times, and their conversion to jobs of the simulator."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from controller.model.dag import Dag
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
+from controller.model.timing import JobTiming
+from controller.model.traffic import Traffic
+from controller.routing.demand import Demand
+from controller.routing.stages import Stages, has_times
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.load import told_if_unplaced
+from emulation.evaluation.graph_steps import least_seconds, schedule_of_graph
 from emulation.evaluation.steps import schedule_of
-from emulation.fluid.schedule import SimulatedJob
+from emulation.fluid.schedule import JobSchedule, SimulatedJob
 
 
 @dataclass(frozen=True, eq=False)
 class TimedJob:
-    """A job on hosts of a fabric, and when it does what.
+    """A job on hosts of a fabric, with its times.
 
     Attributes:
-        compute_seconds: before the communication of each epoch.
-        epochs: how many; then it leaves.
-        start: seconds, when it comes.
-        pieces: in how many parts trees and chains pass their data on.
-        source: of what is wrong with it.
+        compute_seconds: computation before the communication of each epoch; ``None``: as the job describes.
+        epochs: number of epochs before the job ends.
+        start: time of its start in seconds.
+        pieces: number of parts in which trees and chains forward their data.
+        source: source that errors name.
+        dag: the task graph, if its files contain one; the job then has a flow for each pair of ranks.
     """
 
     job: Job
-    compute_seconds: float = 0.0
+    compute_seconds: float | None = None
     epochs: int = 1
     start: float = 0.0
     pieces: int = 1
     source: str = ""
+    dag: Dag | None = None
+
+
+def _telling(timed: TimedJob) -> Job:
+    """Return the job with its computation time in its description, where policies read it."""
+    said = timed.compute_seconds
+    if said is None or (said == 0 and timed.job.timing is None):
+        return timed.job
+    first = min(timed.job.phase_by_name.values(), default=0)
+    return dataclasses.replace(timed.job, timing=JobTiming(((first, said),)))
+
+
+def _computing(fabric: Fabric, traffic: Traffic, schedule: JobSchedule) -> tuple[float, JobSchedule]:
+    """Return the seconds before each epoch's communication, and the schedule with the computation between phases."""
+    if not has_times(traffic):
+        return 0.0, schedule
+    stages = Stages.of(Demand.of(fabric.healthy(), traffic))
+    if not len(stages.row):
+        timing = traffic.collectives[0].timing if traffic.collectives else None
+        return (sum(seconds for _, seconds in timing.compute) if timing else 0.0), schedule
+    phase_of = traffic.phase[schedule.collective]
+    delay = schedule.delay.copy()
+    inside = phase_of[schedule.before] == phase_of[schedule.after]
+    begins = ~np.isin(np.arange(schedule.n_groups), schedule.after[inside])
+    for row, seconds in zip(stages.row[1:].tolist(), stages.compute[1:].tolist(), strict=True):
+        delay[begins & (phase_of == stages.demand.traffic.collectives[row].phase)] += seconds
+    return float(stages.compute[0]), dataclasses.replace(schedule, delay=delay)
 
 
 def simulated_jobs(fabric: Fabric, jobs: Sequence[TimedJob]) -> tuple[SimulatedJob, ...]:
-    """The jobs as the simulator takes them, with UDP source ports given in this order.
+    """Return the jobs in the simulator's form, with UDP source ports assigned in this order.
 
     Raises:
-        InputError: a job that does not fit the fabric, or whose name another one has.
+        InputError: a job does not fit the fabric, or two jobs have the same name.
     """
     expanded: list[JobTraffic] = []
     made = []
@@ -46,10 +83,19 @@ def simulated_jobs(fabric: Fabric, jobs: Sequence[TimedJob]) -> tuple[SimulatedJ
         try:
             if any(timed.job.name == other.name for other in expanded):
                 raise InputError("a job before it has this name", field="name", value=timed.job.name)
-            expanded.append(expand(fabric, timed.job, expanded))
+            expanded.append(expand(fabric, _telling(timed), expanded))
         except InputError as error:
             raise told_if_unplaced(error, timed.job).with_source(timed.source) from None
         traffic = combine(expanded[-1:])
-        schedule = schedule_of(fabric, timed.job, traffic, pieces=timed.pieces)
-        made.append(SimulatedJob(timed.job.name, traffic, schedule, timed.compute_seconds, timed.epochs, timed.start))
+        least = 0.0
+        if timed.dag is None:
+            schedule = schedule_of(fabric, timed.job, traffic, pieces=timed.pieces)
+            compute, schedule = _computing(fabric, traffic, schedule)
+        else:
+            schedule = schedule_of_graph(fabric, timed.job, timed.dag, traffic)
+            compute = timed.compute_seconds or 0.0
+            least = least_seconds(fabric, timed.job, timed.dag, traffic)
+        made.append(
+            SimulatedJob(timed.job.name, traffic, schedule, compute, timed.epochs, timed.start, least_seconds=least)
+        )
     return tuple(made)

@@ -1,4 +1,4 @@
-"""From one plan to the next in the middle of a simulation: what is under way goes on by its new paths."""
+"""Change from one plan to the next during a simulation: transfers under way continue on their new paths."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import numpy as np
 from controller.model.fabric import BoolArray
 from emulation.fluid.heap import put
 from emulation.fluid.state import NO_LINK, Movers, State
+
+_LANES = ("lane_head", "lane_tail", "lane_next", "lane_ready", "lane_busy")
 
 
 def carry_over(before: Movers, old: State, after: Movers, new: State) -> BoolArray:
@@ -18,7 +20,7 @@ def carry_over(before: Movers, old: State, after: Movers, new: State) -> BoolArr
     Returns:
         [M] which of the new movers are under way.
     """
-    for name in ("gbit", "running", "runs", "waiting", "started", "groups_left"):
+    for name in ("gbit", "running", "runs", "waiting", "started", "groups_left", *_LANES):
         getattr(new, name)[:] = getattr(old, name)
     n_old, n_new = len(before.group), len(after.group)
     for thing in old.events.order[: old.events.size[0]].tolist():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from emulation.fluid.choosing import choose, leave
 from emulation.fluid.heap import drop, put
+from emulation.fluid.lanes import enqueue, free_lane, take_turns
 from emulation.fluid.sharing import attach, detach, join, rebalance, settle, touch
 from emulation.fluid.state import LOG
 
@@ -24,6 +26,7 @@ def _start(program, movers, state, group):
         state.begun[m] = state.since[m] = state.now[0]
         state.rate[m] = 0.0
         state.limit[m] = -1
+        choose(movers, state, m)
         attach(movers, state, m)
         join(state.work, state, m)
     return first == last
@@ -34,6 +37,9 @@ def _begin(program, movers, state, group):
     """All groups before it have ended; whether it has ended as soon."""
     state.runs[group] = 0
     if program.delay[group] > 0.0:
+        if program.lane[group] >= 0:
+            enqueue(program, state, group)
+            return False
         put(state.events, len(movers.group) + group, state.now[0] + program.delay[group])
         return False
     return _start(program, movers, state, group)
@@ -41,7 +47,7 @@ def _begin(program, movers, state, group):
 
 @nb.njit(nogil=True, cache=True)
 def _run_ended(program, movers, state, group):
-    """A run of a group is through: the next one, or the groups that wait for it, and so on."""
+    """End a run of a group: start its next run, or the groups that wait for it, and so on."""
     work = state.work
     work.queue[0] = group
     n = 1
@@ -71,12 +77,13 @@ def _run_ended(program, movers, state, group):
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _ended(program, movers, state, m):
-    """A mover is through."""
+    """End a mover that has sent everything."""
     settle(movers, state, m)
     state.left[m] = 0.0
     state.rate[m] = 0.0
     state.limit[m] = -1
     detach(movers, state, m)
+    leave(movers, state, m)
     g = movers.group[m]
     i = state.n_done[0]
     state.n_done[0] += 1
@@ -95,6 +102,7 @@ def launch(program, movers, state, job):
     for g in range(first, last):
         if program.waits_for[g] == 0 and _begin(program, movers, state, g):
             _run_ended(program, movers, state, g)
+    take_turns(program, state, len(movers.group))
     rebalance(movers, state)
 
 
@@ -119,8 +127,11 @@ def run(program, movers, state, until):
             drop(events, thing)
             if thing < n_movers:
                 _ended(program, movers, state, thing)
-            elif _start(program, movers, state, thing - n_movers):
-                _run_ended(program, movers, state, thing - n_movers)
+            else:
+                free_lane(program, state, thing - n_movers)
+                if _start(program, movers, state, thing - n_movers):
+                    _run_ended(program, movers, state, thing - n_movers)
+        take_turns(program, state, n_movers)
         rebalance(movers, state)
         for job in range(len(state.groups_left)):
             if state.groups_left[job] == 0:
@@ -153,6 +164,32 @@ def resume(movers, state, moving):
     for m in range(len(moving)):
         if moving[m]:
             state.since[m] = state.now[0]
+            attach(movers, state, m)
+            join(state.work, state, m)
+    rebalance(movers, state)
+
+
+@nb.njit(nogil=True, cache=True)
+def rechoose(movers, state, up, down):
+    """Update the live paths; movers on a dead path choose again.
+
+    ``up`` and ``down`` [L, P] have the link of each path, -1 if it is dead.
+    """
+    state.choice.up[:] = up
+    state.choice.down[:] = down
+    for m in range(len(movers.group)):
+        if state.limit[m] < 0:
+            continue
+        dead = False
+        for row in range(movers.row_ptr[m], movers.row_ptr[m + 1]):
+            for place in range(1, 3):
+                link = movers.link[row, place]
+                dead = dead or (link >= 0 and state.capacity[link] == 0.0)
+        if dead:
+            settle(movers, state, m)
+            detach(movers, state, m)
+            leave(movers, state, m)
+            choose(movers, state, m)
             attach(movers, state, m)
             join(state.work, state, m)
     rebalance(movers, state)

@@ -25,7 +25,7 @@ class Heap(NamedTuple):
 
 
 def empty_heap(n: int) -> Heap:
-    """A heap for things 0..n-1."""
+    """Return an empty heap for items 0..n-1."""
     return Heap(np.zeros(n), np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 

@@ -1,4 +1,4 @@
-"""From transfers and an assignment to movers: who gets a rate of his own, and what he loads."""
+"""Conversion of transfers and an assignment to movers, which are the units that get a rate, and their loads."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Transfers:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
-    """R rows in order of transfers: what a transfer sends which way.
+class TransferPieces:
+    """Pieces of transfers, in R rows in order of transfers: the share of a transfer on each path.
 
     Attributes:
         transfer: [R].
@@ -62,8 +62,8 @@ class Pieces:
     link: IntArray
 
 
-def pieces_of(fabric: Fabric, traffic: Traffic, assignment: Assignment, transfers: Transfers) -> Pieces:
-    """The pieces of all transfers. Where no live path joins two hosts, link E without any capacity is in the way."""
+def pieces_of(fabric: Fabric, traffic: Traffic, assignment: Assignment, transfers: Transfers) -> TransferPieces:
+    """Return the pieces of all transfers. Without a live path, a piece is on link E, which has no capacity."""
     first = np.searchsorted(assignment.flow, np.arange(traffic.n_flows + 1))
     count = np.diff(first)[transfers.flow]
     transfer = np.repeat(np.arange(len(transfers.flow)), count)
@@ -80,15 +80,18 @@ def pieces_of(fabric: Fabric, traffic: Traffic, assignment: Assignment, transfer
     link[through, 2] = fabric.down_link[fabric.host_leaf[dst[through]], path[through]]
     stranded = path == UNROUTABLE
     link[stranded, 1], link[stranded, 3] = fabric.n_links, NO_LINK
-    return Pieces(transfer, assignment.share[row].astype(np.float64), link)
+    return TransferPieces(transfer, assignment.share[row].astype(np.float64), link)
 
 
-def movers_of(transfers: Transfers, pieces: Pieces, allocation: Allocation, alone: FloatArray) -> Movers:
-    """Who shares with whom.
+def movers_of(transfers: Transfers, pieces: TransferPieces, allocation: Allocation, alone: FloatArray) -> Movers:
+    """Return the movers, the units among which links are shared.
 
     Args:
-        alone: [G] seconds that a run of each group takes by itself, over its weight: with ``COLLECTIVE`` the unit of a
-            rate is the level, so that groups share as collectives do in the objective.
+        transfers: the transfers.
+        pieces: the pieces of the transfers.
+        allocation: how links are shared.
+        alone: [G] seconds of a run of each group alone, over its weight: with ``COLLECTIVE`` the unit of a rate is the
+            level, so that groups share as collectives do in the objective.
     """
     gbit = transfers.bytes * GBIT
     piece_gbit = gbit[pieces.transfer] * pieces.share
@@ -116,7 +119,7 @@ def movers_of(transfers: Transfers, pieces: Pieces, allocation: Allocation, alon
 
 
 def seconds_alone(fabric: Fabric, traffic: Traffic, transfers: Transfers) -> FloatArray:
-    """[G] ideal seconds of a run of each group, as docs/objective.md has it, over its weight; 1 where it cannot run."""
+    """[G] ideal seconds of a run of each group (docs/explanation/objective.md) over its weight; 1 if it cannot run."""
     owner = np.zeros(transfers.n_groups, dtype=np.int32)
     owner[transfers.group] = traffic.collective[transfers.flow]
     table = tuple(traffic.collectives[k] for k in owner.tolist())

@@ -1,4 +1,4 @@
-"""What a simulation has to tell: epochs, runs of groups, flows, plans, and what the links carried."""
+"""Results of a simulation: epochs, runs of groups, flows, plans, and the traffic of the links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic
-from emulation.fluid.schedule import Schedule
+from emulation.fluid.schedule import JobSchedule
 from emulation.fluid.state import Movers, State
 
 
@@ -36,6 +36,7 @@ class Epoch:
 
     @property
     def seconds(self) -> float:
+        """Duration in seconds."""
         return self.ended - self.began
 
 
@@ -65,19 +66,19 @@ class FlowTimes:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """All of it.
+    """All results of a simulation.
 
     Attributes:
-        came, went: seconds by job; who never left has no entry in ``went``.
+        came, went: seconds of arrival and departure by job; a job that did not end has no entry in ``went``.
         bin_end: [B] seconds, the last bin may be short; ``gbit`` [B, E]: what each link carried in each bin.
         carried: [E] Gbit that each link carried in all.
-        ended: seconds at which the simulation did.
-        stalled: somebody waited for a path that never came.
+        ended: time of the end of the simulation in seconds.
+        stalled: whether some job waited for a path until the end.
     """
 
     fabric: Fabric
     traffic: Traffic
-    schedule: Schedule
+    schedule: JobSchedule
     epochs: tuple[Epoch, ...]
     runs: Runs
     flows: FlowTimes
@@ -97,7 +98,7 @@ class Recorder:
 
     fabric: Fabric
     traffic: Traffic
-    schedule: Schedule
+    schedule: JobSchedule
     names: Sequence[str]
     epochs: list[Epoch] = field(default_factory=list)
     plannings: list[Planning] = field(default_factory=list)
@@ -105,21 +106,26 @@ class Recorder:
     went: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Create the empty logs."""
         self._runs: list[tuple[Any, ...]] = []
         self._flows: list[tuple[Any, ...]] = []
         self._bins: list[tuple[float, FloatArray]] = []
         self._carried = np.zeros(self.fabric.n_links + 1)
 
     def job_came(self, job: int, now: float) -> None:
+        """Record the arrival of a job."""
         self.came[self.names[job]] = now
 
     def job_went(self, job: int, now: float) -> None:
+        """Record the departure of a job."""
         self.went[self.names[job]] = now
 
     def epoch_ended(self, job: int, number: int, began: float, ended: float) -> None:
+        """Record an epoch of a job."""
         self.epochs.append(Epoch(self.names[job], number, began, ended))
 
     def planned(self, planning: Planning) -> None:
+        """Record a call of the planner."""
         self.plannings.append(planning)
 
     def bin_ended(self, now: float, gbit: FloatArray) -> None:
@@ -128,7 +134,7 @@ class Recorder:
         self._carried = gbit.copy()
 
     def last_bin_ended(self, now: float, gbit: FloatArray) -> None:
-        """The same for what came after the last whole bin."""
+        """Record the incomplete bin after the last whole one."""
         if now > (self._bins[-1][0] if self._bins else 0.0):
             self.bin_ended(now, gbit)
 
@@ -175,7 +181,7 @@ class Recorder:
 
 
 def _columns(blocks: list[tuple[Any, ...]], n: int) -> tuple[Any, ...]:
-    """The columns of all blocks, one under the other; whole numbers first, then two of seconds."""
+    """Concatenate the columns of all blocks: integer columns first, then two of seconds."""
     if blocks:
         return tuple(np.concatenate(column) for column in zip(*blocks, strict=True))
     return tuple(np.zeros(0, dtype=np.float64 if at >= n - 2 else np.int32) for at in range(n))

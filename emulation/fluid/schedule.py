@@ -1,10 +1,10 @@
-"""What a job does in an epoch, step by step: the value that the simulator runs."""
+"""The schedule of a job's epoch: the steps that the simulator runs."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from controller.model.traffic import Int64Array, Traffic
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
-    """G groups and T transfers of one job; docs/simulator.md says what a group is.
+class JobSchedule:
+    """G groups and T transfers of one job; docs/reference/simulator.md says what a group is.
 
     Attributes:
         collective: [G] index into the job's collectives, for results.
@@ -24,6 +24,8 @@ class Schedule:
         group: [T] ascending.
         flow: [T] of the job's traffic.
         bytes: [T] in one run, positive.
+        lane: [G] groups of one lane compute one after the other, in the order in which they become ready; -1: no lane.
+            Empty: no group has a lane.
     """
 
     collective: IntArray
@@ -34,13 +36,20 @@ class Schedule:
     group: IntArray
     flow: IntArray
     bytes: FloatArray
+    lane: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    @property
+    def lanes(self) -> IntArray:
+        """Lane of each group [G], -1 without one."""
+        return self.lane if len(self.lane) else np.full(self.n_groups, -1, dtype=np.int32)
 
     @property
     def n_groups(self) -> int:
+        """Number of groups."""
         return len(self.repeat)
 
 
-def one_step_each(traffic: Traffic, repeat: Int64Array | None = None) -> Schedule:
+def one_step_each(traffic: Traffic, repeat: Int64Array | None = None) -> JobSchedule:
     """Every collective is one group, phase after phase.
 
     Args:
@@ -58,7 +67,7 @@ def one_step_each(traffic: Traffic, repeat: Int64Array | None = None) -> Schedul
     order = np.argsort(traffic.collective, kind="stable").astype(np.int32)
     before, after = by_phase(traffic.phase, np.arange(n), np.arange(n))
     group = traffic.collective[order]
-    return Schedule(
+    return JobSchedule(
         collective=np.arange(n, dtype=np.int32),
         repeat=steps.astype(np.int64),
         delay=np.zeros(n),
@@ -71,11 +80,12 @@ def one_step_each(traffic: Traffic, repeat: Int64Array | None = None) -> Schedul
 
 
 def by_phase(phase: IntArray, last: IntArray | Int64Array, first: IntArray | Int64Array) -> tuple[IntArray, IntArray]:
-    """(before, after) such that collectives of a phase wait for all of the phase before it.
+    """Return (before, after) such that collectives of a phase wait for all collectives of the previous phase.
 
     Args:
-        phase: [K] of each collective.
-        last, first: [K] a group that ends, and one that begins, each collective.
+        phase: [K] phase of each collective.
+        last: [K] the group that ends each collective.
+        first: [K] the group that begins each collective.
     """
     pairs: list[tuple[int, int]] = []
     phases = np.unique(phase)
@@ -94,21 +104,23 @@ class SimulatedJob:
         compute_seconds: before the communication of each epoch.
         epochs: how many; then it leaves.
         start: seconds, when it comes.
+        least_seconds: that the schedule's computing and waiting take at least, on any network.
     """
 
     name: str
     traffic: Traffic
-    schedule: Schedule
+    schedule: JobSchedule
     compute_seconds: float = 0.0
     epochs: int = 1
     start: float = 0.0
+    least_seconds: float = 0.0
 
 
-def joined(jobs: Sequence[SimulatedJob]) -> tuple[Traffic, Schedule, Int64Array]:
+def joined(jobs: Sequence[SimulatedJob]) -> tuple[Traffic, JobSchedule, Int64Array]:
     """All jobs as one traffic and one schedule, and [J+1] where each job's groups begin."""
     if not jobs:
         none, nothing = np.zeros(0, dtype=np.int32), np.zeros(0)
-        empty = Schedule(none, none.astype(np.int64), nothing, none, none, none, none, nothing)
+        empty = JobSchedule(none, none.astype(np.int64), nothing, none, none, none, none, nothing)
         return Traffic.empty(), empty, np.zeros(1, dtype=np.int64)
     parts = [job.traffic for job in jobs]
     first_flow = np.cumsum([0, *(part.n_flows for part in parts)])
@@ -133,7 +145,7 @@ def joined(jobs: Sequence[SimulatedJob]) -> tuple[Traffic, Schedule, Int64Array]
         udp_src=np.concatenate([part.udp_src for part in parts]),
         collectives=tuple(row for part in parts for row in part.collectives),
     )
-    schedule = Schedule(
+    schedule = JobSchedule(
         collective=column("collective", first_collective),
         repeat=column("repeat").astype(np.int64),
         delay=column("delay").astype(np.float64),
@@ -142,5 +154,17 @@ def joined(jobs: Sequence[SimulatedJob]) -> tuple[Traffic, Schedule, Int64Array]
         group=column("group", first_group),
         flow=column("flow", first_flow),
         bytes=column("bytes").astype(np.float64),
+        lane=_joined_lanes(jobs),
     )
     return traffic, schedule, first_group.astype(np.int64)
+
+
+def _joined_lanes(jobs: Sequence[SimulatedJob]) -> IntArray:
+    """[G]: no lane is of two jobs."""
+    parts, first = [], 0
+    for job in jobs:
+        own = job.schedule.lanes
+        parts.append(np.where(own >= 0, own + first, -1))
+        first += int(own.max(initial=-1)) + 1
+    lanes: IntArray = np.concatenate(parts).astype(np.int32)
+    return lanes

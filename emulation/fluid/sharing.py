@@ -1,9 +1,9 @@
-"""Max-min fair rates, worked out anew only where something has changed (compiled).
+"""Max-min fair rates, recomputed only for movers that a change affects (compiled).
 
-An allocation is max-min fair if and only if every mover has a bottleneck: a full link on which nobody is faster
-(Bertsekas and Gallager, Data Networks, 6.5.2). So after a change, the movers whose bottleneck may be gone are filled
-anew beside the others, who keep their rates; whoever then has lost his bottleneck joins them, until nobody does. The
-answer is that of filling the whole network, since there is only one.
+An allocation is max-min fair if and only if every mover has a bottleneck: a full link on which no mover is faster
+(Bertsekas and Gallager, Data Networks, 6.5.2). So after a change, the rates of movers whose bottleneck may have
+disappeared are recomputed, while the others keep their rates; movers that thereby lose their bottleneck are added,
+until there are none. The result equals that of a recomputation of the whole network, since it is unique.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOVERS, LINKS_IN, TOUCHED = 0, 1, 2
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def touch(work, link):
-    """This link carries somebody more or less than before."""
+    """Mark a link whose set of movers has changed."""
     if not work.is_touched[link]:
         work.is_touched[link] = True
         work.touched[work.counts[TOUCHED]] = link
@@ -31,7 +31,7 @@ def touch(work, link):
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def join(work, state, mover):
-    """This mover's rate is worked out anew."""
+    """Add a mover to those whose rates are recomputed."""
     if not work.is_in[mover]:
         work.is_in[mover] = True
         work.old_rate[mover] = state.rate[mover]
@@ -75,7 +75,7 @@ def detach(movers, state, mover):
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def settle(movers, state, mover):
-    """Reckon up to now what a mover has moved."""
+    """Update the remaining amount of a mover to the present time."""
     moved = state.rate[mover] * (state.now[0] - state.since[mover])
     state.since[mover] = state.now[0]
     if moved <= 0.0:
@@ -90,7 +90,7 @@ def settle(movers, state, mover):
 
 @nb.njit(nogil=True, cache=True)
 def _fill(movers, state):
-    """Rates of the movers that joined, beside those that did not: progressive filling."""
+    """Compute the rates of the movers that joined by progressive filling, with fixed rates of the others."""
     work = state.work
     for i in range(work.counts[LINKS_IN]):
         work.link_in[work.links[i]] = False
@@ -149,7 +149,7 @@ def _fill(movers, state):
 
 @nb.njit(nogil=True, cache=True, inline="always")
 def _look(movers, state, link):
-    """Whoever has lost his bottleneck on this link joins."""
+    """Add the movers that have lost their bottleneck on this link."""
     work = state.work
     load, fastest, slowest_held = 0.0, 0.0, np.inf
     entry = state.head[link]
@@ -180,7 +180,7 @@ def _look(movers, state, link):
 
 @nb.njit(nogil=True, cache=True)
 def rebalance(movers, state):
-    """New rates for those who joined, for those held down by a touched link, and for whoever that changes."""
+    """Recompute the rates of movers that joined, of those limited by a touched link, and of all that these affect."""
     work = state.work
     for i in range(work.counts[TOUCHED]):
         link = work.touched[i]

@@ -1,4 +1,4 @@
-"""The simulation: jobs come, compute, communicate and go; links fail and come back; a policy is asked now and then."""
+"""The simulation: jobs arrive, compute, communicate and end; links fail and recover; a policy plans at some events."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import Previous
 from emulation.fluid import engine
+from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
 from emulation.fluid.movers import Allocation, Transfers, movers_of, pieces_of, seconds_alone
 from emulation.fluid.records import Planning, Recorder, Results
-from emulation.fluid.schedule import Schedule, SimulatedJob, joined
+from emulation.fluid.schedule import JobSchedule, SimulatedJob, joined
 from emulation.fluid.state import Movers, Program, State, initial_state
 
 Trigger = Literal["arrival", "epoch", "failure", "period"]
@@ -28,7 +29,7 @@ ARRIVAL, COMPUTED, LINKS, TICK, BIN = range(5)
 
 
 class Planner(Protocol):
-    """Who is asked for paths: a policy with its options and seed."""
+    """Function that plans the paths: a policy with its options and seed."""
 
     def __call__(self, fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment: ...
 
@@ -44,13 +45,14 @@ class LinkChange:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What is to be simulated.
+    """The input of a simulation.
 
     Attributes:
-        triggers: at which events the planner is asked; the first arrival is always one.
-        period: seconds between two questions if ``period`` is among the triggers.
-        until: seconds after which nothing more is of interest.
-        bins: of how many seconds the link utilisation is told; 0: not at all.
+        triggers: events at which the planner is called; the first arrival is always one.
+        period: seconds between two calls if ``period`` is among the triggers.
+        until: time in seconds at which the simulation stops.
+        bins: length in seconds of the bins of link utilisation; 0: it is not recorded.
+        adaptive: transfers choose their paths themselves, and the planner is not called.
     """
 
     fabric: Fabric
@@ -62,17 +64,18 @@ class Simulation:
     changes: Sequence[LinkChange] = ()
     until: float = float("inf")
     bins: float = 0.0
+    adaptive: Adaptive | None = None
     clock: Callable[[], float] = time.perf_counter
 
 
 def simulate(simulation: Simulation) -> Results:
-    """Run it.
+    """Run a simulation and return its results.
 
-    The flows of all present jobs are planned together, with the plan before as ``previous``; flows under way move to
-    their new paths with what they still have to send.
+    The flows of all present jobs are planned together, with the last plan as ``previous``; flows under way continue on
+    their new paths with their remaining bytes.
 
     Raises:
-        KeyError: a link change names what the fabric does not have.
+        KeyError: a link change names a part that the fabric does not have.
     """
     return _Run(simulation).run()
 
@@ -96,8 +99,10 @@ class _Run:
         self.program = _program(schedule, first_group)
         self.transfers = Transfers(schedule.group, schedule.flow, schedule.bytes, schedule.n_groups)
         self.assignment = Assignment.single(np.full(self.traffic.n_flows, UNROUTABLE, dtype=np.int32))
+        if self.what.adaptive is not None:
+            self.assignment = first_paths(self.fabric, self.traffic)
         self.movers = self._movers()
-        self.state = initial_state(self.program, self.movers, self._capacity())
+        self.state = initial_state(self.program, self.movers, self._capacity(), choice=self._choice())
         self.previous: Previous | None = None
         self.answered = False
         self.failed: dict[str, None] = {}
@@ -113,12 +118,16 @@ class _Run:
             self._note(job.start, ARRIVAL, j)
         for change in self.what.changes:
             self._note(change.at, LINKS, change)
-        if "period" in self.what.triggers and self.what.period > 0:
+        if self.what.adaptive is None and "period" in self.what.triggers and self.what.period > 0:
             self._note(self.what.period, TICK, None)
         if self.what.bins > 0:
             self._note(self.what.bins, BIN, None)
         left = len(self.what.jobs)
         while left and self._now < self.what.until:
+            if (self.state.groups_left == 0).any():  # an epoch without anything that takes time
+                self._fetch()
+                left -= self._epochs_ended()
+                continue
             ahead = min(self.agenda[0][0] if self.agenda else np.inf, self.what.until)
             if self.state.events.size[0] == 0 and self._nothing_will_change():
                 break  # whoever is left waits for a path that never comes
@@ -133,7 +142,7 @@ class _Run:
         return self.recorder.results(self._now, self.state.gbit, stalled=left > 0 and self._now < self.what.until)
 
     def _nothing_will_change(self) -> bool:
-        """Whether all that is still to come is looking at the links and asking anew what was asked already."""
+        """Return whether the only future events are recordings of links and repeated calls of the planner."""
         ahead = {kind for _, kind, _, _ in self.agenda}
         return ahead <= {BIN} or (ahead <= {BIN, TICK} and self.answered)
 
@@ -172,7 +181,7 @@ class _Run:
                 self.recorder.bin_ended(now, self.state.gbit)
                 self._note(now + self.what.bins, BIN, None)
         due = [cause for cause in asked if cause in self.what.triggers or self.previous is None]
-        if due and self.present:
+        if due and self.present and self.what.adaptive is None:
             self._ask(due[0])
         for j in launched:
             self.epoch_began[j] = now
@@ -205,6 +214,8 @@ class _Run:
                 self.failed[name] = None
         self.fabric = self.what.fabric.without_links(list(self.failed))
         engine.set_capacity(self.movers, self.state, self._capacity())
+        if self.what.adaptive is not None:
+            engine.rechoose(self.movers, self.state, self.fabric.live_up, self.fabric.live_down)
 
     def _fetch(self) -> None:
         self.recorder.fetch(self.state, self.movers, self.program.job, self.epoch)
@@ -212,7 +223,7 @@ class _Run:
     # -- plans ----------------------------------------------------------------------------------------------------
 
     def _ask(self, cause: str) -> None:
-        """A plan for the jobs that are here, on the fabric as it is."""
+        """Plan the present jobs on the fabric in its present state."""
         here = np.isin(self.traffic.job_index[self.traffic.collective], self._job_numbers())
         flows = np.flatnonzero(here)
         traffic = _part(self.traffic, flows)
@@ -231,7 +242,7 @@ class _Run:
         return [number[self.what.jobs[j].traffic.jobs[0]] for j in self.present if self.what.jobs[j].traffic.jobs]
 
     def _adopt(self, assignment: Assignment) -> None:
-        """Send what is still to be sent by these paths."""
+        """Move the remaining traffic to these paths."""
         same = assignment.n_rows == self.assignment.n_rows and (
             (assignment.flow == self.assignment.flow).all()
             and (assignment.path == self.assignment.path).all()
@@ -254,12 +265,18 @@ class _Run:
             alone = seconds_alone(self.what.fabric, self.traffic, self.transfers)
         return movers_of(self.transfers, pieces, self.what.allocation, alone)
 
+    def _choice(self) -> Choice | None:
+        if self.what.adaptive is None:
+            return None
+        # One row a transfer: no flow is split, so pieces are transfers.
+        return choice_of(self.fabric, self.traffic, self.transfers.flow, self.what.adaptive)
+
     def _capacity(self) -> FloatArray:
-        """[E+1] Gbit/s: nothing on links that are down, nor on the one that leads nowhere."""
+        """Return the capacities [E+1] in Gbit/s: 0 for links that are down, and for the extra link of missing paths."""
         return np.append(np.where(self.fabric.link_up, self.fabric.link_gbps, 0.0), 0.0)
 
 
-def _program(schedule: Schedule, first_group: Int64Array) -> Program:
+def _program(schedule: JobSchedule, first_group: Int64Array) -> Program:
     n = schedule.n_groups
     order = np.argsort(schedule.before, kind="stable")
     job = np.repeat(np.arange(len(first_group) - 1), np.diff(first_group))
@@ -271,11 +288,12 @@ def _program(schedule: Schedule, first_group: Int64Array) -> Program:
         following=schedule.after[order].astype(np.int64),
         waits_for=np.bincount(schedule.after, minlength=n).astype(np.int64),
         first_group=first_group,
+        lane=schedule.lanes,
     )
 
 
 def _part(traffic: Traffic, flows: Int64Array) -> Traffic:
-    """Some of the flows, under the same collectives; those that have none are in nobody's way."""
+    """Return some of the flows with all collectives; collectives without flows have no effect."""
     return Traffic(
         traffic.src[flows],
         traffic.dst[flows],
@@ -288,7 +306,7 @@ def _part(traffic: Traffic, flows: Int64Array) -> Traffic:
 
 
 def _whole(made: Assignment, flows: Int64Array, n_flows: int) -> Assignment:
-    """An assignment of some flows as one of all; the others have no path."""
+    """Extend an assignment of some flows to all flows; the others have no path."""
     absent = np.setdiff1d(np.arange(n_flows), flows)
     flow = np.concatenate([flows[made.flow], absent])
     order = np.argsort(flow, kind="stable")

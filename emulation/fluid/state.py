@@ -1,10 +1,10 @@
-"""What the compiled engine works on: programs, the pieces that carry them, and where everything is at a moment.
+"""Data structures of the compiled engine: programs, movers, and the state at a moment.
 
-A *program* is a graph of groups. A group is what starts together and is waited for together: one step of a ring, an
-all-to-all, an edge of a tree. Its *transfers* start when all groups before it have ended; when the last transfer is
-through, it runs again (a ring's steps are alike) or ends.
+A *program* is a graph of groups. A group is a set of transfers that start together and are waited for together: one
+step of a ring, an all-to-all, an edge of a tree. Its *transfers* start when all groups before it have ended; when the
+last transfer has ended, the group runs again (the steps of a ring are alike) or ends.
 
-A *mover* is what gets a rate of its own: a piece of a transfer, or a transfer with all its pieces (paced), or a whole
+A *mover* is the unit that gets a rate: a piece of a transfer, or a transfer with all its pieces (paced), or a whole
 group (rates as in the objective). It has rows, one for each path, with the load that they put on links for each unit
 of its rate; all movers share links max-min fairly in that unit.
 """
@@ -17,6 +17,7 @@ import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
+from emulation.fluid.adaptive import Choice, no_choice
 from emulation.fluid.heap import Heap, empty_heap
 
 LINKS = 4
@@ -35,6 +36,8 @@ class Program(NamedTuple):
         next_ptr [G+1], following [N]: groups that wait for this one.
         waits_for: [G] for how many.
         first_group: [J+1] groups of a job are adjacent.
+        lane: [G] groups with one lane have their delays one after the other, in the order in which they could begin;
+            -1: a group waits for no lane.
     """
 
     job: IntArray
@@ -44,6 +47,7 @@ class Program(NamedTuple):
     following: Int64Array
     waits_for: Int64Array
     first_group: Int64Array
+    lane: IntArray
 
 
 class Movers(NamedTuple):
@@ -71,7 +75,7 @@ class Movers(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where everything is.
+    """The state of the engine at a moment.
 
     Attributes:
         now: [1] seconds.
@@ -87,9 +91,13 @@ class State(NamedTuple):
         waiting: [G] groups that it still waits for.
         started: [G] when the present run began.
         groups_left: [J] of the job's present epoch; -1 while the job rests.
+        lane_head, lane_tail: [L] first and last group that waits for a lane, -1: none.
+        lane_next, lane_ready: [G] the next one behind it, and since when it waits.
+        lane_busy: [L] whether a group has its delay there.
         events: movers that end, then groups that begin (number M + group).
         ended_group, ended_run, group_began, group_ended: log of runs; [1] ``n_ended`` entries.
         done_mover, done_run, mover_began, mover_ended: log of movers; [1] ``n_done`` entries.
+        choice: what transfers choose their paths by where no plan fixes them.
     """
 
     now: FloatArray
@@ -108,6 +116,11 @@ class State(NamedTuple):
     waiting: Int64Array
     started: FloatArray
     groups_left: Int64Array
+    lane_head: Int64Array
+    lane_tail: Int64Array
+    lane_next: Int64Array
+    lane_ready: FloatArray
+    lane_busy: Int64Array
     events: Heap
     ended_group: IntArray
     ended_run: Int64Array
@@ -119,6 +132,7 @@ class State(NamedTuple):
     mover_began: FloatArray
     mover_ended: FloatArray
     n_done: Int64Array
+    choice: Choice
     work: Work
 
 
@@ -138,16 +152,22 @@ class Work(NamedTuple):
     fullness: Heap
     queue: Int64Array
     counts: Int64Array
+    lanes: Int64Array
+    lane_in: Any
+    n_lanes: Int64Array
 
 
 LOG = 1 << 16
 """Entries of each log before the engine comes back to have them fetched."""
 
 
-def initial_state(program: Program, movers: Movers, capacity: FloatArray, now: float = 0.0) -> State:
+def initial_state(
+    program: Program, movers: Movers, capacity: FloatArray, now: float = 0.0, choice: Choice | None = None
+) -> State:
     """Everything at rest."""
     n_movers, n_links, n_groups = len(movers.group), len(capacity), len(program.job)
     n_jobs = len(program.first_group) - 1
+    n_lanes = int(program.lane.max(initial=-1)) + 1
     longest = int(np.diff(movers.group_ptr).max(initial=0))
     log = LOG + longest + n_groups
 
@@ -171,6 +191,11 @@ def initial_state(program: Program, movers: Movers, capacity: FloatArray, now: f
         waiting=program.waits_for.copy(),
         started=np.full(n_groups, now),
         groups_left=none(n_jobs),
+        lane_head=none(n_lanes),
+        lane_tail=none(n_lanes),
+        lane_next=none(n_groups),
+        lane_ready=np.zeros(n_groups),
+        lane_busy=np.zeros(n_lanes, dtype=np.int64),
         events=empty_heap(n_movers + n_groups),
         ended_group=np.zeros(log, dtype=np.int32),
         ended_run=np.zeros(log, dtype=np.int64),
@@ -182,6 +207,7 @@ def initial_state(program: Program, movers: Movers, capacity: FloatArray, now: f
         mover_began=np.zeros(log + n_movers),
         mover_ended=np.zeros(log + n_movers),
         n_done=np.zeros(1, dtype=np.int64),
+        choice=choice or no_choice(),
         work=Work(
             movers=none(n_movers),
             is_in=np.zeros(n_movers, dtype=np.bool_),
@@ -196,5 +222,8 @@ def initial_state(program: Program, movers: Movers, capacity: FloatArray, now: f
             fullness=empty_heap(n_links),
             queue=none(n_groups),
             counts=np.zeros(3, dtype=np.int64),
+            lanes=none(n_lanes),
+            lane_in=np.zeros(n_lanes, dtype=np.bool_),
+            n_lanes=np.zeros(1, dtype=np.int64),
         ),
     )

@@ -1,9 +1,9 @@
 """Adding units to a plan by alternating chains: few old units move, and only between two path classes at a time.
 
-As Kempe chains do in edge colouring: where no class has room at both ends of a unit, take one (alpha) with room at its
-source and one (beta) with room at its destination. Put the unit on alpha; at the destination something on alpha is now
-too much and moves to beta; that may be too much at *its* source, where something moves back to alpha, and so on. With
-equal loads and links for one unit each such a chain always ends.
+As with Kempe chains in edge colouring: where no class has room at both ends of a unit, take one (alpha) with room at
+its source and one (beta) with room at its destination. Put the unit on alpha; at the destination a unit on alpha now
+exceeds the room and moves to beta; that may exceed the room at *its* source, where a unit moves back to alpha, and so
+on. With equal loads and links for one unit each such a chain always ends.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numba as nb
 import numpy as np
 
 LONGEST = 256
-"""Moves after which a chain is given up."""
+"""Most moves of a chain; longer ones are given up."""
 
 CHAINS = 24
 """Pairs of classes tried for one unit; the shortest chain is taken."""
 
 SHORT = 2
-"""A chain of so few moves is taken at once."""
+"""A chain of at most this number of moves is taken at once."""
 
 EPSILON = 1e-9
 
@@ -60,11 +60,11 @@ def _chain(
 ):  # fmt: skip
     """Follow the chain that begins with unit u on alpha, without moving anything yet.
 
-    ``shift`` [E] is by how much the chain changes a link, where ``mark`` [E] says ``turn``; ``seen`` [U] says so of the
-    units that move.
+    ``shift`` [E] is the change of a link's load by the chain, where ``mark`` [E] equals ``turn``; ``seen`` [U] marks
+    the units that move.
 
     Returns:
-        how many units move (they are in ``moved``), or -1 if it does not end well within ``most``.
+        number of units that move (they are in ``moved``), or -1 if it finds no end within ``most``.
     """
     n = 0
     here = live_down[dst[u], alpha]
@@ -107,8 +107,13 @@ def insert(src, dst, load, live_up, live_down, gbps, path):
     """Place the units whose ``path`` [U] is not live for them (or negative), moving others along chains.
 
     Args:
+        src: [U] source leaf of each unit.
+        dst: [U] destination leaf of each unit.
         load: [U] Gbit/s; links are filled up to their capacity.
-        path: [U] changes in place. A unit for which there is neither room nor a chain takes its emptiest path.
+        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
+        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        gbps: [E] capacity of each link.
+        path: [U] changes in place. A unit without room and without a chain takes its least loaded path.
     """
     n_units, n_links, n_paths = len(path), len(gbps), live_up.shape[1]
     limit, per_gbps = gbps * (1.0 + EPSILON), 1.0 / gbps

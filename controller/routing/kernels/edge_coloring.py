@@ -5,7 +5,7 @@ König (1916): a bipartite multigraph needs as many colours as its largest degre
 degree. In a regular bipartite graph a random walk finds that matching in O(n log n) (Goel, Kapralov and Khanna, SIAM
 J. Comput. 42(3), 2013). Together O(m log D).
 
-A vertex of any degree is first cut into *chunks* of D edges, each a vertex of its own (de Werra's equitable colouring,
+A vertex of any degree is first cut into *chunks* of D edges, each a separate vertex (de Werra's equitable colouring,
 1971): every colour then gets one edge of each chunk, so no colour has more than the rounded-up share of a vertex. As
 the caller sorts the edges of a vertex by load, a chunk holds edges that are alike, and colours stay even in load too.
 """
@@ -18,14 +18,16 @@ import numpy as np
 
 @nb.njit(nogil=True, cache=True)
 def slots(vertex, order, n_vertices, degree):
-    """Where each edge sits at its vertex: chunk after chunk, ``degree`` slots a chunk, in the given order.
+    """Place each edge at its vertex: chunk after chunk, ``degree`` slots a chunk, in the given order.
 
     Args:
         vertex: [M] vertex of each edge.
         order: [M] edges, those of one vertex in the order in which they fill its chunks.
+        n_vertices: the number of vertices.
+        degree: the number of slots of a chunk.
 
     Returns:
-        slot [M], and how many chunks there are.
+        slot [M] of each edge, and the number of chunks.
     """
     first = np.zeros(n_vertices + 1, np.int64)
     for e in range(len(vertex)):
@@ -42,11 +44,14 @@ def slots(vertex, order, n_vertices, degree):
 
 @nb.njit(nogil=True, cache=True)
 def color(left_slot, right_slot, n_chunks, degree, seed):
-    """[M] a colour 0..degree-1 for each edge, different within every chunk on either side.
+    """Return a colour 0..degree-1 for each edge [M], different within every chunk on either side.
 
     Args:
-        left_slot, right_slot: [M] as ``slots`` gives them.
-        n_chunks: chunks on the side that has more of them; slots without an edge are joined by edges of our own.
+        left_slot: [M] slot of each edge on the left, from ``slots``.
+        right_slot: [M] slot of each edge on the right, from ``slots``.
+        n_chunks: chunks on the side with more of them; slots without an edge are joined by additional edges.
+        degree: the number of colours.
+        seed: the seed of the generator.
     """
     size = n_chunks * degree
     right = np.full(size, -1, np.int64)
@@ -65,7 +70,7 @@ def color(left_slot, right_slot, n_chunks, degree, seed):
             left[q] = p
     result = np.zeros(len(left_slot), np.int32)
     state = np.uint64(seed) * np.uint64(2) + np.uint64(1)
-    # A stack of subgraphs: where their slots begin, their degree, their first colour.
+    # A stack of subgraphs: first slot, degree, first colour.
     stack = [(0, degree, 0)]
     while len(stack):
         begin, d, hue = stack.pop()
@@ -118,7 +123,7 @@ def _halve(right, name):
 
 @nb.njit(nogil=True, cache=True)
 def _perfect_matching(right, n, degree, state):
-    """One slot of each left vertex such that their right ends are all different; and the state of the generator."""
+    """Choose one slot of each left vertex with different right ends; return them and the state of the generator."""
     taken_by = np.full(n, -1, np.int64)
     choice = np.empty(n, np.int64)
     mate = np.full(n, -1, np.int64)
@@ -146,7 +151,7 @@ def _perfect_matching(right, n, degree, state):
 
 @nb.njit(nogil=True, cache=True)
 def _peel(right, name, mate, n, degree, hue, result):
-    """Give the matched edges a colour and close the gaps that they leave: a graph of one degree less, in place."""
+    """Give the matched edges a colour and remove them: the result is a graph of one degree less, in place."""
     gone = np.empty(n, np.int64)
     for v in range(n):
         gone[right[mate[v]] // degree] = right[mate[v]]

@@ -11,7 +11,7 @@ ROCE = 4791
 
 
 def _crc32_table():
-    """CRC-32 of each byte, IEEE 802.3 polynomial, reflected."""
+    """Return the CRC-32 of each byte, IEEE 802.3 polynomial, reflected."""
     value = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         value = np.where(value & 1, (value >> 1) ^ np.uint32(0xEDB88320), value >> 1).astype(np.uint32)
@@ -27,7 +27,7 @@ TOEPLITZ_KEY = np.frombuffer(
 
 @nb.njit(nogil=True, cache=True)
 def _five_tuple(src_ip, dst_ip, src_port, data):
-    """The 13 bytes that are hashed: addresses, ports (network byte order), protocol."""
+    """Write the 13 bytes to hash into ``data``: addresses, ports (network byte order), protocol."""
     for i in range(4):
         data[i] = (src_ip >> (24 - 8 * i)) & 0xFF
         data[4 + i] = (dst_ip >> (24 - 8 * i)) & 0xFF
@@ -38,7 +38,7 @@ def _five_tuple(src_ip, dst_ip, src_port, data):
 
 @nb.njit(nogil=True, cache=True)
 def crc32(src_ip, dst_ip, src_port, seed, table):
-    """[N] CRC-32 of each 5-tuple; the seed is the initial register, as ``zlib.crc32(data, seed)`` has it."""
+    """Return the CRC-32 [N] of each 5-tuple; the seed is the initial register, as in ``zlib.crc32(data, seed)``."""
     out = np.empty(len(src_ip), np.uint32)
     data = np.empty(13, np.uint8)
     for i in range(len(out)):
@@ -52,7 +52,7 @@ def crc32(src_ip, dst_ip, src_port, seed, table):
 
 @nb.njit(nogil=True, cache=True)
 def toeplitz(src_ip, dst_ip, src_port, seed, key):
-    """[N] Toeplitz hash of each 5-tuple (addresses, ports, protocol); the seed is XORed on the key's first 32 bits."""
+    """Return the Toeplitz hash [N] of each 5-tuple; the seed is XORed on the key's first 32 bits."""
     out = np.empty(len(src_ip), np.uint32)
     data = np.empty(13, np.uint8)
     for i in range(len(out)):
@@ -73,7 +73,7 @@ def toeplitz(src_ip, dst_ip, src_port, seed, key):
 
 @nb.njit(nogil=True, cache=True)
 def pick_live(hashes, src, dst, live_up, live_down, path):
-    """``path`` [U] receives, of the live paths of each unit, the one with number ``hash mod how many there are``."""
+    """Set ``path`` [U] to live path number ``hash mod n`` of the n live paths of each unit."""
     n_paths = live_up.shape[1]
     for u in range(len(hashes)):
         a, b = src[u], dst[u]

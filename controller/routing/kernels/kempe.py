@@ -1,9 +1,9 @@
-"""Adding units to a plan in which every link carries one unit at most: edge colouring, one edge at a time.
+"""Adding units to a plan in which every link carries at most one unit: edge colouring, one edge at a time.
 
-The frequent case: equal loads, links for one of them each. Then a leaf and a direction have one slot a path class, and
-a unit for which no class is free at both ends takes one (alpha) that is free at its source; along the chain of units
+The frequent case: equal loads, and links for one of them each. Then a leaf and a direction have one slot a path class,
+and a unit for which no class is free at both ends takes one (alpha) free at its source; along the chain of units
 that alternate between alpha and a class (beta) that is free at its destination, the two are exchanged (Kempe chains,
-as in König's proof for bipartite graphs). ``chains`` does the same for any loads, at ten times the price.
+as in König's proof for bipartite graphs). ``chains`` does the same for any loads, in ten times the time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EPSILON = 1e-9
 
 @nb.njit(nogil=True, cache=True)
 def one_slot(load, live_up, live_down, gbps):
-    """Whether all units are alike and every live link has room for exactly one."""
+    """Return whether all units have equal loads and every live link has room for exactly one."""
     if len(load) == 0 or load.min() < load.max() * (1.0 - EPSILON) or not load.min() > 0.0:
         return False
     room, too_much = load.max() * (1.0 - EPSILON), 2.0 * load.min() * (1.0 - EPSILON)
@@ -33,7 +33,7 @@ def one_slot(load, live_up, live_down, gbps):
 
 @nb.njit(nogil=True, cache=True)
 def _length(v, node, source, target, ends, live, slot, most):
-    """How many units the chain moves that begins with v, coming down to leaf ``node``; -1 if one of them cannot."""
+    """Return the number of units in the chain from v, arriving at leaf ``node``; -1 if one of them cannot move."""
     n, side = 0, 1
     while v >= 0:
         if n == most or live[0, ends[0, v], target] < 0 or live[1, ends[1, v], target] < 0:
@@ -51,7 +51,11 @@ def insert(src, dst, live_up, live_down, path):
     """Place the units whose ``path`` [U] is not live for them (or negative), where a slot or a chain can be found.
 
     Args:
-        path: [U] changes in place. Units that found none keep theirs: of two on one link, one is taken for new.
+        src: [U] source leaf of each unit.
+        dst: [U] destination leaf of each unit.
+        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
+        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        path: [U] changes in place. Units that cannot be placed keep theirs: of two on one link, one counts as new.
     """
     n_leaves, n_paths = live_up.shape
     n_units = len(path)

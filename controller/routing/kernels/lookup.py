@@ -1,4 +1,4 @@
-"""Finding many keys in a sorted table at once."""
+"""Look-up of many keys in a sorted table at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @nb.njit(nogil=True, cache=True)
 def first_rows(key, wanted):
-    """[W] index of the first row of ``key`` [R], ascending, that equals ``wanted`` [W]; -1 where none does.
+    """Return the index [W] of the first row of ``key`` [R], ascending, that equals ``wanted`` [W]; -1 where none does.
 
     A hash table with linear probing, half full at most: a binary search for each key costs three times as much.
     """

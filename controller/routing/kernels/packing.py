@@ -6,16 +6,18 @@ import numba as nb
 import numpy as np
 
 SLACK = 1e-9
-"""Quotients of loads that ought to be whole numbers may lie this much below them."""
+"""Quotients of loads that should be whole numbers may be lower by this much."""
 
 
 @nb.njit(nogil=True, cache=True)
 def packing_bound(ptr, load, links, gbps):
-    """The largest level that packing allows at every leaf.
+    """Return the largest level that packing allows at every leaf.
 
     Args:
-        ptr: [L+1] units of each leaf; their loads ``load`` [U] descend within it.
-        links: [L, K] its live links, -1 for none (two classes may name one link).
+        ptr: [L+1] units of each leaf; their loads descend within it.
+        load: [U] load of each unit.
+        links: [L, K] the leaf's live links, -1 for none (two classes may name one link).
+        gbps: [E] capacity of each link.
     """
     n_leaves, n_paths = links.shape
     best = np.inf
@@ -44,7 +46,7 @@ def packing_bound(ptr, load, links, gbps):
 
 @nb.njit(nogil=True, cache=True)
 def _equal_links(load, n, capacity):
-    """Some link carries i + 1 of the n i + 1 largest units, at least the smallest of these."""
+    """Bound the level of equal links: some link carries i + 1 of the n i + 1 largest units, at least the smallest."""
     best = np.inf
     before = np.zeros(len(load) + 1)
     for j in range(len(load)):
@@ -60,7 +62,7 @@ def _equal_links(load, n, capacity):
 
 @nb.njit(nogil=True, cache=True)
 def _unequal_links(load, capacity, limit):
-    """For each load x that occurs: the largest t with sum of floor(c / (t x)) >= how many units have load >= x.
+    """Return the least, over loads x, of the largest t with sum of floor(c / (t x)) >= number of units of load >= x.
 
     The sum, seen as a function of t, steps at t = c / (j x): the m-th largest of these values is the answer, and it is
     found by counting: the links take turns in order of their next step.
@@ -78,7 +80,7 @@ def _unequal_links(load, capacity, limit):
             room += int(np.floor(c / (best * x) * (1.0 + SLACK))) if best < np.inf else 0
         if best < np.inf and room >= i + 1:
             continue
-        # Start just below the volume bound, where few turns are left.
+        # Start just below the volume bound, from which few turns remain.
         t = capacity.sum() / ((i + 1) * x)
         count = 0
         for k in range(len(capacity)):
@@ -98,7 +100,7 @@ def _unequal_links(load, capacity, limit):
 
 @nb.njit(nogil=True, cache=True)
 def in_heaviest_phase(part_ptr, part_group, unit_load, leaf_of, group_job, n_leaves, preferred):
-    """[U] whether a unit belongs to the phase of its job that loads its leaf most (units of one-phase jobs all do).
+    """Return whether a unit [U] belongs to the phase of its job that loads its leaf most (one-phase jobs: always).
 
     The phase group ``preferred`` (-1: none) counts as its job's heaviest wherever it has a unit.
 

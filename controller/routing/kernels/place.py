@@ -1,18 +1,18 @@
-"""Placing whole units one after the other on the path that looks best."""
+"""Placement of whole units, one after the other, on the best path at that time."""
 
 from __future__ import annotations
 
 import numba as nb
 import numpy as np
 
-from controller.routing.kernels.search import group_total
+from controller.routing.kernels.phases import group_total
 
 
 @nb.njit(nogil=True, cache=True)
 def least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, path):
-    """Give each unit of ``order`` in turn the path whose fuller link (load over capacity) stays emptiest.
+    """Give each unit of ``order`` in turn the path whose fuller link (load over capacity) stays least loaded.
 
-    ``link_load`` [E] is what is there already and is updated; ``path`` [U] receives the class, the lowest on a tie.
+    ``link_load`` [E] is the initial load and is updated; ``path`` [U] receives the class, the lowest on a tie.
     """
     n_paths = live_up.shape[1]
     for u in order:
@@ -31,7 +31,7 @@ def least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, pat
 
 @nb.njit(nogil=True, cache=True)
 def repair(src, dst, load, live_up, live_down, gbps, path):
-    """Units whose ``path`` [U] is not live for them (or negative) get the emptiest one instead, the heaviest first."""
+    """Give units whose ``path`` [U] is not live for them (or negative) the least loaded one, the heaviest first."""
     link_load = np.zeros(len(gbps))
     broken = np.empty(len(path), np.int64)
     n = 0
@@ -52,14 +52,23 @@ def repair(src, dst, load, live_up, live_down, gbps, path):
 
 @nb.njit(nogil=True, cache=True)
 def restore(src, dst, part_ptr, part_group, part_load, group_job, live_up, live_down, limit, wanted, path):
-    """Move units back to the path they are ``wanted`` on (-1: no wish) where every link stays within its limit.
+    """Move units back to their ``wanted`` path (-1: none) where every link stays within its limit.
 
     Args:
-        part_load: [P] what each part may go on using; ``limit`` [E].
+        src: [U] source leaf of each unit.
+        dst: [U] destination leaf of each unit.
+        part_ptr: [U+1] parts of each unit.
+        part_group: [P] phase group of each part.
+        part_load: [P] load of each part.
+        group_job: [G] job of each phase group.
+        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
+        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        limit: [E] most load of each link.
+        wanted: [U] path class on which each unit is wanted, -1: none.
         path: [U] changes in place.
 
     Returns:
-        how many units are not where they are wanted.
+        number of units that are not on their wanted path.
     """
     load = np.zeros((len(limit), len(group_job)))
     for u in range(len(path)):
@@ -97,9 +106,9 @@ def restore(src, dst, part_ptr, part_group, part_load, group_job, live_up, live_
 
 @nb.njit(nogil=True, cache=True)
 def order_by_leaf_sets(src, dst, load, n_leaves):
-    """[U] units set by set: the flows out of each leaf, the flows into each leaf, the heaviest of these 2L sets first.
+    """Order the units [U] by sets: the flows out of each leaf, the flows into it, the heaviest of these 2L sets first.
 
-    Within a set the heaviest unit first; a unit belongs to whichever of its two sets comes first.
+    Within a set the heaviest unit is first; a unit belongs to the first of its two sets.
     """
     total = np.zeros(2 * n_leaves)
     for u in range(len(load)):
@@ -131,7 +140,7 @@ def order_by_leaf_sets(src, dst, load, n_leaves):
 
 @nb.njit(nogil=True, cache=True)
 def first_fit(src, dst, demand, live_up, live_down, gbps, reserved, path):
-    """Units in order take the first path with room for their demand; where none has, ``path`` [U] stays as it is."""
+    """Give units in order the first path with room for their demand; where none has, ``path`` [U] is unchanged."""
     n_paths = live_up.shape[1]
     for u in range(len(path)):
         for k in range(n_paths):
@@ -148,10 +157,12 @@ def first_fit(src, dst, demand, live_up, live_down, gbps, reserved, path):
 
 @nb.njit(nogil=True, cache=True)
 def estimate_demand(src, dst, send_gbps, receive_gbps):
-    """[N] natural demands (Hedera, section 4.2): senders share their link evenly, receivers cap, until nothing changes.
+    """Estimate natural demands [N] (Hedera, section 4.2).
 
-    A sender divides what converged flows leave it among the others; a receiver that is asked for too much gives its
-    flows equal shares, those below the share keeping what they ask, and the capped ones have converged.
+    Senders share their link evenly and receivers cap, until nothing changes.
+
+    A sender divides the capacity left by converged flows among the others; a receiver with too much demand gives its
+    flows equal shares, those below the share keeping their demand, and the capped ones have converged.
     """
     n, n_hosts = len(src), len(send_gbps)
     demand = np.zeros(n)
@@ -210,10 +221,10 @@ def estimate_demand(src, dst, send_gbps, receive_gbps):
 
 @nb.njit(nogil=True, cache=True)
 def round_robin(order, sender, size, src, dst, live_up, live_down):
-    """Ethereal's split of each class of equal flows of a sender (``order`` has them one after the other).
+    """Split each class of equal flows of a sender as Ethereal does (``order`` has them one after the other).
 
     Returns:
-        row, path, share: the pieces; ``row`` says which flow.
+        row, path, share: the pieces; ``row`` is the flow of each.
     """
     n_paths = live_up.shape[1]
     most = len(order) * (n_paths + 1)

@@ -1,11 +1,11 @@
-"""Dividing flows between two sets of spines such that almost all of them stay whole."""
+"""Division of flows between two sets of spines such that almost all of them stay whole."""
 
 from __future__ import annotations
 
 import numba as nb
 import numpy as np
 
-from controller.routing.kernels.search import group_total
+from controller.routing.kernels.phases import group_total
 
 WHOLE = 1e-9
 """A part of a flow below this is rounding error, not a piece."""
@@ -13,16 +13,21 @@ WHOLE = 1e-9
 
 @nb.njit(nogil=True, cache=True)
 def divide(src, dst, amount, n_leaves, ratio, first_limit, second_limit):
-    """[N] how much of each flow goes to the first of two sets of spines, the rest going to the second.
+    """Return the part [N] of each flow that goes to the first of two sets of spines, the rest going to the second.
 
-    Every leaf sends ``ratio`` of what it sends to the first set, and receives as much of what it receives, exactly:
-    begin with that part of every flow, and shift along cycles of divided flows (which leaves every leaf's sums alone)
-    until one of them is whole; what stays divided is a forest, so fewer flows than there are leaf ends (flow rounding:
-    Cohen, SIAM J. Comput. 24(3), 1995). Then sums may move within the limits if that makes a flow whole.
+    Every leaf sends the fraction ``ratio`` of its traffic to the first set, and receives the same fraction, exactly:
+    begin with that fraction of every flow, and shift along cycles of divided flows (which keeps every leaf's sums)
+    until one of them is whole; the flows still divided form a forest, so they are fewer than the leaf ends (flow
+    rounding: Cohen, SIAM J. Comput. 24(3), 1995). Then sums may move within the limits if that makes a flow whole.
 
     Args:
-        src, dst: [N] leaves; ``amount`` [N] what each flow carries.
-        first_limit, second_limit: [2L] most that a leaf may send (and, from L on, receive) by either set.
+        src: [N] source leaf of each flow.
+        dst: [N] destination leaf of each flow.
+        amount: [N] size of each flow.
+        n_leaves: the number L of leaves.
+        ratio: the fraction for the first set.
+        first_limit: [2L] most that a leaf may send (and, from L on, receive) by the first set.
+        second_limit: [2L] the same by the second set.
     """
     n = len(amount)
     part = np.zeros(n)
@@ -49,7 +54,7 @@ def divide(src, dst, amount, n_leaves, ratio, first_limit, second_limit):
                 depth_stamp[at] = -1
                 at = parent[at]
             if meet < 0:
-                # Different trees: hang v's under u, which turns the way from v to its root around.
+                # Different trees: attach v's below u, which reverses the path from v to its root.
                 at, above, edge = v, u, np.int64(e)
                 while at >= 0:
                     next_above, next_edge = parent[at], by_edge[at]
@@ -99,7 +104,7 @@ def divide(src, dst, amount, n_leaves, ratio, first_limit, second_limit):
 
 @nb.njit(nogil=True, cache=True)
 def _round_within(src, dst, amount, n_leaves, first_limit, second_limit, part):
-    """Make divided flows whole where both sets stay within their limits, those that are nearest to it first."""
+    """Make divided flows whole where both sets stay within their limits, those closest to whole first."""
     first, second = np.zeros(2 * n_leaves), np.zeros(2 * n_leaves)
     distance = np.full(len(amount), np.inf)
     for e in range(len(amount)):
@@ -137,15 +142,22 @@ def _round_within(src, dst, amount, n_leaves, first_limit, second_limit, part):
 
 @nb.njit(nogil=True, cache=True)
 def reunite(flow, group, src, dst, amount, path, live_up, live_down, limit, budget, group_job):
-    """Move pieces to a sibling's path: wherever links stay within ``limit``, and beyond it until ``budget`` is met.
+    """Move pieces to a sibling's path: where links stay within ``limit``, and beyond it until ``budget`` is met.
 
     Args:
-        flow, group: [R] flow of each piece, and its phase group.
-        src, dst: [R] its leaves, ``amount`` [R] its load, ``path`` [R] its class.
+        flow: [R] flow of each piece.
+        group: [R] phase group of each piece.
+        src: [R] source leaf of each piece.
+        dst: [R] destination leaf of each piece.
+        amount: [R] load of each piece.
+        path: [R] path class of each piece; changes in place.
+        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
+        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
         limit: [E] most that each link may carry.
-        budget: pieces more than flows that are allowed.
+        budget: the allowed number of pieces beyond the number of flows.
+        group_job: [G] job of each phase group.
 
-    Pieces are looked at from the smallest on. ``path`` changes in place; equal paths of one flow are one piece then.
+    Pieces are examined from the smallest on. Equal paths of one flow then form one piece.
     """
     load = np.zeros((len(limit), len(group_job)))
     n_flows = 0
@@ -167,7 +179,7 @@ def reunite(flow, group, src, dst, amount, path, live_up, live_down, limit, budg
         for r in order:
             if pieces[flow[r]] < 2 or (forced == 1 and extra <= budget):
                 continue
-            # Rows that came here before are part of this piece now.
+            # Rows that moved here before are part of this piece now.
             old, moved = path[r], 0.0
             other = first[flow[r]]
             while other >= 0:

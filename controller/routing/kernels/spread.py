@@ -1,4 +1,4 @@
-"""Cuts that a collective cannot beat, and spreads of its flows that may reach them."""
+"""Lower bounds of a collective's time from cuts, and spreads of its flows that may reach them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from controller.model.assignment import LOCAL, UNROUTABLE
 from controller.routing.kernels.units import GBIT
 
 EXACT = 1e-9
-"""A spread that is this close to the cut has reached it: floating-point sums are no better."""
+"""A spread within this relative distance of the cut has reached it, as floating-point sums are no more exact."""
 
 SWEEPS = 12
-"""How often the spread is levelled before the linear program takes over."""
+"""How often the spread is levelled before the linear program is used."""
 
 
 @nb.njit(nogil=True, cache=True)
 def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, n_hosts, up_gbps, down_gbps):
+    """Return the seconds [K] that the narrowest cut requires of each collective; NaN without flows or if unroutable."""
     n_leaves = len(up_gbps)
     out, into = np.zeros(n_hosts), np.zeros(n_hosts)
     up, down = np.zeros(n_leaves), np.zeros(n_leaves)
@@ -49,9 +50,9 @@ def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, 
 
 @nb.njit(nogil=True, cache=True)
 def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live_up, live_down, gbps, shares_links):
-    """[K] whether some spread of the collective's flows fits into ``seconds`` (False: not found, it may yet).
+    """Return whether a spread of each collective's flows [K] fits into ``seconds`` (False: not found, but may exist).
 
-    ``shares_links``: whether two path classes may come down by one link.
+    ``shares_links``: whether two path classes may reach a leaf by one link.
     """
     n_leaves, n_paths = live_up.shape
     width = np.full((n_leaves, n_leaves), -1.0)
@@ -63,7 +64,7 @@ def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live
         if not seconds[k] > 0.0:
             continue
         # Spread in proportion to the narrower link of each path, a flow fills no link of its leaf by more than its
-        # size over the width of all its paths. Often that is proof enough, and there is nothing to spread.
+        # size over the width of all its paths. Often that is sufficient proof, and no spread is needed.
         out[:], into[:] = 0.0, 0.0
         for i in range(ptr[k], ptr[k + 1]):
             f = order[i]
@@ -101,9 +102,9 @@ def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live
 
 @nb.njit(nogil=True, cache=True)
 def level_out(src, dst, demand, seconds, live_up, live_down, gbps, load, sweeps):
-    """Whether a spread of the pairs' demands (Gbit) that fits into ``seconds`` was found; ``load`` comes and goes zero.
+    """Return whether a spread of the pairs' demands (Gbit) fits into ``seconds``; ``load`` is zero on entry and exit.
 
-    Starts even; then each pair in turn shares itself out in proportion to the room that the others leave.
+    The spread starts even; then each pair in turn is spread in proportion to the room that the others leave.
     """
     n_paths = live_up.shape[1]
     share = np.zeros((len(src), n_paths))

@@ -1,4 +1,4 @@
-"""Flows: where they run, how fast they ask to be, which of them make a unit."""
+"""Flows: their leaves, their rates, and their placement units."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 from controller.model.assignment import LOCAL, UNROUTABLE
 
 GBIT = 8e-9
-"""Gbit in a byte."""
+"""Gbit of one byte."""
 
 
 @nb.njit(nogil=True, cache=True)
 def classify(src, dst, host_leaf, host_up, live_up, live_down):
+    """Return source leaf, destination leaf and fixed path [F] of each flow (0: it needs a path)."""
     n_paths = live_up.shape[1]
     leaf_src = np.empty(len(src), np.int32)
     leaf_dst = np.empty(len(src), np.int32)
@@ -35,6 +36,7 @@ def classify(src, dst, host_leaf, host_up, live_up, live_down):
 
 @nb.njit(nogil=True, cache=True)
 def rates(n_bytes, collective, ideal):
+    """Return the rate [F] of each flow in Gbit/s when its collective has speed 1; 0 without a positive ideal time."""
     gbps = np.zeros(len(n_bytes), np.float64)
     for f in range(len(n_bytes)):
         seconds = ideal[collective[f]]
@@ -45,6 +47,7 @@ def rates(n_bytes, collective, ideal):
 
 @nb.njit(nogil=True, cache=True)
 def unit_loads(part_ptr, part_group, part_load, group_job):
+    """Return the load [U] of each unit, of each job the heaviest phase."""
     total = np.zeros(len(part_ptr) - 1, np.float64)
     by_group = np.zeros(len(group_job), np.float64)
     for u in range(len(total)):

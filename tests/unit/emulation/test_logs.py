@@ -58,3 +58,29 @@ def test_bytes_that_are_no_text_hide_nothing(tmp_path: Path) -> None:
 def test_a_log_that_is_not_there_or_empty_is_clean(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty.log").touch()
     assert problems(tmp_path / name) == []
+
+
+DROPPED = (
+    "2026-11-22T13:31:48Z|02794|dpif_netdev|ERR|Dropped 6 log messages in last 55 seconds "
+    "(most recently, 4 seconds ago) due to excessive rate"
+)
+DOWN = "2026-11-22T13:31:48Z|02795|dpif_netdev|ERR|error receiving data from leaf1-eth1: Network is down"
+OTHER = "2026-11-22T13:31:48Z|02795|dpif_netdev|ERR|error receiving data from leaf1-eth1: Input/output error"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ((DROPPED, DOWN), []),
+        ((DROPPED, "2026-11-22T13:31:48Z|02795|bridge|INFO|port added", DOWN), []),
+        ((DROPPED, OTHER), [1, 2]),
+        ((DROPPED,), [1]),
+        ((DROPPED, *["2026-11-22T13:31:48Z|02795|bridge|INFO|port added"] * 3, DOWN), [1]),
+    ],
+)
+def test_a_note_of_suppressed_lines_is_as_harmless_as_the_line_that_it_precedes(
+    tmp_path: Path, lines: tuple[str, ...], found: list[int]
+) -> None:
+    log = tmp_path / "ovs-vswitchd.log"
+    log.write_text("\n".join(lines) + "\n")
+    assert [int(problem.removeprefix(f"{log}:").split(":")[0]) for problem in problems(log)] == found

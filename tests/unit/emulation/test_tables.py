@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.tables import FlowEntry, GroupEntry, PortCounters, parse_flows, parse_groups, parse_ports
+from emulation.tables import FlowEntry, GroupEntry, ReadPortCounters, parse_flows, parse_groups, parse_ports
 
 HEADER = "OFPST_FLOW reply (OF1.3) (xid=0x2):\n"
 numbers = st.integers(0, 2**64 - 1)
@@ -65,4 +65,4 @@ def test_ports_are_counted_by_number_and_the_bridges_own_port_is_left_out() -> N
         "           tx pkts=40, bytes=50, drop=60, errs=0, coll=0\n"
         "           duration=3.6s\n"
     )
-    assert parse_ports(text) == {5: PortCounters(10, 20, 30, 40, 50, 60)}
+    assert parse_ports(text) == {5: ReadPortCounters(10, 20, 30, 40, 50, 60)}

@@ -1,4 +1,4 @@
-"""What is plugged in where: the fabric's numbers where it has them, names that Linux takes, mistakes on purpose."""
+"""Wiring: the fabric's port numbers, interface names that Linux accepts, deliberate mistakes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
-from emulation.wiring import LONGEST_INTERFACE_NAME, End, Wiring, wire_up
+from emulation.wiring import LONGEST_INTERFACE_NAME, CableEnd, Wiring, wire_up
 
 closes = st.builds(clos, st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), parallel=st.integers(1, 3))  # type: ignore[var-annotated]
 
 
 @st.composite
 def half_numbered(draw: st.DrawFn) -> Fabric:
-    """A Clos of which some port numbers are not known."""
+    """Return a Clos fabric with some unknown port numbers."""
     fabric: Fabric = draw(closes)
     known = st.booleans()
     hosts = tuple(h if draw(known) else dataclasses.replace(h, port=None) for h in fabric.hosts)
@@ -34,7 +34,7 @@ def half_numbered(draw: st.DrawFn) -> Fabric:
     return dataclasses.replace(fabric, hosts=hosts, cables=cables)
 
 
-def switch_ends(wiring: Wiring) -> list[End]:
+def switch_ends(wiring: Wiring) -> list[CableEnd]:
     return [end for switch in wiring.switches for end in wiring.ends(switch.name)]
 
 

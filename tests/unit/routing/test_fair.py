@@ -1,4 +1,4 @@
-"""The contract of ``fair``, point by point (docs/policies.md)."""
+"""The contract of ``fair``, point by point (docs/explanation/policies.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, Previous, assign
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
-from controller.routing.filling import Incidence
+from controller.routing.incidence import Incidence
 from controller.routing.objective import compare_levels, evaluate
 from controller.routing.validate import validate_assignment
 from tests.unit.routing.instances import instances, random_fabric, random_traffic, traffic_of

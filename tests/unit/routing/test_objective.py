@@ -13,7 +13,7 @@ from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import POLICIES, Options, assign, filling
+from controller.routing import POLICIES, Options, assign, incidence
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
 from controller.routing.objective import compare_levels, evaluate, merged_levels
@@ -149,7 +149,7 @@ def test_the_estimate_for_many_phases_is_never_faster_than_the_exact_combination
     assignment = assign(policy, fabric, traffic).assignment
     exact = evaluate(fabric, traffic, assignment)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filling, "MAX_COMBINATIONS", 0)
+        patch.setattr(incidence, "MAX_COMBINATIONS", 0)
         estimate = evaluate(fabric, traffic, assignment)
     assert exact.exact_phases
     assert not estimate.exact_phases

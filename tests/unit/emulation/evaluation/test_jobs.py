@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.timing import JobTiming
 from controller.workload.job_document import document_of
+from controller.workload.job_file import parse_job
 from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import SHAPES, Mix, generate
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
@@ -109,3 +111,23 @@ def test_two_jobs_of_one_name_are_told_with_the_second_ones_file() -> None:
     job = generate(PAPER, Mix(1, 2), 1, 0)[0].job
     with pytest.raises(InputError, match=r"b\.yaml: name: .*has this name"):
         simulated_jobs(PAPER, [TimedJob(job, source="a.yaml"), TimedJob(job, source="b.yaml")])
+
+
+def test_a_job_computes_as_it_says_before_each_phase_unless_the_scenario_says_otherwise() -> None:
+    calls = [
+        {"name": name, "phase": phase, "op": "all_reduce", "ranks": [0, 1], "bytes": 10**9}
+        for name, phase in (("a", 0), ("b", 1))
+    ]
+    document = {"name": "j", "hosts": ["h1", "h33"], "collectives": calls, "compute_seconds": {"0": 0.5, "1": 0.25}}
+    (own,) = simulated_jobs(PAPER, [TimedJob(parse_job(document))])
+    assert own.compute_seconds == 0.5
+    (waits,) = np.flatnonzero(own.schedule.delay)
+    assert own.schedule.delay[waits] == 0.25
+    assert own.traffic.phase[own.schedule.collective[waits]] == 1
+    (other,) = simulated_jobs(PAPER, [TimedJob(parse_job(document), compute_seconds=0.125)])
+    assert (other.compute_seconds, other.schedule.delay.max()) == (0.125, 0.0)
+    assert other.traffic.collectives[0].timing == JobTiming(((0, 0.125),))
+    del document["compute_seconds"]
+    (measured,) = simulated_jobs(PAPER, [TimedJob(parse_job(document | {"period_seconds": 1.0}))])
+    # Each all-reduce of two ranks sends its whole buffer once: 0.08 s at 100 Gbit/s.
+    assert measured.compute_seconds == pytest.approx(1.0 - 2 * 0.08)

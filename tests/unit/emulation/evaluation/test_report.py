@@ -23,6 +23,8 @@ def row(**more: Any) -> dict[str, Any]:
         "seed": 0,
         "ratio": 1.0,
         "ratio_worst": 1.5,
+        "iteration": 1.0,
+        "iteration_99": 1.0,
         "gbps": 50.0,
         "fct": {str(p): p / 100 for p in (25, 50, 75, 90, 95, 99)},
         "link_mean": 0.25,
@@ -42,6 +44,16 @@ def test_seeds_are_averaged_before_cases_so_that_more_draws_have_no_more_say() -
     assert (standing.ratio, standing.cases) == (2.0, 2)
     assert standing.ratio_worst == 1.5
     assert (standing.fct_50, standing.fct_99) == (0.5, 0.99)
+
+
+def test_iterations_are_held_against_those_of_spray_case_by_case_paced_if_that_is_there() -> None:
+    paced = {"policy": "spray", "allocation": "paced"}
+    rows = [
+        row(iteration=1.2), row(case="b", iteration=1.5),
+        row(policy="spray", iteration=9.0), row(**paced, iteration=1.0), row(**paced, case="b", iteration=1.25),
+    ]  # fmt: skip
+    assert standings_of(rows)[0].iteration_spray == pytest.approx(1.2)
+    assert standings_of([row()])[0].iteration_spray is None
 
 
 def test_kinds_policies_and_failures_stand_by_themselves() -> None:

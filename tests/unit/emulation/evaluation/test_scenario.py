@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from controller.model.errors import InputError
+from controller.routing import POLICIES
 from emulation.evaluation.cell import key_of
 from emulation.evaluation.scenario import ALL_SPLITS, load_scenario
+from emulation.fluid.adaptive import Adaptive
 from tests.unit.emulation.evaluation.small import document, scenario
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "scenarios"
@@ -37,6 +39,17 @@ def test_the_grid_is_the_product_but_for_what_would_be_the_same_twice() -> None:
         ("spray", "paced", 1),
     ]
     assert cells == [(failure, *cell) for failure in ("none", "1 spine") for cell in one]
+
+
+def test_a_policy_with_an_allocation_of_its_own_is_simulated_with_it_and_no_other() -> None:
+    made = scenario(
+        policies=["spray", {"policy": "spray", "name": "paced", "allocation": "paced"}], failed_spines=[0],
+        allocation=["flow"],
+    )  # fmt: skip
+    assert [(cell.policy.name, str(cell.allocation)) for cell in made.cells()] == [
+        ("spray", "flow"),
+        ("paced", "paced"),
+    ]
 
 
 def test_failed_spines_are_those_of_the_highest_numbers() -> None:
@@ -166,3 +179,34 @@ def test_a_job_file_that_is_wrong_is_told_by_its_own_name(tmp_path: Path) -> Non
         scenario(tmp_path, cases=[{"jobs": [{"job": "job.json"}]}])
     assert told.value.source == str(tmp_path / "job.json")
     assert told.value.field == "host"
+
+
+def test_adaptive_baselines_are_the_simulators_alone_and_take_one_option() -> None:
+    made = scenario(
+        policies=["power_of_two", {"policy": "least_loaded", "name": "stale", "options": {"view_seconds": 0.5}}],
+        allocation=["flow", "paced"],
+        seeds=[1, 2],
+    )
+    fresh, stale = made.policies
+    assert (fresh.adaptive, stale.adaptive) == (Adaptive("power_of_two"), Adaptive("least_loaded", 0.5))
+    # Only what draws is repeated, and nothing is split.
+    assert [(cell.policy.name, cell.seed, str(cell.allocation)) for cell in made.cells()] == [
+        ("power_of_two", 1, "flow"),
+        ("power_of_two", 2, "flow"),
+        ("stale", 1, "flow"),
+    ]
+    assert "least_loaded" not in POLICIES
+    for options, field in (({"rounds": 3}, "rounds"), ({"view_seconds": -1.0}, "view_seconds")):
+        with pytest.raises(InputError) as error:
+            scenario(policies=[{"policy": "least_loaded", "options": options}])
+        assert error.value.field == f"policies[0].options.{field}"
+
+
+def test_a_job_can_stand_in_the_scenario_itself_and_is_told_by_its_field() -> None:
+    job = {"name": "j", "hosts": ["h1", "h5"], "collectives": [{"name": "c", "op": "all_reduce", "ranks": [0, 1]}]}
+    with pytest.raises(InputError) as error:
+        scenario(cases=[{"jobs": [{"job": job}]}])
+    assert error.value.field == "cases[0].jobs[0].job.collectives[0].bytes"
+    job["collectives"] = [{"name": "c", "op": "all_reduce", "ranks": [0, 1], "bytes": 1000}]
+    (case,) = scenario(cases=[{"jobs": [{"job": job, "compute_seconds": 0.5}]}]).cases
+    assert [(each.name, each.compute_seconds, each.traffic.n_flows) for each in case.jobs] == [("j", 0.5, 2)]

@@ -14,7 +14,7 @@ import pytest
 
 import emulation.evaluation.sweep
 from emulation.evaluation.cell import key_of
-from emulation.evaluation.sweep import Backend, Finished, sweep
+from emulation.evaluation.sweep import Finished, SweepBackend, sweep
 from tests.unit.emulation.evaluation.small import document, scenario
 
 ROOT = Path(__file__).parents[4]
@@ -166,7 +166,7 @@ def test_a_cluster_gives_the_same_rows_and_they_are_kept_here(tmp_path: Path) ->
     cells = scenario(failed_spines=[0, 1]).cells()
     here = sweep(cells, Finished(tmp_path / "here"))
     with cluster(tmp_path) as address:
-        there = sweep(cells, Finished(tmp_path / "there"), backend=Backend.DASK, scheduler=address)
+        there = sweep(cells, Finished(tmp_path / "there"), backend=SweepBackend.DASK, scheduler=address)
     assert timeless(there) == timeless(here)
     assert len(list((tmp_path / "there").glob("*.json"))) == len(cells)
 
@@ -174,4 +174,4 @@ def test_a_cluster_gives_the_same_rows_and_they_are_kept_here(tmp_path: Path) ->
 def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dask = pytest.importorskip("dask", exc_type=ImportError)
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(OSError, match="127"):
-        sweep(scenario().cells(), Finished(tmp_path), backend=Backend.DASK, scheduler="tcp://127.0.0.1:9")
+        sweep(scenario().cells(), Finished(tmp_path), backend=SweepBackend.DASK, scheduler="tcp://127.0.0.1:9")

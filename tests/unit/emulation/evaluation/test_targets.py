@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.model.errors import InputError
-from emulation.evaluation.targets import Target, Verdict, verdicts_of
+from emulation.evaluation.targets import PublishedFigure, Verdict, verdicts_of
 from tests.unit.emulation.evaluation.small import scenario
 
 
@@ -22,8 +22,8 @@ def row(policy: str, ratio: float | None, **more: Any) -> dict[str, Any]:
     }
 
 
-def target(**more: Any) -> Target:
-    return Target(**{"policy": "fair", "kinds": frozenset(), "at_most": {}, **more})
+def target(**more: Any) -> PublishedFigure:
+    return PublishedFigure(**{"policy": "fair", "kinds": frozenset(), "at_most": {}, **more})
 
 
 def reached(verdicts: list[Verdict]) -> list[bool]:

@@ -12,40 +12,40 @@ import orjson
 
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_document import plan_document, routes_document
+from controller.southbound.flow_encoding import encode_flows
 from controller.southbound.labels import LabelBlock
-from controller.southbound.wire import on_wire
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import LABEL_BYTES, Planned, judge, planned_units
-from emulation.experiments.request import Draw, Request, Scenario, load
-from emulation.experiments.results import CollectiveMeasured, Outcome, Run
+from emulation.experiments.request import Draw, EmulatedScenario, ExperimentRequest, load
+from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, MeasuredDraw
 from emulation.experiments.scale import Scale
 
 PACKETS, FRAME = 100, 4154
 UPLINK_PORT = 10
 
 
-def scenario_of(folder: Path, clos: str, jobs: list[dict[str, Any]], **options: Any) -> Scenario:
-    """A scenario whose files are in a folder."""
+def scenario_of(folder: Path, clos: str, jobs: list[dict[str, Any]], **options: Any) -> EmulatedScenario:
+    """Return a scenario whose files are in a folder."""
     (folder / "fabric.yaml").write_text(f"clos: {clos}\n")
     paths = []
     for number, job in enumerate(jobs):
         paths.append(folder / f"job{number}.json")
         paths[-1].write_text(json.dumps(job))
-    return load(Request(folder / "fabric.yaml", tuple(paths), out=folder / "out", **options))
+    return load(ExperimentRequest(folder / "fabric.yaml", tuple(paths), out=folder / "out", **options))
 
 
 def ring(name: str, hosts: list[str], size: int = 10**9) -> dict[str, Any]:
-    """A job with one ring all-reduce."""
+    """Return a job with one ring all-reduce."""
     call = {"name": "dp0", "op": "all_reduce", "algorithm": "ring", "ranks": list(range(len(hosts))), "bytes": size}
     return {"name": name, "hosts": hosts, "collectives": [call]}
 
 
-def told(scenario: Scenario, draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
+def told(scenario: EmulatedScenario, draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
     """What ``GET /v1/plan`` and, for each host, ``GET /v1/routes`` would say."""
     fabric, traffic = scenario.fabric, scenario.traffic
     plan = make_plan(fabric, traffic, policy=draw.policy, seed=draw.seed, clock=lambda: 0.0)
     document = orjson.loads(orjson.dumps(plan_document(fabric, traffic, plan)))
-    wire = on_wire(fabric, traffic, plan.assignment, scenario.request.mode)
+    wire = encode_flows(fabric, traffic, plan.assignment, scenario.request.mode)
     labels = LabelBlock() if scenario.request.mode == "segment_routing" else None
     routes = {
         host.name: routes_document(fabric, traffic, plan, wire, host.name, labels=labels) for host in fabric.hosts
@@ -53,8 +53,8 @@ def told(scenario: Scenario, draw: Draw) -> tuple[dict[str, Any], dict[str, Any]
     return document, routes
 
 
-def units(scenario: Scenario, draw: Draw) -> list[Planned]:
-    """The planned units of a draw, ``PACKETS`` packets each."""
+def units(scenario: EmulatedScenario, draw: Draw) -> list[Planned]:
+    """Return the planned units of a draw, with ``PACKETS`` packets each."""
     _, routes = told(scenario, draw)
     every = {
         (host, flow["dst"], piece["udp_src"]): PACKETS * 4096
@@ -66,13 +66,13 @@ def units(scenario: Scenario, draw: Draw) -> list[Planned]:
     return planned_units({host.name: host.ip for host in scenario.fabric.hosts}, routes, every, steered)
 
 
-def ports(scenario: Scenario) -> dict[str, int]:
-    """A port number for each uplink."""
+def ports(scenario: EmulatedScenario) -> dict[str, int]:
+    """Return a port number for each uplink."""
     fabric = scenario.fabric
     return {link: UPLINK_PORT + i for i, link in enumerate(fabric.link_ids[fabric.first_cable_link :: 2])}
 
 
-def counters(scenario: Scenario, planned: list[Planned], *, packets: int) -> Snapshot:
+def counters(scenario: EmulatedScenario, planned: list[Planned], *, packets: int) -> Snapshot:
     """What honest switches show when each unit has had so many packets: a group for each uplink, two buckets."""
     fabric, port = scenario.fabric, ports(scenario)
     rules: dict[str, dict[Any, RuleCount]] = {leaf.name: {} for leaf in fabric.leaves}
@@ -90,7 +90,9 @@ def counters(scenario: Scenario, planned: list[Planned], *, packets: int) -> Sna
     return Snapshot(rules, groups, sent)
 
 
-def run_of(scenario: Scenario, draw: Draw, seconds: Mapping[str, float], *, wrong: tuple[str, ...] = ()) -> Run:
+def run_of(
+    scenario: EmulatedScenario, draw: Draw, seconds: Mapping[str, float], *, wrong: tuple[str, ...] = ()
+) -> MeasuredDraw:
     """A run in which each job's collective took so long, and every packet went as planned."""
     plan, _ = told(scenario, draw)
     planned = units(scenario, draw)
@@ -105,13 +107,15 @@ def run_of(scenario: Scenario, draw: Draw, seconds: Mapping[str, float], *, wron
         CollectiveMeasured(row["job"], row["name"], seconds[row["job"]], row["seconds"], 1000, 0, 0, wrong)
         for row in plan["collectives"]
     )
-    return Run(draw, plan, rows, evidence)
+    return MeasuredDraw(draw, plan, rows, evidence)
 
 
-def outcome_of(scenario: Scenario, seconds: Mapping[str, Mapping[str, float]], **options: Any) -> Outcome:
+def outcome_of(
+    scenario: EmulatedScenario, seconds: Mapping[str, Mapping[str, float]], **options: Any
+) -> ExperimentOutcome:
     """An outcome: ``seconds[policy][job]``, a little more in each further draw."""
     runs = []
     for i, draw in enumerate(scenario.draws):
         times = {job: value + 0.01 * i for job, value in seconds[draw.policy].items()}
         runs.append(run_of(scenario, draw, times, **options))
-    return Outcome(scenario, Scale(0.15, 0.005), tuple(runs), 90.0)
+    return ExperimentOutcome(scenario, Scale(0.15, 0.005), tuple(runs), 90.0)

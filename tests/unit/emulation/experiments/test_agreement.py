@@ -13,7 +13,7 @@ from controller.routing import assign
 from emulation.evaluation.scenario import parse_scenario
 from emulation.experiments.agreement import Compared, compare, ratios
 from emulation.experiments.from_scenario import Experiment, experiments_of
-from emulation.experiments.request import Request, load
+from emulation.experiments.request import ExperimentRequest, load
 from emulation.experiments.simulated import simulated_seconds
 
 RINGS = {"op": "all_reduce", "algorithms": ["ring"], "bytes": [10**9], "groups": 2, "order": "random", "seed": 14}
@@ -28,7 +28,7 @@ def experiments(out: Path, **fields: Any) -> tuple[list[Experiment], list[str]]:
         "seeds": [3, 8],
         **fields,
     }
-    return experiments_of(parse_scenario(document, out), Request(Path(), (), out=out, seconds=2.0))
+    return experiments_of(parse_scenario(document, out), ExperimentRequest(Path(), (), out=out, seconds=2.0))
 
 
 def run_of(experiment: Experiment, policy: str, seed: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Whether counters that do not fit the plan are noticed, each kind by itself."""
+"""Counters that do not fit the plan are detected, each kind separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of an experiment: standings, failures, table, numbers, picture."""
+"""Report of an experiment: standings, failures, table, numbers, picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked for, and what it is scaled to."""
+"""Requests of experiments, and their scaling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.planning.make_plan import make_plan
-from emulation.experiments.request import Draw, Request, load
+from emulation.experiments.request import Draw, ExperimentRequest, load
 from emulation.experiments.scale import EFFICIENCY, TOTAL_MBPS, Scale, longest_job, phase_sums, scale_for
 from tests.unit.emulation.experiments.made import ring, scenario_of
 
@@ -22,8 +22,10 @@ SMALL = "{spines: 2, leaves: 2, hosts_per_leaf: 2}"
 
 
 def test_a_request_survives_the_way_into_another_process() -> None:
-    request = Request(Path("f.yaml"), (Path("a.json"), Path("b.json")), ("ecmp", "fair"), seeds=(7,), link_mbps=12.5)
-    assert Request.from_json(request.to_json()) == request
+    request = ExperimentRequest(
+        Path("f.yaml"), (Path("a.json"), Path("b.json")), ("ecmp", "fair"), seeds=(7,), link_mbps=12.5
+    )
+    assert ExperimentRequest.from_json(request.to_json()) == request
 
 
 def test_policies_that_leave_it_to_chance_are_drawn_several_times_and_others_once(tmp_path) -> None:

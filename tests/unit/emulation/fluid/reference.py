@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from emulation.fluid.schedule import Schedule
+from emulation.fluid.schedule import JobSchedule
 
 GBIT = 8e-9
 
@@ -24,7 +24,9 @@ def fill(users: list[dict[int, float]], capacity: list[float]) -> list[float]:
     return rate
 
 
-def epoch_ends(fabric: Fabric, traffic: Traffic, schedule: Schedule, path: list[int]) -> list[tuple[int, int, float]]:
+def epoch_ends(
+    fabric: Fabric, traffic: Traffic, schedule: JobSchedule, path: list[int]
+) -> list[tuple[int, int, float]]:
     """(group, run, end) of one epoch from time 0, in order; a flow at a time, one path each."""
     transfers: dict[int, list[tuple[dict[int, float], float]]] = {g: [] for g in range(schedule.n_groups)}
     for g, f, size in zip(schedule.group.tolist(), schedule.flow.tolist(), schedule.bytes.tolist(), strict=True):

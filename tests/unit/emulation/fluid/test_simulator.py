@@ -12,7 +12,7 @@ from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, Previous, assign
 from emulation.fluid.movers import Allocation
 from emulation.fluid.records import Results
-from emulation.fluid.schedule import Schedule, SimulatedJob, one_step_each
+from emulation.fluid.schedule import JobSchedule, SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
 from tests.unit.emulation.fluid.reference import epoch_ends
 from tests.unit.routing.instances import traffic_of
@@ -160,7 +160,7 @@ def test_a_collective_at_a_time_all_its_flows_end_together() -> None:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Fabric, Traffic, Schedule, list[int]]:
+def cases(draw: st.DrawFn) -> tuple[Fabric, Traffic, JobSchedule, list[int]]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     fabric = clos(int(rng.integers(1, 4)), int(rng.integers(2, 5)), int(rng.integers(1, 5)), uplink_gbps=70.0)
     n_collectives = int(rng.integers(1, 5))
@@ -180,7 +180,7 @@ def cases(draw: st.DrawFn) -> tuple[Fabric, Traffic, Schedule, list[int]]:
 @settings(max_examples=150, deadline=None)
 @given(cases())
 def test_it_agrees_with_filling_everything_anew_at_every_event(
-    case: tuple[Fabric, Traffic, Schedule, list[int]],
+    case: tuple[Fabric, Traffic, JobSchedule, list[int]],
 ) -> None:
     fabric, traffic, schedule, path = case
     results = run(fabric, SimulatedJob("j", traffic, schedule), planner=fixed(*path))
@@ -194,7 +194,7 @@ def test_it_agrees_with_filling_everything_anew_at_every_event(
 @settings(max_examples=60, deadline=None)
 @given(cases(), st.sampled_from(list(Allocation)))
 def test_every_link_carries_the_bytes_of_its_flows_and_never_more_than_it_can(
-    case: tuple[Fabric, Traffic, Schedule, list[int]], allocation: Allocation
+    case: tuple[Fabric, Traffic, JobSchedule, list[int]], allocation: Allocation
 ) -> None:
     fabric, traffic, schedule, path = case
     job_of = SimulatedJob("j", traffic, schedule, epochs=2)
@@ -216,7 +216,7 @@ def test_every_link_carries_the_bytes_of_its_flows_and_never_more_than_it_can(
 @settings(max_examples=60, deadline=None)
 @given(cases(), st.integers(0, 2**32 - 1), st.sampled_from([Allocation.FLOW, Allocation.PACED]))
 def test_moving_flows_back_and_forth_loses_and_gains_nothing(
-    case: tuple[Fabric, Traffic, Schedule, list[int]], seed: int, allocation: Allocation
+    case: tuple[Fabric, Traffic, JobSchedule, list[int]], seed: int, allocation: Allocation
 ) -> None:
     fabric, traffic, schedule, path = case
     rng = np.random.default_rng(seed)

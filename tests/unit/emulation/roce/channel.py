@@ -6,7 +6,7 @@ import heapq
 import random
 from dataclasses import dataclass, field
 
-from emulation.roce.receiver import Arrival, Receiver
+from emulation.roce.receiver import ReceivedMessage, Receiver
 from emulation.roce.sender import Sender, SenderOptions
 from emulation.roce.wire import Ack, Write
 
@@ -45,7 +45,7 @@ class Run:
     receiver: Receiver
     channel: Channel
     sent: list[Write] = field(default_factory=list)
-    arrived: list[Arrival] = field(default_factory=list)
+    arrived: list[ReceivedMessage] = field(default_factory=list)
     completed: list[object] = field(default_factory=list)
     widest: int = 0
     now: float = 0.0
@@ -86,7 +86,7 @@ class Run:
 
 
 def pair(options: SenderOptions, channel: Channel, *, memory: bytearray, first_psn: int = 0) -> Run:
-    """A queue pair whose responder owns ``memory``."""
+    """Return a queue pair whose responder owns ``memory``."""
     sender = Sender(17, options, first_psn=first_psn)
     receiver = Receiver(17, memoryview(memory), RKEY, mtu=options.mtu, first_psn=first_psn)
     return Run(sender, receiver, channel)

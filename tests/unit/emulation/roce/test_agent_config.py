@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from emulation.roce import agent_config
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import Piece, agent_configs, numbered_routes
+from emulation.roce.run import PortShare, agent_configs, numbered_routes
 from emulation.roce.sender import SenderOptions
 
 HOSTS = {f"h{i}": f"10.0.0.{i}" for i in range(1, 7)}
@@ -62,7 +62,7 @@ def test_both_ends_of_a_flow_know_its_queue_pair_and_no_two_flows_share_one(spec
 
 def test_the_pieces_of_a_split_flow_have_queue_pairs_ports_and_shares_of_their_own() -> None:
     spec = CollectiveSpec("a", "c", ("h1", "h2"), bytes=80)
-    routes = {**numbered_routes([spec]), ("a", "c", "h1", "h2"): (Piece(50000, 0.25), Piece(50001, 0.75))}
+    routes = {**numbered_routes([spec]), ("a", "c", "h1", "h2"): (PortShare(50000, 0.25), PortShare(50001, 0.75))}
     pieces = agent_configs(HOSTS, [spec], routes)["h1"].parts[0].sends[1]
     assert [(piece.udp_src, piece.share) for piece in pieces] == [(50000, 0.25), (50001, 0.75)]
     assert len({piece.qp for piece in pieces}) == 2

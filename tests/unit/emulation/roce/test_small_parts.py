@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
-from emulation.roce.client import Load
-from emulation.roce.lines import LineError, Lines, to_line
+from emulation.roce.client import SendOrder
+from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.shares import check_shares, split
 
 WEIGHTS = st.lists(st.floats(0.001, 1.0), min_size=1, max_size=8)
@@ -41,14 +41,14 @@ JSON = st.dictionaries(st.text(), st.none() | st.integers() | st.text() | st.lis
 @given(st.lists(JSON, max_size=5), st.integers(1, 20))
 def test_lines_cut_anywhere_give_the_objects_that_were_written(values: list[dict[str, Any]], size: int) -> None:
     data = b"".join(map(to_line, values))
-    lines = Lines()
+    lines = LineBuffer()
     read = [value for at in range(0, len(data), size) for value in lines.feed(data[at : at + size])]
     assert read == values
 
 
 @given(st.binary(max_size=50))
 def test_lines_that_are_no_json_objects_are_refused(data: bytes) -> None:
-    lines = Lines()
+    lines = LineBuffer()
     try:
         values = lines.feed(data + b"\n")
     except LineError:
@@ -71,5 +71,5 @@ def test_lines_that_are_no_json_objects_are_refused(data: bytes) -> None:
 )
 def test_a_measurement_that_makes_no_sense_is_refused_by_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError) as caught:
-        Load(**{"udp_src": [50000, 50001], **change})
+        SendOrder(**{"udp_src": [50000, 50001], **change})
     assert caught.value.field == field

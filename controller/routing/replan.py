@@ -1,4 +1,4 @@
-"""Planning with a plan in force: keep every path that can be kept, move flows only where that pays."""
+"""Planning with a previous plan: keep every path that can be kept, move flows only where the gain is worth it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
 from controller.routing.base import TOLERANCE
-from controller.routing.climb import Goal, climb, levels_of
 from controller.routing.demand import Demand
+from controller.routing.improve_levels import Goal, improve_levels, levels_of
 from controller.routing.kernels import chains, kempe, place
 from controller.routing.pieces import Pieces
 from controller.routing.previous import Previous
 
 NEAR = 0.95
-"""However dear moves are: the lowest level is at least this part of what planning afresh would give."""
+"""Whatever the price of moves, the lowest level is at least this fraction of a fresh plan's."""
 
 AFTERWARDS = 0.01
-"""The part of the effort that goes on once the lowest level is at its bound: a failed link wants a plan now."""
+"""The part of the effort left once the lowest level is at its bound: after a link failure a plan is needed soon."""
 
 
 def replan(
@@ -30,12 +30,12 @@ def replan(
     seed: int,
     afresh: Callable[[], tuple[IntArray, FloatArray]],
 ) -> tuple[IntArray, FloatArray]:
-    """[U] path classes near the previous ones, and the levels [K].
+    """Return path classes [U] close to the previous ones, and the levels [K].
 
-    Four plans compete: the old paths with new and stranded flows on their emptiest ones; the same with others moved
-    along alternating chains to make room; what a search makes of the better one; and, only if none is proved to be
-    near enough, one made ``afresh``. A plan that moves a part m of the old flows
-    wins over one that moves none if the lowest level in which they differ grows by at least the part ``price * m``.
+    Four plans compete: the old paths with new and stranded flows on their least loaded ones; the same with others moved
+    along alternating chains to make room; the better of the two after a search; and, only if none is proved to be
+    near enough, one made ``afresh``. A plan that moves a fraction m of the old flows wins over one that moves none if
+    the lowest level in which they differ grows by at least the fraction ``price * m``.
     """
     fabric = demand.fabric
     old = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
@@ -54,7 +54,7 @@ def replan(
             return path, level
     lowest, most = float(np.nanmin(level)), float(goal.steps[0])
     effort = int(rounds * (AFTERWARDS if lowest >= most * (1 - TOLERANCE) else 1.0))
-    found, found_level = climb(demand, goal, path, level, effort, seed)
+    found, found_level = improve_levels(demand, goal, path, level, effort, seed)
     found, found_level, moved = _brought_back(demand, found, found_level, wanted)
     if _pays(found_level, level, price * moved):
         path, level = found, found_level
@@ -70,9 +70,9 @@ def replan(
 
 
 def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tuple[IntArray, FloatArray, float]:
-    """The old plan with new and stranded units added by chains of moves; how good it is, and the part that moved.
+    """Add new and stranded units to the old plan by chains of moves; return path, levels and the fraction moved.
 
-    Loads are those of the best levels there could be: what fits then costs nobody anything.
+    Loads are those at the best possible levels: units that fit then slow no other unit.
     """
     fabric, path = demand.fabric, old.copy()
     best = np.nan_to_num(goal.relaxed)[demand.traffic.collective[demand.part_flow]]
@@ -85,7 +85,7 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
 
 
 def kept_pieces(demand: Demand, previous: Previous) -> Pieces | None:
-    """The old pieces, where all of them still have live paths; ``None`` if some flow is new or stranded."""
+    """Return the old pieces if all still have live paths; ``None`` if some flow is new or stranded."""
     fabric = demand.fabric
     flow, path, share = previous.on(fabric).rows(demand.traffic)
     live = (fabric.live_up[demand.leaf_src[flow], path] >= 0) & (fabric.live_down[demand.leaf_dst[flow], path] >= 0)
@@ -101,7 +101,7 @@ def kept_pieces(demand: Demand, previous: Previous) -> Pieces | None:
 
 
 def _pays(found: FloatArray, kept: FloatArray, price: float) -> bool:
-    """Whether levels ``found`` are worth the price over ``kept``, in the lowest place where they differ."""
+    """Return whether levels ``found`` are worth the price over ``kept``, at the lowest place where they differ."""
     a, b = np.sort(found[~np.isnan(found)]), np.sort(kept[~np.isnan(kept)])
     differs = np.flatnonzero(np.abs(a - b) > TOLERANCE * np.maximum(a, b))
     return bool(len(differs)) and bool(a[differs[0]] >= b[differs[0]] * (1 + price))
@@ -110,9 +110,9 @@ def _pays(found: FloatArray, kept: FloatArray, price: float) -> bool:
 def _brought_back(
     demand: Demand, path: IntArray, level: FloatArray, wanted: IntArray
 ) -> tuple[IntArray, FloatArray, float]:
-    """The plan with every unit back on its old path that can go there without slowing anyone; and the part that cannot.
+    """Move units back to their old paths where that slows no unit; return path, levels and the fraction that cannot.
 
-    Links are held to what they carry at the plan's levels, so these can only rise.
+    Links are limited to their loads at the plan's levels, so these can only rise.
     """
     fabric, path = demand.fabric, path.copy()
     rate = demand.load[demand.part_flow] * np.nan_to_num(level)[demand.traffic.collective[demand.part_flow]]
@@ -124,7 +124,7 @@ def _brought_back(
 
 
 def _renamed(demand: Demand, path: IntArray, wanted: IntArray) -> IntArray:
-    """The plan with alike path classes exchanged such that many units are where they are wanted; levels stay."""
+    """Exchange equivalent path classes such that many units are on their wanted paths; levels do not change."""
     kinds, n = demand.fabric.path_type, demand.fabric.n_paths
     known = wanted >= 0
     agree = np.bincount(path[known] * n + wanted[known], minlength=n * n)

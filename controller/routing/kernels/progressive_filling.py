@@ -1,4 +1,4 @@
-"""Progressive filling over levels: who loads which link, and when it is full."""
+"""Progressive filling over levels: the load of each collective on each link, and the level at which a link is full."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 @nb.njit(nogil=True, cache=True)
 def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf_dst, gbps, n_hosts, up, down, n_links):
-    """What each collective puts on each link at speed 1.
+    """Compute the load of each collective on each link at speed 1.
 
     Rows of flow f are ``row_ptr[f]:row_ptr[f+1]``; ``up`` and ``down`` [L, K] are the links of the path classes.
 
@@ -50,7 +50,7 @@ def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf
 
 @nb.njit(nogil=True, cache=True)
 def by_link(coll_ptr, entry_link, entry_load, n_links):
-    """The same matrix by link: link_ptr [E+1], link_coll [N], link_load [N]."""
+    """Return the same matrix by link: link_ptr [E+1], link_coll [N], link_load [N]."""
     link_ptr = np.zeros(n_links + 1, np.int64)
     for i in range(len(entry_link)):
         link_ptr[entry_link[i] + 1] += 1
@@ -69,7 +69,7 @@ def by_link(coll_ptr, entry_link, entry_load, n_links):
 
 @nb.njit(nogil=True, cache=True)
 def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope):
-    """The common level at which link e is full: frozen collectives stay, the others (level < 0) rise together.
+    """Return the common level at which link e is full: frozen collectives stay, the others (level < 0) rise together.
 
     ``fixed``, ``slope`` [G]: scratch, zero on entry and exit.
     """
@@ -80,7 +80,7 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
                 fixed[group[k]] += level[k] * weight[k] * link_load[i]
             else:
                 slope[group[k]] += weight[k] * link_load[i]
-    # The load is a sum of maxima of lines in the level: convex, so Newton's method from the right walks down to the
+    # The load is a sum of maxima of lines in the level: convex, so Newton's method from the right descends to the
     # root. The first tangent is the one at infinity.
     t = np.inf
     while True:
@@ -114,9 +114,9 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
 
 @nb.njit(nogil=True, cache=True)
 def _watched(link_ptr, link_coll, link_load, capacity, weight, held, active):
-    """The links that can decide a level: of those that a single collective loads, its tightest one is enough.
+    """Return the links that can decide a level: of those loaded by a single collective, only its tightest one.
 
-    Without phases or held levels such a link is full at a level that nobody else changes.
+    Without phases or held levels such a link is full at a level that does not depend on other collectives.
     """
     n_links = len(link_ptr) - 1
     watched = np.empty(n_links, np.int64)
@@ -144,11 +144,11 @@ def _watched(link_ptr, link_coll, link_load, capacity, weight, held, active):
 
 @nb.njit(nogil=True, cache=True)
 def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight, held, active, group, group_job):
-    """[K] level of each active collective; -1 where it is not active or loads nothing.
+    """Return the level [K] of each active collective; -1 where it is not active or loads nothing.
 
-    ``held`` [K]: level of a collective that does not rise with the others, -1 for all that do.
+    ``held`` [K] is the level of a collective that does not rise with the others, -1 for all that do.
 
-    Raise all levels together until a link is full, freeze the collectives that load it, go on (Bertsekas and
+    Raise all levels together until a link is full, freeze the collectives that load it, repeat (Bertsekas and
     Gallager, Data Networks, 6.5.2). A link whose collectives are all frozen is left out from then on.
     """
     level = held.copy()
@@ -200,7 +200,7 @@ def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight,
 
 @nb.njit(nogil=True, cache=True)
 def loads(link_ptr, link_coll, link_load, speed, group, group_job):
-    """[E] Gbit/s on each link when collectives run at ``speed`` [K], the heaviest phase of each job counting."""
+    """Return Gbit/s [E] on each link when collectives run at ``speed`` [K], the heaviest phase of each job counting."""
     total = np.zeros(len(link_ptr) - 1)
     by_group = np.zeros(len(group_job))
     for e in range(len(total)):

@@ -1,4 +1,4 @@
-"""Splitting from the other end: begin with whole flows, and cut one more only when the search cannot place them."""
+"""Incremental splitting: begin with whole flows, and cut one more only when the search cannot place them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,30 @@ from controller.routing.demand import Demand
 from controller.routing.pieces import Pieces
 
 MOST_UNITS = 2_000
-"""Above this many units the loop is not worth its time: there, loads are small against links."""
+"""Above this many units the loop is not tried: loads are then small against links."""
 
 ROUNDS = 20_000
 """Moves and swaps tried before one more flow is cut."""
 
 MOST_CUTS = 150
-"""More cuts than that are not tried: each waits for the search to give up."""
+"""Most cuts that are tried: each follows a failed search."""
 
 SLIVER = 0.01
-"""No piece is cut down to less than this part of itself."""
+"""The least part of a piece that a cut may leave."""
 
 
-def carve(demand: Demand, path: IntArray, level: float, extra: int, seed: int) -> Pieces | None:
-    """Pieces with which every collective can have ``level``, at most ``extra`` more than flows; ``None``: not found.
+def incremental_split(demand: Demand, path: IntArray, level: float, extra: int, seed: int) -> Pieces | None:
+    """Return pieces that let every collective have ``level``, at most ``extra`` more than flows; ``None``: not found.
 
-    Each time the search gets stuck, the largest piece on an overloaded link is cut: what is too much there becomes a
-    piece of its own; a piece that is too much as a whole is halved.
+    Each time the search fails, the largest piece on an overloaded link is cut: the excess becomes a separate piece; a
+    piece that exceeds the link's room as a whole is halved.
 
     Args:
-        path: [U] where each unit is to begin.
+        demand: the units to place.
+        path: [U] the initial path class of each unit.
+        level: the level that every collective must have.
+        extra: the most pieces beyond the number of flows.
+        seed: the seed of the search.
     """
     if not 0 < demand.n_units <= MOST_UNITS or len(demand.part_flow) > demand.n_units:
         return None
@@ -37,7 +41,7 @@ def carve(demand: Demand, path: IntArray, level: float, extra: int, seed: int) -
     loaded = np.flatnonzero(load > 0).astype(np.int64)
     pieces = Pieces(loaded, path[loaded].astype(np.int64), load[loaded])
     cuttable = demand.traffic.udp_src[demand.part_flow] != ANY_PORT
-    # Pieces of a flow that meet are one again, so there may be more cuts than extra pieces in the end.
+    # Pieces of a flow on one path are merged, so there may be more cuts than extra pieces in the end.
     for turn in range(min(2 * extra, MOST_CUTS) + 1):
         pieces, reached = pieces.searched(demand, level, ROUNDS, seed + turn)
         pieces = pieces.merged()

@@ -1,4 +1,4 @@
-"""Levels of an assignment: progressive filling, for every combination of phases or once for an upper estimate."""
+"""Levels of an assignment: progressive filling, for every combination of phases or once for an upper bound."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.traffic import Int64Array
 from controller.routing.demand import Demand
-from controller.routing.kernels import filling as kernel
+from controller.routing.kernels import progressive_filling as kernel
 
 MAX_COMBINATIONS = 64
-"""Up to so many combinations of phases are looked at one by one; above, each job counts with its heaviest."""
+"""Most combinations of phases that are examined one by one; above, each job counts with its heaviest."""
 
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """What each collective puts on each link at speed 1: one sparse matrix, by collective and by link.
+    """The load of each collective on each link at speed 1: one sparse matrix, by collective and by link.
 
     Attributes:
         coll_ptr [K+1], entry_link [N], entry_gbps [N]: by collective.
@@ -38,7 +38,7 @@ class Incidence:
 
     @staticmethod
     def of(demand: Demand, assignment: Assignment) -> Incidence:
-        """The loads of an assignment on the links of its fabric."""
+        """Compute the loads of an assignment on the links of its fabric."""
         fabric = demand.fabric
         n_flows = demand.traffic.n_flows
         if assignment.n_rows == n_flows:
@@ -51,9 +51,10 @@ class Incidence:
 
     @staticmethod
     def relaxed(demand: Demand) -> Incidence:
-        """The loads if every leaf had one fat uplink and downlink: exact for free splitting where all spines are alike.
+        """Compute the loads with one uplink and one downlink of the total capacity for each leaf.
 
-        Links are the 2H host links, then L uplinks, then L downlinks.
+        This is exact for free splitting where all spines are alike. Links are the 2H host links, then L uplinks, then L
+        downlinks.
         """
         fabric, n_flows = demand.fabric, demand.traffic.n_flows
         first, n_leaves = fabric.first_cable_link, fabric.n_leaves
@@ -91,7 +92,7 @@ class Incidence:
         return Incidence(coll_ptr, entry_link, entry_gbps, link_ptr, link_coll, link_gbps, capacity)
 
     def levels(self, demand: Demand, held: FloatArray | None = None) -> tuple[FloatArray, bool]:
-        """[K] level of each collective, NaN where it is out of the game; and whether all phases were combined exactly.
+        """Return levels [K], NaN where a collective has none, and whether all phases were combined exactly.
 
         A collective's level is the worst over the combinations of phases that its job and the others can be in. Those
         with a level in ``held`` [K] (-1: none) stay there instead of rising with the others.
@@ -122,7 +123,7 @@ class Incidence:
         return level
 
     def loads(self, demand: Demand, speed: FloatArray) -> FloatArray:
-        """[E] Gbit/s on each link at these speeds; of the phases of a job the heaviest."""
+        """Return the Gbit/s [E] on each link at these speeds; of the phases of a job the heaviest counts."""
         total: FloatArray = kernel.loads(
             self.link_ptr, self.link_coll, self.link_gbps, np.nan_to_num(speed), demand.group, demand.group_job
         )

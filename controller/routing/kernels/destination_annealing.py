@@ -6,12 +6,12 @@ import numba as nb
 import numpy as np
 
 COLD = 1000
-"""How the paper scales energy in its simulations: exp(c (E - E') / T) with c = 1000 T0, energy in link capacities."""
+"""The paper's scale of energy in its simulations: exp(c (E - E') / T) with c = 1000 T0, energy in link capacities."""
 
 
 @nb.njit(nogil=True, cache=True)
 def _moved(host, new, ptr, units, src, dst, demand, live_up, live_down, gbps, otherwise, path, load):
-    """Send a host's units over class ``new`` (or where they go otherwise); the change of energy."""
+    """Send a host's units over class ``new`` (or their other path if it is not live); return the change of energy."""
     change = 0.0
     for i in range(ptr[host], ptr[host + 1]):
         u = units[i]
@@ -31,12 +31,21 @@ def _moved(host, new, ptr, units, src, dst, demand, live_up, live_down, gbps, ot
 def anneal(
     src, dst, receiver, host_leaf, demand, classes, live_up, live_down, gbps, otherwise, rounds, seed,
 ):  # fmt: skip
-    """[U] path class of each unit in the best state seen.
+    """Return the path class [U] of each unit in the best state found.
 
     Args:
+        src: [U] source leaf of each unit.
+        dst: [U] destination leaf of each unit.
         receiver: [U] destination host of each unit.
+        host_leaf: [H] leaf of each host.
         demand: [U] Gbit/s.
+        classes: the path classes to choose from.
+        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
+        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        gbps: [E] capacity of each link.
         otherwise: [U] class of a unit for which its host's class is not live.
+        rounds: the number of steps.
+        seed: the seed of the generator.
     """
     np.random.seed(seed)
     n_hosts = len(host_leaf)

@@ -1,4 +1,4 @@
-"""From a plan to a better one, level by level."""
+"""Improvement of a plan, level by level."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.routing.base import TOLERANCE
 from controller.routing.bounds import single_bound
 from controller.routing.demand import Demand
-from controller.routing.filling import Incidence
-from controller.routing.kernels.search import search
+from controller.routing.incidence import Incidence
+from controller.routing.kernels.breakout_search import breakout_search
 from controller.routing.objective import compare_levels
 
 STEP = 0.002
-"""By how much of itself a level must rise to be worth a step of the search."""
+"""The least relative rise of a level that is worth a step of the search."""
 
 SHARE = 0.6
-"""The part of the remaining effort that the lowest open level gets; the rest is for those above."""
+"""The part of the remaining effort that the lowest open level gets; the levels above share the rest."""
 
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What is proved about every level: a plan that reaches all of it is optimal.
+    """The proved bounds of all levels: a plan that reaches them all is optimal.
 
     Attributes:
-        relaxation: the loads if every leaf had one fat uplink and downlink.
-        relaxed: [K] levels then (NaN: out of the game).
-        steps: [N] what is proved about the sorted levels, ascending.
+        relaxation: the loads if every leaf had one uplink and one downlink of the total capacity.
+        relaxed: [K] levels in the relaxation (NaN: no level).
+        steps: [N] bounds of the sorted levels, ascending.
     """
 
     demand: Demand
@@ -38,6 +38,7 @@ class Goal:
 
     @staticmethod
     def of(demand: Demand) -> Goal:
+        """Compute the bounds of the levels from the relaxation."""
         relaxation = Incidence.relaxed(demand)
         relaxed, _ = relaxation.levels(demand)
         known = ~np.isnan(relaxed)
@@ -45,34 +46,39 @@ class Goal:
         if len(steps):
             lowest = min(float(steps[0]), single_bound(demand))
             if lowest < steps[0] * (1 - TOLERANCE) or len(demand.group_job) > 1:
-                # Who is held below the relaxation leaves room to the others, and with several phases a level is the
-                # worst of many: all that is known of the higher ones is that speeds are at most 1.
+                # A collective held below the relaxation leaves capacity to the others, and with several phases a
+                # level is the worst of many: the only bound of the higher ones is that speeds are at most 1.
                 steps = np.maximum(np.sort(1.0 / demand.traffic.weight[known]), steps[-1])
             steps[0] = lowest
         return Goal(demand, relaxation, relaxed, steps)
 
     def above(self, level: FloatArray, frozen: BoolArray) -> float:
-        """The best next level if the frozen collectives keep theirs, in the relaxation."""
+        """Return the best next level in the relaxation if the frozen collectives keep theirs."""
         held = np.where(frozen, np.nan_to_num(level), -1.0)
         return float(self.relaxation.levels(self.demand, held)[0][~frozen].min())
 
     def reached(self, level: FloatArray) -> bool:
-        """Whether levels [K] are, sorted, at the goal everywhere."""
+        """Return whether the sorted levels [K] reach all their bounds."""
         return bool((np.sort(level[~np.isnan(level)]) >= self.steps * (1 - TOLERANCE)).all())
 
 
 def levels_of(demand: Demand, path: IntArray) -> FloatArray:
-    """[K] levels of one path a unit."""
+    """Return the levels [K] of one path a unit."""
     return Incidence.of(demand, demand.assignment(path)).levels(demand)[0]
 
 
-def climb(
+def improve_levels(
     demand: Demand, goal: Goal, path: IntArray, level: FloatArray, rounds: int, seed: int
 ) -> tuple[IntArray, FloatArray]:
-    """Search for a lexicographically better plan within so many moves tried.
+    """Search for a lexicographically better plan within ``rounds`` moves tried.
 
     Args:
-        path: [U] a plan, with ``level`` [K] its levels.
+        demand: the units to place.
+        goal: the bounds at which the search ends.
+        path: [U] the path class of each unit in the plan to start from.
+        level: [K] the levels of that plan.
+        rounds: the limit of moves tried.
+        seed: the seed of the search.
 
     Returns:
         The best plan found, and its levels.
@@ -88,7 +94,7 @@ def climb(
         if lowest < target * (1 - TOLERANCE):
             held = frozen[collective]
             effort = max(1, int(rounds * SHARE))
-            found, reached, used = search(
+            found, reached, used = breakout_search(
                 demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group,
                 np.where(held, load * np.nan_to_num(level)[collective], 0.0), np.where(held, 0.0, load),
                 demand.group_job, fabric.live_up, fabric.live_down, fabric.link_gbps, path,

@@ -1,0 +1,133 @@
+"""Expected iteration times over random phases, and the lower bound of any schedule (docs/explanation/objective.md)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import FloatArray
+from controller.model.timing import JobTimes, PlanTimes
+from controller.model.traffic import Int64Array
+from controller.routing.demand import Demand
+from controller.routing.incidence import Incidence
+from controller.routing.kernels import iterations as kernel
+from controller.routing.stages import Stages, has_times
+
+DRAWS = 16
+"""Draws of the jobs' starting points in their iterations; the expected time is the mean over the draws."""
+
+ITERATIONS = 8
+"""Length of each draw, in iterations of the longest job."""
+
+MOST_EVENTS = 4000
+"""Most events of each draw; a limit for short jobs beside long ones."""
+
+MOST_STATES = 1 << 14
+"""Largest number of sets of sending jobs for which speeds are kept."""
+
+
+def plan_times(demand: Demand, assignment: Assignment) -> PlanTimes | None:
+    """Return the iteration times of jobs under an assignment; ``None`` if no job states its computing times."""
+    if not has_times(demand.traffic):
+        return None
+    stages = Stages.of(demand)
+    seconds = expected_seconds(stages, assignment)
+    compute = stages.by_job(stages.compute)
+    rows = tuple(
+        JobTimes(name, weight, own, alone, took, 1.0 - own / took)
+        for name, weight, own, alone, took in zip(
+            stages.names, stages.weight.tolist(), compute.tolist(), stages.alone.tolist(), seconds.tolist(), strict=True
+        )
+    )
+    return PlanTimes(rows, mean_slowdown(stages, seconds), schedule_bound(stages))
+
+
+def mean_slowdown(stages: Stages, seconds: FloatArray) -> float:
+    """Return the mean of the ratios of expected to isolated iteration time [J], by weight."""
+    if not len(seconds):
+        return 1.0
+    return float(np.average(seconds / stages.alone, weights=stages.weight))
+
+
+def expected_seconds(stages: Stages, assignment: Assignment, draws: int = DRAWS) -> FloatArray:
+    """Return expected iteration times [J]: means over uniform draws of each job's starting point in its iteration."""
+    incidence = Incidence.of(stages.demand, assignment)
+    n_jobs, n_stages = len(stages.names), len(stages.row)
+    stage_of = np.full(len(stages.demand.traffic.collectives), -1, dtype=np.int64)
+    stage_of[stages.row] = np.arange(n_stages)
+    link_ptr, link_stage, part = _contended(stages, incidence, stage_of)
+    states = math.prod((np.diff(stages.first) + 1).tolist())
+    known = np.zeros(states if states <= MOST_STATES else 1, dtype=np.bool_)
+    table = np.zeros((len(known), n_jobs))
+    busy, sent = np.zeros(n_stages), np.zeros(n_stages)
+    longest = float(stages.alone.max(initial=0.0))
+    for draw in np.random.default_rng(0).random((draws, n_jobs)):
+        more_busy, more_sent = kernel.play(
+            stages.first, stages.job, stages.weight, stages.compute, stages.send, link_ptr, link_stage, part,
+            draw * stages.alone, ITERATIONS * longest, MOST_EVENTS, known, table,
+        )  # fmt: skip
+        busy += more_busy
+        sent += more_sent
+    took = np.where(sent > 0, busy / np.where(sent > 0, sent, 1.0), stages.send)
+    # Apart from rounding, no job is faster than alone.
+    return stages.by_job(stages.compute + np.maximum(took, stages.send))
+
+
+def _contended(stages: Stages, incidence: Incidence, stage_of: Int64Array) -> tuple[Int64Array, Int64Array, FloatArray]:
+    """Return by link the stages on it and their parts of it; only links that all jobs together can fill."""
+    n_links = len(incidence.capacity)
+    link = np.repeat(np.arange(n_links), np.diff(incidence.link_ptr))
+    stage = stage_of[incidence.link_coll]
+    part = incidence.link_gbps / incidence.capacity[link]
+    job = np.where(stage >= 0, stages.job[stage], -1) if len(stages.job) else np.full(len(stage), -1)
+    heaviest = np.zeros((n_links, len(stages.names)))
+    kept = stage >= 0
+    np.maximum.at(heaviest, (link[kept], job[kept]), part[kept])
+    kept &= (heaviest.sum(axis=1) > 1.0 + 1e-9)[link]
+    _, count = np.unique(link[kept], return_counts=True)
+    ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    return ptr, stage[kept].astype(np.int64), part[kept].astype(np.float64)
+
+
+def schedule_bound(stages: Stages) -> float:
+    """Return a lower bound of the mean slowdown, valid for all paths, splits and shifts.
+
+    In the long run no cut (a host's link, a leaf's uplinks or downlinks together) exceeds its capacity: with
+    iteration times T_j, the sum of ``part_j * send_j / T_j`` over jobs is at most 1. Each cut alone gives a bound.
+    """
+    if not len(stages.names):
+        return 1.0
+    incidence = Incidence.relaxed(stages.demand)
+    stage_of = np.full(len(stages.demand.traffic.collectives), -1, dtype=np.int64)
+    stage_of[stages.row] = np.arange(len(stages.row))
+    link = np.repeat(np.arange(len(incidence.capacity)), np.diff(incidence.link_ptr))
+    stage = stage_of[incidence.link_coll]
+    kept = (stage >= 0) & (incidence.capacity[link] > 0)
+    link, stage = link[kept], stage[kept]
+    seconds = np.zeros((len(incidence.capacity), len(stages.names)))
+    part = incidence.link_gbps[kept] / incidence.capacity[link]
+    np.add.at(seconds, (link, stages.job[stage]), part * stages.send[stage])
+    weight = stages.weight / stages.weight.sum()
+    crowded = np.flatnonzero((seconds / stages.alone).sum(axis=1) > 1.0)
+    return max([1.0, *(_least_mean(seconds[cut], stages.alone, weight) for cut in crowded.tolist())])
+
+
+def _least_mean(seconds: FloatArray, alone: FloatArray, weight: FloatArray) -> float:
+    """Return the least sum of ``weight / (alone x)`` for rates x [J] <= ``1 / alone`` whose ``seconds`` add up to 1.
+
+    By Lagrange, x is ``sqrt(weight / (alone seconds)) / theta`` where that is not above its limit.
+    """
+    used = seconds > 0
+    free = np.sqrt(weight[used] / (alone[used] * seconds[used]))
+    limit, low, high = 1.0 / alone[used], 0.0, 1.0
+    while (np.minimum(limit, free / high) * seconds[used]).sum() > 1.0:
+        low, high = high, high * 2.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        fits = middle > 0 and (np.minimum(limit, free / middle) * seconds[used]).sum() <= 1.0
+        low, high = (low, middle) if fits else (middle, high)
+    # ``low`` allows slightly too much: on the safe side of a bound.
+    rate = np.minimum(limit, free / low) if low > 0 else limit
+    return float((weight[used] / (alone[used] * rate)).sum() + weight[~used].sum())
