@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from controller.cli.failure import Failure
 from controller.model.errors import InputError, shorten
 
+if TYPE_CHECKING:
+    import httpx
+
+# httpx is imported where it is used: it costs start-up time, which commands without a controller do not need.
+
 TIMEOUT_SECONDS = 120.0
-"""For one answer: planning a large job may take a while."""
+"""Limit on connecting, and on the time without progress in one request. Planning a large job may take a minute."""
 
 SILENCE_SECONDS = 45.0
-"""Between two lines of events. The controller gives a sign of life every 15 s."""
+"""Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 15 s."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A successful answer. ``document`` is ``None`` where there is none; ``etag`` as it is sent back in If-Match."""
+    """A successful answer. ``document`` is ``None`` for an empty body; ``etag`` is in the form that If-Match takes."""
 
     status: int
     document: Any
@@ -33,7 +37,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class ServerEvent:
-    """A server-sent event. ``id``: resume behind it; ``document``: ``{"id", "at", "kind", "data"}``."""
+    """A server-sent event. ``id`` is the point to resume from; ``document`` is ``{"id", "at", "kind", "data"}``."""
 
     id: str
     kind: str
@@ -41,31 +45,34 @@ class ServerEvent:
 
 
 class NoAnswer(Failure):
-    """The controller cannot be reached or is not ready, or the answer broke off: it may be otherwise in a while."""
+    """The controller is unreachable or not ready, or the answer broke off; a later try may succeed."""
 
 
 class Client:
-    """Talks to one controller, a connection a request."""
+    """HTTP client of one controller, with one connection per request."""
 
     def __init__(self, url: str, *, token: str | None = None, ca_file: Path | None = None) -> None:
-        """
+        """Check the URL and the token, and load the certificates of ``ca_file``.
+
         Raises:
-            InputError: that is no http or https URL of a server, no token, or no file of certificates.
+            InputError: the URL is not an http or https URL of a server, the token is malformed, or the file holds no
+                certificates.
         """
         try:
             parts = urlsplit(url)
-            self._host, self._port = parts.hostname or "", parts.port
+            host, _ = parts.hostname, parts.port
         except ValueError as error:
             raise InputError(str(error), field="--url", value=url) from None
-        if parts.scheme not in ("http", "https") or not self._host or parts.query or parts.fragment:
+        if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
             raise InputError("must be like http://127.0.0.1:8080", field="--url", value=url)
         if parts.username is not None or parts.password is not None:
-            # Not shown: it holds a secret.
+            # The value is not shown, since it holds a secret.
             raise InputError("holds a name or a password; fairspine has tokens (--token)", field="--url")
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
             raise InputError("is no token", field="--token")
         self.url, self._prefix, self._token = url, parts.path.rstrip("/"), token
-        self._tls = _trust(ca_file) if parts.scheme == "https" else None
+        # Loading the system's certificates takes time, which plain HTTP does not need.
+        self._tls = _trust(ca_file) if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def request(
         self,
@@ -76,18 +83,18 @@ class Client:
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> Answer:
-        """The answer to a request for ``/v1/`` and these segments.
+        """Send a request for ``/v1/`` and these path segments, and return the answer.
 
         Raises:
             Failure: there is no connection, or the answer is a problem.
         """
-        headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
+        headers = {"Accept": "application/json"} | _content_type(method, body)
         headers |= {"If-Match": if_match} if if_match is not None else {}
         headers |= {"If-None-Match": if_none_match} if if_none_match is not None else {}
         return self._answer(method, _target(path, query), body, headers)
 
     def health(self) -> Answer:
-        """The answer of ``/healthz``, which has no version.
+        """Return the answer of ``/healthz``, whose path has no version.
 
         Raises:
             Failure: there is no connection, or the answer is a problem.
@@ -95,108 +102,92 @@ class Client:
         return self._answer("GET", "/healthz", None, {"Accept": "application/json"})
 
     def _answer(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        connection = self._connect(TIMEOUT_SECONDS)
-        with closing(connection):
-            response = self._ask(connection, method, target, body, headers)
-            content = self._read(response)
+        with self._response(method, target, body, headers, TIMEOUT_SECONDS) as response:
+            content = response.read()
         if not content:
-            return Answer(response.status, None, response.getheader("ETag"))
+            return Answer(response.status_code, None, response.headers.get("ETag"))
         try:
-            return Answer(response.status, json.loads(content), response.getheader("ETag"))
+            return Answer(response.status_code, json.loads(content), response.headers.get("ETag"))
         except ValueError:
             raise Failure(f"{self.url}: the answer is not JSON; is this a fairspine controller?") from None
 
     def events(self, after: str | None = None, *, opened: Callable[[], None] = lambda: None) -> Iterator[ServerEvent]:
-        """Events as they happen, those behind the id ``after`` first; ends only by an error or when it is closed.
+        """Yield events as they happen, starting behind the id ``after``, until an error or until it is closed.
 
         ``opened`` is called as soon as the controller has begun to answer.
 
         Raises:
-            NoAnswer: there is no connection, it broke, ended or fell silent.
-            Failure: the answer is a problem.
+            NoAnswer: there is no connection, it broke or ended, or no heartbeat came.
+            Failure: the answer is a problem document or not an event stream.
         """
+        from httpx_sse import EventSource, SSEError
+
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after is not None else {})
-        connection = self._connect(SILENCE_SECONDS)
-        with closing(connection):
-            response = self._ask(connection, "GET", _target(("events",), None), None, headers)
-            if response.getheader("Content-Type", "").partition(";")[0].strip() != "text/event-stream":
-                raise Failure(f"{self.url}: the answer is no stream of events; is this a fairspine controller?")
-            opened()
-            yield from parse_events(self._lines(response))
+        with self._response("GET", _target(("events",), None), None, headers, SILENCE_SECONDS) as response:
+            if response.headers.get("Content-Type", "").startswith("text/event-stream"):
+                opened()
+            try:
+                for event in EventSource(response).iter_sse():
+                    # A block without data, such as one that sets the reconnection time, is not an event.
+                    if event.data:
+                        yield _server_event(event.data)
+            except SSEError:
+                raise Failure(
+                    f"{self.url}: the answer is not a stream of events; is this a fairspine controller?"
+                ) from None
         raise NoAnswer(f"{self.url}: the controller ended the stream of events")
 
-    def _connect(self, timeout: float) -> http.client.HTTPConnection:
-        if self._tls is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+    @contextmanager
+    def _response(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], timeout: float
+    ) -> Iterator[httpx.Response]:
+        """Send a request and give its successful response, whose body is not read yet.
 
-    def _ask(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        target: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-    ) -> http.client.HTTPResponse:
-        """The head of a successful response."""
-        authorization = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
-        try:
-            connection.request(method, self._prefix + target, body, {**headers, **authorization})
-            response = connection.getresponse()
-        except ConnectionRefusedError:
-            raise NoAnswer(f"{self.url}: connection refused; is the controller running?") from None
-        except (OSError, UnicodeError, http.client.HTTPException) as error:
-            raise self._broken(error) from None
-        if response.status >= 300:
-            raise _failure(self.url, response.status, response.reason, self._read(response))
-        return response
+        Raises:
+            Failure: there is no connection, it broke off, or the response is not successful.
+        """
+        import httpx
 
-    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        headers = dict(headers) | ({} if self._token is None else {"Authorization": f"Bearer {self._token}"})
+        # Proxies and certificates of the environment are ignored: only the URL and --ca-file select the server.
+        http = httpx.Client(verify=self._tls, timeout=timeout, trust_env=False)
+        # The target as it is: httpx would resolve "..", which is a wrong name here and not a path.
+        exact = {"target": (self._prefix + target).encode()}
         try:
-            return response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise self._broken(error) from None
-
-    def _lines(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
-        try:
-            while line := response.readline():
-                yield line
-        except (OSError, http.client.HTTPException) as error:
+            with http, http.stream(method, self.url, content=body, headers=headers, extensions=exact) as response:
+                if response.status_code >= 300:
+                    raise _failure(self.url, response.status_code, response.reason_phrase, response.read())
+                yield response
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._broken(error) from None
 
     def _broken(self, error: Exception) -> Failure:
+        """Return a failure that names the first cause of the exception in one line."""
+        # httpx wraps the exceptions of httpcore, which wrap those of the standard library.
+        while isinstance(cause := error.__cause__ or error.__context__, Exception):
+            error = cause
+        if isinstance(error, ConnectionRefusedError):
+            return NoAnswer(f"{self.url}: connection refused; is the controller running?")
         if isinstance(error, ssl.SSLCertVerificationError):
             return Failure(f"{self.url}: its certificate is not trusted: {error.verify_message} (see --ca-file)")
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return NoAnswer(f"{self.url}: {reason}")
 
 
-def parse_events(lines: Iterable[bytes]) -> Iterator[ServerEvent]:
-    """Events of a text/event-stream (WHATWG HTML, section 9.2.6) as our controller writes it, comments left out.
-
-    Raises:
-        Failure: an event's data is not ours.
-    """
-    fields: dict[bytes, bytes] = {}
-    for line in lines:
-        name, _, value = line.rstrip(b"\r\n").partition(b":")
-        if name:
-            fields[name] = value.removeprefix(b" ")
-        elif not line.strip() and b"data" in fields:
-            try:
-                document = json.loads(fields[b"data"])
-            except ValueError:
-                raise not_understood(fields[b"data"]) from None
-            described(document, "id", "at", "kind", "data")
-            yield ServerEvent(str(document["id"]), str(document["kind"]), document)
-            fields = {}
+def _server_event(data: str) -> ServerEvent:
+    try:
+        document = json.loads(data)
+    except ValueError:
+        raise not_understood(data) from None
+    described(document, "id", "at", "kind", "data")
+    return ServerEvent(str(document["id"]), str(document["kind"]), document)
 
 
 def described(document: Any, *members: str) -> dict[str, Any]:
-    """The document, an object that has these members.
+    """Return the document after checking that it is an object with these members.
 
     Raises:
-        Failure: it is something else, so a controller of ours did not send it.
+        Failure: it is not, so a fairspine controller did not send it.
     """
     if not isinstance(document, dict) or not all(name in document for name in members):
         raise not_understood(document)
@@ -204,10 +195,10 @@ def described(document: Any, *members: str) -> dict[str, Any]:
 
 
 def described_rows(rows: Any, *members: str) -> list[dict[str, Any]]:
-    """The documents of a list, objects that have these members.
+    """Return the rows after checking that they are a list of objects with these members.
 
     Raises:
-        Failure: it is something else, so a controller of ours did not send it.
+        Failure: they are not, so a fairspine controller did not send them.
     """
     if not isinstance(rows, list):
         raise not_understood(rows)
@@ -215,12 +206,17 @@ def described_rows(rows: Any, *members: str) -> list[dict[str, Any]]:
 
 
 def not_understood(part: object) -> Failure:
-    """What to raise where (part of) an answer has another shape than ours."""
+    """Return the failure to raise if (part of) an answer does not have the expected form."""
     return Failure(f"the answer is not understood; is this a fairspine controller? {shorten(part)}")
 
 
+def _content_type(method: str, body: bytes | None) -> dict[str, str]:
+    # The controller takes no POST that a form on another site could have sent.
+    return {"Content-Type": "application/json"} if body is not None or method == "POST" else {}
+
+
 def _target(path: Iterable[str], query: Mapping[str, str | int] | None) -> str:
-    # A colon separates a verb from what it is done to.
+    # A colon separates a resource from the verb that is applied to it.
     target = "/".join(["", "v1", *(quote(segment, safe=":") for segment in path)])
     return f"{target}?{urlencode(query)}" if query else target
 
@@ -239,7 +235,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def _failure(url: str, status: int, reason: str, content: bytes) -> Failure:
-    """A problem document (RFC 9457), or whatever else came, as one line."""
+    """Return a failure that describes a problem document (RFC 9457), or any other answer, in one line."""
     try:
         problem = json.loads(content)
         detail = problem.get("detail") or problem["title"]

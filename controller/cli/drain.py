@@ -48,7 +48,7 @@ def undrain(
 
 def _set(client: Client, ids: list[str], drained: bool, format: Format) -> None:
     names = list(dict.fromkeys(ids))
-    # Asked for first, all of them: a wrong one is told before anything has changed.
+    # All are requested first, so that an unknown ID is reported before anything has changed.
     to_do = [name for name in names if _thing(client.request("GET", *_path(name)).document)["drained"] != drained]
     moved = _change(client, to_do, drained)
     rows = [
@@ -65,7 +65,7 @@ def _set(client: Client, ids: list[str], drained: bool, format: Format) -> None:
 
 
 def _change(client: Client, names: list[str], drained: bool) -> dict[str, int | None]:
-    """Change them one by one; by name, how many flows have another path for it (``None``: nobody knows)."""
+    """Drain or undrain each name in turn; return the number of moved flows by name (``None``: not known)."""
     moved: dict[str, int | None] = {}
     body = json.dumps({"drained": drained}).encode()
     for name in names:
@@ -108,7 +108,7 @@ def _path(name: str) -> tuple[str, str, str]:
 
 
 def _thing(document: Any) -> dict[str, Any]:
-    """A ``DrainDocument``."""
+    """Return the document after checking that it is a ``DrainDocument``."""
     thing = described(document, "id", "kind", "drained", "epoch", "cables", "still_used")
     if not isinstance(thing["cables"], list) or not isinstance(thing["still_used"], list):
         raise not_understood(thing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,9 @@ from controller.cli.failure import Failure
 from controller.cli.output import Format, FormatOption
 from controller.config import Settings
 from controller.model.errors import InputError
+
+NEEDED = ("mininet", "scapy", "ryu", "eventlet")
+"""Packages that the lab and its controller import, and a plain installation does not bring."""
 
 DEFAULT_POLICIES = f"ecmp,{Settings.policy}"
 
@@ -78,11 +82,13 @@ def emulate(
     With a scenario: each of its cases and failures, beside what the simulator says of the same jobs on the same
     paths, in the folder --out/--name. Exits 1, too, if the ratio of two policies' times is 15 % off.
     """
-    try:
-        from emulation.experiments.command import run_isolated
-        from emulation.experiments.request import Request
-    except ModuleNotFoundError as error:
-        raise Failure(f"{error.name} is not installed: pip install 'fairspine[emulation]' (make setup does)") from None
+    for package in NEEDED:
+        if importlib.util.find_spec(package) is None:
+            raise Failure(
+                f"{package} is not installed: pip install 'fairspine[controller,emulation]' (make setup does)"
+            )
+    from emulation.experiments.command import run_isolated
+    from emulation.experiments.request import ExperimentRequest
 
     names = None if policies is None else tuple(part.strip() for part in policies.split(","))
     if scenario is not None:
@@ -92,12 +98,12 @@ def emulate(
                 raise InputError("a scenario says that itself", field=option)
         from emulation.experiments.scenario_command import run_scenario
 
-        wanted = Request(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
+        wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
         sys.exit(run_scenario(scenario, wanted, names, "json" if format is Format.JSON else "table"))
     if fabric is None or not job:
         raise InputError("is missing, and there is no --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
-    request = Request(
+    request = ExperimentRequest(
         fabric=fabric,
         jobs=tuple(job),
         policies=names or tuple(DEFAULT_POLICIES.split(",")),

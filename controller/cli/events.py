@@ -17,16 +17,17 @@ from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.model.errors import one_line
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 5.0
-"""Before each new try while the controller is away: twice as long every time."""
+"""Pause before each new try while the controller is unreachable; it doubles with every try."""
 
 
 class Kind(StrEnum):
-    """What ``--kind`` may be."""
+    """Values of ``--kind``."""
 
     PLAN = "plan"
     LINK = "link"
     JOB = "job"
     MODE = "mode"
+    DRIFT = "drift"
     ERROR = "error"
     RESET = "reset"
 
@@ -64,15 +65,15 @@ def events(
                 if left == 0:
                     return
     except KeyboardInterrupt:
-        # How a person ends it.
+        # The user ends the command with Ctrl-C.
         return
 
 
 def follow(client: Client, after: str | None) -> Iterator[ServerEvent]:
-    """Events over as many connections as it takes; what becomes of these is told on standard error.
+    """Yield events, reconnecting as often as needed; report lost connections on standard error.
 
     Raises:
-        Failure: there was no answer the very first time, or the controller does not want to tell.
+        Failure: the first request had no answer, or the controller refuses the request.
     """
     known, away = False, False
     pause = FIRST_PAUSE_SECONDS
@@ -106,12 +107,12 @@ def _print(event: ServerEvent, format: Format) -> None:
     else:
         text = f"{moment(str(document['at']))}  {event.id}  {event.kind:5}  {_text(document['data'])}"
         typer.echo(one_line(text.rstrip()))
-    # Whoever reads over a pipe wants each at once.
+    # A reader at the end of a pipe needs each event at once.
     sys.stdout.flush()
 
 
 def _text(data: Any) -> str:
-    """What an event says, on a line."""
+    """Return the data of an event as one line."""
     if not isinstance(data, dict):
         return json.dumps(data)
     if set(data) == {"text"}:

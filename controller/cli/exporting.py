@@ -1,20 +1,41 @@
-"""``fairspine export``: what other tools read."""
+"""``fairspine export``: fabrics and jobs in the formats of other tools."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from controller.cli.files import write_text
 from controller.cli.planning import FabricOption, JobOption
+from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from controller.model.fabric import Fabric
+    from controller.workload.expand import JobTraffic
+    from controller.workload.exporters.messages import Routes
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Write fabrics and jobs as other tools read them.")
 
 OutOption = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="Where it goes; else standard output.", show_default=False),
+]
+
+
+LatencyOption = Annotated[
+    int, typer.Option("--latency", metavar="NS", min=1, max=2**31 - 1, help="Nanoseconds of each cable.")
+]
+PlanOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="A plan of these jobs (JSON, as 'fairspine plan' prints it), whose paths are written too.",
+        show_default=False,
+    ),
 ]
 
 
@@ -35,13 +56,10 @@ def htsim_matrix(
     Node n is the fabric's n-th host. A job's phases run one after the other, started by barriers; jobs run beside each
     other.
     """
-    from controller.model.fabric_file import load_fabric
     from controller.workload.importers.htsim_matrix import write_matrix
-    from controller.workload.load import load_jobs
 
-    place = load_fabric(fabric)
-    _, traffic = load_jobs(place, job)
-    write_text(out, (f"{line}\n" for line in write_matrix(place, traffic, scale)))
+    place, traffic = _load(fabric, job)
+    _write(out, write_matrix(place, traffic, scale))
 
 
 @app.command(
@@ -50,9 +68,7 @@ def htsim_matrix(
 )
 def htsim_topology(
     fabric: FabricOption,
-    latency: Annotated[
-        int, typer.Option("--latency", metavar="NS", min=1, max=2**31 - 1, help="Nanoseconds of each cable.")
-    ] = 1000,
+    latency: LatencyOption = 1000,
     out: OutOption = None,
 ) -> None:
     """Write a symmetric fabric as a topology of htsim (.topo)."""
@@ -60,3 +76,136 @@ def htsim_topology(
     from controller.workload.importers.htsim_topology import write_topology
 
     write_text(out, [write_topology(load_fabric(fabric), latency)])
+
+
+@app.command(
+    "containerlab",
+    epilog="Example: fairspine export containerlab --fabric examples/clos-4x4x4.yaml --out lab.clab.yml",
+)
+def containerlab(
+    fabric: FabricOption,
+    name: Annotated[str, typer.Option("--name", help="Name of the lab.")] = "fairspine",
+    kind: Annotated[str, typer.Option("--kind", help="containerlab's kind of the switches.")] = "nokia_srlinux",
+    image: Annotated[str, typer.Option("--image", help="Their container image.")] = "ghcr.io/nokia/srlinux",
+    out: OutOption = None,
+) -> None:
+    """Write a fabric as a topology of containerlab (.clab.yml)."""
+    from controller.model.fabric_file import load_fabric, yaml_of
+    from controller.workload.exporters.containerlab import containerlab_document
+
+    write_text(out, [yaml_of(containerlab_document(load_fabric(fabric), name, kind, image))])
+
+
+@app.command(
+    "ns3-topo",
+    epilog="Example: fairspine export ns3-topo --fabric examples/clos-4x4x4.yaml --out topology.txt",
+)
+def ns3_topology(
+    fabric: FabricOption,
+    latency: LatencyOption = 1000,
+    out: OutOption = None,
+) -> None:
+    """Write a fabric as a topology of HPCC's ns-3 (SimAI and ASTRA-sim read it)."""
+    from controller.model.fabric_file import load_fabric
+    from controller.workload.exporters.ns3 import ns3_topology as lines
+
+    _write(out, lines(load_fabric(fabric), latency))
+
+
+@app.command(
+    "ns3-flows",
+    epilog="Example: fairspine export ns3-flows --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json",
+)
+def ns3_flows(
+    fabric: FabricOption,
+    job: JobOption,
+    phase: Annotated[
+        int | None, typer.Option("--phase", min=0, help="Of jobs with several phases: which.", show_default=False)
+    ] = None,
+    out: OutOption = None,
+) -> None:
+    """Write one phase of jobs' flows as HPCC's ns-3 reads them. Node n is the fabric's n-th host."""
+    from controller.workload.exporters.ns3 import ns3_flows as lines
+
+    _, traffic = _load(fabric, job)
+    _write(out, lines(traffic, phase))
+
+
+@app.command(
+    "goal",
+    epilog="Example: fairspine export goal --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --out a.goal",
+)
+def goal(
+    fabric: FabricOption,
+    job: JobOption,
+    compute: Annotated[
+        int, typer.Option("--compute", metavar="NS", min=0, max=2**62, help="Computing of each rank before a job.")
+    ] = 0,
+    plan: PlanOption = None,
+    out: OutOption = None,
+) -> None:
+    """Write jobs' flows as a GOAL schedule (LogGOPSim, ATLAHS). Rank n is the fabric's n-th host.
+
+    A plan's paths are comments before the sends.
+    """
+    from controller.workload.exporters.goal import goal_lines
+
+    place, traffic = _load(fabric, job)
+    _write(out, goal_lines(place.n_hosts, traffic, compute, _routes(plan, place, traffic)))
+
+
+@app.command("chakra", epilog="Example: fairspine export chakra --job examples/gpt3-a.json --out traces")
+def chakra(
+    job: JobOption,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for a trace of each rank.")],
+    fabric: Annotated[
+        Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric of the plan.", show_default=False)
+    ] = None,
+    plan: PlanOption = None,
+) -> None:
+    """Write a job as Chakra traces (.et), one for each rank, and its groups as ASTRA-sim reads them.
+
+    With a plan and its fabric: the flows of one or several jobs as sends and receives, with the path of each; rank n is
+    the fabric's n-th host.
+    """
+    from controller.workload.exporters.chakra import chakra_files, planned_files
+    from controller.workload.job_file import load_job
+
+    if (fabric is None) != (plan is None):
+        raise InputError("a plan and its fabric belong together", field="plan" if plan is None else "fabric")
+    if fabric is None:
+        if len(job) > 1:
+            raise InputError("several jobs have no common ranks: --fabric and --plan put them on hosts", field="job")
+        _write_files(out, chakra_files(load_job(job[0])))
+        return
+    place, traffic = _load(fabric, job)
+    routes = _routes(plan, place, traffic)
+    assert routes is not None
+    _write_files(out, planned_files("-".join(one.name for one in traffic), place.n_hosts, traffic, routes))
+
+
+def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:
+    from controller.model.fabric_file import load_fabric
+    from controller.workload.load import load_jobs
+
+    place = load_fabric(fabric)
+    return place, load_jobs(place, jobs)[1]
+
+
+def _routes(plan: Path | None, fabric: Fabric, traffic: list[JobTraffic]) -> Routes | None:
+    from controller.workload.exporters.messages import load_routes
+
+    return None if plan is None else load_routes(plan, fabric, traffic)
+
+
+def _write(out: Path | None, lines: Iterable[str]) -> None:
+    write_text(out, (f"{line}\n" for line in lines))
+
+
+def _write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files:
+            (folder / name).write_bytes(content)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", source=str(folder)) from None

@@ -1,4 +1,4 @@
-"""How commands write files."""
+"""Functions with which commands write files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controller.model.errors import InputError
 
 
 def write_document(path: Path | None, document: dict[str, Any]) -> None:
-    """A document to a file, YAML or JSON by its suffix; to standard output where there is none, or it is ``-``.
+    """Write a document to a file as YAML or JSON, by its suffix, or to standard output for ``None`` or ``-``.
 
     Raises:
         InputError: the file cannot be written.
@@ -32,7 +32,7 @@ def write_document(path: Path | None, document: dict[str, Any]) -> None:
 
 
 def write_text(path: Path | None, parts: Iterable[str]) -> None:
-    """Text to a file, piece by piece; to standard output where there is none, or it is ``-``.
+    """Write text to a file, piece by piece, or to standard output for ``None`` or ``-``.
 
     Raises:
         InputError: the file cannot be written.
@@ -48,10 +48,10 @@ def write_text(path: Path | None, parts: Iterable[str]) -> None:
 
 
 def replace_private(path: Path, text: str) -> None:
-    """Put a new file (mode 0600) in the place of the old one: whoever reads meanwhile sees one of them whole.
+    """Replace a file atomically by a new one with mode 0600; concurrent readers see one of the two, complete.
 
     Raises:
-        InputError: that cannot be done there.
+        InputError: the file cannot be written.
     """
     path = path.resolve()
     try:
@@ -60,7 +60,7 @@ def replace_private(path: Path, text: str) -> None:
         try:
             with os.fdopen(handle, "w") as file:
                 if path.exists() and os.geteuid() == 0:
-                    # Root changes the file of another user, who must be able to read it still.
+                    # If root changes another user's file, that user must still be able to read it.
                     owner = path.stat()
                     os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
                 file.write(text)

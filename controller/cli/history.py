@@ -1,4 +1,4 @@
-"""``fairspine history``: the plans that a running controller has made, and the way back to one."""
+"""``fairspine history``: the plans that a running controller has made, and rollback to one of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EpochArgument = Annotated[
     int, typer.Argument(metavar="EPOCH", help="The plan's number.", min=0, max=2**53 - 1, show_default=False)
 ]
 
-# What is read of the interface's documents (controller.rest.schemas.PlanSummary).
+# Members that are read of the API's documents (controller.rest.schemas.PlanSummary).
 _PLAN = (
     *(
         "epoch",
@@ -63,6 +63,7 @@ def list_plans(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
+    """List the plans that were made, newest first, unless a subcommand follows."""
     ctx.obj = Remote(url, token, ca_file)
     if ctx.invoked_subcommand is not None:
         return
@@ -129,10 +130,10 @@ def rollback(
 
 
 def kept_plan(client: Client, epoch: int) -> dict[str, Any] | None:
-    """What is kept of a plan, without its paths; ``None`` where it is not.
+    """Return the stored summary of a plan, without its paths; ``None`` if the plan is not stored.
 
     Raises:
-        Failure: the controller does not say.
+        Failure: the controller does not answer.
     """
     return next((plan for plan in _page(client, epoch + 1, 1)["plans"] if plan["epoch"] == epoch), None)
 

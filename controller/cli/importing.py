@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def _formats(incomplete: str) -> list[tuple[str, str]]:
-    """What the shell offers for FORMAT."""
-    from controller.workload.importers.registry import FORMATS
+    """Return the names and summaries of formats for shell completion."""
+    from controller.workload.importers.registry import formats
 
-    return [(name, row.summary) for name, row in FORMATS.items() if name.startswith(incomplete)]
+    return [(name, row.summary) for name, row in formats().items() if name.startswith(incomplete)]
 
 
 def import_files(
@@ -33,15 +34,21 @@ def import_files(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="nccl, htsim, aicb, chakra or traffic-pairs.",
+            help="nccl, nccl-tests, kineto, flight-recorder, chakra, aicb, goal, taskgraph, htsim, ns3, slurm, "
+            "ibnetdiscover, containerlab, lldp, astra-network, traffic-pairs, or a plug-in's.",
             show_default=False,
             autocompletion=_formats,
         ),
     ],
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE", help="Files of that format, also in gzip or tar.", show_default=False),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE", help="Files of that format, also in gzip or tar; - is standard input.", show_default=False
+        ),
+    ] = None,
+    guess: Annotated[
+        bool, typer.Option("--guess", help="Say which formats the files have (no FORMAT is given), and do no more.")
+    ] = False,
     fabric: Annotated[
         Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric that the job is put on (YAML or JSON).")
     ] = None,
@@ -55,17 +62,33 @@ def import_files(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement.")] = 0,
+    topology: Annotated[
+        Path | None,
+        typer.Option("--topology", metavar="XML", help="NCCL's topology of a server: which GPU is at which rail."),
+    ] = None,
     inventory: Annotated[
         Path | None,
         typer.Option("--inventory", metavar="FILE", help="Which NIC is which host (YAML, JSON or CSV)."),
     ] = None,
     bytes: Annotated[
         int | None,
-        typer.Option("--bytes", min=0, max=2**53, help="Bytes of a collective whose size the files do not tell."),
+        typer.Option(
+            "--bytes",
+            min=0,
+            max=2**53,
+            help="Bytes of a collective whose size the files do not tell. Of an NCCL log: of the operation that "
+            "nccl-tests names, else of one all-reduce on each communicator.",
+        ),
     ] = None,
     iterations: Annotated[
         int, typer.Option("--iterations", min=1, help="Iterations that a log covers; the job is one of them.")
     ] = 1,
+    gbps: Annotated[
+        float | None,
+        typer.Option(
+            "--gbps", min=1e-3, max=1e6, help="Speed of cables where the files tell none.", show_default=False
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The job's name.", show_default=False)] = None,
     out: Annotated[
         Path | None,
@@ -88,30 +111,65 @@ def import_files(
     from controller.workload.importers.registry import importer
     from controller.workload.importers.streams import open_sources
 
+    if guess:
+        _guess([Path(kind), *(files or [])], format)
+        return
+    if not files:
+        raise InputError("there is no file to read", field="FILE")
     read = importer(kind)
     place = _fabric(fabric)
     request = ImportRequest(
-        name=_name(name), fabric=place, inventory=_inventory(inventory, place), bytes=bytes, iterations=iterations
+        name=_name(name),
+        fabric=place,
+        inventory=_inventory(inventory, place),
+        bytes=bytes,
+        iterations=iterations,
+        gbps=gbps,
     )
-    method = _placement(placement)
+    method = placement_of(placement)
     with _progress(files) as on_read:
         imported = read(open_sources(files, on_read), request)
     if fabric_out is not None and imported.fabric is None:
         raise InputError("the files describe no fabric", field="fabric-out")
     place = place or _described(imported)
-    job = _placed(imported, place, method, seed)
-    document = _document(job)
+    job = _placed(imported, place, method, seed) if topology is None else _railed(imported, place, method, topology)
     summary = _summary(imported, job, place)
-    if fabric_out is not None and imported.fabric is not None:
+    if imported.fabric is not None and fabric_out is not None:
         write_document(fabric_out, dict(imported.fabric))
-    write_document(out, document)
-    to_stdout = out is None or str(out) == "-"
+    only_fabric = imported.fabric is not None and not imported.ranks
+    if not only_fabric:
+        write_document(out, _document(job))
+    elif fabric_out is None and imported.fabric is not None:
+        write_document(out, dict(imported.fabric))
+    written = (fabric_out or out) if only_fabric else out
+    to_stdout = written is None or str(written) == "-"
     if format is Format.JSON and not to_stdout:
         print_json(orjson.dumps(summary))
     elif format is Format.JSON:
         typer.echo(orjson.dumps(summary).decode(), err=True)
     else:
-        _print_summary(summary, err=to_stdout)
+        _print_summary(summary, place if only_fabric else None, err=to_stdout)
+
+
+def _guess(files: Sequence[Path], format: Format) -> None:
+    """Print the format of each file.
+
+    Raises:
+        InputError: a file cannot be read, or nothing is known about it.
+    """
+    import orjson
+
+    from controller.workload.importers.guess import guess
+    from controller.workload.importers.streams import open_sources
+
+    found = list(guess(open_sources(files)))
+    if format is Format.JSON:
+        print_json(orjson.dumps([dataclasses.asdict(row) for row in found]))
+    else:
+        print_table("files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in found])
+    unknown = [row for row in found if not row.is_known]
+    if unknown:
+        raise InputError("no format is known that looks like this", source=unknown[0].file)
 
 
 def _fabric(path: Path | None) -> Fabric | None:
@@ -127,14 +185,20 @@ def _inventory(path: Path | None, fabric: Fabric | None) -> Any:
 
 
 def _name(name: str | None) -> str | None:
-    """Before anything takes time."""
+    """Check the job's name before any work that takes time."""
     from controller.workload.job_file import parse_job
 
     return None if name is None else parse_job({"name": name}).name
 
 
-def _placement(given: str | None) -> Method | Sequence[str] | None:
-    """A method by its name, or hosts by rank from a file: a list in YAML or JSON, or names with white space between."""
+def placement_of(given: str | None) -> Method | Sequence[str] | None:
+    """Return a placement method by its name, or the hosts by rank from a file.
+
+    The file is a list in YAML or JSON, or names separated by white space.
+
+    Raises:
+        InputError: the text is neither a method nor a file, or the file is not a list of hosts.
+    """
     from controller.model.fabric_file import read_document
     from controller.workload.importers.placing import METHODS
 
@@ -153,7 +217,7 @@ def _placement(given: str | None) -> Method | Sequence[str] | None:
 
 
 def _described(imported: Imported) -> Fabric | None:
-    """The fabric that the files describe, if they do."""
+    """Return the fabric that the files describe, or ``None``."""
     from controller.model.fabric_file import parse_fabric
 
     return None if imported.fabric is None else parse_fabric(dict(imported.fabric))
@@ -169,6 +233,21 @@ def _placed(imported: Imported, fabric: Fabric | None, placement: Method | Seque
     return imported.job
 
 
+def _railed(imported: Imported, fabric: Fabric | None, placement: object, topology: Path) -> Job:
+    from controller.workload.gpu_placement import in_order
+    from controller.workload.importers.base import provisional_hosts
+    from controller.workload.importers.nccl_topology import load_rails
+
+    if fabric is None or placement not in (None, "in-order"):
+        what = "needs --fabric" if fabric is None else "places ranks in order"
+        raise InputError(f"a topology {what}", field="topology", value=str(topology))
+    if imported.placed:
+        raise InputError("the input itself says on which hosts its ranks run", field="topology", value=str(topology))
+    if imported.job.hosts not in ((), provisional_hosts(imported.ranks)):
+        raise InputError("the input itself says which NICs its ranks use", field="topology", value=str(topology))
+    return in_order(imported.job, fabric, load_rails(topology))
+
+
 def _document(job: Job) -> dict[str, Any]:
     from controller.workload.job_document import document_of
 
@@ -177,7 +256,7 @@ def _document(job: Job) -> dict[str, Any]:
 
 @contextmanager
 def _progress(files: Sequence[Path]) -> Iterator[Callable[[int], None] | None]:
-    """A bar on standard error where that is a terminal."""
+    """Show a progress bar on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -198,7 +277,7 @@ def _progress(files: Sequence[Path]) -> Iterator[Callable[[int], None] | None]:
 
 
 def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, Any]:
-    """What was read; flows and bytes are those on the network where the job is on a fabric, else all."""
+    """Return a summary of what was read; flows and bytes are those on the network if the job is on a fabric."""
     from controller.workload.collectives import flows_of
     from controller.workload.expand import check_count, expand
 
@@ -217,24 +296,31 @@ def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, A
         "collectives": imported.collectives,
         "flows": sum(len(part) for part in sizes),
         "bytes": sum(int(part.sum()) for part in sizes),
+        "warnings": list(imported.warnings),
         "notes": list(imported.notes),
+        "measured": [dataclasses.asdict(row) for row in imported.measured],
     }
 
 
-def _print_summary(summary: dict[str, Any], *, err: bool) -> None:
-    print_table(
-        summary["job"],
-        ("ranks>", "groups>", "collectives>", "flows>", "bytes>"),
-        [
-            (
-                str(summary["ranks"]),
-                str(summary["groups"]),
-                str(summary["collectives"]),
-                str(summary["flows"]),
-                size(summary["bytes"]),
-            )
-        ],
-        err=err,
-    )
+def _print_summary(summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
+    """Print a summary; ``fabric`` is given if the files describe a fabric instead of a job."""
+    for warning in summary["warnings"]:
+        typer.echo(f"warning: {warning}", err=err)
+    columns: tuple[str, ...] = ("ranks>", "groups>", "collectives>", "flows>", "bytes>")
+    row = [str(summary[column.rstrip(">")]) for column in columns[:-1]] + [size(summary["bytes"])]
+    if fabric is not None:
+        columns = ("leaves>", "spines>", "hosts>", "cables>")
+        row = [str(n) for n in (fabric.n_leaves, fabric.n_spines, fabric.n_hosts, int(fabric.parallel.sum()))]
+    print_table(summary["job"], columns, [tuple(row)], err=err)
     for note in summary["notes"]:
         typer.echo(f"note: {note}", err=err)
+    if summary["measured"]:
+        print_table(
+            "times that the files tell",
+            ("operation", "ranks>", "bytes>", "seconds>", "bus Gbit/s>"),
+            [
+                (row["op"], str(row["ranks"]), str(row["bytes"]), f"{row['seconds']:.6g}", f"{row['bus_gbps']:.1f}")
+                for row in summary["measured"]
+            ],
+            err=err,
+        )

@@ -1,4 +1,4 @@
-"""``fairspine job``: what a job file describes, and where its ranks run, without a network."""
+"""``fairspine job``: description of a job file and placement of its ranks, without a network."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Describe a 
 
 JobOption = Annotated[Path, typer.Option("--job", metavar="FILE", help="The job (JSON or YAML).", show_default=False)]
 
-_FIRST = 6  # ranks of a group in a table; all of them are in the JSON
+_FIRST = 6  # largest number of ranks of a group in a table; the JSON has all of them
 
 
 class Method(StrEnum):
-    """What ``--method`` may be."""
+    """Values of ``--method``."""
 
     PACKED = "packed"
     SCATTERED = "scattered"
@@ -85,6 +85,15 @@ def place(
         list[Path] | None,
         typer.Option("--beside", metavar="FILE", help="A job whose hosts are taken; may be given several times."),
     ] = None,
+    topology: Annotated[
+        Path | None,
+        typer.Option(
+            "--topology",
+            metavar="XML",
+            help="NCCL's topology of a server: which GPU, and so which rank, is at which rail.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Where the job goes, YAML or JSON by suffix; else standard output."),
@@ -93,21 +102,27 @@ def place(
 ) -> None:
     """Give each rank of a job a host, and say how much crosses leaves before and after.
 
-    Consecutive ranks share a server, rank i of a server on its rail i. What is said goes to standard error where the
-    job goes to standard output.
+    Consecutive ranks share a server, rank i of a server on its rail i or, with a topology, at the NIC nearest to its
+    GPU. The report goes to standard error if the job goes to standard output.
     """
     import orjson
 
     from controller.cli.files import write_document
     from controller.model.fabric_file import load_fabric
+    from controller.workload.gpu_placement import by_method
+    from controller.workload.importers.nccl_topology import load_rails
     from controller.workload.placement import crossing_of, moved
     from controller.workload.placement import place as place_job
 
     document, given = _read(job)
     known = load_fabric(fabric)
     free = _free(known, beside or [])
+    rails = None if topology is None else load_rails(topology)
     try:
-        placed = moved(given, place_job(known, given, method.value, seed, free))
+        if rails is None:
+            placed = moved(given, place_job(known, given, method.value, seed, free))
+        else:
+            placed = by_method(given, known, rails, method.value, seed, free)
         before, after = _crossing_before(known, given), crossing_of(known, placed)
     except InputError as error:
         raise error.with_source(str(job)) from None
@@ -127,7 +142,7 @@ def place(
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Job]:
-    """The document as it stands in its file, and the job that it describes."""
+    """Return the document of a file as it is, and the job that it describes."""
     from controller.model.fabric_file import read_document
     from controller.workload.job_file import parse_job
 
@@ -136,7 +151,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Job]:
 
 
 def _free(fabric: Fabric, beside: list[Path]) -> set[str] | None:
-    """Hosts that no other job is on."""
+    """Return the hosts that no other job uses; ``None`` if there are no other jobs."""
     from controller.workload.placement import participants
 
     if not beside:
@@ -149,14 +164,14 @@ def _free(fabric: Fabric, beside: list[Path]) -> set[str] | None:
 
 
 def _crossing_before(fabric: Fabric, job: Job) -> Crossing | None:
-    """``None`` where the job is not on this fabric yet."""
+    """Return the load of the job's present placement; ``None`` if the job is not on this fabric yet."""
     from controller.workload.placement import crossing_of, participants
 
     return crossing_of(fabric, job) if set(participants(job)) <= set(fabric.host_index) else None
 
 
 def document_on_hosts(document: dict[str, Any], placed: Job) -> dict[str, Any]:
-    """The document as it was with other hosts; where flows or a matrix name hosts, too, the job in full."""
+    """Return the document with the hosts replaced, or the whole job anew if flows or a matrix name hosts."""
     from controller.workload.job_document import document_of
 
     if len(placed.flows.src) or placed.matrix is not None:

@@ -39,7 +39,7 @@ app = typer.Typer(rich_markup_mode=None, help="Show or delete the jobs of a runn
 
 _POLL_SECONDS = 0.1
 
-# What is read of the interface's documents (controller.rest.schemas).
+# Members that are read of the API's documents (controller.rest.schemas).
 _JOB = ("name", "weight", "bytes", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
 _LISTED = ("name", "weight", "collectives", "flows", "bytes", "min_speed", "active")
 
@@ -102,6 +102,7 @@ def list_jobs(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
+    """List the jobs, unless a subcommand follows."""
     ctx.obj = Remote(url, token, ca_file)
     if ctx.invoked_subcommand is None:
         _print_jobs(ctx.obj.client(), format)
@@ -174,7 +175,11 @@ def delete(
 
 
 def _wait(client: Client, name: str, timeout: float) -> None:
-    """Until the newest plan, which holds the job, is active."""
+    """Wait until the newest plan, which contains the job, is active.
+
+    Raises:
+        Failure: the job was deleted meanwhile, or its plan is not active after ``timeout`` seconds.
+    """
     deadline = time.monotonic() + timeout
     while True:
         row = next((row for row in _listed(client) if row["name"] == name), None)
@@ -188,12 +193,12 @@ def _wait(client: Client, name: str, timeout: float) -> None:
 
 
 def _listed(client: Client) -> list[dict[str, Any]]:
-    """The controller's jobs."""
+    """Return the controller's jobs as the list of the API describes them."""
     return described_rows(described(client.request("GET", "jobs").document, "jobs")["jobs"], *_LISTED)
 
 
 def _job(answer: Any) -> dict[str, Any]:
-    """A job document."""
+    """Return the answer after checking that it is a job document."""
     job = described(answer, *_JOB)
     described_rows(job["collectives"], *COLLECTIVE)
     described_rows(job["flows"], "collective")

@@ -24,7 +24,7 @@ def show_live_plan(client: Client, format: Format) -> None:
     The JSON is that of ``fairspine plan``, so that ``--previous`` takes it, with ``mode``, ``computed`` and ``active``.
 
     Raises:
-        Failure: the controller does not say, or some flow has no live path.
+        Failure: the controller does not answer, or some flow has no live path.
     """
     document = described(client.request("GET", "plan").document, "mode", "computed", "active", "plan")
     plan = _checked(document["plan"])
@@ -72,7 +72,7 @@ def _title(document: dict[str, Any]) -> str:
 
 
 def _cables(client: Client, links: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The links that are no host's."""
+    """Return the links between switches."""
     fabric = described(client.request("GET", "fabric").document, "hosts")
     hosts = {row["name"] for row in described_rows(fabric["hosts"], "name")}
     return [row for row in links if hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]

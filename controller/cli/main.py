@@ -1,4 +1,4 @@
-"""The ``fairspine`` command. Starting it must be quick, so commands import what is heavy when they run."""
+"""The ``fairspine`` command. Commands import heavy modules when they run, to keep the start-up time short."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from controller.cli import (
     mode,
     planning,
     preview,
+    replay,
     simulate,
+    survive,
     token,
     top,
     trace,
@@ -48,9 +50,18 @@ app.command(
     "--policies ecmp,greedy",
 )(planning.compare)
 app.command(
+    "survive",
+    epilog="Example: fairspine survive --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
+    "--job examples/llama-b.json --above 0.4",
+)(survive.survive)
+app.command(
     "simulate",
     epilog="Example: fairspine simulate --scenario examples/scenarios/demo.yaml --policies ecmp,fair",
 )(simulate.simulate)
+app.command(
+    "replay",
+    epilog="Example: fairspine replay goal examples/goal/two-layers.goal --fabric examples/clos-4x4x4.yaml",
+)(replay.replay)
 app.command(
     "emulate",
     epilog="Example: fairspine emulate --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
@@ -95,7 +106,7 @@ def _fairspine(
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and leave with its exit code: 0 done, 1 failed, 2 bad input."""
+    """Run the command and exit with its code: 0 done, 1 failed, 2 invalid input."""
     code: str | int | None = 0
     try:
         app(args=arguments)
@@ -114,14 +125,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except OSError as error:
         _complain_of_output(error)
-        # Python flushes once more at the very end, and would complain then.
+        # Python flushes once more at exit, and would report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
 
 
 def _complain_of_output(error: OSError) -> None:
-    """A full disk, say; that whoever read has gone is no news."""
+    """Report an error of standard output, such as a full disk; ignore a closed pipe."""
     if not isinstance(error, BrokenPipeError):
         _complain(error)
 

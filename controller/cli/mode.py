@@ -1,4 +1,4 @@
-"""``fairspine mode``: how a running controller's plans are enforced."""
+"""``fairspine mode``: the mode in which a running controller enforces plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 
 
 class ModeName(StrEnum):
-    """What the mode may be."""
+    """The modes of a controller."""
 
     PLANNED = "planned"
     ECMP = "ecmp"
@@ -22,7 +22,7 @@ class ModeName(StrEnum):
 
 
 class EnforcementName(StrEnum):
-    """By which kind of rules switches may follow plans."""
+    """The kinds of rules that can enforce a plan."""
 
     PER_FLOW = "per_flow"
     SEGMENT_ROUTING = "segment_routing"
@@ -79,16 +79,16 @@ def mode(
 
 
 def current(client: Client) -> dict[str, Any]:
-    """The mode that is set (``ModeDocument``).
+    """Return the current mode (``ModeDocument``).
 
     Raises:
-        Failure: the controller does not say.
+        Failure: the controller does not answer.
     """
     return _mode(client.request("GET", "mode").document)
 
 
 def meaning(document: dict[str, Any]) -> str:
-    """What a mode means, in words."""
+    """Return the description of a mode in words."""
     return next((text for name, text in MEANING.items() if name == document["mode"]), "a mode of a later version")
 
 

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON for programs."""
+"""Output functions of commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDE = 160
 
 
 class Format(StrEnum):
-    """What ``--format`` may be."""
+    """Values of ``--format``."""
 
     TABLE = "table"
     JSON = "json"
@@ -29,12 +29,12 @@ FormatOption = Annotated[Format, typer.Option("--format", help="A table for peop
 
 
 def print_json(document: bytes) -> None:
-    """A document on a line of its own."""
+    """Print an encoded JSON document and a newline."""
     sys.stdout.write(document.decode() + "\n")
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table for rich; columns whose name ends in ``>`` are numbers, set to the right."""
+    """Return a rich table; columns whose name ends in ``>`` are aligned to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -43,18 +43,19 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     for column in columns:
         table.add_column(column.removesuffix(">"), justify="right" if column.endswith(">") else "left", overflow="fold")
     for row in rows:
-        # Text: names from a file or from the network are no markup, and bring no control characters.
+        # Names from a file or from the network may contain markup and control characters: Text is not parsed, and
+        # one_line removes control characters.
         table.add_row(*(Text(one_line(cell)) for cell in row))
     return table
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> None:
-    """A table as ``table_of`` makes it, below its title. ``err``: on standard error."""
+    """Print a title and a table (see ``table_of``), on standard error if ``err`` is set."""
     from rich.console import Console
     from rich.text import Text
 
     table = table_of(columns, rows)
-    # A file or a pipe has no width; what reads it wants whole rows.
+    # A file or a pipe has no width; its reader needs unbroken rows.
     stream = sys.stderr if err else sys.stdout
     console = Console(width=None if stream.isatty() else _WIDE, highlight=False, stderr=err)
     console.print(Text(one_line(title), style="bold"))
@@ -62,11 +63,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
-"""What is read of a collective."""
+"""Members that are read of a collective."""
 
 
 def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
-    """The collectives of a plan (or of one job) as a table; ``flows``: how many each has."""
+    """Print the collectives of a plan (or of one job) as a table; ``flows`` is the number of flows of each."""
     print_table(
         "collectives",
         ("job", "collective", "flows>", "speed>", "time>", "alone>", "slowdown>"),
@@ -86,12 +87,12 @@ def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for a table, ``-`` where there is none."""
+    """Format a number for a table, ``-`` for ``None``."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
 def seconds(value: float | None) -> str:
-    """A time for a table: ``1.234 s``, ``56.7 ms``, ``89.1 us``."""
+    """Format a duration for a table: ``1.234 s``, ``56.7 ms``, ``89.1 us``."""
     if value is None:
         return "-"
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
@@ -101,7 +102,7 @@ def seconds(value: float | None) -> str:
 
 
 def moment(text: str) -> str:
-    """A time of day (RFC 3339) for a table, in UTC: ``2026-01-02 03:12:00``."""
+    """Format a timestamp (RFC 3339) for a table, in UTC: ``2026-01-02 03:12:00``."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
     except ValueError:
@@ -109,7 +110,7 @@ def moment(text: str) -> str:
 
 
 def size(value: float) -> str:
-    """Bytes for a table: ``1.5 GB`` (powers of 1000)."""
+    """Format a number of bytes for a table: ``1.5 GB`` (powers of 1000)."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= factor:
             return f"{value / factor:.4g} {unit}"

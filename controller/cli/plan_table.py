@@ -1,21 +1,22 @@
-"""A plan as tables, from files and from a running controller alike."""
+"""Tables of a plan, for plans from files and plans of a running controller."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from controller.cli.output import number, print_collectives, print_table
+from controller.cli.output import number, print_collectives, print_table, seconds
 
-_BUSIEST = 8  # links in the table; all of them are in the JSON
+_BUSIEST = 8  # number of links in the table; the JSON has all of them
 
 
 def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: Iterable[dict[str, Any]]) -> None:
-    """What a plan is worth, its collectives, and its busiest links.
+    """Print the measures of a plan, its collectives, and its busiest links.
 
     Args:
-        plan: ``controller.rest.schemas.Plan``; its ``flows`` and ``links`` are not looked at.
-        flows: how many each collective has.
+        title: title of the first table.
+        plan: ``controller.rest.schemas.Plan``; its ``flows`` and ``links`` are not used.
+        flows: number of flows of each collective.
         cables: rows of the links between leaves and spines.
     """
     print_table(
@@ -33,6 +34,8 @@ def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: I
         ],
     )
     print_collectives(plan["collectives"], flows)
+    if plan.get("times"):
+        _print_times(plan["times"])
     busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
     print_table(
         "busiest links between leaves and spines, at these speeds",
@@ -40,5 +43,24 @@ def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: I
         (
             (row["id"], number(row["gbps"], 1), number(row["load_gbps"], 1), f"{row['load_gbps'] / row['gbps']:.0%}")
             for row in busiest
+        ),
+    )
+
+
+def _print_times(times: dict[str, Any]) -> None:
+    print_table(
+        f"expected iterations over random phases: {times['slowdown']:.3f} times as long as alone, at least "
+        f"{times['bound']:.3f}",
+        ("job", "computes>", "alone>", "expected>", "slowdown>", "sends>"),
+        (
+            (
+                row["job"],
+                seconds(row["compute_seconds"]),
+                seconds(row["alone_seconds"]),
+                seconds(row["iteration_seconds"]),
+                number(row["slowdown"]),
+                f"{row['duty']:.0%}",
+            )
+            for row in times["jobs"]
         ),
     )

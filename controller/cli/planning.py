@@ -30,7 +30,7 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="S
 
 
 def policy_names() -> list[str]:
-    """What the shell offers for a policy."""
+    """Return the names of the policies for shell completion."""
     from controller.routing import POLICIES
 
     return list(POLICIES)
@@ -49,7 +49,7 @@ OptionsOption = Annotated[
         "--option",
         "-o",
         metavar="NAME=VALUE",
-        help="An option of the policy, such as max_splits=16; may be given several times (docs/policies.md).",
+        help="An option of the policy, such as max_splits=16; repeatable (docs/explanation/policies.md).",
         autocompletion=lambda: _option_names(),
     ),
 ]
@@ -119,10 +119,10 @@ def plan(
     from controller.routing.options_text import parse_options
 
     options = parse_options(option)
-    place, traffic = _load(fabric, job)
+    place, traffic = load_traffic(fabric, job)
     _check_policies([policy])
     before = load_previous(previous, place) if previous else None
-    warm_up()  # the time that is told is the policy's own, not that of loading compiled code
+    warm_up()  # so that the reported time does not include loading compiled code
     made = make_plan(
         with_headroom(place, headroom),
         traffic,
@@ -169,7 +169,7 @@ def compare(
     from controller.routing.options_text import parse_options
 
     options = parse_options(option)
-    place, traffic = _load(fabric, job)
+    place, traffic = load_traffic(fabric, job)
     names = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
     _check_policies(names)
     warm_up()
@@ -185,6 +185,7 @@ def compare(
             "busiest_link": standing.busiest_link,
             "pressure": standing.pressure,
             "pieces": standing.pieces,
+            "slowdown": None if standing.plan.times is None else standing.plan.times.slowdown,
             "seconds": standing.plan.seconds,
         }
         for standing in standings
@@ -196,11 +197,11 @@ def compare(
     _fail_if_unroutable(traffic, standings[0].plan)
 
 
-def _load(fabric_file: Path, job_files: Sequence[Path]) -> tuple[Fabric, Traffic]:
-    """A fabric, and the traffic of some jobs on it, in their order.
+def load_traffic(fabric_file: Path, job_files: Sequence[Path]) -> tuple[Fabric, Traffic]:
+    """Load a fabric, and the traffic of some jobs on it, in their order.
 
     Raises:
-        InputError: which file cannot be used, and why.
+        InputError: a file is invalid; names the file and the reason.
     """
     from controller.model.fabric_file import load_fabric
     from controller.workload.expand import combine
@@ -211,16 +212,15 @@ def _load(fabric_file: Path, job_files: Sequence[Path]) -> tuple[Fabric, Traffic
 
 
 def _check_policies(names: Sequence[str]) -> None:
-    """Before anything takes time."""
+    """Check the names of the policies before any work that takes time."""
     from controller.routing import POLICIES
 
     for name in names:
-        if name not in POLICIES:
-            raise InputError(f"no policy has this name; there are {', '.join(POLICIES)}", field="policy", value=name)
+        POLICIES.named(name)
 
 
 def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
-    """Which flows are depends on the fabric alone, not on the policy."""
+    """Raise ``Failure`` if some flow has no live path, which depends on the fabric and not on the policy."""
     if len(made.unroutable):
         first = traffic.flow_id(int(made.unroutable[0]))
         raise Failure(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
@@ -240,9 +240,20 @@ def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str
 
 
 def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
+    timed = any(row["slowdown"] is not None for row in rows)
     print_table(
         f"{traffic.n_flows} flows, {len(traffic.collectives)} collectives",
-        ("policy", "min speed>", "mean speed>", "gap>", "busiest link", "asked for>", "pieces>", "time>"),
+        (
+            "policy",
+            "min speed>",
+            "mean speed>",
+            "gap>",
+            "busiest link",
+            "asked for>",
+            "pieces>",
+            *(("iterations ÷ alone>",) if timed else ()),
+            "time>",
+        ),
         (
             (
                 row["policy"],
@@ -252,6 +263,7 @@ def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
                 row["busiest_link"] or "-",
                 f"{row['pressure']:.0%}",
                 str(row["pieces"]),
+                *((number(row["slowdown"]),) if timed else ()),
                 seconds(row["seconds"]),
             )
             for row in rows

@@ -1,4 +1,4 @@
-"""``fairspine preview``: what a change would do at a running controller, without making it."""
+"""``fairspine preview``: the effect of a change at a running controller, without making the change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 _VALUE = (
     *("policy", "seed", "mode", "min_speed", "min_level", "bound_split", "bound_single", "gap", "flows", "unroutable"),
 )
-_NAMED = 10  # flows that would move, in the table; up to 1,000 of them are in the JSON
+_NAMED = 10  # number of moved flows that are printed; the JSON has up to 1,000
 
 Names = list[str] | None
 
@@ -75,7 +75,7 @@ def preview(
 
 
 def _job(file: Path) -> dict[str, Any]:
-    """A job's document, with its name."""
+    """Return the document of a job file, with the job's name."""
     from controller.model.fabric_file import read_document
     from controller.workload.job_file import parse_job
 
@@ -85,7 +85,7 @@ def _job(file: Path) -> dict[str, Any]:
 
 
 def _told_by_file(failure: Failure, files: Sequence[Path]) -> Failure:
-    """The failure with the name of the file that it is about, if it is about one."""
+    """Return the failure with the name of the file that it refers to, if any."""
     found = re.search(r"\bput\[(\d+)\]", str(failure))
     if failure.exit_code != 2 or found is None or int(found[1]) >= len(files):
         return failure
@@ -93,7 +93,7 @@ def _told_by_file(failure: Failure, files: Sequence[Path]) -> Failure:
 
 
 def _preview(answer: Any) -> dict[str, Any]:
-    """A ``PreviewDocument``."""
+    """Return the answer after checking that it is a ``PreviewDocument``."""
     document = described(answer, "epoch", "before", "after", "moved_count", "moved", "jobs", "still_used")
     for side in ("before", "after"):
         described(document[side], *_VALUE)

@@ -1,4 +1,4 @@
-"""Which controller a command talks to: options, environment, and the user's config file, for all commands alike."""
+"""Selection of the controller that a command connects to: options, environment, and the user's config file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ UrlOption = Annotated[str | None, _url("FAIRSPINE_URL")]
 TokenOption = Annotated[str | None, _token("FAIRSPINE_TOKEN")]
 CaFileOption = Annotated[Path | None, _ca_file("FAIRSPINE_CA_FILE")]
 
-# Of a subcommand whose parent has the options, too: the environment must not win over what was said to the parent.
+# For subcommands whose parent has the same options: the environment must not override options given to the parent.
 InnerUrlOption = Annotated[str | None, _url(None)]
 InnerTokenOption = Annotated[str | None, _token(None)]
 InnerCaFileOption = Annotated[Path | None, _ca_file(None)]
@@ -57,18 +57,18 @@ _KEYS = ("url", "token", "ca_file")
 
 @dataclass(frozen=True)
 class Remote:
-    """What was said on the command line or in the environment; ``None``: nothing."""
+    """Connection options from the command line, the environment or the config file; ``None`` if not given."""
 
     url: str | None = None
     token: str | None = None
     ca_file: Path | None = None
 
     def over(self, outer: Remote) -> Remote:
-        """This, and where it says nothing, what was said before the name of the subcommand."""
+        """Return these options, completed by those given before the name of the subcommand."""
         return Remote(self.url or outer.url, self.token or outer.token, self.ca_file or outer.ca_file)
 
     def client(self) -> Client:
-        """A client of the controller that is meant.
+        """Return a client of the selected controller.
 
         Raises:
             InputError: an option, or the config file, cannot be used.
@@ -76,28 +76,28 @@ class Remote:
         kept = read_config(config_file())
         url = self.url or kept.url or DEFAULT_URL
         token = self.token
-        # A secret of one controller is not for another that somebody names on the command line.
+        # The secret of the configured controller is not sent to another one that the command line names.
         if token is None and url.rstrip("/") == (kept.url or DEFAULT_URL).rstrip("/"):
             token = kept.token
         return Client(url, token=token, ca_file=self.ca_file or kept.ca_file)
 
 
 def config_file() -> Path:
-    """Where the user's config file is (XDG Base Directory Specification)."""
+    """Return the path of the user's config file (XDG Base Directory Specification)."""
     return config_folder() / "config.toml"
 
 
 def config_folder() -> Path:
-    """The user's folder for fairspine's files."""
+    """Return the user's config folder of fairspine."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path.home() / ".config") / "fairspine"
 
 
 def read_config(path: Path) -> Remote:
-    """What the file says; no file says nothing.
+    """Return the options of a config file; none if the file does not exist.
 
     Raises:
-        InputError: it is no TOML, has unknown keys or values of a wrong type, or others may read its token.
+        InputError: the file is not TOML, has unknown keys or values of a wrong type, or other users can read its token.
     """
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""A job on the servers that a scheduler gave it, as the running controller's fabric knows them."""
+"""Placement of a job on the servers that a scheduler allocated, by the running controller's fabric."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from controller.model.errors import InputError
 
 
 def hosts_of(client: Client, servers: Sequence[str]) -> tuple[str, ...]:
-    """The hosts (NICs) of some servers: one server after the other, each one's by rail.
+    """Return the hosts (NICs) of some servers, in the order of the servers and by rail within a server.
 
     Raises:
-        InputError: the fabric has no server of a name, or one is named twice.
-        Failure: the controller does not say.
+        InputError: the fabric has no server of this name, or a server is named twice.
+        Failure: the controller does not answer.
     """
     fabric = described(client.request("GET", "fabric").document, "hosts")
     hosts: dict[str, list[tuple[int, str]]] = {}
@@ -30,13 +30,13 @@ def hosts_of(client: Client, servers: Sequence[str]) -> tuple[str, ...]:
 
 
 def on_servers(document: dict[str, Any], hosts: Sequence[str], source: str) -> dict[str, Any]:
-    """A job's document with the job's ranks on these hosts, in order.
+    """Return a job's document with the job's ranks on these hosts, in order.
 
-    A description by model and parallelism may leave the number of replicas to that of the hosts; every other job needs
-    as many hosts as it has ranks.
+    A description by model and parallelism may derive the number of replicas from the number of hosts; every other job
+    needs as many hosts as it has ranks.
 
     Raises:
-        InputError: the job is none, or has another number of ranks.
+        InputError: the document is not a job, or has another number of ranks.
     """
     from controller.workload.job_file import parse_job
     from controller.workload.placement import moved, participants

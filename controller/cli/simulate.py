@@ -1,4 +1,4 @@
-"""``fairspine simulate``: scenarios on the flow-level simulator, and a report of them."""
+"""``fairspine simulate``: scenarios on the flow-level simulator, and their report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from controller.cli.output import Format, FormatOption, number, print_json, prin
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
-    from emulation.evaluation.standings import Standing
+    from emulation.evaluation.standings import PolicyMeans
     from emulation.evaluation.targets import Verdict
 
 
@@ -57,14 +57,14 @@ def simulate(
         from emulation.evaluation.report import write_report
         from emulation.evaluation.scenario import load_scenario
         from emulation.evaluation.standings import standings_of
-        from emulation.evaluation.sweep import Backend, Finished, sweep
+        from emulation.evaluation.sweep import Finished, SweepBackend, sweep
         from emulation.evaluation.targets import verdicts_of
 
-        chosen = _backend(Backend, backend, scheduler)
+        chosen = _backend(SweepBackend, backend, scheduler)
         check_installed(workers=jobs, backend=chosen, whole=results)
     except ModuleNotFoundError as error:
-        extra = "cluster" if error.name == "distributed" else "emulation"
-        raise Failure(f"{error.name} is not installed: pip install 'fairspine[{extra}]'") from None
+        extra = "[cluster]" if error.name == "distributed" else ""
+        raise Failure(f"{error.name} is not installed: pip install 'fairspine{extra}'") from None
 
     names = None if policies is None else [name.strip() for name in policies.split(",")]
     grids = [load_scenario(path, names) for path in scenario]
@@ -99,7 +99,7 @@ def simulate(
         document = {"report": str(page), "notes": notes, "standings": standings, "targets": verdicts, "cells": rows}
         print_json(orjson.dumps(document))
     else:
-        grouped: dict[str, list[Standing]] = {}
+        grouped: dict[str, list[PolicyMeans]] = {}
         for standing in standings:
             grouped.setdefault(f"{standing.scenario}, {standing.kind}", []).append(standing)
         for title, group in grouped.items():
@@ -116,7 +116,11 @@ def simulate(
 
 
 def _backend(kinds: Any, name: str, scheduler: str | None) -> Any:
-    """The backend by its name, with what it needs."""
+    """Return the backend of this name.
+
+    Raises:
+        InputError: there is no such backend, or ``--scheduler`` does not fit it.
+    """
     if name not in list(kinds):
         raise InputError(f"there are {', '.join(kinds)}", field="--backend", value=name)
     if (name == kinds.DASK) != (scheduler is not None):
@@ -126,7 +130,7 @@ def _backend(kinds: Any, name: str, scheduler: str | None) -> Any:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error where that is a terminal."""
+    """Show a progress bar on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -145,10 +149,12 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, of: progress.update(task, completed=done, total=of)
 
 
-def _print_group(title: str, standings: Sequence[Standing]) -> None:
+def _print_group(title: str, standings: Sequence[PolicyMeans]) -> None:
     failures = list(dict.fromkeys(standing.failure for standing in standings))
     at = {(standing.policy, standing.failure): standing for standing in standings}
     cases = max(standing.cases for standing in standings)
+    # Without computation, iterations are epochs, and the column would repeat the ones before.
+    against_spray = any(s.iteration_spray is not None and s.iteration != s.ratio for s in standings)
     rows = []
     for policy in dict.fromkeys(standing.policy for standing in standings):
         mine = [at[policy, failure] for failure in failures if (policy, failure) in at]
@@ -162,12 +168,18 @@ def _print_group(title: str, standings: Sequence[Standing]) -> None:
                     else "-"
                     for failure in failures
                 ),
+                *((number(mine[0].iteration_spray),) if against_spray else ()),
                 seconds(sum(planning) / len(planning) if planning else None),
             )
         )
     print_table(
         f"{title}: epoch time over the ideal by what failed, mean of cases ({cases}), and the slowest job of all",
-        ("policy", *(f"{failure}>" for failure in failures), "planning>"),
+        (
+            "policy",
+            *(f"{failure}>" for failure in failures),
+            *(("iteration ÷ spray>",) if against_spray else ()),
+            "planning>",
+        ),
         rows,
     )
 

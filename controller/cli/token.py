@@ -1,4 +1,4 @@
-"""``fairspine token``: who may use a controller's HTTP interface."""
+"""``fairspine token``: the access tokens of a controller's HTTP interface."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from controller.cli.failure import Failure
 from controller.cli.files import replace_private
 from controller.cli.output import Format, FormatOption, print_json, print_table
 from controller.cli.remote import config_folder
+from controller.core.ports.api import Role
 from controller.model.errors import InputError
-from controller.rest.backend import Role
 from controller.rest.tokens import Token, new_token, read_tokens
 
 HEADER = "# fairspine's tokens: name, role and hash of the secret. 'fairspine token' adds and removes them.\n"
@@ -85,7 +85,7 @@ def _path(file: Path | None) -> Path:
 
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[tuple[Token, ...]]:
-    """The tokens that there are, while nobody else changes the file.
+    """Lock the file against other changes and yield its tokens.
 
     Raises:
         InputError: the file, or its folder, cannot be used.
@@ -96,7 +96,7 @@ def _changing(path: Path) -> Iterator[tuple[Token, ...]]:
     except OSError as error:
         raise InputError(error.strerror or str(error), source=str(path.parent)) from None
     try:
-        # The folder, not the file: that is another one after each change.
+        # Lock the folder, since each change replaces the file.
         fcntl.flock(folder, fcntl.LOCK_EX)
         yield read_tokens(path) if path.exists() else ()
     finally:
@@ -104,7 +104,8 @@ def _changing(path: Path) -> Iterator[tuple[Token, ...]]:
 
 
 def _write(path: Path, tokens: tuple[Token, ...]) -> None:
-    """
+    """Replace the file by one with these tokens.
+
     Raises:
         InputError: the file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""``fairspine top``: the busiest links, the jobs and the health of a running controller, again and again."""
+"""``fairspine top``: a display of a running controller's busiest links, jobs and health, updated at intervals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WIDE = 160
 
-# What is read of the interface's documents (controller.rest.schemas).
+# Members that are read of the API's documents (controller.rest.schemas).
 _HEALTH = ("status", "reasons", "mode", "enforcement", "switches", "jobs", "flows")
 _LINK = ("id", "gbps", "load_gbps", "up", "drained")
 _JOB = ("name", "min_speed", "flows", "bytes", "active")
@@ -30,12 +30,15 @@ _PLAN = ("epoch", "cause", "min_speed", "bound_split", "bound_single", "gap", "m
 
 @dataclass(frozen=True)
 class Look:
-    """What the controller said at one moment.
+    """The state that the controller reported at one moment.
 
     Attributes:
-        plan: the newest plan's summary; ``None`` before there is one.
-        hosts: names of hosts, whose links are left out.
-        lost: why this is not how it is now; empty: it is.
+        health: the answer of ``/healthz``.
+        links: the links document of the API.
+        jobs: the jobs as the API lists them.
+        plan: summary of the newest plan; ``None`` before the first plan.
+        hosts: names of hosts, whose links are not shown.
+        lost: why the state is out of date; empty if it is current.
     """
 
     health: Mapping[str, Any]
@@ -89,18 +92,19 @@ def _follow(client: Client, look: Look, interval: float, count: int) -> None:
                 except NoAnswer as failure:
                     look = Look(look.health, look.links, look.jobs, look.plan, look.hosts, lost=str(failure))
     except KeyboardInterrupt:
-        # How a person ends it.
+        # The user ends the command with Ctrl-C.
         return
 
 
 def look_at(client: Client, before: Look | None) -> Look:
-    """Ask the controller.
+    """Read the state of the controller.
 
     Args:
-        before: the last look; hosts are asked for again only when there is another plan since.
+        client: client of the controller.
+        before: the previous state; the hosts are requested again only after a new plan.
 
     Raises:
-        Failure: the controller does not say.
+        Failure: the controller does not answer.
     """
     health = described(client.health().document, *_HEALTH)
     described(health["switches"], "connected", "expected")
@@ -123,7 +127,7 @@ def look_at(client: Client, before: Look | None) -> Look:
 
 
 def rendered(look: Look, count: int) -> Group:
-    """A look as lines and tables; ``count``: links that are shown."""
+    """Return a state as lines and tables for rich, with at most ``count`` links."""
     from rich.console import Group
     from rich.text import Text
 
@@ -136,7 +140,7 @@ def rendered(look: Look, count: int) -> Group:
 
 
 def _head(look: Look) -> list[tuple[str, str]]:
-    """(text, style) of the lines above the tables."""
+    """Return the text and style of each line above the tables."""
     health, plan, switches = look.health, look.plan, look.health["switches"]
     expected = "" if switches["expected"] is None else f" of {switches['expected']}"
     lines = [
@@ -167,7 +171,7 @@ def _head(look: Look) -> list[tuple[str, str]]:
 
 
 def _load(row: Mapping[str, Any]) -> float:
-    """Part of a link's capacity that is used: measured where that is known, else planned."""
+    """Return the used fraction of a link's capacity: the measured one if known, else the planned one."""
     known = row.get("utilisation")
     return float(row["load_gbps"] / row["gbps"] if known is None else known)
 

@@ -1,4 +1,4 @@
-"""``fairspine trace``: where flows really go, and how unevenly links are used."""
+"""``fairspine trace``: the real paths of flows, and the imbalance of links."""
 
 from __future__ import annotations
 
@@ -118,7 +118,11 @@ def trace(
 
 
 def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: Format) -> None:
-    """Keep it, show it, and fail if some flow is astray."""
+    """Save and print the trace.
+
+    Raises:
+        Failure: some flow is not on its planned path.
+    """
     import orjson
 
     if save is not None:
@@ -146,7 +150,7 @@ def _live(client: Client, job: list[str] | None, compare: str | None) -> dict[st
 
 
 def _fabric_of(client: Client) -> Fabric:
-    """The controller's fabric, as a value."""
+    """Return the fabric of the controller."""
     from controller.model.fabric_file import parse_fabric
 
     answer = described(client.request("GET", "fabric").document, "switches", "hosts", "links")
@@ -158,17 +162,17 @@ def _fabric_of(client: Client) -> Fabric:
 
 
 def _of_file(path: Path, fabric: Fabric | None) -> dict[str, Any]:
-    """A trace from a file.
+    """Read a trace from a JSON or CSV file.
 
     Raises:
-        InputError: it is none.
+        InputError: the file is not a trace.
     """
     from pydantic import ValidationError
 
     from controller.model.fabric_file import from_validation_error, read_document
     from controller.rest.schemas import TraceBody, TraceDocument
     from controller.telemetry.hops_file import read_hops
-    from controller.telemetry.layers import summary
+    from controller.telemetry.trace_summary import summary
 
     if path.suffix.lower() == ".csv":
         links, flows = read_hops(path, fabric)
@@ -184,8 +188,12 @@ def _of_file(path: Path, fabric: Fabric | None) -> dict[str, Any]:
 
 
 def _only(document: dict[str, Any], jobs: list[str] | None, source: str) -> dict[str, Any]:
-    """The part of a trace that is about some jobs' flows."""
-    from controller.telemetry.layers import summary
+    """Return the part of a trace that contains the flows of these jobs; all of it without jobs.
+
+    Raises:
+        InputError: the trace has no flow of a job.
+    """
+    from controller.telemetry.trace_summary import summary
 
     if not jobs:
         return document
@@ -194,29 +202,28 @@ def _only(document: dict[str, Any], jobs: list[str] | None, source: str) -> dict
         if name not in known:
             raise InputError("the trace has no flow of this job", field="--job", value=name, source=source)
     flows = [flow for flow in document["flows"] if flow["job"] in jobs]
-    # What another policy would do was told of all of them.
+    # The comparison with another policy covers the flows of all jobs, so it is dropped.
     return {**document, "flows": flows, **summary(document["links"], flows), "compare": None}
 
 
 def _of_policy(fabric: Fabric, jobs: list[Path], policy: str, seed: int, compare: bool) -> dict[str, Any]:
-    """The trace of a plan, made from files."""
+    """Plan the jobs of these files and return the trace of the plan."""
     import time
 
     from controller.planning.make_plan import make_plan
     from controller.routing import POLICIES
-    from controller.southbound.wire import on_wire
-    from controller.telemetry.trace import Situation
+    from controller.southbound.flow_encoding import encode_flows
+    from controller.telemetry.ecmp_draws import under_ecmp
+    from controller.telemetry.trace import TraceInputs
     from controller.telemetry.trace_document import planned_trace
-    from controller.telemetry.under_ecmp import under_ecmp
     from controller.workload.expand import combine
     from controller.workload.load import load_jobs
 
-    if policy not in POLICIES:
-        raise InputError(f"no policy has this name; there are {', '.join(POLICIES)}", field="--policy", value=policy)
+    POLICIES.named(policy, field="--policy")
     described_jobs, expanded = load_jobs(fabric, jobs)
     traffic = combine(expanded)
     plan = make_plan(fabric, traffic, policy=policy, seed=seed, clock=time.perf_counter)
-    situation = Situation(fabric, traffic, on_wire(fabric, traffic, plan.assignment, "per_flow"))
+    situation = TraceInputs(fabric, traffic, encode_flows(fabric, traffic, plan.assignment, "per_flow"))
     ranks = {one.name: {host: rank for rank, host in reversed(list(enumerate(one.hosts)))} for one in described_jobs}
     document = planned_trace(situation, fabric, ranks)
     del document["window"]
@@ -227,14 +234,14 @@ def _of_policy(fabric: Fabric, jobs: list[Path], policy: str, seed: int, compare
 
 def _with_captures(document: dict[str, Any], fabric: Fabric, given: list[str]) -> dict[str, Any]:
     from controller.telemetry.by_capture import with_captures
-    from controller.telemetry.layers import summary
+    from controller.telemetry.trace_summary import summary
 
     flows = with_captures(fabric, document["flows"], _captures(fabric, given))
     return {**document, "flows": flows, **summary(document["links"], flows)}
 
 
 def _captures(fabric: Fabric, given: list[str]) -> Captures:
-    """What was captured, by cable: several files of one cable add up to what its busier end has seen."""
+    """Return the captured packets by cable; of several files of one cable, the larger count of each flow is kept."""
     from controller.telemetry.by_capture import cable_of
     from controller.telemetry.capture import read_capture
 

@@ -1,4 +1,4 @@
-"""A trace as tables."""
+"""Tables of a trace."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import typer
 
 from controller.cli.output import moment, number, print_table, size
 
-_SHOWN = 20  # flows in the table, those that are astray first; all of them are in the JSON
-_COLLIDING = 6  # flows that are named for a hot link
+_SHOWN = 20  # number of flows in the table, those off their planned paths first; the JSON has all of them
+_COLLIDING = 6  # largest number of flows that are named for a hot link
 
 
 def print_trace(document: Mapping[str, Any], differs: bool) -> None:
-    """Imbalance, hot links, flows.
+    """Print the imbalance of layers, the hot links and the flows of a trace.
 
     Args:
-        document: ``controller.rest.schemas.TraceBody``, or all of ``TraceDocument``.
-        differs: only flows that are not on their planned paths.
+        document: ``controller.rest.schemas.TraceBody`` or ``TraceDocument``.
+        differs: list only flows that are not on their planned paths.
     """
     _print_layers(document)
     flows = {flow["id"]: flow for flow in document["flows"]}
@@ -99,7 +99,7 @@ def _names(ids: list[str], flows: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _name(flow: Mapping[str, Any] | None, id_: str) -> str:
-    """``gpt3-a/dp0 2->3`` where ranks are known."""
+    """Return the display name of a flow, like ``gpt3-a/dp0 2->3`` if its ranks are known, else its id."""
     if flow is None or flow["src_rank"] is None or flow["dst_rank"] is None:
         return id_
     return f"{flow['job']}/{flow['collective']} {flow['src_rank']}->{flow['dst_rank']}"
@@ -122,8 +122,8 @@ def _print_flows(document: Mapping[str, Any], differs: bool) -> None:
                 flow["id"] + (f" piece {flow['piece']}" if flow["share"] < 1 else ""),
                 flow["src"],
                 flow["dst"],
-                _path(flow["planned"]),
-                _path(flow["real"]),
+                _path(flow["planned"], flow),
+                _path(flow["real"], flow),
                 flow["how"],
                 f"{flow['sure']:.2f}",
                 flow["why"],
@@ -133,8 +133,15 @@ def _print_flows(document: Mapping[str, Any], differs: bool) -> None:
     )
 
 
-def _path(links: list[str] | None) -> str:
-    """The links between switches: hosts have one each."""
+def _path(links: list[str] | None, flow: Mapping[str, Any]) -> str:
+    """Return the links of a path between switches; host links are left out.
+
+    A trace of another tool names no hosts and begins at the leaf, so its first link is not a host link.
+    """
     if links is None:
         return "-"
-    return " ".join(links[1:-1]) if "->" in links[0] and len(links) > 1 else " ".join(links[:2])
+    if "->" not in links[0]:
+        return " ".join(links[:2])
+    if links[0].startswith(f"{flow['src']}->"):
+        links = links[1:]
+    return " ".join(links[:-1]) if len(links) > 1 else " ".join(links)

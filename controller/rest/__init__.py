@@ -1,0 +1,1 @@
+"""The HTTP interface: connections, resources, documents, and the checks of callers."""

@@ -1,11 +1,15 @@
-"""One client's connection, as eventlet's server serves it: strict heads and bodies, problems, and silence."""
+"""Serve one connection with eventlet's protocol, made strict.
+
+Eventlet parses requests, keeps connections alive, calls the WSGI application and writes responses. It has no limit on
+the time of a head or a body, answers errors with empty or HTML pages, logs a traceback for each client that goes away,
+shakes hands for TLS in the loop that accepts connections, and reads bodies loosely (``controller.rest.framing``).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -16,59 +20,46 @@ import eventlet.wsgi
 from eventlet.green import socket
 from eventlet.green.ssl import GreenSSLSocket
 
-from controller.rest.budget import Budget
-from controller.rest.framing import PIECE_BYTES, Framing, body_pieces, check_head
+from controller.rest.access_log import log_access
+from controller.rest.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
 from controller.rest.limits import Limits
-from controller.rest.problems import ProblemError
+from controller.rest.problems import PROBLEM_JSON, ProblemError
+from controller.rest.target import split_target
 from controller.rest.tls import Tls
 
 LOG = logging.getLogger(__name__)
-CONNECTION = "controller.connection"
-"""Where a request's environment holds its connection."""
-
-ACCESS_LOG = logging.getLogger("controller.rest.access")
 
 
 @dataclass
 class Shared:
-    """What all connections of a server have in common.
+    """The state that all connections of a server share.
 
-    ``waiting``: the greenlets of connections from which no request has come yet, the longest waiting first.
+    ``waiting``: the greenlets of connections without a request, the longest waiting first.
     """
 
     limits: Limits
     tls: Tls | None
-    total: Budget
-    reads: Budget
-    plans: Budget
-    streams: Budget
     waiting: dict[Any, None] = field(default_factory=dict)
-    streaming: set[Any] = field(default_factory=set)
-
-    def at_work(self, takes_long: bool) -> AbstractContextManager[None]:
-        """Held while the controller works on a request."""
-        return (self.plans if takes_long else self.reads).held()
 
     def make_room(self) -> None:
-        """Cut off whoever has waited longest without asking for anything."""
+        """Disconnect the client that has waited longest without sending a request."""
         longest = next(iter(self.waiting), None)
         if longest is not None:
-            # Only if it still waits when its turn comes: it may have begun to ask by then.
+            # Only if it still waits when its turn comes: it may have sent a request by then.
             eventlet.hubs.get_hub().schedule_call_global(0, self._cut_off, longest)
 
     def _cut_off(self, greenlet: Any) -> None:
         if greenlet in self.waiting:
-            greenlet.throw(TimeoutError("others wait for its place"))
+            greenlet.throw(TimeoutError("another client needs its place"))
 
 
 class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
-    """Eventlet's protocol, with its own error pages, logging and body reading replaced."""
+    """A client's connection. ``body_unread``: whether bytes of the current request's body are still to come."""
 
     def __init__(self, conn_state: list[Any], server: Any, *, shared: Shared) -> None:
+        """Serve one accepted socket; ``conn_state`` and ``server`` are eventlet's."""
         self.shared, self.limits = shared, shared.limits
-        self.framing = Framing()
-        self.body_unread = False
-        self.body_held = 0
+        self.framing, self.body_unread = Framing(), False
         self._head_timer: Any = None
         greenlet = eventlet.getcurrent()
         shared.waiting[greenlet] = None
@@ -80,10 +71,10 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
             shared.waiting.pop(greenlet, None)
 
     def _shake_hands(self, conn_state: list[Any], tls: Tls) -> bool:
-        """In the connection's own greenlet, for a client may take its time. Whether there is a TLS connection now."""
+        """Return whether TLS was established. In the connection's own greenlet, because a client may stall."""
         conn_state[1].settimeout(self.limits.head_seconds)
         try:
-            # Fails for a client that has gone already, of which the next line would leave half a socket.
+            # Raises an error for a client that has gone already, for which the next line would leak a socket.
             conn_state[1].getpeername()
             conn_state[1] = GreenSSLSocket(
                 conn_state[1], server_side=True, do_handshake_on_connect=False, _context=tls.context()
@@ -91,7 +82,7 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
             with eventlet.Timeout(self.limits.head_seconds, TimeoutError("no TLS handshake")):
                 conn_state[1].do_handshake()
         except (OSError, ValueError) as error:
-            # A scanner, a client of plain HTTP, or one that does not trust us: its log says more than ours could.
+            # A scanner, a client of plain HTTP, or one that rejects the certificate; the cause is in the client's log.
             LOG.debug("HTTPS client %s: %s", conn_state[0], error)
             self.connection = conn_state[1]
             if not isinstance(error, TimeoutError):
@@ -101,15 +92,16 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         return True
 
     def setup(self) -> None:
+        """Prepare the socket."""
         super().setup()
         with contextlib.suppress(OSError):
             self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def handle(self) -> None:
+        """Serve requests until the connection ends. A client that stalls or goes away is no error of ours."""
         try:
             super().handle()
         except OSError as error:
-            # The client stalled or went away. That is its right, and nothing that an operator can mend.
             LOG.debug("HTTP client %s: %s", self.client_address, error)
         except Exception:
             LOG.exception("HTTP connection of %s", self.client_address)
@@ -118,21 +110,25 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
                 self._head_timer.cancel()
 
     def finish(self) -> None:
+        """Close the connection."""
         with contextlib.suppress(OSError):
             self.wfile.flush()
             if self.body_unread:
                 self._linger()
-        # Each by itself: a stream that cannot be flushed must not keep the other, and with it the socket, open.
+        # One by one: a stream that cannot be flushed must not keep the other, and with it the socket, open.
         for close in (self.wfile.close, self.rfile.close, super().finish):
             with contextlib.suppress(OSError):
                 close()
 
     def _linger(self) -> None:
-        """Closing with unread bytes resets the connection, which can take the response away from the client."""
+        """Read and drop what the client still sends.
+
+        Closing with unread bytes resets the connection, and the client may lose the response.
+        """
         self.connection.shutdown(socket.SHUT_WR)
         with eventlet.Timeout(self.limits.linger_seconds, False):
             while self.connection.recv(PIECE_BYTES):
-                # Reading what is there already does not switch to anyone else, nor lets the timer fire.
+                # Reading what is there already does not yield to other greenlets, nor let the timer fire.
                 eventlet.sleep(0)
 
     # -- the head ------------------------------------------------------------------------------------------------
@@ -148,14 +144,17 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         return line
 
     def parse_request(self) -> bool:
+        """Parse the head; return whether it is sound. A head that is not is answered here."""
         try:
+            check_request_line(self.raw_requestline)
+            # Eventlet puts its own reader back when the head is read.
+            self.rfile: Any = HeadLines(self.rfile)
             if not super().parse_request():
                 return False
-            if self.request_version == "HTTP/0.9":
-                raise ProblemError(HTTPStatus.BAD_REQUEST, "the request line has no HTTP version")
-            if self.headers.defects:
-                raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed header")
-            self.framing = check_head(self.command, self.request_version, self.headers.items())
+            fields: dict[str, list[str]] = {}
+            for name, value in self.headers.items():
+                fields.setdefault(name.lower(), []).append(value.strip(" \t"))
+            self.framing = framing(self.request_version, fields)
         except (eventlet.wsgi.HeaderLineTooLong, eventlet.wsgi.HeadersTooLarge):
             self._refuse(ProblemError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long"))
             return False
@@ -168,61 +167,76 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         return True
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Called by the standard library's parser."""
+        """Answer an error that the standard library's parser has found."""
         self._refuse(ProblemError(code, (message or "malformed request")[:200]))
 
     def _refuse(self, problem: ProblemError) -> None:
-        """Answer what is no request, and close: nobody knows where the next one would begin."""
-        self.close_connection = True
-        self.body_unread = True
-        response = problem.response("")
-        self.wfile.write(response.closing_bytes(head_only=self.command == "HEAD"))
-        log_access(self.client_address[0], "-", "-", response.status, len(response.body), 0.0)
+        """Answer and close: the start of the next request is unknown."""
+        self.close_connection = self.body_unread = True
+        body = problem.body()
+        head = (
+            f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\nCache-Control: no-cache\r\n"
+            f"X-Content-Type-Options: nosniff\r\nContent-Type: {PROBLEM_JSON}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.wfile.write(head.encode() + (b"" if self.command == "HEAD" else body))
+        log_access(self.client_address[0], "-", "-", problem.status, len(body), 0.0)
 
     def get_environ(self) -> dict[str, Any]:
+        """Return the WSGI environment.
+
+        The path is in normal form and still percent-encoded; ``wsgi.input`` is this connection, of which the
+        application
+        uses ``read_body``; for eventlet, the body is empty.
+        """
         environ: dict[str, Any] = super().get_environ()
-        # The body is read by read_body() alone; what eventlet itself reads and drops is an empty one.
-        environ["wsgi.input"] = environ["eventlet.input"] = eventlet.wsgi.Input(self.rfile, 0, self.connection)
-        environ[CONNECTION] = self
+        environ["PATH_INFO"], environ["QUERY_STRING"] = split_target(self.path)
+        # Eventlet sets a type of its own where the client declared none.
+        environ["CONTENT_TYPE"] = self.headers.get("content-type", "")
+        environ["RAW_URI"] = self.path
+        environ["eventlet.input"] = eventlet.wsgi.Input(self.rfile, 0, self.connection)
+        environ["wsgi.input"] = self
         return environ
 
-    # -- the body ------------------------------------------------------------------------------------------------
+    def handle_one_response(self) -> None:
+        """Call the application, and end the connection after a response that left a part of the body unread."""
 
-    def read_body(self, at_most: int | None = None) -> bytes:
-        """The body of the current request, which counts among what all clients hold until ``drop_body``.
+        def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            body: Iterable[bytes] = self.server.app(environ, start_response)
+            # Do not wait for the rest of a body that is not needed. Nothing has been sent yet.
+            self.close_connection = self.close_connection or self.body_unread
+            return body
+
+        self.application = application
+        super().handle_one_response()
+
+    # -- bodies ----------------------------------------------------------------------------------------------
+
+    def read_body(self, at_most: int | None, arrived: Callable[[int], None]) -> bytes:
+        """Return the body of the current request.
+
+        Args:
+            at_most: limit on its length; ``None``: the server's limit.
+            arrived: called with the length of each piece; what is only announced takes no memory.
 
         Raises:
-            ProblemError: too large, malformed, broken off, too slow, or too much together with others'.
+            ProblemError: the body is too large, malformed, broken off or too slow, or ``arrived`` raised it.
         """
         most = self.limits.body_bytes if at_most is None else min(at_most, self.limits.body_bytes)
-        pieces = body_pieces(self.rfile, self.framing, at_most=most)
         try:
             with eventlet.Timeout(self.limits.body_seconds, TimeoutError()):
-                return b"".join(self._received(pieces, most))
+                return b"".join(self._received(body_pieces(self.rfile, self.framing, at_most=most), most, arrived))
         except TimeoutError:
-            raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, "the body did not come in time") from None
+            raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time") from None
         except OSError:
             raise ProblemError(HTTPStatus.BAD_REQUEST, "the connection broke before the end of the body") from None
 
-    def drop_body(self) -> None:
-        """The body is not needed any more."""
-        self.shared.total.give(self.body_held)
-        self.body_held = 0
-
-    def _received(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+    def _received(self, pieces: Iterator[bytes], most: int, arrived: Callable[[int], None]) -> Iterator[bytes]:
         if self.framing.awaits_continue and (self.framing.chunked or 0 < (self.framing.length or 0) <= most):
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.wfile.flush()
         for piece in pieces:
-            # As it comes: what is only announced takes no room, and keeps none from others.
-            self.shared.total.take(len(piece))
-            self.body_held += len(piece)
+            arrived(len(piece))
             yield piece
             eventlet.sleep(0)
         self.body_unread = False
-
-
-def log_access(client: str, method: str, path: str, status: int, size: int, seconds: float) -> None:
-    reading = method in ("GET", "HEAD", "OPTIONS") and status < HTTPStatus.BAD_REQUEST
-    level = logging.DEBUG if reading else logging.INFO
-    ACCESS_LOG.log(level, "%s %s %s %d %d bytes %.1f ms", client, method, path[:200], status, size, seconds * 1e3)

@@ -1,4 +1,4 @@
-"""Request bodies to the models of ``controller.rest.schemas``."""
+"""Parsing of request bodies into the models of ``controller.rest.schemas``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pydantic import BaseModel, ValidationError
 
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error
+from controller.model.unique_keys import check_unique
 
 FormT = TypeVar("FormT", bound=BaseModel)
 
 
 def read_form(body: bytes, form: type[FormT]) -> FormT:
-    """A checked form. Takes time in proportion to the body: large ones belong off the event loop.
+    """Parse and check a body. Takes time in proportion to the body: parse large ones off the event loop.
 
     Raises:
         InputError: with an empty ``field``, the body is no JSON object; else that field is wrong.
@@ -23,6 +24,7 @@ def read_form(body: bytes, form: type[FormT]) -> FormT:
         document = orjson.loads(body)
     except ValueError as error:
         raise InputError(f"is not JSON: {error}") from None
+    check_unique(body, document)
     if not isinstance(document, dict):
         raise InputError("must be a JSON object", value=document)
     try:

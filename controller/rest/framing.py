@@ -1,35 +1,73 @@
-"""Where a request's body begins and ends (RFC 9112, sections 6 and 7), read strictly.
+"""Read where a request's head and body begin and end (RFC 9112), strictly.
 
-Eventlet's own reader takes what the RFC forbids (signs and underscores in lengths, chunk-size lines without end), so
-the head is checked here and the body is read here.
+Eventlet and the parser of the standard library below it accept what the RFC forbids, and could see other requests than
+a proxy in front of them: bare CR and LF, folded lines, space before the colon, several Host headers, signs and
+underscores in lengths, endless chunk-size lines. Each rule here has a test that plain eventlet fails.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from controller.rest.problems import ProblemError
 
 PIECE_BYTES = 64 * 1024
-"""Bodies are read and written in pieces of this size, so that one client never has the event loop for long."""
+"""Bodies are read and written in pieces of this size, so that no client blocks the event loop."""
 
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_REQUEST_LINE = re.compile(_TOKEN + rb" [^\x00-\x1f\x7f]+ HTTP/[^\x00-\x1f\x7f]+\r\n")
+_FIELD_LINE = re.compile(_TOKEN + rb":[\t\x20-\x7e\x80-\xff]*\r\n")
 _LENGTH = re.compile(r"[0-9]+")
-_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 _LONGEST_CHUNK_LINE = 256
 _LONGEST_TRAILER_SECTION = 8192
 
 
+class Lines(Protocol):
+    """A source of lines."""
+
+    def readline(self, size: int = -1) -> bytes:
+        """Return the next line with its end, or its first ``size`` bytes."""
+
+
+class HeadLines:
+    """Header lines for the standard library's parser, each of them well-formed."""
+
+    def __init__(self, lines: Lines) -> None:
+        """Read lines from ``lines``."""
+        self._lines = lines
+
+    def readline(self, size: int = -1) -> bytes:
+        """Return the next line.
+
+        Raises:
+            ProblemError: 400, the line is malformed.
+        """
+        line = self._lines.readline(size)
+        if line != b"\r\n" and not _FIELD_LINE.fullmatch(line):
+            raise _malformed("header line: expected NAME: VALUE and CR LF")
+        return line
+
+
+def check_request_line(line: bytes) -> None:
+    """Check the first line of a request.
+
+    Raises:
+        ProblemError: 400, the line is malformed.
+    """
+    if not _REQUEST_LINE.fullmatch(line):
+        raise _malformed("request line: expected METHOD TARGET HTTP/VERSION and CR LF")
+
+
 @dataclass(frozen=True)
 class Framing:
-    """How the body is delimited. Neither ``length`` nor ``chunked``: the request has no body at all.
+    """The length of a request's body. Neither ``length`` nor ``chunked``: the request has no body.
 
-    ``awaits_continue``: the client holds the body back until it is told ``100 Continue``.
+    ``awaits_continue``: the client sends the body after ``100 Continue``.
     """
 
     length: int | None = None
@@ -38,79 +76,62 @@ class Framing:
 
     @property
     def has_body(self) -> bool:
+        """True if the body has at least one byte."""
         return self.chunked or bool(self.length)
 
 
-def check_head(method: str, version: str, headers: Iterable[tuple[str, str]]) -> Framing:
-    """Check a request's head, as far as it decides where the request ends.
+def framing(version: str, fields: Mapping[str, list[str]]) -> Framing:
+    """Return how a request's body is delimited.
 
     Args:
         version: ``HTTP/1.1`` or ``HTTP/1.0``.
-        headers: names and values, latin-1 decoded, in the order sent.
+        fields: values by lower-case name, in the order sent.
 
     Raises:
-        ProblemError: 400 malformed or ambiguous, 417 another expectation, 501 another transfer coding.
+        ProblemError: 400 ambiguous, 413 a length beyond all limits, 417 an unknown expectation, 501 an unsupported
+            transfer coding.
     """
-    fields: dict[str, list[str]] = {}
-    for name, value in headers:
-        value = value.strip(" \t")
-        if not _TOKEN.fullmatch(name) or not _FIELD_VALUE.fullmatch(value):
-            raise ProblemError(HTTPStatus.BAD_REQUEST, f"malformed header {name[:80]!a}")
-        fields.setdefault(name.lower(), []).append(value)
-    if not _TOKEN.fullmatch(method):
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed method")
-    hosts = fields.get("host", [])
+    hosts, lengths, codings = (fields.get(name, []) for name in ("host", "content-length", "transfer-encoding"))
     if len(hosts) > 1 or (not hosts and version != "HTTP/1.0"):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "exactly one Host header is required")
     expectation = ", ".join(fields.get("expect", [])).lower()
     if expectation not in ("", "100-continue"):
-        raise ProblemError(HTTPStatus.EXPECTATION_FAILED, "the only expectation known is 100-continue")
-    length = _content_length(fields.get("content-length", []))
-    chunked = _is_chunked(fields.get("transfer-encoding", []))
-    if chunked and (length is not None or version == "HTTP/1.0"):
+        raise ProblemError(HTTPStatus.EXPECTATION_FAILED, "the only supported expectation is 100-continue")
+    # A list of equal lengths may count as one (RFC 9112, section 6.3), but no well-behaved client sends it.
+    if lengths and (len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0])):
+        raise _malformed("Content-Length")
+    if lengths and len(lengths[0]) > 18:
+        raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the Content-Length exceeds all limits")
+    if codings and ", ".join(codings).lower() != "chunked":
+        raise ProblemError(HTTPStatus.NOT_IMPLEMENTED, "the only supported transfer coding is chunked")
+    if codings and (lengths or version == "HTTP/1.0"):
         raise ProblemError(HTTPStatus.BAD_REQUEST, "Transfer-Encoding with Content-Length, or in HTTP/1.0")
-    return Framing(length, chunked, bool(expectation) and version != "HTTP/1.0")
-
-
-def _content_length(values: list[str]) -> int | None:
-    # A list of equal lengths may count as one (RFC 9112, section 6.3), and no honest client sends it.
-    if not values:
-        return None
-    if len(values) > 1 or not _LENGTH.fullmatch(values[0]):
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed Content-Length")
-    if len(values[0]) > 18:
-        raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the Content-Length is beyond all bounds")
-    return int(values[0])
-
-
-def _is_chunked(values: list[str]) -> bool:
-    if not values:
-        return False
-    if ", ".join(values).lower() != "chunked":
-        raise ProblemError(HTTPStatus.NOT_IMPLEMENTED, "the only transfer coding known is chunked")
-    return True
+    return Framing(
+        int(lengths[0]) if lengths else None, bool(codings), bool(expectation) and version != "HTTP/1.0"
+    )  # fmt: skip
 
 
 def body_pieces(stream: BinaryIO, framing: Framing, *, at_most: int) -> Iterator[bytes]:
-    """The body of one request from a connection, piece by piece; afterwards the stream is at the next request.
+    """Yield the body of one request, piece by piece; afterwards the stream is at the next request.
 
     Args:
         stream: buffered and blocking: ``read(n)`` returns fewer bytes only at the end.
-        at_most: bytes that the body may have.
+        framing: the length of the body, from its header.
+        at_most: limit on the body's length, in bytes.
 
     Raises:
         ProblemError: 411 no length was given, 413 too large (before anything of a body that says so itself is read),
-            400 malformed chunks or an end before the end.
-        OSError: whatever reading the stream raises.
+            400 malformed chunks or an early end.
+        OSError: reading the stream failed.
     """
     if framing.chunked:
         yield from _chunked_pieces(stream, at_most)
-        return
-    if framing.length is None:
-        raise ProblemError(HTTPStatus.LENGTH_REQUIRED, "a body is required, with a Content-Length or chunked")
-    if framing.length > at_most:
+    elif framing.length is None:
+        raise ProblemError(HTTPStatus.LENGTH_REQUIRED, "a body with a Content-Length, or chunked, is required")
+    elif framing.length > at_most:
         raise _too_large(at_most)
-    yield from _exactly(stream, framing.length)
+    else:
+        yield from _exactly(stream, framing.length)
 
 
 def _chunked_pieces(stream: BinaryIO, at_most: int) -> Iterator[bytes]:
@@ -120,19 +141,19 @@ def _chunked_pieces(stream: BinaryIO, at_most: int) -> Iterator[bytes]:
             raise _too_large(at_most)
         left -= size
         yield from _exactly(stream, size)
-        if stream.readline(3) not in (b"\r\n", b"\n"):
-            raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed chunk: its data is not as long as it says")
+        if stream.read(2) != b"\r\n":
+            raise _malformed("chunk: its data is not as long as its size")
     room = _LONGEST_TRAILER_SECTION
-    while (line := stream.readline(room)) not in (b"\r\n", b"\n"):
+    while (line := stream.readline(room)) != b"\r\n":
         room -= len(line)
-        if not line.endswith(b"\n") or room <= 0:
-            raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed or too long trailer section")
+        if not line.endswith(b"\r\n") or b"\r" in line[:-2] or b"\0" in line or room <= 0:
+            raise _malformed("trailer section, or it is too long")
 
 
 def _chunk_size(stream: BinaryIO) -> int:
     line = _CHUNK_LINE.fullmatch(stream.readline(_LONGEST_CHUNK_LINE))
     if line is None:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed chunk size")
+        raise _malformed("chunk size")
     return int(line[1], 16)
 
 
@@ -144,6 +165,10 @@ def _exactly(stream: BinaryIO, length: int) -> Iterator[bytes]:
             raise ProblemError(HTTPStatus.BAD_REQUEST, f"the body ended {left} bytes early")
         left -= len(piece)
         yield piece
+
+
+def _malformed(what: str) -> ProblemError:
+    return ProblemError(HTTPStatus.BAD_REQUEST, f"malformed {what}")
 
 
 def _too_large(at_most: int) -> ProblemError:

@@ -1,4 +1,4 @@
-"""What the HTTP interface lets a client take."""
+"""Limits of the HTTP interface."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one client, and on all of them. The length of lines is eventlet's: 8 KiB each, 64 KiB of headers.
+    """Limits on one client, and on all together. The length of lines is eventlet's: 8 KiB each, 64 KiB of headers.
+
+    Of what clients share, one may hold as much as it leaves free, so at most half; further requests get 503. A client
+    is a token, or an address where no tokens are required.
 
     Attributes:
         body_bytes: length of a request body.
-        idle_seconds: how long a client may neither send nor take anything.
+        idle_seconds: limit on the time without any progress.
         head_seconds: from the end of one response to the end of the next request's head.
-        body_seconds: for sending a body, and for taking a response, once it has begun.
-        linger_seconds: how long what a refused client still sends is read and dropped, so that it sees the answer.
-        connections: connections at once; a new one takes the place of the one that has waited longest for a request.
-        total_bytes: of request bodies and responses in memory for all clients together.
-        requests: requests that the controller works on at once: so many that only read, and as many that may have to
-            wait for a plan.
-        streams: readers of events at once.
+        body_seconds: limit on the time to receive a body, and to send a response.
+        linger_seconds: how long to read and drop what a refused client still sends, so that it gets the response.
+        connections: connections at once; a new one replaces the one that has waited longest for a request.
+        total_bytes: request bodies and responses in memory for all clients together; half of it for changes.
+        requests: requests in progress at once: this number of reads, of previews and traces, and of changes.
+        streams: event streams at once.
     """
 
     body_bytes: int = 16 * MIB
@@ -32,12 +34,12 @@ class Limits:
     linger_seconds: float = 2.0
     connections: int = 4096
     total_bytes: int = 256 * MIB
-    requests: int = 128
-    streams: int = 256
+    requests: int = 256
+    streams: int = 512
 
 
 def room_for(connections: int) -> int:
-    """How many connections there can be: half of the files that the process may open, for switches need some, too.
+    """Return how many connections there can be: half of the files that the process may open; switches need some.
 
     Raises the process's soft limit on open files as far as that needs and the hard limit allows.
     """

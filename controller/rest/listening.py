@@ -1,4 +1,4 @@
-"""A listening socket that nobody shares, and whose ``accept`` outlives what eventlet's server would end on."""
+"""A listening socket that is not shared, and whose ``accept`` survives errors that would end eventlet's server."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ _NOT_NOW = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener:
-    """Connections for eventlet's server."""
+    """Accepts connections for eventlet's server."""
 
     def __init__(self, sock: Any, *, accepted: Callable[[], None]) -> None:
-        """``accepted`` is called for each connection before it is served, and may block."""
+        """Wrap a listening socket; call ``accepted``, which may block, for each connection before it is served."""
         self._sock, self._accepted = sock, accepted
         self.getsockname = sock.getsockname
         self.family = sock.family
         self.closed = False
 
     def accept(self) -> tuple[Any, Any]:
+        """Return the next connection and its address."""
         while True:
             try:
                 client, address = self._sock.accept()
@@ -40,13 +41,16 @@ class Listener:
             return client, address
 
     def close(self) -> None:
+        """Close the socket; a blocked ``accept`` ends."""
         self.closed = True
         self._sock.close()
 
 
 def listen(host: str, port: int) -> Any:
-    """A listening socket that nobody shares: ``eventlet.listen`` sets SO_REUSEPORT, and a second controller on the
-    same port would silently take half of the requests."""
+    """Open a listening socket that is not shared.
+
+    ``eventlet.listen`` sets SO_REUSEPORT, so a second controller on the port would silently get half of the requests.
+    """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

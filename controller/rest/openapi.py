@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the HTTP interface, made from the table of resources and the documents' models."""
+"""Make the OpenAPI 3.1 description of the HTTP interface from the table of resources and pydantic's JSON schemas."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from controller.rest import schemas
-from controller.rest.backend import Role
 from controller.rest.conditions import IF_MATCH, IF_NONE_MATCH
-from controller.rest.messages import EVENT_STREAM, JSON
-from controller.rest.operation import Body, Operation, Parameter, Resource
+from controller.rest.operation import EVENT_STREAM, JSON, Body, Operation, Parameter, Resource
 from controller.rest.problems import PROBLEM_JSON
 
-_ALWAYS = (400, 414, 431, 500)
+_ALWAYS = (400, 403, 414, 421, 431, 500)
 _WITH_BODY = (408, 411, 413, 415, 422)
 _REFERENCE = "#/components/schemas/{model}"
 
-_RETRY_AFTER = {"description": "seconds until it may work", "required": True, "schema": {"type": "integer"}}
+_RETRY_AFTER = {"description": "seconds after which to try again", "required": True, "schema": {"type": "integer"}}
 _CHALLENGE = {"description": "RFC 6750", "required": True, "schema": {"type": "string"}}
 _ETAG = {"description": "the job's revision, quoted", "required": True, "schema": {"type": "string"}}
 _LOCATION = {"description": "the job's path", "required": True, "schema": {"type": "string"}}
 
-_SAID = {
-    400: "The request is malformed, or a parameter is wrong",
-    404: "There is no such thing",
-    409: "The state that the controller is in excludes it",
+_DESCRIPTIONS = {
+    400: "The request is malformed, or a parameter is invalid",
+    403: "The request comes from a page of another origin, or the token's role is read",
+    404: "Resource not found",
+    409: "The controller's present state does not allow it",
     412: "If-Match or If-None-Match does not hold",
     413: "The body is too large",
-    422: "The body was understood and cannot be used: field and value say what",
-    503: "Not known yet, too much at once, or it cannot be kept (type storage): try again",
+    421: "The Host header is not a name of this server",
+    422: "The body is well-formed and invalid: see field and value",
+    503: "Not known yet, too many requests at once, or the change cannot be stored (type storage): try again",
 }
 
 
 def openapi_document(resources: Iterable[Resource], *, secured: bool) -> dict[str, Any]:
-    """The description as plain data.
+    """Return the description as plain data.
 
     Args:
+        resources: the paths with their operations.
         secured: whether callers need a token.
     """
     table = tuple(resources)
@@ -55,7 +56,7 @@ def openapi_document(resources: Iterable[Resource], *, secured: bool) -> dict[st
             "version": version("fairspine"),
             "summary": "Max-min fair routing for machine-learning training fabrics",
             "description": (
-                "Units: bytes, Gbit/s, seconds. Errors are problem details (RFC 9457). HEAD is answered wherever GET "
+                "Units: bytes, Gbit/s, seconds. Errors are problem details (RFC 9457). HEAD is supported wherever GET "
                 "is, OPTIONS everywhere."
             ),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -110,7 +111,6 @@ def _problems(operation: Operation, secured: bool) -> set[int]:
     statuses = {*_ALWAYS, *operation.problems}
     if not operation.open:
         statuses |= {503} | ({401} if secured else set())
-        statuses |= {403} if secured and operation.role is Role.WRITE else set()
     if operation.body is not None:
         statuses |= set(_WITH_BODY)
     if operation.conditional:
@@ -124,7 +124,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "in": parameter.place,
         "required": parameter.required or parameter.place == "path",
         "description": parameter.description,
-        "schema": parameter.kind.schema(),
+        "schema": parameter.schema(),
         "example": parameter.example,
     }
 
@@ -150,10 +150,10 @@ def _problem(status: int) -> dict[str, Any]:
     headers: Mapping[str, Any] = {}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers = {"Retry-After": _RETRY_AFTER}
-    elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+    elif status == HTTPStatus.UNAUTHORIZED:
         headers = {"WWW-Authenticate": _CHALLENGE}
     return {
-        "description": _SAID.get(status, HTTPStatus(status).phrase),
+        "description": _DESCRIPTIONS.get(status, HTTPStatus(status).phrase),
         "content": {PROBLEM_JSON: {"schema": _reference(schemas.Problem)}},
     } | ({"headers": headers} if headers else {})
 

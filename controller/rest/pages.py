@@ -1,14 +1,15 @@
-"""Static files over HTTP: methods, entity tags, compression, and what a browser may do with them. Pure.
+"""Serve the dashboard's files: methods, entity tags, compression, and what a browser may do with them.
 
-Open to everybody: there is nothing of the network in them, and a page must be there before it can ask for a token.
+Served without a token: they hold nothing of the network, and the page must load before it can ask for a token.
+Falcon's own static routes neither compress nor set these headers.
 """
 
 from __future__ import annotations
 
 from http import HTTPStatus
 
-from controller.rest.messages import Request, Response
-from controller.rest.problems import ProblemError
+import falcon
+
 from controller.web.assets import Asset
 
 POLICY = "; ".join(
@@ -25,43 +26,55 @@ POLICY = "; ".join(
 )
 """Content-Security-Policy: our own files only, no inline code, no frames around us."""
 
-_ALLOW = (("Allow", "GET, HEAD, OPTIONS"),)
-_SAFETY = (
-    ("Content-Security-Policy", POLICY),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Vary", "Accept-Encoding"),
-)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Vary": "Accept-Encoding",
+}
 
 
-def answer_page(asset: Asset, request: Request) -> Response:
-    """The response to a request for a static file; whatever is wrong with it becomes a problem document.
+class Methods:
+    """Responders for Falcon, one a method, and OPTIONS."""
 
-    Browsers are told to ask each time (``Cache-Control: no-cache``) and get a 304 while they have the present file: so
-    a page never mixes files of two versions of the controller.
-    """
-    if request.method == "OPTIONS":
-        return Response(HTTPStatus.NO_CONTENT, headers=_ALLOW)
-    # The server sends the head alone where the method is HEAD.
-    if request.method not in ("GET", "HEAD"):
-        problem = ProblemError(HTTPStatus.METHOD_NOT_ALLOWED, "this is a file, which can be read", headers=_ALLOW)
-        return problem.response(request.path)
-    zipped = _takes_gzip(request.headers.get("accept-encoding", ""))
-    headers = (("ETag", asset.zipped_etag if zipped else asset.etag), *_SAFETY)
-    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
-    if known & {"*", asset.etag, asset.zipped_etag}:
-        return Response(HTTPStatus.NOT_MODIFIED, headers=headers)
-    if zipped:
-        return Response(HTTPStatus.OK, asset.zipped, asset.media_type, (*headers, ("Content-Encoding", "gzip")))
-    return Response(HTTPStatus.OK, asset.body, asset.media_type, headers)
+    @property
+    def methods(self) -> list[str]:
+        """The methods that there are."""
+        return sorted(name.removeprefix("on_").upper() for name in dir(self) if name.startswith("on_"))
+
+    def on_options(self, _request: falcon.Request, response: falcon.Response, **_variables: str) -> None:
+        """Answer with the methods."""
+        response.status = HTTPStatus.NO_CONTENT
+        response.set_header("Allow", ", ".join(self.methods))
+
+
+class Page(Methods):
+    """A static file. Browsers revalidate it each time, so a page never mixes files of two versions."""
+
+    def __init__(self, asset: Asset) -> None:
+        """Serve one file."""
+        self._asset = asset
+
+    def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Answer with the file, compressed if the client accepts it, or 304 if the client has it."""
+        asset, zipped = self._asset, _takes_gzip(request.get_header("Accept-Encoding", default=""))
+        response.set_headers(_HEADERS)
+        response.etag = asset.zipped_etag if zipped else asset.etag
+        ours = {"*", asset.etag.strip('"'), asset.zipped_etag.strip('"')}
+        if any(str(tag) in ours for tag in request.if_none_match or ()):
+            response.status = HTTPStatus.NOT_MODIFIED
+            return
+        response.content_type, response.data = asset.media_type, asset.zipped if zipped else asset.body
+        if zipped:
+            response.set_header("Content-Encoding", "gzip")
+
+    on_head = on_get
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether a client takes gzip (RFC 9110, section 12.5.3); a weight of 0 says no."""
+    """Return whether a client accepts gzip (RFC 9110, section 12.5.3); a weight of 0 means no."""
     for part in accepted.lower().split(","):
-        coding, *parameters = (piece.strip() for piece in part.split(";"))
+        coding, parameters = falcon.parse_header(part)
         if coding in ("gzip", "x-gzip", "*"):
-            return not any(
-                parameter.replace(" ", "") in ("q=0", "q=0.0", "q=0.00", "q=0.000") for parameter in parameters
-            )
+            return parameters.get("q", "1") not in ("0", "0.0", "0.00", "0.000")
     return False

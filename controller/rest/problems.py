@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457): what a client is told when a request did not work."""
+"""Errors as problem details (RFC 9457), raised as Falcon's HTTP errors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+import falcon
+
+from controller.core.errors import ConflictError, PreconditionFailedError, StorageError
+from controller.core.ports.api import etag
 from controller.model.errors import InputError, NotFoundError, UnavailableError, shorten
-from controller.rest.backend import ConflictError, PreconditionFailedError, StorageError, etag
-from controller.rest.messages import Response
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -23,26 +25,29 @@ STORAGE = "urn:problem-type:fairspine:storage"
 INTERNAL = "urn:problem-type:fairspine:internal-error"
 
 _TITLES = {
-    BAD_INPUT: "The input cannot be used",
-    NOT_FOUND: "There is no such thing",
-    UNAVAILABLE: "This cannot be answered now",
-    STORAGE: "The change could not be kept, so it was not made",
-    INTERNAL: "The controller made a mistake",
+    BAD_INPUT: "Invalid input",
+    NOT_FOUND: "Resource not found",
+    UNAVAILABLE: "Temporarily unavailable",
+    STORAGE: "Change not stored and therefore not made",
+    INTERNAL: "Internal server error",
 }
+
+_FALCON_SAYS = {404: "no resource has this path", 405: "the resource does not support this method"}
+"""Details of the errors that Falcon raises by itself."""
 
 _LARGEST_EXACT_INTEGER = 2**53 - 1
 """RFC 8259, section 6: larger integers do not survive every JSON reader."""
 
 
-class ProblemError(Exception):
+class ProblemError(falcon.HTTPError):
     """A request that ends in a problem document.
 
     Attributes:
         status: HTTP status, 4xx or 5xx.
-        detail: what is wrong with this very request, for people.
+        detail: what is wrong with this request, for people.
         kind: the problem's type, one of the constants of this module.
         members: extension members, such as ``field`` and ``value``.
-        headers: headers that the response needs besides.
+        headers: additional response headers.
     """
 
     def __init__(
@@ -52,17 +57,17 @@ class ProblemError(Exception):
         *,
         kind: str = ABOUT_BLANK,
         members: Mapping[str, Any] | None = None,
-        headers: tuple[tuple[str, str], ...] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(detail)
-        self.status = status
+        """Keep the HTTP status, the detail for people, and the members and headers to add to the response."""
+        super().__init__(status, description=detail, headers=dict(headers or {}))
+        self.status: int = status
         self.detail = detail
         self.kind = kind
         self.members = dict(members or {})
-        self.headers = headers
 
-    def response(self, instance: str) -> Response:
-        """The response to the request for ``instance`` (a URI reference; empty where it is not known)."""
+    def body(self, instance: str = "") -> bytes:
+        """Encode the document for the request to ``instance`` (a URI reference; empty where it is not known)."""
         document = {
             "type": self.kind,
             "title": _TITLES.get(self.kind, HTTPStatus(self.status).phrase),
@@ -72,11 +77,20 @@ class ProblemError(Exception):
             **self.members,
         }
         # Not orjson: values quoted from a request may hold integers and surrogates that it refuses.
-        return Response(self.status, json.dumps(document).encode(), PROBLEM_JSON, self.headers)
+        return json.dumps(document).encode()
+
+
+def write_problem(request: falcon.Request, response: falcon.Response, error: falcon.HTTPError) -> None:
+    """Write the document of an error into the response: Falcon's error serializer."""
+    if not isinstance(error, ProblemError):
+        status = error.status_code
+        error = ProblemError(status, _FALCON_SAYS.get(status, HTTPStatus(status).phrase))
+    response.content_type = PROBLEM_JSON
+    response.data = error.body(request.path)
 
 
 def bad_input(reason: str, *, field: str, value: object = None, status: int = HTTPStatus.BAD_REQUEST) -> ProblemError:
-    """A problem that names the field and the value that cannot be used (no value: ``None``)."""
+    """Return a problem that names the invalid field and its value (``None``: no value is shown)."""
     members: dict[str, object] = {}
     if field:
         members["field"] = field
@@ -86,14 +100,14 @@ def bad_input(reason: str, *, field: str, value: object = None, status: int = HT
 
 
 Expected = InputError | NotFoundError | UnavailableError | PreconditionFailedError | ConflictError
-"""What the backend may raise."""
+"""The exceptions that the backend may raise."""
 
 
 def from_error(error: Expected, *, has_body: bool) -> ProblemError:
-    """The problem for an error of the core.
+    """Return the problem for an error of the core.
 
-    An ``InputError`` about a field of the body is 422, the content could be read and cannot be used (RFC 9110,
-    section 15.5.21); one about no field, or about a request without a body, is 400.
+    An ``InputError`` about a field of the body is 422 (RFC 9110, section 15.5.21: the content is well-formed and
+    invalid); one about no field, or about a request without a body, is 400.
     """
     if isinstance(error, InputError):
         status = HTTPStatus.UNPROCESSABLE_ENTITY if has_body and error.field else HTTPStatus.BAD_REQUEST
@@ -102,7 +116,7 @@ def from_error(error: Expected, *, has_body: bool) -> ProblemError:
         members = {"field": error.kind, "value": _shown(error.name)}
         return ProblemError(HTTPStatus.NOT_FOUND, str(error), kind=NOT_FOUND, members=members)
     if isinstance(error, PreconditionFailedError):
-        headers = () if error.revision is None else (("ETag", etag(error.revision)),)
+        headers = {} if error.revision is None else {"ETag": etag(error.revision)}
         return ProblemError(HTTPStatus.PRECONDITION_FAILED, error.reason, headers=headers)
     if isinstance(error, ConflictError):
         return ProblemError(HTTPStatus.CONFLICT, error.reason)
@@ -111,23 +125,23 @@ def from_error(error: Expected, *, has_body: bool) -> ProblemError:
 
 
 def unavailable(reason: str, *, kind: str = UNAVAILABLE, retry_after_seconds: int = 1) -> ProblemError:
-    """503, and when to try again."""
-    headers = (("Retry-After", str(retry_after_seconds)),)
+    """Return a 503 problem with the time after which to try again."""
+    headers = {"Retry-After": str(retry_after_seconds)}
     return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, reason, kind=kind, headers=headers)
 
 
 def internal(error_id: str) -> ProblemError:
-    """What a client is told of an exception that nobody expected: an id to look for in the log, and no more."""
+    """Return the problem for an unexpected exception: it names the entry in the log and nothing else."""
     return ProblemError(
         HTTPStatus.INTERNAL_SERVER_ERROR,
-        f"the controller's log says more under {error_id}",
+        f"the controller's log has the details under {error_id}",
         kind=INTERNAL,
         members={"error_id": error_id},
     )
 
 
 def _shown(value: object) -> object:
-    """A value as it goes into a problem: itself where JSON can hold it in few characters, else cut to a string."""
+    """Return a value as a problem shows it: itself if JSON can hold it in few characters, else a shortened string."""
     match value:
         case bool():
             return value

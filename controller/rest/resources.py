@@ -1,47 +1,64 @@
-"""The resources of the HTTP interface: which there are, what can be done with each, and how it is answered.
+"""The resources of the HTTP interface, their operations, and how each is answered.
 
-``RESOURCES`` is the one table of all of it; the server routes by it, and ``/openapi.json`` is made from it.
+``RESOURCES`` is the one table of them: ``controller.rest.api`` routes by it, and ``/openapi.json`` is made from it.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Annotated
 
+import falcon
 import orjson
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
+from controller.core.ports.api import Backend, Document, JobAnswer, Role, Under, etag
 from controller.model.errors import InputError
 from controller.rest import schemas
-from controller.rest.backend import Backend, Document, JobAnswer, Role, etag
 from controller.rest.events import EventStream
 from controller.rest.forms import read_form
-from controller.rest.messages import EVENT_STREAM, JSON, OPEN_METRICS, PROMETHEUS, Response
 from controller.rest.openapi import openapi_document
-from controller.rest.operation import Body, Call, Operation, Parameter, Resource, Text, Whole
+from controller.rest.operation import (
+    EVENT_STREAM,
+    JSON,
+    OPEN_METRICS,
+    PROMETHEUS,
+    Body,
+    Call,
+    Operation,
+    Parameter,
+    Resource,
+)
 from controller.workload.import_form import BodyForm
 from controller.workload.job_file import JobForm
 
-EVENT_ID = r"[A-Za-z0-9._-]{1,64}"
 
-NAME = Parameter("name", "the job's name", Text(schemas.JOB_NAME), "gpt3-a", place="path")
-LINK = Parameter("id", "of a cable (leaf1-spine2), a spine or a leaf", Text(), "leaf1-spine2", place="path")
-EPOCH = Parameter("epoch", "the plan's number", Whole(0, schemas.LARGEST_EPOCH), 7, place="path")
-HOST = Parameter("host", "name of the sending host", Text(), "h1", required=True)
-BEFORE = Parameter("before", "only plans with a smaller number", Whole(0, schemas.LARGEST_EPOCH), 100)
-LIMIT = Parameter("limit", "plans in one answer", Whole(1, schemas.MOST_PLANS, default=50), 20)
-UNDER = Parameter(
-    "under",
-    "plan (where it is left out) or ecmp: with the paths that hashing would choose",
-    Text("(?:plan|ecmp)"),
-    "ecmp",
-)
-AFTER = Parameter("after", "id of the last event seen: resume behind it", Text(EVENT_ID), "6a0f-41")
-JOB = Parameter("job", "only this job's flows", Text(schemas.JOB_NAME), "gpt3-a")
-COMPARE = Parameter("compare", "a policy to compare with", Text("ecmp"), "ecmp")
+def _decimal(text: str) -> str:
+    """Refuse the other spellings of integers that pydantic reads, so that equal paths are equal strings."""
+    if not re.fullmatch(r"0|[1-9][0-9]*", text):
+        raise ValueError("must be an integer in decimal digits")
+    return text
+
+
+EventId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+EpochNumber = Annotated[int, Field(ge=0, le=schemas.LARGEST_EPOCH), BeforeValidator(_decimal)]
+PageSize = Annotated[int, Field(ge=1, le=schemas.MOST_PLANS, default=50), BeforeValidator(_decimal)]
+
+NAME = Parameter("name", "the job's name", schemas.JobName, "gpt3-a", place="path")
+LINK = Parameter("id", "of a cable (leaf1-spine2), a spine or a leaf", schemas.ThingId, "leaf1-spine2", place="path")
+EPOCH = Parameter("epoch", "the plan's number", EpochNumber, 7, place="path")
+HOST = Parameter("host", "name of the sending host", schemas.ThingId, "h1", required=True)
+BEFORE = Parameter("before", "only plans with a smaller number", EpochNumber, 100)
+LIMIT = Parameter("limit", "plans in one answer", PageSize, 20)
+UNDER = Parameter("under", "plan (the default), or ecmp: with the paths that hashing would choose", Under, "ecmp")
+AFTER = Parameter("after", "id of the last event received: continue after it", EventId, "6a0f-41")
+JOB = Parameter("job", "only this job's flows", schemas.JobName, "gpt3-a")
+COMPARE = Parameter("compare", "a policy to compare with", Annotated[str, StringConstraints(pattern="^ecmp$")], "ecmp")
 LAST_EVENT_ID = Parameter(
-    "Last-Event-ID", "as ?after=, which it overrides: what browsers send", Text(EVENT_ID), "6a0f-41", place="header"
+    "Last-Event-ID", "as ?after=, which it overrides: sent by browsers", EventId, "6a0f-41", place="header"
 )
 
 EXAMPLE_JOB = {
@@ -52,73 +69,73 @@ EXAMPLE_JOB = {
 }
 
 
-def _document(document: Document, status: int = HTTPStatus.OK, *headers: tuple[str, str]) -> Response:
-    body = document if isinstance(document, bytes) else orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    return Response(status, body, JSON, headers)
+def _document(response: falcon.Response, document: Document) -> None:
+    encoded = document if isinstance(document, bytes) else orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    response.content_type, response.data = JSON, encoded
 
 
-def _job(job: JobAnswer, status: int = HTTPStatus.OK, *headers: tuple[str, str]) -> Response:
-    return _document(job.document, status, ("ETag", etag(job.revision)), *headers)
+def _job(response: falcon.Response, job: JobAnswer) -> None:
+    _document(response, job.document)
+    response.etag = etag(job.revision)
 
 
-def _put_job(backend: Backend, call: Call) -> Response:
-    outcome = backend.put_job(call.variables["name"], call.body, call.condition, call.who)
+def _put_job(backend: Backend, call: Call, response: falcon.Response) -> None:
+    outcome = backend.put_job(call.values["name"], call.body, call.condition, call.who)
+    _job(response, outcome.job)
     if outcome.created:
-        return _job(outcome.job, HTTPStatus.CREATED, ("Location", call.path))
-    return _job(outcome.job)
+        response.status = HTTPStatus.CREATED
+        # Not Falcon's property, which would encode the path once more.
+        response.set_header("Location", call.request.path)
 
 
-def _delete_job(backend: Backend, call: Call) -> Response:
-    backend.delete_job(call.variables["name"], call.condition, call.who)
-    return Response(HTTPStatus.NO_CONTENT)
+def _delete_job(backend: Backend, call: Call, response: falcon.Response) -> None:
+    backend.delete_job(call.values["name"], call.condition, call.who)
+    response.status = HTTPStatus.NO_CONTENT
 
 
-def _links(backend: Backend, call: Call) -> Response:
-    return _document(backend.links(call.parameters.get("under", "plan")))
-
-
-def _plan(backend: Backend, call: Call) -> Response:
-    return _document(backend.plan(call.parameters.get("under", "plan")))
-
-
-def _who(_backend: Backend, call: Call) -> Response:
-    return _document({"name": call.who.name, "role": call.who.role, "secured": call.secured})
-
-
-def _drain(backend: Backend, call: Call) -> Response:
+def _drain(backend: Backend, call: Call) -> Document:
     form = read_form(call.body, schemas.DrainForm)
-    return _document(backend.drain(call.variables["id"], form.drained, call.who))
+    return backend.drain(call.values["id"], form.drained, call.who)
 
 
-def _set_mode(backend: Backend, call: Call) -> Response:
+def _set_mode(backend: Backend, call: Call) -> Document:
     form = read_form(call.body, schemas.ModeForm)
     if form.mode is None and form.enforcement is None:
-        raise InputError("say a mode, an enforcement, or both", field="mode")
-    return _document(backend.set_mode(form.mode, form.enforcement, call.who))
+        raise InputError("give a mode, an enforcement, or both", field="mode")
+    return backend.set_mode(form.mode, form.enforcement, call.who)
 
 
-def _plans(backend: Backend, call: Call) -> Response:
-    return _document(backend.plans(call.parameters.get("before"), call.parameters.get("limit", 50)))
+def _roll_back(backend: Backend, call: Call) -> Document:
+    if call.body:
+        read_form(call.body, schemas.RollbackForm)
+    return backend.rollback(call.values["epoch"], call.who)
 
 
-def _events(backend: Backend, call: Call) -> Response:
-    if call.method == "HEAD":
-        return Response(HTTPStatus.OK, media_type=EVENT_STREAM)
-    after = call.parameters.get("Last-Event-ID", call.parameters.get("after"))
-    return Response(HTTPStatus.OK, media_type=EVENT_STREAM, stream=EventStream(backend.subscribe(after)))
+def _who(_backend: Backend, call: Call) -> Document:
+    return {"name": call.who.name, "role": call.who.role, "secured": call.secured}
 
 
-def _health(backend: Backend, call: Call) -> Response:
+def _health(backend: Backend, call: Call) -> Document:
     health = backend.health()
     if call.caller is not None:
-        return _document(health)
+        return health
     known = orjson.loads(health) if isinstance(health, bytes) else health
-    return _document({"status": known["status"]})
+    return {"status": known["status"]}
 
 
-def _metrics(backend: Backend, call: Call) -> Response:
-    told = backend.metrics(call.accept)
-    return Response(HTTPStatus.OK, told.body, told.media_type)
+def _events(backend: Backend, call: Call, response: falcon.Response) -> None:
+    response.content_type = EVENT_STREAM
+    if call.request.method == "HEAD":
+        # A stream without pieces: its length is not known.
+        response.stream = ()
+        return
+    after = call.values.get("Last-Event-ID", call.values.get("after"))
+    response.stream = EventStream(backend.subscribe(after))
+
+
+def _metrics(backend: Backend, call: Call, response: falcon.Response) -> None:
+    exposition = backend.metrics(call.request.get_header("Accept", default=""))
+    response.content_type, response.data = exposition.media_type, exposition.body
 
 
 @functools.cache
@@ -126,9 +143,14 @@ def _openapi(secured: bool) -> bytes:
     return orjson.dumps(openapi_document(RESOURCES, secured=secured))
 
 
-def _read(id: str, call: Callable[[Backend], Document], summary: str, model: type[BaseModel]) -> Operation:
-    """A GET that needs nothing of the request."""
-    return Operation(id, lambda backend, _call: _document(call(backend)), summary, {200: model})
+def _answer(ask: Callable[[Backend, Call], Document]) -> Callable[[Backend, Call, falcon.Response], None]:
+    """Make a handler whose response is a document."""
+    return lambda backend, call, response: _document(response, ask(backend, call))
+
+
+def _read(id: str, ask: Callable[[Backend], Document], summary: str, model: type[BaseModel]) -> Operation:
+    """Declare a GET without parameters."""
+    return Operation(id, _answer(lambda backend, _call: ask(backend)), summary, {200: model})
 
 
 RESOURCES: tuple[Resource, ...] = (
@@ -138,17 +160,17 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getJob",
-                lambda backend, call: _job(backend.job(call.variables["name"])),
+                lambda backend, call, response: _job(response, backend.job(call.values["name"])),
                 "A job with its part of the plan",
                 {200: schemas.JobDocument},
                 problems=frozenset({404}),
                 tagged=True,
-                description="The ETag tells versions of what was pushed apart, not the plans that were made of it.",
+                description="The ETag identifies the job as it was sent, not the plan computed for it.",
             ),
             "PUT": Operation(
                 "putJob",
                 _put_job,
-                "Take a job, or replace it, and answer with its part of the plan",
+                "Create or replace a job, and return it with its part of the plan",
                 {200: schemas.JobDocument, 201: schemas.JobDocument},
                 role=Role.WRITE,
                 body=Body(JobForm, EXAMPLE_JOB, most_bytes=None, or_form=BodyForm),
@@ -158,7 +180,7 @@ RESOURCES: tuple[Resource, ...] = (
             "DELETE": Operation(
                 "deleteJob",
                 _delete_job,
-                "Forget a job and take its rules off the switches",
+                "Delete a job and remove its rules from the switches",
                 {204: None},
                 role=Role.WRITE,
                 problems=frozenset({404}),
@@ -179,20 +201,20 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getDrain",
-                lambda backend, call: _document(backend.drainable(call.variables["id"])),
+                _answer(lambda backend, call: backend.drainable(call.values["id"])),
                 "Whether a cable, a spine or a leaf is drained",
                 {200: schemas.DrainDocument},
                 problems=frozenset({404}),
             ),
             "PUT": Operation(
                 "putDrain",
-                _drain,
-                "Drain a cable, a spine or a leaf, or take it back into use",
+                _answer(_drain),
+                "Drain a cable, a spine or a leaf, or put it back into use",
                 {200: schemas.DrainDocument},
                 role=Role.WRITE,
                 body=Body(schemas.DrainForm, {"drained": True}),
                 problems=frozenset({404}),
-                description="What is drained stays in use where nothing else joins two leaves; the answer says so.",
+                description="A drained link stays in use if no other path connects two leaves; the response says so.",
             ),
         },
         variables=(LINK,),
@@ -202,7 +224,11 @@ RESOURCES: tuple[Resource, ...] = (
         "/v1/links",
         {
             "GET": Operation(
-                "listLinks", _links, "Every directed link and its load", {200: schemas.LinkList}, parameters=(UNDER,)
+                "listLinks",
+                _answer(lambda b, call: b.links(call.values.get("under", "plan"))),
+                "Every directed link and its load",
+                {200: schemas.LinkList},
+                parameters=(UNDER,),
             )
         },
     ),
@@ -212,26 +238,26 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getPlan",
-                _plan,
-                "The newest plan, and which is active",
+                _answer(lambda b, call: b.plan(call.values.get("under", "plan"))),
+                "The newest plan, and the number of the active one",
                 {200: schemas.PlanDocument},
                 parameters=(UNDER,),
             )
         },
     ),
-    # Before the plan of an epoch: the first template that fits is taken, and an epoch could be anything up to a slash.
     Resource(
         "rollback",
         "/v1/plans/{epoch}:rollback",
         {
             "POST": Operation(
                 "rollBack",
-                lambda backend, call: _document(backend.rollback(call.variables["epoch"], call.who)),
-                "Make a new plan with the paths of an old one",
+                _answer(_roll_back),
+                "Compute a new plan with the paths of an earlier one",
                 {200: schemas.PlanSummary},
                 role=Role.WRITE,
+                body=Body(schemas.RollbackForm, {}, optional=True),
                 problems=frozenset({404, 409}),
-                description="Flows of today take the old plan's paths where those are live; jobs do not come or go.",
+                description="Flows take those paths of the earlier plan that are live. Jobs stay as they are.",
             )
         },
         variables=(EPOCH,),
@@ -242,8 +268,8 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getPlanRecord",
-                lambda backend, call: _document(backend.plan_record(call.variables["epoch"])),
-                "A plan that was made before, with its paths",
+                _answer(lambda backend, call: backend.plan_record(call.values["epoch"])),
+                "An earlier plan with its paths",
                 {200: schemas.PlanRecord},
                 problems=frozenset({404}),
             )
@@ -256,8 +282,8 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "POST": Operation(
                 "preview",
-                lambda backend, call: _document(backend.preview(call.body)),
-                "What a change would do, without making it",
+                _answer(lambda backend, call: backend.preview(call.body)),
+                "The effect of a change, without making it",
                 {200: schemas.PreviewDocument},
                 body=Body(schemas.PreviewForm, {"drain": ["spine1"]}, most_bytes=None),
                 problems=frozenset({404}),
@@ -270,8 +296,8 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "listPlans",
-                _plans,
-                "The plans that were made, newest first",
+                _answer(lambda b, call: b.plans(call.values.get("before"), call.values.get("limit", 50))),
+                "Plans, newest first",
                 {200: schemas.PlanHistory},
                 parameters=(BEFORE, LIMIT),
             )
@@ -283,7 +309,7 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getRoutes",
-                lambda backend, call: _document(backend.routes(call.parameters["host"])),
+                _answer(lambda backend, call: backend.routes(call.values["host"])),
                 "Path, labels, UDP source port and rate of each flow that a host sends",
                 {200: schemas.Routes},
                 parameters=(HOST,),
@@ -297,12 +323,12 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getTrace",
-                lambda b, call: _document(b.trace(call.parameters.get("job"), call.parameters.get("compare"))),
-                "The path that each flow really takes, and how unevenly links are used",
+                _answer(lambda b, call: b.trace(call.values.get("job"), call.values.get("compare"))),
+                "The path that each flow takes on the switches, and how unevenly links are used",
                 {200: schemas.TraceDocument},
                 parameters=(JOB, COMPARE),
                 problems=frozenset({404}),
-                description="Made from the rules and counters of the switches, read when somebody asks, not the plan.",
+                description="Computed from the switches' rules and counters, read on each request, not from the plan.",
                 slow=True,
             )
         },
@@ -311,16 +337,18 @@ RESOURCES: tuple[Resource, ...] = (
         "mode",
         "/v1/mode",
         {
-            "GET": _read("getMode", lambda b: b.mode(), "How plans are enforced", schemas.ModeDocument),
+            "GET": _read(
+                "getMode", lambda b: b.mode(), "The operating mode and the kind of rules", schemas.ModeDocument
+            ),
             "PUT": Operation(
                 "putMode",
-                _set_mode,
-                "Enforce plans, hash everything, or leave the switches as they are; and by which kind of rules",
+                _answer(_set_mode),
+                "Set the operating mode (enforce plans, hash all traffic, keep the rules) and the kind of rules",
                 {200: schemas.ModeDocument},
                 role=Role.WRITE,
                 body=Body(schemas.ModeForm, {"mode": "planned", "enforcement": "segment_routing"}),
                 problems=frozenset({409}),
-                description="409: there is something now (a job that names its own ports) that cannot be enforced so.",
+                description="409: the present jobs or fabric exclude it, such as a job that names its own ports.",
             ),
         },
     ),
@@ -331,7 +359,7 @@ RESOURCES: tuple[Resource, ...] = (
             "GET": Operation(
                 "getEvents",
                 _events,
-                "What happens, as it happens (server-sent events)",
+                "Events as they happen (server-sent events)",
                 {200: schemas.EventDocument},
                 parameters=(AFTER, LAST_EVENT_ID),
                 media_type=EVENT_STREAM,
@@ -342,7 +370,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(
         "whoami",
         "/v1/whoami",
-        {"GET": Operation("whoAmI", _who, "Who asks, and what they may do", {200: schemas.WhoAmI})},
+        {"GET": Operation("whoAmI", _answer(_who), "The caller and its role", {200: schemas.WhoAmI})},
     ),
     Resource(
         "health",
@@ -350,11 +378,11 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getHealth",
-                _health,
-                "Whether the controller does its work",
+                _answer(_health),
+                "The controller's health",
                 {200: schemas.HealthAnswer},
                 open=True,
-                description="Without a token, where tokens are required, the status alone.",
+                description="A caller without a token, where tokens are required, gets only the status.",
             )
         },
     ),
@@ -365,11 +393,11 @@ RESOURCES: tuple[Resource, ...] = (
             "GET": Operation(
                 "getMetrics",
                 _metrics,
-                "What Prometheus scrapes",
+                "Metrics for Prometheus",
                 {200: schemas.Metrics},
                 media_type=PROMETHEUS,
                 also=(OPEN_METRICS,),
-                description="OpenMetrics for those who ask for it. docs/telemetry.md lists the metrics.",
+                description="OpenMetrics by content negotiation. docs/reference/telemetry.md lists the metrics.",
             )
         },
     ),
@@ -379,7 +407,7 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "getOpenApi",
-                lambda _backend, call: _document(_openapi(call.secured)),
+                _answer(lambda _backend, call: _openapi(call.secured)),
                 "This description",
                 {200: schemas.OpenApi},
             )

@@ -1,95 +1,70 @@
-"""Responses on their way out: in pieces, within a time, and no more of them in memory than there is room for."""
+"""Response bodies that count in a budget while they are sent."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-import eventlet
-import webob
-
-from controller.rest.connection import Connection, Shared
+from controller.rest.budget import Budget, Share
+from controller.rest.events import EventStream
 from controller.rest.framing import PIECE_BYTES
-from controller.rest.messages import Response, Stream
 
 LOG = logging.getLogger(__name__)
 
 
-def outgoing(response: Response, connection: Connection) -> webob.Response:
-    """The response for Ryu's and WebOb's hands.
+class Paced:
+    """A large body in pieces. An error, such as a client that takes too long, makes eventlet end the connection."""
 
-    Raises:
-        ProblemError: 503, clients take as much already as there is room for.
-    """
-    if connection.body_unread:
-        # The rest of a body that nobody wants is not worth waiting for.
-        connection.close_connection = True
-    pieces: _Paced | _Streamed
-    if response.stream is not None:
-        try:
-            pieces = _Streamed(response.stream, connection.shared)
-        except Exception:
-            response.stream.close()
-            raise
-    else:
-        pieces = _Paced(response, connection.shared)
-    return webob.Response(status=response.status_line, headerlist=response.header_list(), app_iter=pieces)
+    def __init__(self, body: bytes, share: Share, seconds: float, yield_turn: Callable[[], None]) -> None:
+        """Take memory for the body. ``yield_turn`` is called between pieces.
 
-
-class _Paced:
-    """A body in pieces; a client that takes too long over them is cut off (eventlet ends the connection)."""
-
-    def __init__(self, response: Response, shared: Shared) -> None:
-        self._body, self._shared = response.body, shared
-        # Small ones always get through, above all those that say there is no room.
-        self._held = len(response.body) if len(response.body) > PIECE_BYTES else 0
-        shared.total.take(self._held, alone=True)
-        self._at = 0
-        self._deadline = time.monotonic() + shared.limits.body_seconds
+        Raises:
+            ProblemError: 503, too much is in use.
+        """
+        self._body, self._share, self._held = body, share, len(body)
+        share.room.bytes.take(self._held, who=share.who, alone=True)
+        self._deadline, self._yield_turn = time.monotonic() + seconds, yield_turn
 
     def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        if self._at:
-            eventlet.sleep(0)
-        if self._at >= len(self._body):
-            raise StopIteration
-        if time.monotonic() > self._deadline:
-            raise TimeoutError("the response was not taken in time")
-        piece = self._body[self._at : self._at + PIECE_BYTES]
-        self._at += PIECE_BYTES
-        return piece
+        """Yield the body in pieces of ``PIECE_BYTES``; raise ``TimeoutError`` past the deadline."""
+        for start in range(0, len(self._body), PIECE_BYTES):
+            if time.monotonic() > self._deadline:
+                raise TimeoutError("the response was not received in time")
+            yield self._body[start : start + PIECE_BYTES]
+            self._yield_turn()
 
     def close(self) -> None:
-        self._shared.total.give(self._held)
+        """Give the memory back."""
+        self._share.room.bytes.give(self._held, who=self._share.who)
         self._body, self._held = b"", 0
 
 
-class _Streamed:
-    """A stream, one of so many at once."""
+class Streamed:
+    """An event stream, one of a limited number until it is closed."""
 
-    def __init__(self, stream: Stream, shared: Shared) -> None:
-        shared.streams.take()
-        self._stream, self._shared = stream, shared
-        self._greenlet = eventlet.getcurrent()
-        shared.streaming.add(self._greenlet)
+    def __init__(self, stream: EventStream, streams: Budget, who: str) -> None:
+        """Take a place for the stream, or close it.
+
+        Raises:
+            ProblemError: 503, too many streams are open.
+        """
+        self._stream, self._streams, self._who, self._held = stream, streams, who, 1
+        try:
+            streams.take(who=who)
+        except Exception:
+            stream.close()
+            raise
 
     def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
+        """Yield the pieces of the stream; log an exception and end."""
         try:
-            return next(self._stream)
-        except StopIteration:
-            raise
+            yield from self._stream
         except Exception:
-            LOG.exception("a stream of events ends")
-            raise StopIteration from None
+            LOG.exception("event stream failed")
 
     def close(self) -> None:
+        """Close the stream and give its place back."""
         self._stream.close()
-        if self._greenlet in self._shared.streaming:
-            self._shared.streaming.discard(self._greenlet)
-            self._shared.streams.give()
+        self._streams.give(self._held, who=self._who)
+        self._held = 0

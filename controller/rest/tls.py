@@ -1,4 +1,4 @@
-"""TLS for the HTTP interface: 1.2 and up, with a certificate that may be renewed while the controller runs."""
+"""TLS 1.2 and later for the HTTP interface, with a certificate that can be renewed while the controller runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ LOG = logging.getLogger(__name__)
 
 
 class Tls:
-    """A certificate (with its chain) and its key, from two PEM files that are read again when they change."""
+    """A certificate with its chain, and its key, from two PEM files that are read again when they change."""
 
     def __init__(self, cert: str, key: str) -> None:
-        """
+        """Read the files.
+
         Raises:
             InputError: the files cannot be used.
         """
@@ -24,7 +25,7 @@ class Tls:
         self._context = self._load()
 
     def context(self) -> ssl.SSLContext:
-        """For a new connection."""
+        """Return the context for a new connection."""
         self._refresh()
         return self._context
 
@@ -36,9 +37,9 @@ class Tls:
         try:
             self._context = self._load()
         except InputError as error:
-            LOG.error("the TLS certificate stays as it was: %s", error)
+            LOG.error("the TLS certificate cannot be read; the previous one remains in use: %s", error)
         else:
-            LOG.info("a new TLS certificate from %s", self._cert)
+            LOG.info("read a new TLS certificate from %s", self._cert)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -53,11 +54,11 @@ class Tls:
         try:
             context.load_cert_chain(self._cert, self._key, password=_no_password)
         except _EncryptedError:
-            raise InputError("is encrypted; the controller needs it without a password", field="https_key") from None
+            raise InputError("is encrypted; it must have no password", field="https_key") from None
         except (ssl.SSLError, OSError) as error:
             reason = getattr(error, "reason", None) or str(error)
             raise InputError(
-                f"is no certificate with its key: {reason}", field="https_cert", value=self._cert
+                f"does not hold a certificate that matches the key: {reason}", field="https_cert", value=self._cert
             ) from None
         return context
 
@@ -78,5 +79,5 @@ class _EncryptedError(Exception):
 
 
 def _no_password() -> str:
-    """Asked for by OpenSSL, which would ask at the terminal otherwise."""
+    """Raise an error: OpenSSL would otherwise ask for the password at the terminal."""
     raise _EncryptedError

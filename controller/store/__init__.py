@@ -1,1 +1,1 @@
-"""What outlives the controller: jobs, drains, the mode, and the plans that were made (docs/store.md)."""
+"""The saved state of the controller: jobs, drains, the mode, and plans (docs/reference/store.md)."""

@@ -1,8 +1,8 @@
-"""Documents and arrays as few bytes, and back.
+"""Encoding of documents and arrays as few bytes, and decoding.
 
 Arrays are kept byte plane by byte plane (all lowest bytes first, and so on), keys as their differences: neighbours are
 alike then, and zlib at its fastest makes of a million paths a few bytes each. Nothing is pickled, so a store that
-somebody has tampered with can be wrong, and no worse.
+a third party has changed can yield wrong values, but run no code.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import orjson
 from numpy.typing import NDArray
 
 from controller.model.fabric import IntArray
-from controller.store.values import KeptPaths
+from controller.routing import Previous
 
 FORMAT = b"fs1"
-"""First bytes of everything that is packed. Another way of packing is another number."""
+"""First bytes of all packed data; they end with the version of the format."""
 
 _LENGTHS = struct.Struct("<QQ")
-"""Before each section: its length, and how long it is packed."""
+"""Before each section: its length, and its compressed length."""
 
 _LEVEL = 1
 """zlib's fastest: its default takes twice as long for a twentieth less."""
@@ -34,7 +34,7 @@ class DamagedError(ValueError):
 
 
 def pack(sections: Iterable[bytes]) -> bytes:
-    """Several byte strings as one, compressed. Takes no lock of the interpreter for long."""
+    """Compress several byte strings into one. Holds no lock of the interpreter for long."""
     parts = [FORMAT]
     for section in sections:
         packed = zlib.compress(section, _LEVEL)
@@ -43,7 +43,7 @@ def pack(sections: Iterable[bytes]) -> bytes:
 
 
 def unpack(data: bytes, count: int) -> list[bytes]:
-    """What ``pack`` was given.
+    """Return the byte strings that were packed.
 
     Raises:
         DamagedError: it did not make this of so many sections.
@@ -64,7 +64,7 @@ def _sections(rest: memoryview) -> Iterator[bytes]:
         rest = rest[_LENGTHS.size :]
         reader = zlib.decompressobj()
         try:
-            # One byte more would show that the length is a lie, and no lie makes this use more memory than it says.
+            # The extra byte reveals a wrong length, and memory is bounded by the stated length in any case.
             section = reader.decompress(rest[:packed], length + 1)
         except (zlib.error, OverflowError) as error:
             raise DamagedError(str(error)) from None
@@ -75,12 +75,12 @@ def _sections(rest: memoryview) -> Iterator[bytes]:
 
 
 def pack_ports(udp_src: IntArray) -> bytes:
-    """UDP source ports [F]."""
+    """Encode UDP source ports [F]."""
     return pack([_planes(udp_src, "<i4")])
 
 
 def unpack_ports(data: bytes) -> IntArray:
-    """The ports again.
+    """Decode UDP source ports [F].
 
     Raises:
         DamagedError: the bytes are not ``pack_ports``'.
@@ -88,16 +88,16 @@ def unpack_ports(data: bytes) -> IntArray:
     return _array(unpack(data, 1)[0], "<i4").astype(np.int32)
 
 
-def pack_paths(paths: KeptPaths) -> bytes:
-    """The paths of a plan."""
+def pack_paths(paths: Previous) -> bytes:
+    """Encode the paths of a plan."""
     names = orjson.dumps({"hosts": paths.hosts, "paths": paths.paths})
     # Differences wrap around where they must, and adding them up wraps back.
     key = np.diff(paths.key, prepend=np.int64(0))
     return pack([names, _planes(key, "<i8"), _planes(paths.path, "<i4"), _planes(paths.share, "<f8")])
 
 
-def unpack_paths(data: bytes) -> KeptPaths:
-    """The paths again.
+def unpack_paths(data: bytes) -> Previous:
+    """Decode the paths of a plan.
 
     Raises:
         DamagedError: the bytes are not ``pack_paths``'.
@@ -105,15 +105,18 @@ def unpack_paths(data: bytes) -> KeptPaths:
     names, key, path, share = unpack(data, 4)
     try:
         known = orjson.loads(names)
-        return KeptPaths(
+        paths = Previous(
             tuple(known["hosts"]),
             tuple(known["paths"]),
             np.cumsum(_array(key, "<i8"), dtype=np.int64),
-            _array(path, "<i4"),
-            _array(share, "<f8"),
+            _array(path, "<i4").astype(np.int32, copy=False),
+            _array(share, "<f8").astype(np.float64, copy=False),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(str(error)) from None
+    if not len(paths.key) == len(paths.path) == len(paths.share):
+        raise DamagedError("the columns of its rows have several lengths")
+    return paths
 
 
 def _planes(array: NDArray[Any], kind: str) -> bytes:

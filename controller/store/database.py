@@ -1,4 +1,4 @@
-"""What the store needs of a kind of database."""
+"""The operations that the store needs from a kind of database."""
 
 from __future__ import annotations
 
@@ -16,32 +16,44 @@ class Database(Protocol):
 
     @property
     def shown(self) -> str:
-        """What it is, for people."""
+        """The database's name, for people."""
 
     def claim(self) -> None:
         """Keep others out, as far as that takes no connection; make what is missing.
 
         Raises:
-            StoreError: somebody else has it, or it cannot be made.
+            StoreError: another program has it, or it cannot be made.
         """
 
     def connect(self) -> sa.Connection:
-        """A new connection, with which the database is this controller's.
+        """Open a connection that keeps other controllers out of the database.
 
         Raises:
-            StoreError: it is not to be had: somebody else has it, or it is another one than it was.
+            StoreError: another controller has it, or it is not the database that it was.
             sqlalchemy.exc.SQLAlchemyError: it cannot be reached.
         """
 
-    def check(self) -> None:
-        """Called before each write.
+    def check(self) -> bool:
+        """Return whether a write is found after a restart; called before and after each write.
+
+        ``False``: it is found once ``mend`` has run.
 
         Raises:
             StoreError: what is written would be lost.
         """
 
+    def keep(self, connection: sa.Connection) -> None:
+        """Make a committed write more durable, as far as possible; called after a commit that a restart would find."""
+
+    def mend(self, connection: sa.Connection) -> None:
+        """Write everything that the connection sees to where a restart looks for it, and close the connection.
+
+        Raises:
+            StoreError: that cannot be done.
+        """
+
     def reason(self, error: BaseException) -> str:
-        """What an error of the database means, in one line for people and without any secret."""
+        """Describe an error of the database in one line, for people and without any secret."""
 
     def release(self) -> None:
         """Let others in. Connections are closed before."""

@@ -1,4 +1,4 @@
-"""What goes wrong between the controller and its store."""
+"""Errors between the controller and its store."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ class StoreError(UnavailableError):
     """The store cannot be opened, read or written now; ``reason`` is one line for people and holds no secret.
 
     A change whose commit raised this is not kept, with one exception that no database can rule out: where a server
-    went away while it was acknowledging, the change may be found again after a restart (docs/store.md).
+    went away while it was acknowledging, the change may be found again after a restart (docs/reference/store.md).
     """

@@ -1,4 +1,4 @@
-"""Where a store is: its URL, checked, without ever showing a password."""
+"""The location of a store: its URL, checked and shown without a password."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMS = "memory, sqlite:////FOLDER/FILE (four slashes) or postgresql://USER@HOS
 
 
 def default_url(environment: Mapping[str, str]) -> str:
-    """The store of who names none: systemd's state folder if it made one, else where the XDG rules put state.
+    """Return the default URL: in systemd's state folder if there is one, else in the XDG state folder.
 
     Raises:
         InputError: the environment names no folder.
@@ -35,7 +35,7 @@ def default_url(environment: Mapping[str, str]) -> str:
 
 
 def parse(text: str) -> URL:
-    """A URL that ``Store.open`` can use.
+    """Parse a URL for ``Store.open``.
 
     Raises:
         InputError: it is none; the text is not repeated, because it may hold a password.
@@ -68,14 +68,14 @@ def _check_file(url: URL) -> None:
 
 
 def shown(url: URL) -> str:
-    """The URL for people: without the password, and without options, which may hold one, too."""
+    """Return the URL for people: without the password, and without options, which may hold one, too."""
     if url.drivername == "sqlite":
         return url.database or MEMORY
     return url.set(drivername="postgresql", query={})._replace(password=None).render_as_string()
 
 
 def without_secrets(text: str, url: URL) -> str:
-    """One line of text in which no secret of the URL is left."""
+    """Return one line of text in which no secret of the URL is left."""
     for secret in _secrets(url):
         text = text.replace(secret, "***")
     return one_line(text)

@@ -24,14 +24,14 @@ LOCK_KEY = int.from_bytes(b"fairspne", "big")
 """Of the advisory lock: eight letters of our name. Such keys are known to one database only."""
 
 CLAIM_SECONDS = 3.0
-"""How long a server may need to notice that the controller before this one has ended."""
+"""Seconds that a server may need to notice that the earlier controller has ended."""
 
 _RETRY_SECONDS = 0.1
 
 _CONNECT = {
     "connect_timeout": 5,
     "client_encoding": "utf8",
-    # A server that vanishes without a word is given up within some 15 s.
+    # A server that stops answering is given up within some 15 s.
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 3,
@@ -41,13 +41,13 @@ _CONNECT = {
 """Parameters of libpq ("Database Connection Control Functions"), unless the URL says otherwise."""
 
 ANSWER_SECONDS = 30.0
-"""How long a server may take over one statement before it counts as lost, although it is still connected."""
+"""Seconds that a server may take over one statement before it counts as lost, although it is still connected."""
 
 _SESSION = {
-    # Before we lose patience, so that the reason comes from the server where it has one.
+    # Shorter than ``ANSWER_SECONDS``, so that the server reports the reason if it can.
     "statement_timeout": "20s",
     "lock_timeout": "10s",
-    # So that a controller that vanishes without a word does not keep the next one out for the usual two hours.
+    # So that the lock of a controller whose host fails is not held for the usual two hours.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
@@ -61,17 +61,17 @@ _REASONS = {
     "55P03": "another program holds a lock on it",
     "57014": "the server took too long",
 }
-"""What people should read, by SQLSTATE (PostgreSQL, appendix "Error Codes"), where the server's words are no better."""
+"""Messages for people by SQLSTATE (PostgreSQL, appendix "Error Codes"), where they are clearer than the server's."""
 
 
 class _ImpatientConnection(psycopg.Connection[Any]):
-    """A connection that is closed when the server does not answer: libpq itself would wait for ever."""
+    """A connection that is closed when the server does not answer: libpq itself would wait forever."""
 
     def wait(self, gen: PQGen[RV], *arguments: Any, **named: Any) -> RV:
         return super().wait(self._limited(gen), *arguments, **named)
 
     def _limited(self, gen: PQGen[RV]) -> PQGen[RV]:
-        """The same generator; psycopg resumes it when the server says something, and every tenth of a second."""
+        """Wrap the generator; psycopg resumes it every tenth of a second, and when the server sends something."""
         deadline = time.monotonic() + ANSWER_SECONDS
         try:
             awaited = next(gen)
@@ -94,12 +94,13 @@ class PostgresDatabase:
     """Implements ``controller.store.database.Database``."""
 
     def __init__(self, url: URL) -> None:
+        """Configure the engine; nothing is connected yet."""
         self.shown = shown(url)
         self._url = url
         self._session = f"fairspine-{uuid4().hex[:12]}"
         given = url.query.get("options", "")
         options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-        # What an administrator gives comes last, and so it wins.
+        # The administrator's options come last and take precedence.
         given = given if isinstance(given, str) else " ".join(given)
         arguments = {name: value for name, value in _CONNECT.items() if name not in url.query}
         arguments |= {"application_name": self._session, "options": f"{options} {given}".strip()}
@@ -107,9 +108,10 @@ class PostgresDatabase:
         sa.event.listen(self._engine, "do_connect", _connect)
 
     def claim(self) -> None:
-        """The lock comes with the connection."""
+        """Do nothing: the lock comes with the connection."""
 
     def connect(self) -> sa.Connection:
+        """Connect, check the server, and take the lock."""
         connection = self._engine.connect()
         try:
             with connection.begin():
@@ -124,7 +126,7 @@ class PostgresDatabase:
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
         if encoding != "UTF8":
             raise StoreError(f"{self.shown} has the encoding {encoding}, and it must be UTF8")
-        # A server may be set up to acknowledge what it has not written yet; what it is told beyond that is left alone.
+        # A server may be configured to acknowledge writes before they are on disk; other values are left as they are.
         connection.exec_driver_sql(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         )
@@ -145,16 +147,25 @@ class PostgresDatabase:
                 raise StoreError(f"{self.shown} is in use by another controller")
             _pause(connection)
 
-    def check(self) -> None:
-        """The server answers for what it has acknowledged."""
+    def check(self) -> bool:
+        """Return ``True``: a commit is durable on the server."""
+        # The server guarantees the durability of acknowledged writes.
+        return True
+
+    def keep(self, connection: sa.Connection) -> None:
+        """Do nothing: a commit suffices."""
+
+    def mend(self, connection: sa.Connection) -> None:
+        """Do nothing: the controller cannot repair the server."""
 
     def reason(self, error: BaseException) -> str:
+        """Describe an error in one line, without any secret of the URL."""
         cause: Any = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         text = _REASONS.get(getattr(cause, "sqlstate", None) or "") or str(cause).partition("\n")[0]
         return f"{self.shown}: {without_secrets(text, self._url) or type(cause).__name__}"
 
     def release(self) -> None:
-        """The lock went with the connection."""
+        """Do nothing: the lock ended with the connection."""
 
 
 def _pause(connection: sa.Connection) -> None:

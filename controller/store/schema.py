@@ -1,13 +1,19 @@
-"""The tables as this program uses them. What makes and changes them in a database is ``migrations``."""
+"""The tables as this program uses them; ``migrations`` creates and changes them in a database."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
+
 import sqlalchemy as sa
+
+from controller.core.plan_record import PlanRecord
 
 METADATA = sa.MetaData()
 
 VERSION_TABLE = "fairspine_version"
-"""Alembic's: which step the tables are at. Also what tells a store of ours from another program's database."""
+"""Alembic's table: the migration step of the tables. It also distinguishes a store from another program's database."""
 
 JOBS = sa.Table(
     "jobs",
@@ -31,36 +37,32 @@ SETTINGS = sa.Table(
     sa.Column("changed", sa.Double),
     sa.Column("changed_by", sa.Text),
 )
-"""``mode``, ``enforcement``, ``enforcement_option``, and ``last_change``: the id of the last change, by which a change
-is found out that was kept although its acknowledgement was lost."""
+"""``mode``, ``enforcement``, ``enforcement_option``, ``instance``, and ``last_change``: the id of the last change, by
+which a change is found out that was kept although its acknowledgement was lost."""
 
-PLANS = sa.Table(
-    "plans",
-    METADATA,
-    sa.Column("epoch", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("at", sa.Double, nullable=False),
-    sa.Column("cause", sa.Text, nullable=False),
-    sa.Column("caused_by", sa.Text),
-    sa.Column("policy", sa.Text, nullable=False),
-    sa.Column("seed", sa.BigInteger, nullable=False),
-    sa.Column("mode", sa.Text, nullable=False),
-    sa.Column("fabric_version", sa.Text, nullable=False),
-    sa.Column("traffic_version", sa.Text, nullable=False),
-    sa.Column("links_down", sa.JSON, nullable=False),
-    sa.Column("drained", sa.JSON, nullable=False),
-    sa.Column("jobs", sa.JSON, nullable=False),
-    sa.Column("min_speed", sa.Double, nullable=False),
-    sa.Column("min_level", sa.Double, nullable=False),
-    sa.Column("bound_split", sa.Double),
-    sa.Column("bound_single", sa.Double),
-    sa.Column("gap", sa.Double),
-    sa.Column("seconds", sa.Double, nullable=False),
-    sa.Column("flows", sa.BigInteger, nullable=False),
-    sa.Column("moved", sa.BigInteger, nullable=False),
-    sa.Column("unroutable", sa.BigInteger, nullable=False),
-    sa.Column("rollback_of", sa.BigInteger),
-    sa.Column("enforcement", sa.Text, nullable=False, server_default="per_flow"),
-)
+PLAN_COLUMN_NAMES = {"by": "caused_by"}
+"""Columns that have another name than their field: ``by`` is a word of SQL."""
+
+_TYPES: Mapping[Any, Any] = {int: sa.BigInteger, float: sa.Double, str: sa.Text, tuple[str, ...]: sa.JSON}
+"""Column types by the type of a field; optional fields are nullable columns."""
+
+
+def _plan_columns() -> Iterator[sa.Column[Any]]:
+    """Yield a column for every field of ``PlanRecord`` but its paths."""
+    for name, hint in get_type_hints(PlanRecord).items():
+        if name == "paths":
+            continue
+        kinds = set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
+        (kind,) = kinds - {NoneType}
+        column = PLAN_COLUMN_NAMES.get(name, name)
+        if column == "epoch":
+            yield sa.Column(column, _TYPES[kind], primary_key=True, autoincrement=False)
+        else:
+            default = "per_flow" if column == "enforcement" else None  # rows of tables that had no such column
+            yield sa.Column(column, _TYPES[kind], nullable=NoneType in kinds, server_default=default)
+
+
+PLANS = sa.Table("plans", METADATA, *_plan_columns())
 
 PLAN_PATHS = sa.Table(
     "plan_paths",

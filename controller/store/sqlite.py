@@ -1,13 +1,13 @@
 """A store in a SQLite file, or in memory.
 
 The file is written ahead (WAL) with a sync at every commit: what is acknowledged outlives the loss of power (SQLite,
-"Write-Ahead Logging", section "Performance Considerations", and ``PRAGMA synchronous``). Who may write is decided by a
-lock on a file beside it, which the kernel takes back when its holder ends, however that happens.
+"Write-Ahead Logging", section "Performance Considerations", and ``PRAGMA synchronous``). Each change is moved from the
+log into the database file before it is acknowledged, so that it outlives the loss of the log, too. Who may write is
+decided by a lock on a file beside it, which the kernel takes back when its holder ends, however that happens.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from pathlib import Path
@@ -20,12 +20,13 @@ from sqlalchemy.pool import NullPool
 from controller.store.errors import StoreError
 from controller.store.location import shown
 from controller.store.schema import VERSION_TABLE
+from controller.store.sqlite_files import SqliteFiles
 
 IMMEDIATE = "fairspine_immediate"
 """Execution option of a connection whose next transaction writes: it takes the write lock first, while it can wait."""
 
 BUSY_SECONDS = 5.0
-"""How long another program (a backup, a curious administrator) may lock the file before a change is refused."""
+"""Seconds that another program (a backup, an administrator's shell) may lock the file before a change is refused."""
 
 _WAL_BYTES = 64 * 1024 * 1024
 """Size that the file beside the database shrinks back to after one huge change."""
@@ -51,56 +52,57 @@ class SqliteFile:
     """Implements ``controller.store.database.Database``."""
 
     def __init__(self, url: URL) -> None:
-        """``url`` names a file."""
+        """Prepare the file that ``url`` names; nothing is opened yet."""
         assert url.database is not None
         self.shown = shown(url)
         # A second name of the same file leads to the same lock.
         self._path = Path(os.path.realpath(url.database))
-        self._lock: int | None = None
-        self._identity: tuple[int, int] | None = None
-        engine_url = URL.create("sqlite", database=str(self._path))
-        self._engine = sa.create_engine(
-            engine_url,
-            poolclass=NullPool,
-            hide_parameters=True,
-            connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
-        )
+        self._files = SqliteFiles(self._path, self.shown)
+        self._engine = sa.create_engine("sqlite://", poolclass=NullPool, hide_parameters=True, creator=self._open)
         sa.event.listen(self._engine, "connect", self._prepare)
         sa.event.listen(self._engine, "begin", _begin)
 
     def claim(self) -> None:
+        """Make the file where it is missing, and keep other controllers out."""
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._make_file()
+            self._files.claim()
         except BlockingIOError:
             self.release()
             raise StoreError(f"{self.shown} is in use by another controller") from None
         except OSError as error:
             self.release()
             raise StoreError(f"{self.shown} cannot be made or written: {error.strerror}") from None
-        self._identity = self._present()
-
-    def _make_file(self) -> None:
-        """SQLite would make it readable for everybody; the files that it puts beside take their modes from this one."""
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.close(file)
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def connect(self) -> sa.Connection:
-        self.check()
-        return self._engine.connect()
+        """Open the file, and put it back first if it was removed."""
+        self._files.disconnected()
+        while True:
+            try:
+                if not self._files.in_use():
+                    self._files.put_back(None)
+                    self._files.adopt()
+                self._files.recover_log()
+            except OSError as error:
+                raise StoreError(
+                    f"{self.shown} was removed and cannot be written again: {self.reason(error)}"
+                ) from None
+            try:
+                return self._engine.connect()
+            except sa.exc.DBAPIError:
+                # SQLite reports a file that is deleted while it is being opened as an input error, among others.
+                if self._files.in_use():
+                    raise
+
+    def _open(self) -> sqlite3.Connection:
+        # The file is there: one that SQLite would make in its place would be empty.
+        name = f"{self._path.as_uri()}?mode=rw"
+        return sqlite3.connect(name, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
 
     def _prepare(self, connection: Any, _record: Any) -> None:
         try:
             self._set_up(connection)
         except BaseException:
-            # Nobody else has it yet, and a file that is in use cannot be unmounted.
+            # The connection is not in use yet, and an open file would prevent an unmount.
             connection.close()
             raise
 
@@ -108,24 +110,40 @@ class SqliteFile:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if tables and VERSION_TABLE not in tables:
             raise StoreError(f"{self.shown} is the database of another program")
-        # Stays with the file, so it is not done to another program's.
+        # The mode is stored in the file, so it is not set in another program's.
         connection.execute("PRAGMA journal_mode=WAL").close()
         _prepare(connection)
+        # The files beside are made by the first transaction.
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        self._files.connected()
 
-    def check(self) -> None:
-        # SQLite goes on writing to a file that was removed, and all of that would end with the controller.
-        if self._present() != self._identity:
-            raise StoreError(f"{self.shown} was removed or replaced; restart the controller to use what is there now")
+    def check(self) -> bool:
+        """Return whether the file that SQLite has open is the one that a restart finds."""
+        return self._files.in_use()
 
-    def _present(self) -> tuple[int, int] | None:
+    def keep(self, connection: sa.Connection) -> None:
+        """Copy the write-ahead log into the database file, as far as that is possible without waiting."""
+        # Then the loss of the log loses nothing. If a reader or a full disk prevents it, the next change repeats it.
         try:
-            found = os.stat(self._path)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+            with self._files.log_saved():
+                busy, ahead, moved = _driver(connection).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except (OSError, sqlite3.Error):
+            self._files.written(complete=False)
+        else:
+            self._files.written(complete=not busy and ahead == moved)
+
+    def mend(self, connection: sa.Connection) -> None:
+        """Write the database again to its path, and close the connection to the removed file."""
+        try:
+            self._files.put_back(_driver(connection))
+            connection.close()
+            self._files.adopt()
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"{self.shown} was removed and cannot be written again: {self.reason(error)}") from None
 
     def reason(self, error: BaseException) -> str:
-        # Only some of the calls that fail then have SQLite say so.
+        """Describe an error in one line, with the file's name."""
+        # SQLite reports a full disk only for some of the calls that fail.
         return f"{self.shown}: {'the disk is full' if self._disk_is_full() else _reason(error)}"
 
     def _disk_is_full(self) -> bool:
@@ -136,17 +154,17 @@ class SqliteFile:
         return found.f_bavail * found.f_frsize < _LEAST_BYTES
 
     def release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Let other controllers use the file."""
+        self._files.release()
 
 
-class Memory:
+class MemoryDatabase:
     """Implements ``controller.store.database.Database``: nothing outlives the connection."""
 
     shown = "memory"
 
     def __init__(self) -> None:
+        """Create an empty database in memory."""
         self._engine = sa.create_engine(
             "sqlite://", poolclass=NullPool, hide_parameters=True, connect_args={"check_same_thread": False}
         )
@@ -154,19 +172,28 @@ class Memory:
         sa.event.listen(self._engine, "begin", _begin)
 
     def claim(self) -> None:
-        """There is nobody else."""
+        """Do nothing: no other process can use it."""
 
     def connect(self) -> sa.Connection:
+        """Return the connection to the database in memory."""
         return self._engine.connect()
 
-    def check(self) -> None:
-        """Nothing can happen to it."""
+    def check(self) -> bool:
+        """Return ``True``: there is no file to lose."""
+        return True
+
+    def keep(self, connection: sa.Connection) -> None:
+        """Do nothing: the data ends with the process."""
+
+    def mend(self, connection: sa.Connection) -> None:
+        """Do nothing: there is nothing to repair."""
 
     def reason(self, error: BaseException) -> str:
+        """Describe an error in one line."""
         return f"the store in memory: {_reason(error)}"
 
     def release(self) -> None:
-        """There was nobody else."""
+        """Do nothing: there is no lock."""
 
 
 def _prepare(connection: Any, _record: Any = None) -> None:
@@ -180,6 +207,12 @@ def _prepare(connection: Any, _record: Any = None) -> None:
         f"journal_size_limit={_WAL_BYTES}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _driver(connection: sa.Connection) -> sqlite3.Connection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
 
 
 def _begin(connection: sa.Connection) -> None:

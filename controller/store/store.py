@@ -1,8 +1,10 @@
-"""The store: one transaction for each change, and everything back after a restart."""
+"""The store: one transaction for each change; a restart reads all of it."""
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -10,27 +12,30 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from controller.core.plan_record import PlanRecord
+from controller.core.saved_state import SavedState, StateChange
 from controller.model.errors import InputError, NotFoundError
 from controller.store.codec import DamagedError
 from controller.store.database import Database
-from controller.store.edit import (
+from controller.store.errors import StoreError
+from controller.store.location import parse
+from controller.store.postgres import PostgresDatabase
+from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
+from controller.store.sqlite import IMMEDIATE, MemoryDatabase, SqliteFile
+from controller.store.store_mapping import (
     SELECT_MODE,
-    Edit,
+    RowChanges,
     apply,
-    edit_for,
     inverse,
     job_from,
     mode_from,
     plan_from,
     prune_plans,
+    rows_of,
 )
-from controller.store.errors import StoreError
-from controller.store.location import parse
-from controller.store.postgres import PostgresDatabase
-from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
-from controller.store.sqlite import IMMEDIATE, Memory, SqliteFile
 from controller.store.upgrade import upgrade
-from controller.store.values import Change, Kept, PlanRecord
+
+LOG = logging.getLogger(__name__)
 
 TURN_SECONDS = 60.0
 """Longer than any wait for a database that has a limit of its own."""
@@ -49,14 +54,14 @@ class _OvertakenError(StoreError):
 
 
 class Store:
-    """What one controller keeps. Every method may be called from any thread and blocks it.
+    """The saved state of one controller. Every method may be called from any thread and blocks it.
 
-    They take turns, also with other threads' calls. Whoever calls them from eventlet does so through its thread pool,
-    and not with many threads at once: a server that has gone away holds each of them for seconds.
+    Calls of several threads run one after another. Code under eventlet calls them through its thread pool, and with few
+    threads at a time: a server that does not answer blocks each of them for seconds.
     """
 
     def __init__(self, database: Database, plans_kept: int) -> None:
-        """Use ``open``."""
+        """Keep the database; use ``open`` instead."""
         self._database = database
         self._plans_kept = plans_kept
         # An operating-system semaphore. Eventlet replaces threading's locks by some that greenlets of one thread can
@@ -66,11 +71,11 @@ class Store:
         self._closed = False
         self._last_change = ""
         # The last change while it is not known to be kept, and what undoes it.
-        self._doubt: tuple[str, Edit] | None = None
+        self._doubt: tuple[str, RowChanges] | None = None
 
     @staticmethod
     def open(url: str, *, plans_kept: int = 1000) -> Store:
-        """Make the store where there is none, bring its tables up to date, and keep other controllers out.
+        """Create the store if it is missing, bring its tables up to date, and keep other controllers out.
 
         Args:
             url: ``sqlite:////FOLDER/FILE``, ``postgresql://USER@HOST/DATABASE``, or ``memory``: nothing is kept.
@@ -78,7 +83,7 @@ class Store:
 
         Raises:
             InputError: an argument cannot be used.
-            StoreError: the store cannot: somebody has it, it is another program's, newer, damaged, or out of reach.
+            StoreError: the store is in use, belongs to another program, is newer or damaged, or cannot be reached.
         """
         if plans_kept < 1:
             raise InputError("must be at least 1", field="plans_kept", value=plans_kept)
@@ -94,11 +99,11 @@ class Store:
 
     @property
     def shown(self) -> str:
-        """Where it is, for people: a file, or a URL without its secrets."""
+        """The store's location, for people: a file, or a URL without its secrets."""
         return self._database.shown
 
-    def load(self) -> Kept:
-        """Everything but the older plans.
+    def load(self) -> SavedState:
+        """Return everything but the older plans.
 
         Raises:
             StoreError: it cannot be read.
@@ -106,7 +111,7 @@ class Store:
         with self._in_turn():
             jobs, drains, mode, plan = self._attempt(_load, write=False)
         try:
-            return Kept(
+            return SavedState(
                 tuple(job_from(row) for row in jobs),
                 frozenset(row.name for row in drains),
                 mode_from(mode),
@@ -115,13 +120,34 @@ class Store:
         except DamagedError as error:
             raise StoreError(f"{self.shown} is damaged: {error}") from None
 
-    def commit(self, change: Change) -> None:
+    def instance(self) -> int:
+        """Return a number from 1 to 65535, drawn once for each store; cookies of rules carry it.
+
+        Raises:
+            StoreError: it cannot be read, or not be kept.
+        """
+
+        def known(connection: sa.Connection) -> int:
+            row = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "instance")
+            value = connection.scalar(row)
+            if value is None:
+                value = str(secrets.randbelow(0xFFFF) + 1)
+                connection.execute(sa.insert(SETTINGS).values(name="instance", value=value))
+            return int(value)
+
+        with self._in_turn():
+            try:
+                return self._attempt(known, write=True)
+            except ValueError:
+                raise StoreError(f"{self.shown} is damaged: its instance is no number") from None
+
+    def commit(self, change: StateChange) -> None:
         """Keep all of a change, or nothing: after the return it outlives the controller and the loss of power.
 
         Raises:
             StoreError: it is not kept (but see ``StoreError``), and nothing else was changed.
         """
-        edit = edit_for(change)
+        edit = rows_of(change)
         this_change = uuid4().hex
 
         def write(connection: sa.Connection) -> None:
@@ -138,13 +164,13 @@ class Store:
             try:
                 self._attempt(write, write=True)
             except _OvertakenError:
-                # Whoever did may need the lock that came with the connection.
+                # The other controller may need the lock that came with the connection.
                 self._disconnect()
                 raise
             self._last_change, self._doubt = this_change, None
 
     def plans(self, before: int | None = None, limit: int = 50) -> list[PlanRecord]:
-        """At most ``limit`` kept plans with epochs below ``before``, newest first, without their paths.
+        """Return at most ``limit`` kept plans with epochs below ``before``, newest first, without their paths.
 
         Raises:
             StoreError: they cannot be read.
@@ -157,7 +183,7 @@ class Store:
         return [plan_from(row) for row in rows]
 
     def plan(self, epoch: int) -> PlanRecord:
-        """A kept plan with its paths.
+        """Return a kept plan with its paths.
 
         Raises:
             NotFoundError: there is none of that epoch, or no longer (kind ``plan``).
@@ -173,6 +199,16 @@ class Store:
         except DamagedError as error:
             raise StoreError(f"{self.shown}: plan {epoch} is damaged: {error}") from None
 
+    def check(self) -> None:
+        """Check that committed changes will be found after a restart, and repair the database where possible.
+
+        Raises:
+            StoreError: it will not.
+        """
+        with self._in_turn():
+            if self._connection is not None and not self._database.check():
+                self._connection = self._mended(self._connection)
+
     def close(self) -> None:
         """Let another controller in. Harmless when called twice; all other calls then raise ``StoreError``."""
         with self._in_turn():
@@ -182,7 +218,7 @@ class Store:
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
-        """One thread at a time, and none waits for ever behind one that a disk or a server does not answer."""
+        """Hold the lock for one thread; raise ``StoreError`` when a disk or a server does not answer for too long."""
         if not self._turn.acquire(timeout=TURN_SECONDS):
             raise StoreError(f"{self.shown} has not answered for too long")
         try:
@@ -212,16 +248,47 @@ class Store:
     def _transaction(self, work: Callable[[sa.Connection], T], write: bool) -> T:
         if self._connection is None:
             self._connection = self._database.connect()
-        if write:
-            self._database.check()
+        if write and not self._database.check():
+            self._connection = self._mended(self._connection)
         if self._doubt is not None:
             self._settle(self._connection, *self._doubt)
         self._connection.execution_options(**{IMMEDIATE: write})
         with self._connection.begin():
-            return work(self._connection)
+            result = work(self._connection)
+        if write:
+            self._make_last(self._connection)
+        return result
 
-    def _settle(self, connection: sa.Connection, change: str, undo: Edit) -> None:
-        """Undo a change that failed, if it was kept all the same: the connection broke while it was acknowledged."""
+    def _make_last(self, connection: sa.Connection) -> None:
+        """Ensure after a commit that a restart finds it.
+
+        Raises:
+            StoreError: it does not; the change is in doubt.
+        """
+        if self._database.check():
+            self._database.keep(connection)
+        if not self._database.check():
+            self._connection = self._mended(connection)
+
+    def _mended(self, connection: sa.Connection) -> sa.Connection:
+        """Return a new connection to a database with the content of the old one."""
+        last = {self._last_change, *(() if self._doubt is None else (self._doubt[0],))}
+        connection.execution_options(**{IMMEDIATE: False})
+        with connection.begin():
+            if connection.scalar(_LAST_CHANGE) not in last:
+                raise StoreError(f"{self.shown} was removed, and what is left of it is not complete")
+        self._connection = None
+        try:
+            self._database.mend(connection)
+        except BaseException:
+            # Only this connection still sees the data.
+            self._connection = connection if not connection.closed else None
+            raise
+        LOG.warning("%s: files of the database were removed; it was written anew, with everything in it", self.shown)
+        return self._database.connect()
+
+    def _settle(self, connection: sa.Connection, change: str, undo: RowChanges) -> None:
+        """Undo a failed change if it was committed all the same: the connection broke before the acknowledgement."""
         connection.execution_options(**{IMMEDIATE: False})
         with connection.begin():
             if connection.scalar(_LAST_CHANGE) == change:
@@ -251,4 +318,4 @@ def _load(connection: sa.Connection) -> tuple[list[AnyRow], list[AnyRow], list[A
 def _database(url: sa.URL) -> Database:
     if url.drivername != "sqlite":
         return PostgresDatabase(url)
-    return SqliteFile(url) if url.database else Memory()
+    return SqliteFile(url) if url.database else MemoryDatabase()

@@ -1,4 +1,4 @@
-"""Bringing a database to the tables of this program, by Alembic."""
+"""Upgrade of a database to the tables of this program, by Alembic."""
 
 from __future__ import annotations
 

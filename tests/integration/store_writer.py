@@ -9,33 +9,51 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 
 import numpy as np
 
+from controller.core.desired_state import UNPLACED, AdmittedJob
+from controller.core.plan_record import PlanRecord
+from controller.core.saved_state import ModeSetting, StateChange
+from controller.routing import Previous
+from controller.store.errors import StoreError
 from controller.store.store import Store
-from controller.store.values import Change, KeptJob, KeptMode, KeptPaths, PlanRecord
 
 PLANS_KEPT = 5
 
 
-def step(number: int) -> Change:
+def step(number: int) -> StateChange:
     """The change that leads from epoch ``number`` - 1 to ``number``: jobs come, change and go, and each has a plan."""
     rng = np.random.default_rng(number)
     document = rng.bytes(int(rng.integers(1, 30_000)))
-    job = KeptJob(f"job{number % 7}", number % 3, document, rng.integers(49152, 65536, 20), str(number), 0.0, "me")
-    paths = KeptPaths(("h1",), ("spine1",), rng.integers(0, 2**62, 500), rng.integers(0, 9, 500), rng.random(500))
+    ports = rng.integers(49152, 65536, 20).astype(np.int32)
+    job = AdmittedJob(f"job{number % 7}", document, str(number), number % 3, 0.0, "me", ports, None, UNPLACED)
+    path = rng.integers(0, 9, 500).astype(np.int32)
+    paths = Previous(("h1",), ("spine1",), rng.integers(0, 2**62, 500), path, rng.random(500))
     plan = PlanRecord(
         number, float(number), "a job", "me", "fair", 0, "planned", "f", str(number), (), (), (job.name,), 1.0, 1.0,
         1.0, None, 0.0, 0.1, 500, 0, 0, None, paths,
     )  # fmt: skip
-    return Change(
+    return StateChange(
         put=(job,),
         deleted=(f"job{(number + 3) % 7}",),
         drained=frozenset({f"spine{number % 4}"}) if number % 2 else None,
-        mode=KeptMode("frozen", float(number), "me") if number % 5 == 0 else None,
+        mode=ModeSetting("frozen", float(number), "me") if number % 5 == 0 else None,
         plans=(plan,),
     )
+
+
+def committed(store: Store, number: int) -> bool:
+    """Whether it was kept; what was refused has changed nothing, and is tried again."""
+    try:
+        store.commit(step(number))
+    except StoreError as error:
+        if "removed" not in str(error) and "opened" not in str(error):
+            raise
+        return False
+    return True
 
 
 def write(url: str) -> None:
@@ -45,7 +63,8 @@ def write(url: str) -> None:
     number = store.load().epoch
     while True:
         number += 1
-        store.commit(step(number))
+        while not committed(store, number):
+            time.sleep(0.001)
         os.write(1, b"%d\n" % number)
 
 

@@ -7,14 +7,17 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from controller.store.store import Store
+from tests.integration.harness import eventually
 from tests.integration.store_writer import PLANS_KEPT, step
 from tests.unit.store.kept import Model, plain
 
@@ -31,25 +34,61 @@ def writer() -> Iterator[subprocess.Popen[str]]:
         assert process.wait(30) == 0
 
 
-def run_and_kill(writer: subprocess.Popen[str], url: str, seconds: float) -> list[int]:
-    """Let a controller work for so long, kill it, and return what it has acknowledged."""
+Meanwhile = Callable[[list[int]], None]
+"""Called with what has been acknowledged, which grows; what happens to the controller before it is killed."""
+
+
+def run_and_kill(writer: subprocess.Popen[str], url: str, meanwhile: Meanwhile) -> list[int]:
+    """Let a controller work, kill it, and return what it has acknowledged."""
     assert writer.stdin is not None
     assert writer.stdout is not None
     writer.stdin.write(url + "\n")
     writer.stdin.flush()
     word, pid = writer.stdout.readline().split()
     assert word == "pid"
-    time.sleep(seconds)
-    os.kill(int(pid), signal.SIGKILL)
-    return [int(line) for line in iter(writer.stdout.readline, "ended\n")]
+    acknowledged: list[int] = []
+    lines = iter(writer.stdout.readline, "ended\n")
+    reader = threading.Thread(target=lambda: acknowledged.extend(map(int, lines)))
+    reader.start()
+    try:
+        meanwhile(acknowledged)
+    finally:
+        os.kill(int(pid), signal.SIGKILL)
+        reader.join()
+    return acknowledged
 
 
-def check_kills(writer: subprocess.Popen[str], url: str, seed: int) -> None:
-    """Kill many controllers on one store, each some way into its work or its start, and look what is left."""
+def check_kills(
+    writer: subprocess.Popen[str], url: str, seed: int, kills: int = KILLS, files: Path | None = None
+) -> None:
+    """Kill many controllers on one store, each some way into its work or its start, and look what is left.
+
+    ``files``: the database of which files are deleted under each controller.
+    """
     moments = random.Random(seed)
     model, epoch, longest = Model(PLANS_KEPT), 0, 0
-    for _ in range(KILLS):
-        acknowledged = run_and_kill(writer, url, moments.choice([0.01, 0.05, 0.15]) * moments.random())
+
+    def wait(acknowledged: list[int]) -> None:
+        # On a busy machine a start alone may take longer than that: some get as long as they need.
+        if moments.random() < 0.1:
+            eventually(lambda: len(acknowledged) > 1, "changes are acknowledged")
+        time.sleep(moments.choice([0.01, 0.05, 0.15]) * moments.random())
+
+    def delete(acknowledged: list[int]) -> None:
+        assert files is not None
+        eventually(lambda: bool(acknowledged), "a change is acknowledged")
+        for _ in range(moments.randint(1, 4)):
+            time.sleep(0.03 * moments.random())
+            gone = moments.choice([("-wal",), ("-shm",), ("-wal", "-shm"), ("-wal",), ("", "-wal", "-shm")])
+            for suffix in gone:
+                files.with_name(files.name + suffix).unlink(missing_ok=True)
+            if "" in gone:
+                # Nothing is on the disk now. It is again as soon as a change was begun and acknowledged since.
+                before = len(acknowledged)
+                eventually(lambda before=before: len(acknowledged) > before + 2, "changes are acknowledged again")
+
+    for _ in range(kills):
+        acknowledged = run_and_kill(writer, url, wait if files is None else delete)
         assert acknowledged == list(range(epoch + 1, epoch + 1 + len(acknowledged)))
         last = epoch + len(acknowledged)
         with closing(Store.open(url, plans_kept=PLANS_KEPT)) as store:
@@ -71,7 +110,79 @@ def test_a_file_has_everything_that_was_acknowledged_before_50_kills(
     check_kills(writer, f"sqlite:///{tmp_path}/kept.db", 7)
 
 
+def test_a_file_has_everything_that_was_acknowledged_although_files_were_deleted_under_the_controller(
+    writer: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    check_kills(writer, f"sqlite:///{tmp_path}/kept.db", 9, kills=40, files=tmp_path / "kept.db")
+
+
 def test_a_server_has_everything_that_was_acknowledged_before_50_kills(
     writer: subprocess.Popen[str], postgres_url: str
 ) -> None:
     check_kills(writer, postgres_url, 8)
+
+
+@pytest.mark.parametrize("moment", ["before the copy", "in the middle of the copy", "after the copy"])
+def test_a_process_killed_around_the_copy_of_a_log_that_was_deleted_loses_nothing(tmp_path: Path, moment: str) -> None:
+    """Half of the database file's new pages are written when the process ends, and only the log had the others."""
+    path = tmp_path / "kept.db"
+    with closing(Store.open(f"sqlite:///{path}", plans_kept=PLANS_KEPT)) as store:
+        for number in range(1, 9):
+            store.commit(step(number))
+    child = os.fork()
+    if child == 0:
+        _die_around_a_copy(path, moment)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    with closing(Store.open(f"sqlite:///{path}", plans_kept=PLANS_KEPT)) as store:
+        kept = store.load()
+        assert kept.epoch in (8, 9)
+        model = Model(PLANS_KEPT)
+        for number in range(1, kept.epoch + 1):
+            model.commit(step(number))
+        assert plain(kept) == plain(model.load())
+    assert not list(tmp_path.glob("*saved*"))
+
+
+def _die_around_a_copy(path: Path, moment: str) -> NoReturn:
+    """Commit, delete the log's name and end by SIGKILL, with the pages of a copy written by half where asked for."""
+    try:
+        store = Store.open(f"sqlite:///{path}", plans_kept=PLANS_KEPT)
+        files = store._database._files  # type: ignore[attr-defined]
+        saved = files.log_saved
+
+        @contextmanager
+        def deadly() -> Iterator[None]:
+            log = path.with_name(path.name + "-wal")
+            if moment == "before the copy":
+                log.unlink()
+            with saved():
+                log.unlink()
+                if moment == "in the middle of the copy":
+                    _copy_half(path.with_name(path.name + "-wal-saved").read_bytes(), path)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield
+                if moment == "after the copy":
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        files.log_saved = deadly
+        written = files.written
+
+        def dead(*, complete: bool) -> None:
+            written(complete=complete)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        files.written = dead
+        store.commit(step(9))
+    finally:
+        os._exit(1)
+
+
+def _copy_half(log: bytes, path: Path) -> None:
+    """Write every second page of a log into the database file ("WAL-mode File Format" of SQLite)."""
+    page = int.from_bytes(log[8:12], "big")
+    frames = [log[at : at + 24 + page] for at in range(32, len(log), 24 + page)]
+    assert len(frames) > 4
+    with path.open("r+b") as database:
+        for frame in frames[::2]:
+            database.seek((int.from_bytes(frame[:4], "big") - 1) * page)
+            database.write(frame[24:])

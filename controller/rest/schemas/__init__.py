@@ -6,7 +6,7 @@ applicable, never zero. An *epoch* is the number of a plan, counted up by the co
 
 from __future__ import annotations
 
-from controller.rest.schemas.base import JOB_NAME, LARGEST_EPOCH, MOST_PLANS, Document, Form, Problem
+from controller.rest.schemas.base import JOB_NAME, LARGEST_EPOCH, MOST_PLANS, Document, Form, JobName, Problem, ThingId
 from controller.rest.schemas.fabric import (
     Cabling,
     CablingFinding,
@@ -19,7 +19,7 @@ from controller.rest.schemas.fabric import (
     LinkList,
     LinkState,
 )
-from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary
+from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary, RollbackForm
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.plans import (
     Plan,
@@ -67,6 +67,7 @@ __all__ = [
     "JobChange",
     "JobDocument",
     "JobList",
+    "JobName",
     "JobSummary",
     "KeptPath",
     "LinkList",
@@ -91,10 +92,12 @@ __all__ = [
     "PreviewDocument",
     "PreviewForm",
     "Problem",
+    "RollbackForm",
     "RouteFlow",
     "RoutePiece",
     "Routes",
     "SwitchCount",
+    "ThingId",
     "TraceBody",
     "TraceDocument",
     "WhoAmI",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from controller.rest.backend import Under
+from controller.core.ports.api import Under
 from controller.rest.schemas.base import Count, Document, Epoch, Form, Gbps, Seconds
 from controller.rest.schemas.plans import PlanLink
 

@@ -6,9 +6,12 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from controller.model.enforcement import Enforcement
-from controller.rest.backend import Mode
-from controller.rest.schemas.base import Count, Document, Epoch, Seconds, Share, UdpPort
+from controller.model.enforcement import Enforcement, Mode
+from controller.rest.schemas.base import Count, Document, Epoch, Form, Seconds, Share, UdpPort
+
+
+class RollbackForm(Form):
+    """Nothing: which plan it is, the path says."""
 
 
 class PlanSummary(Document):

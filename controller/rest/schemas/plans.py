@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from controller.model.enforcement import Enforcement
-from controller.rest.backend import Mode, Under
+from controller.core.ports.api import Under
+from controller.model.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Bytes, Document, Gbps, Seconds, Share, Speed, UdpPort
 
 
@@ -67,6 +67,26 @@ class PlanLink(Document):
     load_gbps: Gbps
 
 
+class JobTimes(Document):
+    """Expected iterations of one job; ``duty`` is the part of them in which it sends."""
+
+    job: str
+    compute_seconds: Seconds
+    alone_seconds: Seconds
+    iteration_seconds: Seconds
+    slowdown: Annotated[float, Field(ge=1)] = Field(description="against an iteration alone")
+    duty: Share
+
+
+class PlanTimes(Document):
+    """Expected iterations, if some job says how it computes; no plan and no schedule is below ``bound``."""
+
+    slowdown: Annotated[float, Field(ge=1)] = Field(description="mean over jobs by weight")
+    bound: Annotated[float, Field(ge=1)]
+    gap: float
+    jobs: list[JobTimes]
+
+
 class Plan(Document):
     """What ``fairspine plan --format json`` prints, too."""
 
@@ -78,6 +98,7 @@ class Plan(Document):
     bound_single: float | None
     gap: float | None
     levels: list[PlanLevel]
+    times: PlanTimes | None = None
     unroutable: list[str] = Field(description="ids of flows that no live path joins")
     collectives: list[PlanCollective]
     flows: list[PlanFlow]
@@ -92,7 +113,10 @@ class Alternative(Document):
 
 
 class PlanRefusal(Document):
-    """A switch that does not take the newest plan: all switches have gone back to the former one, if there is any."""
+    """A switch that does not take the newest plan.
+
+    Meanwhile switches hold the planned rules of the former plan and the newest base rules.
+    """
 
     epoch: Annotated[int, Field(ge=0)]
     switch: str
@@ -100,6 +124,8 @@ class PlanRefusal(Document):
     table: int | None = Field(description="null where groups were refused")
     short: Annotated[int, Field(ge=0)] | None = Field(description="rules (or groups) for which there is no room")
     text: str
+    next_try: AwareDatetime | None = Field(None, description="when it is tried again; null: it is being tried now")
+    bare: list[str] = Field([], description="switches that hold base rules alone meanwhile")
     instead: list[Alternative] = Field(description="what would need fewer rules there, fewest first")
 
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controller.model.enforcement import Enforcement
-from controller.rest.backend import Mode
+from controller.model.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, Share, UdpPort
 
 

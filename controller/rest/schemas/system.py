@@ -15,8 +15,9 @@ from pydantic import (
     field_validator,
 )
 
-from controller.model.enforcement import Enforcement
-from controller.rest.backend import EventKind, Mode, Role
+from controller.core.events import EventKind
+from controller.core.ports.api import Role
+from controller.model.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Count, Document, Epoch, Form
 
 
@@ -37,8 +38,10 @@ class ModeForm(Form):
 
 
 class ModeDocument(Document):
-    """``planned``: the newest plan is on the switches. ``ecmp``: none is, all traffic is hashed. ``frozen``: the
-    switches keep what they hold; changes are taken, kept, and come into force with the return to ``planned``.
+    """The operating mode.
+
+    ``planned``: the newest plan is on the switches. ``ecmp``: none is, all traffic is hashed. ``frozen``: the switches
+    keep what they hold; changes are taken, kept, and come into force with the return to ``planned``.
 
     ``enforcement``: the kind of rules by which switches follow plans, once the mode is ``planned``.
     """

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from controller.model.enforcement import Enforcement
-from controller.rest.backend import Mode
+from controller.model.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Bytes, Count, Document, Epoch, Gbps, Seconds, Share, UdpPort
 
 Layer = Literal["uplinks", "downlinks"]
@@ -36,7 +35,7 @@ class TraceFlow(Document):
         description="of a hash's choice: the part of all placings of the leaf's flows that explain its counters which "
         "has the flow there; 1 only where no other is left"
     )
-    differs: bool = Field(description="whether it is known not to be on its planned path")
+    differs: bool = Field(description="whether it is not on its planned path, or (mode planned) nothing keeps it there")
     why: str = Field(description="why it is not on its planned path, or is not known to be; empty where it is")
     bytes: Bytes | None = Field(description="that it carries in one run of its collective; null where that is unknown")
     rate_gbps: Gbps | None = Field(

@@ -1,1 +1,1 @@
-"""How a database comes to the tables that this program uses: one file in ``versions`` for each step (docs/store.md)."""
+"""Create and upgrade the database tables: one file in ``versions`` for each step (docs/reference/store.md)."""

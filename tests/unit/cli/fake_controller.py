@@ -1,4 +1,4 @@
-"""A controller that says what a test has laid out for it."""
+"""A controller with prepared answers."""
 
 from __future__ import annotations
 

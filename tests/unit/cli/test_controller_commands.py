@@ -15,9 +15,9 @@ from controller.cli.events import Kind, follow
 from controller.cli.failure import Failure
 from controller.cli.main import main
 from controller.cli.mode import MEANING, EnforcementName, ModeName
-from controller.model.enforcement import ENFORCEMENTS
+from controller.core.events import EventKind
+from controller.model.enforcement import ENFORCEMENTS, Mode
 from controller.rest import schemas
-from controller.rest.backend import EventKind, Mode
 from tests.unit.cli.fake_controller import Controller, serving
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -55,7 +55,7 @@ def thing(name: str, drained: bool, epoch: int = 4, still_used: Sequence[str] = 
 
 
 def plan(epoch: int, **changes: Any) -> dict[str, Any]:
-    """A ``PlanSummary``."""
+    """Return a ``PlanSummary``."""
     document = {
         "epoch": epoch,
         "at": AT,
@@ -250,7 +250,7 @@ def test_a_job_that_the_controller_refuses_is_told_by_its_file(run: Run, control
 
 
 def live(**changes: Any) -> dict[str, Any]:
-    """A ``PlanDocument`` of one flow."""
+    """Return a ``PlanDocument`` of one flow."""
     links = ["h1->leaf1", "leaf1->spine1:2", "spine1->leaf2", "leaf2->h2"]
     flow = {"id": "a/c/0", "job": "a", "collective": "c", "src": "h1", "dst": "h2", "bytes": 1, "udp_src": 50000}
     made = {
@@ -354,7 +354,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def followed(client: Any, after: str | None = None) -> tuple[list[str], BaseException]:
-    """The ids that came, and how it ended."""
+    """Return the received ids, and the exception at the end."""
     got: list[str] = []
     with pytest.raises((Failure, KeyboardInterrupt)) as end:
         got.extend(one.id for one in follow(client, after))

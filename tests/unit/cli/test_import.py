@@ -153,7 +153,7 @@ def test_a_wrong_inventory_is_told_with_its_line(
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["foo", "x"], "format: 'foo': no format has this name; there are nccl, htsim, aicb, chakra, traffic-pairs"),
+        (["foo", "x"], "format: 'foo': no format has this name; there are nccl, nccl-tests, kineto, "),
         (["nccl", "/nowhere/x.log"], "/nowhere/x.log: no such file"),
         (["nccl", "/nowhere/x.log", "--fabric", "/nowhere/f.yaml"], "/nowhere/f.yaml: cannot be read: No such file"),
         (["nccl", "x", "--name", "a b"], "name: 'a b': "),
@@ -205,7 +205,7 @@ def test_a_terminal_sees_progress_and_nothing_else_does(
 
 def test_the_shell_is_offered_the_formats() -> None:
     assert [name for name, _ in _formats("")] == list(FORMATS)
-    assert [name for name, _ in _formats("n")] == ["nccl"]
+    assert [name for name, _ in _formats("n")] == ["nccl", "nccl-tests", "ns3"]
 
 
 def test_help_has_an_example() -> None:

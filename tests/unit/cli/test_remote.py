@@ -1,16 +1,18 @@
-"""Which controller a command talks to, with whose token."""
+"""Selection of the controller and the token that a command uses."""
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-from controller.cli.client import Client, ServerEvent, parse_events
+from controller.cli.client import Client, NoAnswer, ServerEvent
 from controller.cli.failure import Failure
 from controller.cli.remote import DEFAULT_URL, Remote, config_file, read_config
 from controller.model.errors import InputError
@@ -28,6 +30,20 @@ def keep(config: Path, text: str) -> None:
     config.chmod(0o600)
 
 
+def whole_request(client: socket.socket) -> bytes:
+    """Read a request to the end of the body that it announces: closing with unread bytes resets the connection."""
+    got = b""
+    while True:
+        head, end, body = got.partition(b"\r\n\r\n")
+        announced = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+        if end and len(body) >= (int(announced[1]) if announced else 0):
+            return got
+        piece = client.recv(65536)
+        if not piece:
+            return got
+        got += piece
+
+
 @contextmanager
 def listener(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
     """A server for one connection: what it was sent, when it has answered."""
@@ -37,7 +53,7 @@ def listener(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
         def serve() -> None:
             client, _ = server.accept()
             with client:
-                got.append(client.recv(65536))
+                got.append(whole_request(client))
                 client.sendall(answer)
 
         thread = threading.Thread(target=serve)
@@ -116,14 +132,69 @@ def test_conditions_queries_and_verbs_are_sent_as_they_are_meant() -> None:
     assert (answer.status, answer.document, answer.etag) == (200, {}, '"r1"')
 
 
-def test_events_are_read_one_by_one_and_signs_of_life_left_out() -> None:
-    lines = (
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+def test_events_are_read_one_by_one_and_heartbeats_left_out() -> None:
+    body = (
         b'retry: 2000\n\n: alive\n\nid: r-1\nevent: job\ndata: {"id":"r-1","at":"t","kind":"job","data":{}}\n\n: x\n\n'
     )
     event = ServerEvent("r-1", "job", {"id": "r-1", "at": "t", "kind": "job", "data": {}})
-    assert list(parse_events(lines.splitlines(keepends=True))) == [event]
-    with pytest.raises(Failure, match="not understood"):
-        list(parse_events([b"data: {}\n", b"\n"]))
+    with listener(STREAM + body) as (url, _):
+        events = Client(url).events()
+        assert next(events) == event
+        with pytest.raises(NoAnswer, match="ended the stream"):
+            next(events)
+    for data in (b"data: {}\n\n", b"data: {\n\n"):
+        with listener(STREAM + data) as (url, _), pytest.raises(Failure, match="not understood"):
+            next(Client(url).events())
+
+
+@pytest.mark.parametrize("segment", ["..", ".", "a/b", "a%2Fb", "ä ö", "a?b", "a#b"])
+def test_a_path_segment_arrives_as_it_was_given(segment: str) -> None:
+    with listener(OK) as (url, got):
+        Client(url + "/prefix").request("DELETE", "jobs", segment)
+    target = got[0].split(b" ")[1].decode()
+    assert target.startswith("/prefix/v1/jobs/")
+    assert unquote(target.removeprefix("/prefix/v1/jobs/")) == segment
+    assert "/" not in target.removeprefix("/prefix/v1/jobs/")
+
+
+def test_why_there_is_no_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failure(url: str) -> str:
+        with pytest.raises(NoAnswer) as caught:
+            Client(url).request("GET", "plan")
+        assert "\n" not in str(caught.value)
+        return str(caught.value).removeprefix(f"{url}: ")
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        refused = f"http://127.0.0.1:{free.getsockname()[1]}"
+    assert failure(refused) == "connection refused; is the controller running?"
+    assert failure("http://no-such-host.invalid") in (
+        "Name or service not known",
+        "Temporary failure in name resolution",
+    )
+    monkeypatch.setattr("controller.cli.client.TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert failure(f"http://127.0.0.1:{silent.getsockname()[1]}") == "timed out"
+    for broken in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{}", b"SSH-2.0-x\r\n\r\n"):
+        with listener(broken) as (url, _):
+            assert failure(url)
+
+    def unknown(*_args: object, **_options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert failure("http://no-such-host.invalid") == "Name or service not known"
+
+
+def test_a_redirection_is_not_followed_and_proxies_of_the_environment_are_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    elsewhere = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+    with listener(elsewhere) as (url, _), pytest.raises(Failure, match="302 Found"):
+        Client(url).request("GET", "plan")
 
 
 def test_a_stream_is_resumed_behind_an_id_and_its_end_is_told() -> None:
@@ -138,7 +209,7 @@ def test_a_stream_is_resumed_behind_an_id_and_its_end_is_told() -> None:
 
 
 def test_what_is_no_stream_is_told_and_a_wrong_token_says_where_to_put_one() -> None:
-    with listener(OK) as (url, _), pytest.raises(Failure, match="no stream of events"):
+    with listener(OK) as (url, _), pytest.raises(Failure, match="not a stream of events"):
         next(Client(url).events())
     problem = b'{"title": "Unauthorized", "detail": "the token is not known"}'
     refusal = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%s" % (len(problem), problem)

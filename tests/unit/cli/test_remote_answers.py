@@ -1,4 +1,4 @@
-"""What ``push`` and ``jobs`` make of servers that are no controller, and of URLs that name none."""
+"""``push`` and ``jobs`` with servers that are not controllers, and with invalid URLs."""
 
 from __future__ import annotations
 

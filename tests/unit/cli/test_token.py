@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from controller.cli.main import main
-from controller.rest.backend import Role
-from controller.rest.tokens import TokenFile, read_tokens
+from controller.core.ports.api import Role
+from controller.rest.access import TokenFile
+from controller.rest.tokens import read_tokens
 
 
 @pytest.fixture

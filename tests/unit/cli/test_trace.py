@@ -109,6 +109,16 @@ def test_the_saved_example_is_what_the_command_makes_and_the_csv_has_the_same_pa
     assert [layer["links"] for layer in unused["layers"]] < [layer["links"] for layer in told["layers"]]
 
 
+def test_the_table_of_another_tools_trace_has_both_links_between_switches(run: Run) -> None:
+    code, out, _ = run("--from", str(EXAMPLE / "hops.csv"), *FABRIC)
+    assert code == 0
+    ours = run("--from", str(EXAMPLE / "ecmp.json"))[1]
+    for flow in example()["flows"][:20]:
+        between = " ".join(flow["real"][1:-1])
+        assert between in ours
+        assert between in out
+
+
 def test_tables_name_layers_hot_links_and_who_collides(run: Run) -> None:
     code, out, err = run(*PLAN, "--policy", "ecmp", "--compare", "ecmp")
     assert (code, err) == (0, "")

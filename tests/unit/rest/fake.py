@@ -10,23 +10,12 @@ from typing import Any
 import orjson
 from prometheus_client.core import GaugeMetricFamily
 
-from controller.model.enforcement import Enforcement
+from controller.core.errors import ConflictError, StorageError
+from controller.core.events import Event, EventKind
+from controller.core.ports.api import Caller, Condition, Document, Exposition, JobAnswer, PutOutcome, Under
+from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest import schemas
-from controller.rest.backend import (
-    Caller,
-    Condition,
-    ConflictError,
-    Document,
-    Event,
-    EventKind,
-    Exposition,
-    JobAnswer,
-    Mode,
-    PutOutcome,
-    StorageError,
-    Under,
-)
 from controller.rest.forms import read_form
 from controller.telemetry.instruments import exposition
 
@@ -334,7 +323,7 @@ class FakeBackend:
         return {
             "status": "ok",
             "reasons": [],
-            "version": "0.1.0",
+            "version": "0.2.0",
             "mode": self.enforced,
             "enforcement": self.enforcement,
             "switches": {"connected": 2, "expected": 2},

@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.events import Event
 from controller.rest import schemas
-from controller.rest.backend import Event
 from controller.rest.events import EventStream, encode
 from tests.unit.rest.fake import FakeBackend
 from tests.unit.rest.test_resources import ask
@@ -49,7 +49,7 @@ def test_a_reader_resumes_behind_the_id_that_the_header_or_else_the_query_names(
     ):
         stream = ask("events", backend=backend, query=query, headers=headers).stream
         assert stream is not None
-        next(stream)
+        next(iter(stream))
         assert len(backend.subscriptions[-1].wait(0)) == left
 
 

@@ -1,4 +1,4 @@
-"""Where requests end: laws of the body reader, and what it refuses."""
+"""Framing of HTTP requests: properties of the body reader, and its errors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.framing import PIECE_BYTES, Framing, body_pieces, check_head
+from controller.rest.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
 from controller.rest.problems import ProblemError
 
 HOST = ("Host", "c")
 NEXT = b"GET / HTTP/1.1\r\n"
 
 
-def read(stream: io.BytesIO, framing: Framing, at_most: int = 1 << 20) -> bytes:
-    return b"".join(body_pieces(stream, framing, at_most=at_most))
+def fields(headers: list[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in headers:
+        found.setdefault(name.lower(), []).append(value)
+    return found
+
+
+def read(stream: io.BytesIO, how: Framing, at_most: int = 1 << 20) -> bytes:
+    return b"".join(body_pieces(stream, how, at_most=at_most))
 
 
 def chunked(pieces: list[bytes], *, extension: bytes = b"", trailer: bytes = b"") -> bytes:
@@ -43,20 +50,20 @@ def test_a_body_of_known_length_is_read_to_its_last_byte_and_no_further(body: by
 @given(st.lists(st.binary(min_size=1, max_size=50), min_size=1), st.data())
 def test_a_body_that_breaks_off_anywhere_is_refused(pieces: list[bytes], data: st.DataObject) -> None:
     body = b"".join(pieces)
-    for whole, framing in ((chunked(pieces), Framing(chunked=True)), (body, Framing(length=len(body)))):
+    for whole, how in ((chunked(pieces), Framing(chunked=True)), (body, Framing(length=len(body)))):
         cut = data.draw(st.integers(0, len(whole) - 1))
         with pytest.raises(ProblemError) as caught:
-            read(io.BytesIO(whole[:cut]), framing)
+            read(io.BytesIO(whole[:cut]), how)
         assert caught.value.status == 400
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), min_size=1))
 def test_a_body_of_exactly_the_limit_is_taken_and_one_byte_more_is_not(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
-    for whole, framing in ((chunked(pieces), Framing(chunked=True)), (body, Framing(length=len(body)))):
-        assert read(io.BytesIO(whole), framing, len(body)) == body
+    for whole, how in ((chunked(pieces), Framing(chunked=True)), (body, Framing(length=len(body)))):
+        assert read(io.BytesIO(whole), how, len(body)) == body
         with pytest.raises(ProblemError) as caught:
-            read(io.BytesIO(whole), framing, len(body) - 1)
+            read(io.BytesIO(whole), how, len(body) - 1)
         assert caught.value.status == 413
 
 
@@ -104,20 +111,21 @@ def test_a_body_that_is_needed_and_has_no_length_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "framing"),
+    ("headers", "expected"),
     [
         ([HOST], Framing()),
-        ([HOST, ("content-length", " 12 ")], Framing(length=12)),
+        ([HOST, ("content-length", "12")], Framing(length=12)),
         ([HOST, ("Transfer-Encoding", "Chunked")], Framing(chunked=True)),
         ([HOST, ("Content-Length", "1"), ("Expect", "100-Continue")], Framing(length=1, awaits_continue=True)),
     ],
 )
-def test_a_sound_head_says_how_the_body_is_delimited(headers: list[tuple[str, str]], framing: Framing) -> None:
-    assert check_head("PUT", "HTTP/1.1", headers) == framing
+def test_a_sound_head_says_how_the_body_is_delimited(headers: list[tuple[str, str]], expected: Framing) -> None:
+    assert framing("HTTP/1.1", fields(headers)) == expected
 
 
 def test_an_http_1_0_client_needs_no_host_and_is_never_told_to_continue() -> None:
-    assert check_head("PUT", "HTTP/1.0", [("Content-Length", "1"), ("Expect", "100-continue")]) == Framing(length=1)
+    headers = fields([("Content-Length", "1"), ("Expect", "100-continue")])
+    assert framing("HTTP/1.0", headers) == Framing(length=1)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +140,6 @@ def test_an_http_1_0_client_needs_no_host_and_is_never_told_to_continue() -> Non
         (400, [HOST, ("Content-Length", "")]),
         (400, [HOST, ("Content-Length", "1"), ("content-length", "2")]),
         (400, [HOST, ("Content-Length", "1"), ("Transfer-Encoding", "chunked")]),
-        (400, [HOST, ("Content-Length ", "1")]),
-        (400, [HOST, ("X", "a\r\n b")]),
-        (400, [HOST, ("X", "a\x00b")]),
         (413, [HOST, ("Content-Length", "9" * 30)]),
         (417, [HOST, ("Expect", "200-ok")]),
         (501, [HOST, ("Transfer-Encoding", "gzip, chunked")]),
@@ -143,15 +148,44 @@ def test_an_http_1_0_client_needs_no_host_and_is_never_told_to_continue() -> Non
 )
 def test_an_ambiguous_head_is_refused(status: int, headers: list[tuple[str, str]]) -> None:
     with pytest.raises(ProblemError) as caught:
-        check_head("PUT", "HTTP/1.1", headers)
+        framing("HTTP/1.1", fields(headers))
     assert caught.value.status == status
 
 
-def test_a_method_is_a_token_and_http_1_0_knows_no_chunks() -> None:
-    for method, version, headers in (
-        ("P\x1bT", "HTTP/1.1", [HOST]),
-        ("PUT", "HTTP/1.0", [("Transfer-Encoding", "chunked")]),
-    ):
-        with pytest.raises(ProblemError) as caught:
-            check_head(method, version, headers)
-        assert caught.value.status == 400
+def test_http_1_0_knows_no_chunks() -> None:
+    with pytest.raises(ProblemError) as caught:
+        framing("HTTP/1.0", fields([("Transfer-Encoding", "chunked")]))
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"P\x1bT / HTTP/1.1\r\n", b"GET / HTTP/1.1\n", b"GET /\r\n", b"GET / HTTP/1.1\rX: y\r\n", b" GET / HTTP/1.1\r\n"],
+)
+def test_a_request_line_is_a_method_a_target_and_a_version(line: bytes) -> None:
+    check_request_line(b"GET / HTTP/1.1\r\n")
+    with pytest.raises(ProblemError):
+        check_request_line(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"A : b\r\n",
+        b" folded\r\n",
+        b"\tfolded\r\n",
+        b"A: b\rC: d\r\n",
+        b"A: \x00\r\n",
+        b"A: b\n",
+        b"\n",
+        b"",
+        b"no colon\r\n",
+        b": b\r\n",
+    ],
+)
+def test_a_header_line_is_a_name_and_a_value(line: bytes) -> None:
+    sound = b"Host: c\r\nX: \t\xe9\r\n\r\n"
+    lines = HeadLines(io.BytesIO(sound))
+    assert b"".join(iter(lines.readline, b"\r\n")) + b"\r\n" == sound
+    with pytest.raises(ProblemError):
+        HeadLines(io.BytesIO(line)).readline()

@@ -1,4 +1,4 @@
-"""How many clients there is room for."""
+"""Limits on the number of clients."""
 
 from __future__ import annotations
 

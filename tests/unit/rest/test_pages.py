@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.messages import Request, Response
-from controller.rest.pages import POLICY, answer_page
-from controller.web.assets import asset
+from controller.rest.pages import POLICY
+from controller.web.assets import assets
+from tests.unit.rest.asking import Reply, send
+from tests.unit.rest.fake import FakeBackend
 
-FILE = asset("a.js", b"export const x = 1;\n" * 50)
+PATH, FILE = next((path, asset) for path, asset in assets().items() if path.endswith(".js"))
 
 
-def ask(method: str = "GET", **headers: str) -> Response:
-    return answer_page(FILE, Request(method, "/web/a.js", headers={k.replace("_", "-"): v for k, v in headers.items()}))
+def ask(method: str = "GET", **headers: str) -> Reply:
+    return send(FakeBackend(), method, PATH, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def ask(method: str = "GET", **headers: str) -> Response:
 )
 def test_a_file_is_compressed_for_who_takes_that_and_says_so(accepted: str, zipped: bool) -> None:
     response = ask(accept_encoding=accepted)
-    headers = dict(response.header_list())
+    headers = response.headers
     assert (response.status, headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
     assert headers.get("Content-Encoding") == ("gzip" if zipped else None)
     assert headers["Vary"] == "Accept-Encoding"
@@ -48,7 +49,7 @@ def test_a_file_is_compressed_for_who_takes_that_and_says_so(accepted: str, zipp
 @pytest.mark.parametrize("known", [FILE.etag, FILE.zipped_etag, f"W/{FILE.etag}", f'"other", {FILE.etag}', "*"])
 def test_who_has_the_file_already_gets_304_and_no_body(known: str) -> None:
     response = ask(if_none_match=known)
-    headers = dict(response.header_list())
+    headers = response.headers
     assert (response.status, response.body) == (304, b"")
     assert headers["ETag"] == FILE.etag
     # RFC 9110, section 8.6: a length here would be that of the file.
@@ -61,7 +62,7 @@ def test_who_has_another_one_gets_the_file(tag: str) -> None:
 
 
 def test_every_answer_forbids_what_the_page_does_not_need() -> None:
-    headers = dict(ask().header_list())
+    headers = ask().headers
     assert headers["Content-Security-Policy"] == POLICY
     for word in (
         "default-src 'self'",
@@ -77,8 +78,8 @@ def test_every_answer_forbids_what_the_page_does_not_need() -> None:
 
 def test_a_file_can_be_read_and_nothing_else() -> None:
     assert ask("HEAD").status == 200
-    assert dict(ask("OPTIONS").headers)["Allow"] == "GET, HEAD, OPTIONS"
+    assert ask("OPTIONS").headers["Allow"] == "GET, HEAD, OPTIONS"
     for method in ("PUT", "POST", "DELETE", "PATCH"):
         response = ask(method)
         assert (response.status, response.media_type) == (405, "application/problem+json")
-        assert dict(response.headers)["Allow"] == "GET, HEAD, OPTIONS"
+        assert response.headers["Allow"] == "GET, HEAD, OPTIONS"

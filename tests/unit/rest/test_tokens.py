@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.ports.api import Caller, Role
 from controller.model.errors import InputError
-from controller.rest.answer import answer
-from controller.rest.backend import Caller, Role
-from controller.rest.messages import Request, Response
+from controller.rest.access import TokenFile
 from controller.rest.problems import ProblemError
 from controller.rest.resources import RESOURCES
-from controller.rest.tokens import PREFIX, Token, TokenFile, holder, new_token, parse_tokens, read_tokens
-from tests.unit.rest.fake import FakeBackend
-from tests.unit.rest.test_resources import BY_NAME, VARIABLES, example_query, problem
+from controller.rest.tokens import PREFIX, Token, holder, new_token, parse_tokens, read_tokens
+from tests.unit.rest.asking import BY_NAME, Reply, example_query, problem
+from tests.unit.rest.asking import ask as ask_resource
 
 NAMES = st.text("ab-_.9", min_size=1, max_size=63)
 
@@ -72,11 +70,11 @@ def test_a_name_twice_and_a_file_that_others_may_write_are_refused(tmp_path: Pat
         TokenFile(tmp_path / "none")
 
 
-def ask(access: TokenFile, resource: str, method: str, authorization: str | None) -> Response:
-    operation = BY_NAME[resource].operations[method]
-    headers: Mapping[str, str] = {} if authorization is None else {"authorization": authorization}
-    request = Request(method, "/p", example_query(operation), VARIABLES, headers, lambda _most: b'{"mode": "ecmp"}')
-    return answer(FakeBackend(), BY_NAME[resource], request, access)
+def ask(access: TokenFile, resource: str, method: str, authorization: str | None) -> Reply:
+    headers = {"Content-Type": "application/json"} if method == "POST" else {}
+    headers |= {} if authorization is None else {"Authorization": authorization}
+    query = example_query(BY_NAME[resource].operations[method])
+    return ask_resource(resource, method, query=query, headers=headers, body=b'{"mode": "ecmp"}', access=access)
 
 
 @pytest.fixture
@@ -104,7 +102,7 @@ def test_every_operation_wants_a_token_and_changes_want_one_that_may_write(
             assert refused.body == b'{"status":"ok"}'
             continue
         assert refused.status == 401
-        assert dict(refused.headers)["WWW-Authenticate"].startswith("Bearer realm=")
+        assert refused.headers["WWW-Authenticate"].startswith("Bearer realm=")
         assert reads.encode() not in refused.body
     for secret, may_write in ((reads, False), (writes, True)):
         response = ask(access, resource, method, f"bearer  {secret}")
@@ -112,8 +110,8 @@ def test_every_operation_wants_a_token_and_changes_want_one_that_may_write(
             assert response.status not in (401, 403)
         else:
             assert response.status == 403
-            assert "insufficient_scope" in dict(response.headers)["WWW-Authenticate"]
-            assert problem(response).detail == "the token r may only read"
+            assert "insufficient_scope" in response.headers["WWW-Authenticate"]
+            assert problem(response).detail == "the role of token r is read"
 
 
 def test_whose_token_it_was_goes_with_every_change(file: Path) -> None:

@@ -9,7 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from controller.store.values import Change, Kept, KeptJob, KeptMode, KeptPaths, PlanRecord
+from controller.core.desired_state import UNPLACED, AdmittedJob
+from controller.core.plan_record import PlanRecord
+from controller.core.saved_state import ModeSetting, SavedState, StateChange
+from controller.routing import Previous
 
 NAMES = st.sampled_from(["a", "b", "gpt3-a", "ünïcode job", "x" * 200])
 TIMES = st.floats(0, 1e11, allow_nan=False)
@@ -22,10 +25,10 @@ PORTS = hnp.arrays(np.int32, st.integers(0, 20), elements=st.integers(0, 65535))
 
 
 @st.composite
-def paths(draw: st.DrawFn) -> KeptPaths:
+def paths(draw: st.DrawFn) -> Previous:
     """Any paths, in any order."""
     rows = draw(st.integers(0, 20))
-    return KeptPaths(
+    return Previous(
         draw(LISTS),
         draw(LISTS),
         draw(hnp.arrays(np.int64, rows)),
@@ -34,9 +37,20 @@ def paths(draw: st.DrawFn) -> KeptPaths:
     )
 
 
-jobs = st.builds(KeptJob, NAMES, st.integers(0, 9), st.binary(max_size=50), PORTS, TEXTS, TIMES, TEXTS)
+jobs = st.builds(
+    AdmittedJob,
+    name=NAMES,
+    document=st.binary(max_size=50),
+    revision=TEXTS,
+    position=st.integers(0, 9),
+    changed=TIMES,
+    by=TEXTS,
+    ports=PORTS,
+    traffic=st.none(),
+    left_out=st.just(UNPLACED),
+)
 modes = st.builds(
-    KeptMode, st.sampled_from(["planned", "ecmp", "frozen"]), TIMES, TEXTS, st.none() | TEXTS, st.none() | TEXTS
+    ModeSetting, st.sampled_from(["planned", "ecmp", "frozen"]), TIMES, TEXTS, st.none() | TEXTS, st.none() | TEXTS
 )
 
 
@@ -51,10 +65,10 @@ def plans(epoch: int) -> st.SearchStrategy[PlanRecord]:
 
 
 @st.composite
-def changes(draw: st.DrawFn) -> Change:
+def changes(draw: st.DrawFn) -> StateChange:
     """Any change; epochs are few, so that some come twice and not in order."""
     epochs = draw(st.lists(st.integers(1, 12), max_size=3, unique=True))
-    return Change(
+    return StateChange(
         put=tuple(draw(st.lists(jobs, max_size=3, unique_by=lambda job: job.name))),
         deleted=tuple(draw(st.lists(NAMES, max_size=2))),
         drained=draw(st.none() | st.frozensets(NAMES, max_size=3)),
@@ -68,12 +82,12 @@ class Model:
     """What a store should keep, as plain dictionaries."""
 
     plans_kept: int
-    jobs: dict[str, KeptJob] = field(default_factory=dict)
+    jobs: dict[str, AdmittedJob] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
-    mode: KeptMode | None = None
+    mode: ModeSetting | None = None
     plans: dict[int, PlanRecord] = field(default_factory=dict)
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StateChange) -> None:
         for name in change.deleted:
             self.jobs.pop(name, None)
         self.jobs |= {job.name: job for job in change.put}
@@ -83,10 +97,10 @@ class Model:
         newest = sorted(self.plans, reverse=True)[: self.plans_kept]
         self.plans = {epoch: self.plans[epoch] for epoch in newest}
 
-    def load(self) -> Kept:
+    def load(self) -> SavedState:
         in_order = sorted(self.jobs.values(), key=lambda job: (job.position, job.name.encode()))
         newest = self.plans[max(self.plans)] if self.plans else None
-        return Kept(tuple(in_order), self.drained, self.mode, newest)
+        return SavedState(tuple(in_order), self.drained, self.mode, newest)
 
     def listed(self) -> list[Any]:
         """``Store.plans``, comparable."""

@@ -1,4 +1,4 @@
-"""Whatever is committed: what is loaded is what a plain dictionary would hold."""
+"""Loaded state equals that of a plain dictionary, for any sequence of commits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controller.core.saved_state import StateChange
 from controller.model.errors import NotFoundError
 from controller.store.store import Store
-from controller.store.values import Change
 from tests.unit.store.kept import Model, changes, plain
 
 # Files are opened, synced and closed here, and a machine that is busy with other things is no failure.
@@ -20,7 +20,7 @@ BUSY = [HealthCheck.too_slow]
 
 @settings(max_examples=30, suppress_health_check=BUSY)
 @given(history=st.lists(changes(), max_size=6), kept=st.integers(1, 6), reopened=st.sets(st.integers(0, 5)))
-def test_a_file_gives_back_what_a_dictionary_would(history: list[Change], kept: int, reopened: set[int]) -> None:
+def test_a_file_gives_back_what_a_dictionary_would(history: list[StateChange], kept: int, reopened: set[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder, 'kept.db')}"
         store = Store.open(url, plans_kept=kept)
@@ -38,7 +38,7 @@ def test_a_file_gives_back_what_a_dictionary_would(history: list[Change], kept: 
 
 @settings(max_examples=30, suppress_health_check=BUSY)
 @given(st.lists(changes(), max_size=4), st.integers(0, 13), st.integers(0, 5))
-def test_lists_of_plans_are_pages_of_one_history(history: list[Change], before: int, limit: int) -> None:
+def test_lists_of_plans_are_pages_of_one_history(history: list[StateChange], before: int, limit: int) -> None:
     store, model = Store.open("memory", plans_kept=5), Model(5)
     for change in history:
         store.commit(change)

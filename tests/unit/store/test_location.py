@@ -1,4 +1,4 @@
-"""Where a store is."""
+"""Location of the store."""
 
 from __future__ import annotations
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -17,26 +19,29 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from setuptools import find_packages
 
+from controller.core.desired_state import UNPLACED, AdmittedJob
+from controller.core.plan_record import PlanRecord
+from controller.core.saved_state import ModeSetting, StateChange
 from controller.model.errors import InputError
+from controller.routing import Previous
 from controller.store import store as store_module
 from controller.store.errors import StoreError
 from controller.store.schema import METADATA, VERSION_TABLE
 from controller.store.store import Store
-from controller.store.values import Change, KeptJob, KeptMode, KeptPaths, PlanRecord
 
 ROOT = Path(__file__).resolve().parents[3]
-PATHS = KeptPaths(("h1", "h2"), ("spine1",), np.array([1 << 16]), np.array([0]), np.array([1.0]))
+PATHS = Previous(("h1", "h2"), ("spine1",), np.array([1 << 16]), np.array([0]), np.array([1.0]))
 
 
-def record(epoch: int, paths: KeptPaths | None = PATHS) -> PlanRecord:
+def record(epoch: int, paths: Previous | None = PATHS) -> PlanRecord:
     return PlanRecord(
         epoch, 0.0, "a test", None, "fair", 0, "planned", "f", "t", (), (), (), 1.0, 1.0, None, None, None, 0.1, 1, 0,
         0, None, paths,
     )  # fmt: skip
 
 
-def job(name: str, document: bytes = b"{}") -> KeptJob:
-    return KeptJob(name, 0, document, np.array([49152]), "r1", 0.0, "me")
+def job(name: str, document: bytes = b"{}") -> AdmittedJob:
+    return AdmittedJob(name, document, "r1", 0, 0.0, "me", np.array([49152]), None, UNPLACED)
 
 
 @pytest.fixture
@@ -58,7 +63,7 @@ def sql(file: Path, statement: str) -> list[tuple[object, ...]]:
 
 
 def test_only_its_owner_may_read_it(store: Store, file: Path) -> None:
-    store.commit(Change(put=(job("a"),)))
+    store.commit(StateChange(put=(job("a"),)))
     modes = {name: stat.S_IMODE(os.stat(file.parent / name).st_mode) for name in os.listdir(file.parent)}
     assert set(modes.values()) == {0o600}
     assert file.name + "-wal" in modes
@@ -71,7 +76,7 @@ def test_a_second_controller_is_refused_until_the_first_has_ended(store: Store, 
     for other in (file, link):
         with pytest.raises(StoreError, match="in use by another controller"):
             Store.open(f"sqlite:///{other}")
-    store.commit(Change(put=(job("a"),)))
+    store.commit(StateChange(put=(job("a"),)))
     store.close()
     with closing(Store.open(f"sqlite:///{link}")) as other_store:
         assert [job.name for job in other_store.load().jobs] == ["a"]
@@ -80,42 +85,42 @@ def test_a_second_controller_is_refused_until_the_first_has_ended(store: Store, 
 def test_a_closed_store_says_so(store: Store) -> None:
     store.close()
     store.close()
-    for use in (store.load, store.plans, lambda: store.commit(Change())):
+    for use in (store.load, store.plans, lambda: store.commit(StateChange())):
         with pytest.raises(StoreError, match="is closed"):
             use()
 
 
 def test_a_change_is_kept_with_all_its_parts_or_not_at_all(store: Store) -> None:
-    store.commit(Change(put=(job("a"),), drained=frozenset({"spine1"}), plans=(record(1),)))
+    store.commit(StateChange(put=(job("a"),), drained=frozenset({"spine1"}), plans=(record(1),)))
     broken = record(2)
     object.__setattr__(broken, "policy", None)
     with pytest.raises(StoreError, match="NOT NULL"):
-        store.commit(Change(put=(job("b"),), deleted=("a",), drained=frozenset(), plans=(broken,)))
+        store.commit(StateChange(put=(job("b"),), deleted=("a",), drained=frozenset(), plans=(broken,)))
     kept = store.load()
     assert ([job.name for job in kept.jobs], kept.drained, kept.epoch) == (["a"], {"spine1"}, 1)
-    store.commit(Change(deleted=("a",)))
+    store.commit(StateChange(deleted=("a",)))
     assert store.load().jobs == ()
 
 
 def test_paths_are_forgotten_with_their_plans(store: Store, file: Path) -> None:
     for epoch in range(1, 6):
-        store.commit(Change(plans=(record(epoch),)))
+        store.commit(StateChange(plans=(record(epoch),)))
     assert sql(file, "SELECT epoch FROM plan_paths ORDER BY epoch") == [(3,), (4,), (5,)]
-    store.commit(Change(plans=(record(4, None),)))
+    store.commit(StateChange(plans=(record(4, None),)))
     assert store.plan(4).paths is None
 
 
 def test_more_jobs_than_one_statement_holds_are_changed_at_once(store: Store) -> None:
     names = [f"job{i}" for i in range(1201)]
-    store.commit(Change(put=tuple(job(name) for name in names)))
-    store.commit(Change(deleted=tuple(names[1:])))
+    store.commit(StateChange(put=tuple(job(name) for name in names)))
+    store.commit(StateChange(deleted=tuple(names[1:])))
     assert [job.name for job in store.load().jobs] == ["job0"]
 
 
 def test_a_store_in_memory_is_everybodys_own() -> None:
     with closing(Store.open("memory")) as one, closing(Store.open("memory")) as other:
-        one.commit(Change(put=(job("a"),), mode=KeptMode("ecmp", 1.0, "me"), plans=(record(7),)))
-        assert one.load().mode == KeptMode("ecmp", 1.0, "me")
+        one.commit(StateChange(put=(job("a"),), mode=ModeSetting("ecmp", 1.0, "me"), plans=(record(7),)))
+        assert one.load().mode == ModeSetting("ecmp", 1.0, "me")
         assert [plan.epoch for plan in one.plans()] == [7]
         assert other.load().jobs == ()
 
@@ -161,7 +166,7 @@ def test_a_newer_store_is_not_touched(store: Store, file: Path) -> None:
 
 
 def test_the_plans_of_a_store_from_before_the_three_enforcements_are_per_flow(store: Store, file: Path) -> None:
-    store.commit(Change(plans=(replace(record(1), enforcement="source_port"),)))
+    store.commit(StateChange(plans=(replace(record(1), enforcement="source_port"),)))
     store.close()
     sql(file, "ALTER TABLE plans DROP COLUMN enforcement")
     sql(file, f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
@@ -177,7 +182,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None
 
 
 def test_a_damaged_file_is_one_clear_error(store: Store, file: Path) -> None:
-    store.commit(Change(put=tuple(job(f"job{i}", os.urandom(5000)) for i in range(20))))
+    store.commit(StateChange(put=tuple(job(f"job{i}", os.urandom(5000)) for i in range(20))))
     store.close()
     content = bytearray(file.read_bytes())
     content[4096:] = bytes(len(content) - 4096)
@@ -186,7 +191,7 @@ def test_a_damaged_file_is_one_clear_error(store: Store, file: Path) -> None:
 
 
 def test_damaged_contents_are_one_clear_error(store: Store, file: Path) -> None:
-    store.commit(Change(put=(job("a"),), plans=(record(1),)))
+    store.commit(StateChange(put=(job("a"),), plans=(record(1),)))
     sql(file, "UPDATE plan_paths SET paths = x'00'")
     for read in (store.load, lambda: store.plan(1)):
         with pytest.raises(StoreError, match="damaged"):
@@ -198,30 +203,136 @@ def test_damaged_contents_are_one_clear_error(store: Store, file: Path) -> None:
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_nothing_is_acknowledged_that_would_go_to_a_removed_file(store: Store, file: Path, replaced: bool) -> None:
-    store.commit(Change(put=(job("a"),)))
+    store.commit(StateChange(put=(job("a"),)))
     file.rename(file.with_suffix(".old"))
     if replaced:
         file.write_bytes(file.with_suffix(".old").read_bytes())
     with pytest.raises(StoreError, match="removed or replaced"):
-        store.commit(Change(put=(job("b"),)))
+        store.commit(StateChange(put=(job("b"),)))
     assert [job.name for job in store.load().jobs] == ["a"]
 
 
+@pytest.mark.parametrize(
+    "gone",
+    [("-wal",), ("-shm",), ("-wal", "-shm"), ("",), (".lock",), ("", "-wal", "-shm"), ("", "-wal", "-shm", ".lock")],
+)
+@pytest.mark.parametrize("read_along", [False, True])
+def test_what_was_deleted_is_written_again_and_nothing_acknowledged_is_lost(
+    store: Store, file: Path, gone: tuple[str, ...], read_along: bool
+) -> None:
+    store.commit(StateChange(put=(job("a"),), plans=(record(1),)))
+    with closing(sqlite3.connect(file)) as reader:
+        if read_along:
+            # It keeps what is written from leaving the log.
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM jobs").fetchall()
+        store.commit(StateChange(put=(job("b"),)))
+        for suffix in gone:
+            file.with_name(file.name + suffix).unlink()
+        store.commit(StateChange(put=(job("c"),)))
+        assert names_after_a_kill(file) == ["a", "b", "c"]
+    store.commit(StateChange(put=(job("d"),)))
+    assert names_after_a_kill(file) == ["a", "b", "c", "d"]
+    assert not file.with_name(file.name + ".new").exists()
+    assert only_owner(file)
+    with pytest.raises(StoreError, match="in use by another controller"):
+        Store.open(f"sqlite:///{file}")
+
+
+def test_what_was_deleted_is_written_again_without_a_change(store: Store, file: Path) -> None:
+    store.commit(StateChange(put=(job("a"),)))
+    file.unlink()
+    store.check()
+    assert names_after_a_kill(file) == ["a"]
+
+
+def test_an_acknowledged_change_needs_no_log(store: Store, file: Path) -> None:
+    for number in range(5):
+        store.commit(StateChange(put=(job(f"job{number}", bytes(50_000)),)))
+        copy = file.with_name("copy.db")
+        copy.write_bytes(file.read_bytes())
+        with closing(Store.open(f"sqlite:///{copy}")) as other:
+            assert len(other.load().jobs) == number + 1
+
+
+def test_a_log_that_is_deleted_while_a_change_is_committed_takes_nothing_with_it(
+    store: Store, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.commit(StateChange(put=(job("a"),)))
+    real = store_module.apply
+
+    def applied(*args: object) -> None:
+        real(*args)  # type: ignore[arg-type]
+        file.with_name(file.name + "-wal").unlink(missing_ok=True)
+
+    monkeypatch.setattr(store_module, "apply", applied)
+    store.commit(StateChange(put=(job("b"),)))
+    assert names_after_a_kill(file) == ["a", "b"]
+
+
+def test_a_folder_that_is_gone_or_moved_refuses_changes_until_it_is_back(store: Store, file: Path) -> None:
+    store.commit(StateChange(put=(job("a"),)))
+    elsewhere = file.parent.with_name("elsewhere")
+    file.parent.rename(elsewhere)
+    for act in (store.check, lambda: store.commit(StateChange(put=(job("b"),)))):
+        with pytest.raises(StoreError, match="removed or replaced"):
+            act()
+    elsewhere.rename(file.parent)
+    store.commit(StateChange(put=(job("c"),)))
+    assert names_after_a_kill(file) == ["a", "c"]
+    shutil.rmtree(file.parent)
+    with pytest.raises(StoreError, match="folder"):
+        store.commit(StateChange(put=(job("d"),)))
+    file.parent.mkdir()
+    store.commit(StateChange(put=(job("e"),)))
+    assert names_after_a_kill(file) == ["a", "c", "e"]
+
+
+def test_a_file_that_was_cut_short_refuses_changes(store: Store, file: Path) -> None:
+    store.commit(StateChange(put=(job("a", bytes(100_000)),)))
+    os.truncate(file, 4096)
+    for act in (store.check, lambda: store.commit(StateChange(put=(job("b"),)))):
+        with pytest.raises(StoreError, match="cut short"):
+            act()
+
+
+def test_a_log_that_was_emptied_takes_nothing_with_it(store: Store, file: Path) -> None:
+    store.commit(StateChange(put=(job("a"),)))
+    os.truncate(file.with_name(file.name + "-wal"), 0)
+    store.commit(StateChange(put=(job("b"),)))
+    assert names_after_a_kill(file) == ["a", "b"]
+
+
+def names_after_a_kill(file: Path) -> list[str]:
+    """The jobs in what is on the disk now, as the next controller would find them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in ("", "-wal"):
+            beside = file.with_name(file.name + suffix)
+            if beside.exists():
+                shutil.copy(beside, Path(folder, "kept.db" + suffix))
+        with closing(Store.open(f"sqlite:///{folder}/kept.db")) as other:
+            return [job.name for job in other.load().jobs]
+
+
+def only_owner(file: Path) -> bool:
+    return all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in file.parent.iterdir())
+
+
 def test_a_backup_made_while_the_controller_runs_is_a_store(store: Store, file: Path, tmp_path: Path) -> None:
-    store.commit(Change(put=(job("a"),), plans=(record(1),)))
+    store.commit(StateChange(put=(job("a"),), plans=(record(1),)))
     copy = tmp_path / "backup.db"
     with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     with closing(Store.open(f"sqlite:///{copy}")) as other:
         assert ([job.name for job in other.load().jobs], other.load().epoch) == (["a"], 1)
-    store.commit(Change(deleted=("a",)))
+    store.commit(StateChange(deleted=("a",)))
 
 
 def test_what_somebody_else_has_written_is_not_overwritten(store: Store, file: Path) -> None:
-    store.commit(Change(put=(job("a"),)))
+    store.commit(StateChange(put=(job("a"),)))
     sql(file, "UPDATE settings SET value = 'theirs' WHERE name = 'last_change'")
     with pytest.raises(StoreError, match="changed by somebody else"):
-        store.commit(Change(deleted=("a",)))
+        store.commit(StateChange(deleted=("a",)))
     assert [job.name for job in store.load().jobs] == ["a"]
 
 
@@ -233,14 +344,14 @@ def test_a_file_that_another_program_has_locked_is_refused_and_used_again(
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="another program has it locked"):
-            store.commit(Change(put=(job("a"),)))
+            store.commit(StateChange(put=(job("a"),)))
         assert store.load().jobs == ()
-    store.commit(Change(put=(job("b"),)))
+    store.commit(StateChange(put=(job("b"),)))
     assert [job.name for job in store.load().jobs] == ["b"]
 
 
 def test_a_store_that_became_read_only_is_read(store: Store) -> None:
-    store.commit(Change(put=(job("a"),)))
+    store.commit(StateChange(put=(job("a"),)))
     connection = store._connection
     assert connection is not None
     for read_only in (True, False):
@@ -248,9 +359,9 @@ def test_a_store_that_became_read_only_is_read(store: Store) -> None:
         connection.rollback()
         if read_only:
             with pytest.raises(StoreError, match="read-only"):
-                store.commit(Change(put=(job("b"),)))
+                store.commit(StateChange(put=(job("b"),)))
         else:
-            store.commit(Change(put=(job("c"),)))
+            store.commit(StateChange(put=(job("c"),)))
     assert [job.name for job in store.load().jobs] == ["a", "c"]
 
 
@@ -271,3 +382,23 @@ def test_the_migrations_are_installed_with_the_package() -> None:
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in folder.glob("**/*.py")}
     assert found == {"controller.store.migrations", "controller.store.migrations.versions"}
     assert found <= set(packages)
+
+
+def test_a_store_has_an_instance_that_stays_and_another_store_has_another(tmp_path: Path) -> None:
+    found = []
+    for name in ("a", "a", "b", "b", "c"):
+        store = Store.open(f"sqlite:///{tmp_path / name}.db")
+        assert 1 <= store.instance() == store.instance() <= 0xFFFF
+        found.append(store.instance())
+        store.commit(StateChange(put=(job("one"),)))
+        store.close()
+    assert (found[0], found[2]) == (found[1], found[3])
+    # Three equal ones would be one in four billion.
+    assert len({found[0], found[2], found[4]}) > 1
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        database.execute("UPDATE settings SET value = 'none' WHERE name = 'instance'")
+        database.commit()
+    store = Store.open(f"sqlite:///{tmp_path / 'a'}.db")
+    with pytest.raises(StoreError, match="damaged: its instance is no number"):
+        store.instance()
+    store.close()

@@ -10,6 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    """Create the tables."""
     op.create_table(
         "jobs",
         sa.Column("name", sa.Text, primary_key=True),
@@ -72,5 +73,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    """Drop the tables."""
     for table in ("plan_paths", "plans", "settings", "drains", "jobs"):
         op.drop_table(table)

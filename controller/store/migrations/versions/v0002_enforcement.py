@@ -10,8 +10,10 @@ depends_on = None
 
 
 def upgrade() -> None:
+    """Add the column ``enforcement`` to the plans."""
     op.add_column("plans", sa.Column("enforcement", sa.Text, nullable=False, server_default="per_flow"))
 
 
 def downgrade() -> None:
+    """Drop the column ``enforcement`` of the plans."""
     op.drop_column("plans", "enforcement")

@@ -1,4 +1,4 @@
-"""Who may use the HTTP interface and how it is encrypted, from the options of the controller."""
+"""Read authentication and encryption of the HTTP interface from the controller's options."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ import socket
 from pathlib import Path
 
 from controller.model.errors import InputError
-from controller.rest.access import Access, Open
+from controller.rest.access import Access, Open, TokenFile
 from controller.rest.tls import Tls
-from controller.rest.tokens import TokenFile
 
 LOG = logging.getLogger(__name__)
 
 
-def open_door(host: str, tokens: str, cert: str, key: str) -> tuple[Access, Tls | None]:
-    """Who may ask, and with what certificate we answer (``None``: in the clear).
+def security_from(host: str, tokens: str, cert: str, key: str) -> tuple[Access, Tls | None]:
+    """Return the identification of callers, and TLS (``None``: plain HTTP).
 
     Args:
-        host: where HTTP listens.
-        tokens, cert, key: paths; empty where there are none.
+        host: the address that HTTP listens on.
+        tokens: path of the token file; empty: not given.
+        cert: path of the certificate; empty: not given.
+        key: path of its private key; empty: not given.
 
     Raises:
-        InputError: a file cannot be used, or without tokens others than this machine's users could ask.
+        InputError: a file cannot be used, or other machines could send requests without a token.
     """
     if bool(cert) != bool(key):
         given, lacking = ("https_cert", "https_key") if cert else ("https_key", "https_cert")
-        raise InputError(f"needs {lacking}, too", field=given, value=cert or key)
+        raise InputError(f"requires {lacking} as well", field=given, value=cert or key)
     tls = Tls(cert, key) if cert else None
     if tokens:
         return _tokens(Path(tokens)), tls
     if not is_loopback(host):
         raise InputError(
-            "HTTP would answer anybody who can reach this address: name a file of tokens "
+            "this address can be reached from other machines, so tokens are required: name a token file "
             "(fairspine token add NAME --role write --file FILE; tokens = FILE), or listen on 127.0.0.1",
             field="wsapi_host",
             value=host,
@@ -42,7 +43,7 @@ def open_door(host: str, tokens: str, cert: str, key: str) -> tuple[Access, Tls 
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens on a host; an empty one stands for all addresses."""
+    """Return whether only this machine can reach a listener on a host; an empty one stands for all addresses."""
     try:
         found = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):

@@ -1,4 +1,4 @@
-"""A change as rows: what a transaction does to the tables, and what would undo it."""
+"""The mapping between values and rows, with the effect of a change on the tables and its inverse."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from controller.core.desired_state import UNPLACED, AdmittedJob
+from controller.core.plan_record import PlanRecord
+from controller.core.saved_state import ModeSetting, StateChange
 from controller.store.codec import pack, pack_paths, pack_ports, unpack, unpack_paths, unpack_ports
 from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
-from controller.store.values import Change, KeptJob, KeptMode, PlanRecord
 
 Row = dict[str, Any]
 
 MODE, ENFORCEMENT, OPTION = MODE_ROWS = ("mode", "enforcement", "enforcement_option")
-"""Names of the settings that are a ``KeptMode``."""
+"""Names of the settings that are a ``ModeSetting``."""
 
 SELECT_MODE = sa.select(SETTINGS).where(SETTINGS.c.name.in_(MODE_ROWS))
 
@@ -28,8 +30,8 @@ _PLAN_SAME = tuple(field.name for field in fields(PlanRecord) if field.name not 
 
 
 @dataclass(frozen=True)
-class Edit:
-    """What happens to the tables, in this order. Lists that are ``None`` leave their table as it is.
+class RowChanges:
+    """The changes of the tables, in this order. Lists that are ``None`` leave their table as it is.
 
     Attributes:
         jobs_gone: names; jobs: rows to add after that.
@@ -47,9 +49,9 @@ class Edit:
     paths: Sequence[Row] = ()
 
 
-def edit_for(change: Change) -> Edit:
-    """The rows of a change. Most of the work of a commit, and it needs no database."""
-    return Edit(
+def rows_of(change: StateChange) -> RowChanges:
+    """Return the rows of a change. This is most of the work of a commit and needs no database."""
+    return RowChanges(
         jobs_gone=[*change.deleted, *(job.name for job in change.put)],
         jobs=[_job_row(job) for job in change.put],
         drains=None if change.drained is None else [{"name": name} for name in sorted(change.drained)],
@@ -62,13 +64,13 @@ def edit_for(change: Change) -> Edit:
     )
 
 
-def inverse(connection: sa.Connection, edit: Edit) -> Edit:
-    """What puts the tables back as they are now, once ``edit`` is applied; but no plans that it replaces."""
+def inverse(connection: sa.Connection, edit: RowChanges) -> RowChanges:
+    """Return the edit that undoes ``edit``, except for plans that it replaces."""
     jobs: list[Row] = []
     names = iter(edit.jobs_gone)
     while some := list(islice(names, _NAMES_AT_ONCE)):
         jobs += _rows(connection, sa.select(JOBS).where(JOBS.c.name.in_(some)))
-    return Edit(
+    return RowChanges(
         jobs_gone=edit.jobs_gone,
         jobs=jobs,
         drains=None if edit.drains is None else _rows(connection, sa.select(DRAINS)),
@@ -77,7 +79,7 @@ def inverse(connection: sa.Connection, edit: Edit) -> Edit:
     )
 
 
-def apply(connection: sa.Connection, edit: Edit) -> None:
+def apply(connection: sa.Connection, edit: RowChanges) -> None:
     """Do it, within the connection's transaction."""
     _delete(connection, JOBS.c.name, edit.jobs_gone)
     _insert(connection, JOBS, edit.jobs)
@@ -113,31 +115,39 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> 
         connection.execute(sa.insert(table), rows)
 
 
-def _job_row(job: KeptJob) -> Row:
+def _job_row(job: AdmittedJob) -> Row:
     return {
         "name": job.name,
         "position": job.position,
         "document": pack([job.document]),
-        "udp_src": pack_ports(job.udp_src),
+        "udp_src": pack_ports(job.ports),
         "revision": job.revision,
         "changed": job.changed,
         "changed_by": job.by,
     }
 
 
-def job_from(row: Any) -> KeptJob:
-    """A job from its row.
+def job_from(row: Any) -> AdmittedJob:
+    """Return the job of a row; its traffic is expanded again once the fabric is known.
 
     Raises:
-        DamagedError: it was not written by ``edit_for``.
+        DamagedError: it was not written by ``rows_of``.
     """
     (document,) = unpack(row.document, 1)
-    return KeptJob(
-        row.name, row.position, document, unpack_ports(row.udp_src), row.revision, row.changed, row.changed_by
+    return AdmittedJob(
+        name=row.name,
+        document=document,
+        revision=row.revision,
+        position=row.position,
+        changed=row.changed,
+        by=row.changed_by,
+        ports=unpack_ports(row.udp_src),
+        traffic=None,
+        left_out=UNPLACED,
     )
 
 
-def _mode_rows(mode: KeptMode) -> list[Row]:
+def _mode_rows(mode: ModeSetting) -> list[Row]:
     values = zip(MODE_ROWS, (mode.mode, mode.enforcement, mode.option), strict=True)
     return [
         {"name": name, "value": value, "changed": mode.changed, "changed_by": mode.by}
@@ -146,14 +156,14 @@ def _mode_rows(mode: KeptMode) -> list[Row]:
     ]
 
 
-def mode_from(rows: Sequence[Any]) -> KeptMode | None:
-    """The mode from its rows; ``None`` where there are none."""
+def mode_from(rows: Sequence[Any]) -> ModeSetting | None:
+    """Return the mode of its rows; ``None`` if there are none."""
     found = {row.name: row for row in rows}
     if MODE not in found:
         return None
     value = {name: row.value for name, row in found.items()}
     said = found[MODE]
-    return KeptMode(said.value, said.changed, said.changed_by, value.get(ENFORCEMENT), value.get(OPTION))
+    return ModeSetting(said.value, said.changed, said.changed_by, value.get(ENFORCEMENT), value.get(OPTION))
 
 
 def _plan_row(plan: PlanRecord) -> Row:
@@ -163,10 +173,10 @@ def _plan_row(plan: PlanRecord) -> Row:
 
 
 def plan_from(row: Any, paths: bytes | None = None) -> PlanRecord:
-    """A plan from its row, and from its paths as they are kept.
+    """Return the plan of a row, with its paths if they are given.
 
     Raises:
-        DamagedError: the paths were not written by ``edit_for``.
+        DamagedError: the paths were not written by ``rows_of``.
     """
     values: Row = {name: getattr(row, name) for name in _PLAN_SAME}
     values |= {name: tuple(getattr(row, name)) for name in _PLAN_LISTS}

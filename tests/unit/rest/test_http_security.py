@@ -1,4 +1,4 @@
-"""Which doors may be opened: beyond loopback only with tokens."""
+"""Security of listening addresses: beyond loopback only with tokens."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from controller.core.ports.api import Role
 from controller.model.errors import InputError
-from controller.rest.access import Open
-from controller.rest.backend import Role
-from controller.rest.door import is_loopback, open_door
-from controller.rest.tokens import TokenFile, new_token
+from controller.rest.access import Open, TokenFile
+from controller.rest.http_security import is_loopback, security_from
+from controller.rest.tokens import new_token
 
 
 @pytest.fixture
@@ -24,18 +24,18 @@ def tokens(tmp_path: Path) -> str:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
 def test_on_loopback_tokens_are_a_choice(host: str, tokens: str) -> None:
     assert is_loopback(host)
-    assert isinstance(open_door(host, "", "", "")[0], Open)
-    assert isinstance(open_door(host, tokens, "", "")[0], TokenFile)
+    assert isinstance(security_from(host, "", "", "")[0], Open)
+    assert isinstance(security_from(host, tokens, "", "")[0], TokenFile)
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.0.2.1", "no such host"])
 def test_anywhere_else_they_are_needed_and_it_is_told_what_to_do(host: str, tokens: str) -> None:
     assert not is_loopback(host)
     with pytest.raises(InputError) as caught:
-        open_door(host, "", "", "")
+        security_from(host, "", "", "")
     assert caught.value.field == "wsapi_host"
     assert "fairspine token add" in str(caught.value)
-    assert isinstance(open_door(host, tokens, "", "")[0], TokenFile)
+    assert isinstance(security_from(host, tokens, "", "")[0], TokenFile)
 
 
 def test_files_that_cannot_be_used_are_one_line_that_names_the_option(tmp_path: Path, tokens: str) -> None:
@@ -50,5 +50,5 @@ def test_files_that_cannot_be_used_are_one_line_that_names_the_option(tmp_path: 
         (("127.0.0.1", "", nonsense, nonsense), "https_cert"),
     ):
         with pytest.raises(InputError) as caught:
-            open_door(*arguments)
+            security_from(*arguments)
         assert caught.value.field == field

@@ -1,0 +1,211 @@
+"""``fairspine survive``: the effect of each failure on each job's speed, from files, without a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.output import Format, FormatOption, number, print_json, print_table
+from controller.cli.planning import (
+    FabricOption,
+    HeadroomOption,
+    JobOption,
+    OptionsOption,
+    PolicyOption,
+    SeedOption,
+    load_traffic,
+)
+from controller.model.errors import InputError
+
+if TYPE_CHECKING:
+    from controller.planning.survival import Failure, Outcome, Situation, Survival
+
+_MOST_FAILURES = 100_000
+_MOST_IN_SEQUENCE = 16
+_ROWS = 10
+
+
+class _Kind(StrEnum):
+    CABLE = "cable"
+    SPINE = "spine"
+    UPLINKS = "uplinks"
+
+
+def survive(
+    fabric: FabricOption,
+    job: JobOption,
+    policy: PolicyOption = "fair",
+    seed: SeedOption = 0,
+    option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
+    headroom: HeadroomOption = 0.0,
+    kind: Annotated[
+        list[_Kind],
+        typer.Option(
+            "--kind",
+            help="What fails: a cable, a spine, or all parallel cables from a leaf to a spine; repeatable.",
+        ),
+    ] = [_Kind.CABLE, _Kind.SPINE, _Kind.UPLINKS],  # noqa: B006
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Every two failures at the same time, in place of one.")
+    ] = False,
+    above: Annotated[
+        float | None,
+        typer.Option(
+            "--above",
+            min=0.0,
+            max=1.0,
+            metavar="SPEED",
+            help="Also let the worst failures happen one after another until some job is below this speed.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, max=256, help="Processes that plan.", show_default="one a processor")
+    ] = os.cpu_count() or 1,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, help="Failures in the table, worst first; JSON has all.")
+    ] = _ROWS,
+    format: FormatOption = Format.TABLE,
+) -> None:
+    """Plan anew after each single failure, and show what each job's speed would be.
+
+    A job's speed is that of its slowest collective; 1 is the time which the collective takes alone on the fabric with
+    everything up. Host links are left out: without its link a host is cut off, whatever the plan.
+    """
+    import orjson
+
+    from controller.planning.headroom import with_headroom
+    from controller.planning.survival import FailureKind, Situation, single_failures, worst_sequence
+    from controller.planning.survival import pairs as pairs_of
+    from controller.planning.survival import survive as analyse
+    from controller.routing import POLICIES
+    from controller.routing.options_text import parse_options
+
+    options = parse_options(option)
+    place, traffic = load_traffic(fabric, job)
+    POLICIES.named(policy)
+    place = with_headroom(place, headroom)
+    single = single_failures(place, [FailureKind(one) for one in kind])
+    n_failures = len(single) * (len(single) - 1) // 2 if pairs else len(single)
+    if n_failures > _MOST_FAILURES:
+        raise InputError(
+            f"{n_failures:,} pairs of failures are too many (at most {_MOST_FAILURES:,}); choose fewer kinds by --kind",
+            field="--pairs",
+        )
+    situation = Situation.of(place, traffic, policy=policy, seed=seed, options=options)
+    run = _Pool(workers)
+    found = analyse(situation, pairs_of(single) if pairs else single, run)
+    sequence = None if above is None else worst_sequence(situation, single, above, most=_MOST_IN_SEQUENCE, outcomes=run)
+    if format is Format.JSON:
+        print_json(orjson.dumps(_document(found, above, sequence)))
+    else:
+        _print(found, above, sequence, rows)
+
+
+class _Pool:
+    """Function object that computes outcomes in several processes."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+
+    def __call__(self, situation: Situation, failures: Sequence[Failure]) -> Iterator[Outcome]:
+        from controller.planning.survival import one_by_one
+
+        # A new process takes seconds to load compiled code: a few hundred plans are faster in this process.
+        if self._workers == 1 or len(failures) < 500:
+            yield from one_by_one(situation, failures)
+            return
+        from joblib import Parallel, delayed
+
+        chunk = -(-len(failures) // (4 * self._workers))
+        pool = Parallel(n_jobs=self._workers, return_as="generator_unordered")
+        parts = (failures[i : i + chunk] for i in range(0, len(failures), chunk))
+        for outcomes in pool(delayed(_outcomes)(situation, part) for part in parts):
+            yield from outcomes
+
+
+def _outcomes(situation: Situation, failures: Sequence[Failure]) -> list[Outcome]:
+    from controller.planning.survival import one_by_one
+
+    return list(one_by_one(situation, failures))
+
+
+def _document(found: Survival, above: float | None, sequence: list[Outcome] | None) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "jobs": list(found.jobs),
+        "before": _row(found.before),
+        "failures": [_row(outcome) for outcome in found.outcomes],
+    }
+    if above is not None and sequence is not None:
+        document["above"] = above
+        document["sequence"] = [_row(outcome) for outcome in sequence]
+        document["bears_at_most"] = _bears(above, sequence)
+    return document
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "kinds": list(outcome.failure.kinds),
+        "names": list(outcome.failure.names),
+        "min_speed": outcome.min_speed,
+        "speeds": [None if speed != speed else speed for speed in outcome.speed.tolist()],
+        "unroutable": outcome.unroutable,
+        "moved": outcome.moved,
+    }
+
+
+def _bears(above: float, sequence: list[Outcome]) -> int | None:
+    """Return the number of failures after which every job is still above the speed; ``None`` if all of them are."""
+    if not sequence:
+        return 0
+    return len(sequence) - 1 if sequence[-1].min_speed < above else None
+
+
+def _print(found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
+    print_table(
+        f"{len(found.outcomes)} failures; {found.below(found.before.min_speed - 1e-9)} slow some job down",
+        ("failure", "slowest job>", "slowed jobs>", "cut flows>", "moved flows>"),
+        (
+            (
+                str(outcome.failure),
+                number(outcome.min_speed),
+                str(int((outcome.speed < found.before.speed - 1e-9).sum())),
+                str(outcome.unroutable),
+                str(outcome.moved),
+            )
+            for outcome in found.outcomes[:rows]
+        ),
+    )
+    print_table(
+        "jobs",
+        ("job", "now>", "worst>", "by", "slowed by>"),
+        (
+            _job_row(name, float(found.before.speed[j]), [(float(o.speed[j]), str(o.failure)) for o in found.outcomes])
+            for j, name in enumerate(found.jobs)
+        ),
+    )
+    if above is None or sequence is None:
+        return
+    bears = _bears(above, sequence)
+    if bears is None:
+        typer.echo(f"after {len(sequence)} failures, worst first, every job is still at {above:g} or above")
+        return
+    print_table(
+        f"worst failures one after another; at most {bears} leave every job at {above:g} or above",
+        ("failures>", "last", "slowest job>"),
+        (
+            (str(count), outcome.failure.names[-1], number(outcome.min_speed))
+            for count, outcome in enumerate(sequence, start=1)
+        ),
+    )
+
+
+def _job_row(name: str, now: float, outcomes: list[tuple[float, str]]) -> tuple[str, str, str, str, str]:
+    if now != now or not outcomes:
+        return name, "-" if now != now else number(now), "-", "-", "0"
+    worst, failure = min(outcomes)
+    slowed = sum(speed < now - 1e-9 for speed, _ in outcomes)
+    return name, number(now), number(worst), failure if slowed else "-", str(slowed)

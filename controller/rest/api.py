@@ -1,0 +1,249 @@
+"""The HTTP interface as a Falcon application.
+
+Falcon routes, knows methods and headers, and turns errors into responses. Added here, for each request in this order:
+its Host and Origin, the caller's token and role, limits, parameters, conditions, and the type and length of its body.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import unquote
+
+import falcon
+from falcon.routing import BaseConverter
+
+from controller.core.errors import ConflictError, PreconditionFailedError
+from controller.core.ports.api import UNCONDITIONAL, Backend, Caller, Role
+from controller.model.errors import InputError, NotFoundError, UnavailableError
+from controller.rest.access import Access, Open
+from controller.rest.access_log import log_access
+from controller.rest.budget import Quotas, Share, Work
+from controller.rest.conditions import IF_MATCH, IF_NONE_MATCH, condition
+from controller.rest.events import EventStream
+from controller.rest.framing import PIECE_BYTES
+from controller.rest.limits import Limits
+from controller.rest.operation import JSON, Call, Operation, Resource
+from controller.rest.origin import Names
+from controller.rest.pages import Methods, Page
+from controller.rest.problems import ProblemError, bad_input, from_error, internal, write_problem
+from controller.rest.sending import Paced, Streamed
+from controller.web.assets import assets
+
+LOG = logging.getLogger(__name__)
+
+Answered = Callable[[str, str, int, float], None]
+"""Called for each request: the operation's id (empty: none), method, status, seconds until the answer began."""
+
+_JSON_TYPE = re.compile(r"application/(?:json|[a-z0-9!#$&^_.-]+\+json)", re.IGNORECASE)
+
+
+def no_observer(operation: str, method: str, status: int, seconds: float) -> None:
+    """Ignore an answered request."""
+
+
+class Segment(BaseConverter):
+    """A percent-encoded path segment as text; what is not UTF-8 becomes U+FFFD. Empty segments match no route."""
+
+    def convert(self, value: str) -> str | None:
+        """Return the text."""
+        return unquote(value, errors="replace") or None
+
+
+class Endpoint(Methods):
+    """The responders of one resource, which Falcon finds by name. For HEAD, it sends the head of GET alone."""
+
+    def __init__(self, resource: Resource, run: Callable[..., None]) -> None:
+        """Add a responder for each method of a resource; ``run(resource, operation, ...)`` answers requests."""
+        for method, operation in resource.operations.items():
+            responder = functools.partial(run, resource, operation)
+            setattr(self, f"on_{method.lower()}", responder)
+            if method == "GET":
+                self.on_head = responder
+
+
+class _Log:
+    """Counts and logs each answered request, after all else."""
+
+    def __init__(self, answered: Answered) -> None:
+        self._answered = answered
+
+    def process_response(self, request: falcon.Request, response: falcon.Response, _resource: Any, _ok: bool) -> None:
+        """Count and log. Falcon calls this."""
+        seconds, operation = time.monotonic() - request.context.began, request.context.operation
+        size = int(response.get_header("Content-Length", default="0")) or len(response.data or b"")
+        self._answered("" if operation is None else operation.id, request.method, response.status_code, seconds)
+        log_access(request.remote_addr, request.method, request.path, response.status_code, size, seconds)
+
+
+class Api:
+    """The Falcon application, ``app``, of a backend, and what its requests share.
+
+    Its server has ``read_body`` in ``wsgi.input`` and the target as sent in ``RAW_URI`` (``Connection.get_environ``).
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        resources: Iterable[Resource],
+        names: Names,
+        *,
+        access: Access | None = None,
+        limits: Limits | None = None,
+        answered: Answered = no_observer,
+        yield_turn: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Register the resources; a ``None`` stands for no access control, or the default limits."""
+        self._backend, self._names = backend, names
+        self._access, self._limits, self._yield_turn = access or Open(), limits or Limits(), yield_turn
+        self.quotas = Quotas(self._limits)
+        self.app: falcon.App[falcon.Request, falcon.Response] = falcon.App(middleware=[_Log(answered), self])
+        self.app.router_options.converters["segment"] = Segment
+        self.app.set_error_serializer(write_problem)
+        self.app.add_error_handler(Exception, self._unexpected)
+        for expected in (InputError, NotFoundError, UnavailableError, PreconditionFailedError, ConflictError):
+            self.app.add_error_handler(expected, self._refused)
+        for resource in resources:
+            self.app.add_route(re.sub(r"\{(\w+)\}", r"{\1:segment}", resource.path), Endpoint(resource, self._run))
+        for path, asset in assets().items():
+            self.app.add_route(path, Page(asset))
+
+    # -- around every request ------------------------------------------------------------------------------------
+
+    def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
+        """Check Host and Origin, before routing. Falcon calls this."""
+        request.context.began = time.monotonic()
+        request.context.operation = None
+        request.context.share = Share(self.quotas.rooms[Work.READ], request.remote_addr)
+        local, target = request.env["SERVER_NAME"], request.env["RAW_URI"]
+        self._names.check(request.method, request.headers_lower, local, target)
+        if (request.method, request.path) == ("OPTIONS", "*"):
+            response.status, response.complete = HTTPStatus.NO_CONTENT, True
+        elif request.path.startswith("//") or request.path[0] != "/":
+            # Falcon's router does not count leading slashes.
+            raise falcon.HTTPNotFound
+
+    def process_resource(self, request: falcon.Request, _response: Any, resource: Methods, _params: Any) -> None:
+        """Answer methods that Falcon has never heard of as those that the resource does not have. Falcon calls this."""
+        if request.method not in falcon.COMBINED_METHODS:
+            raise falcon.HTTPMethodNotAllowed(resource.methods)
+
+    def process_response(self, request: falcon.Request, response: falcon.Response, _resource: Any, _ok: bool) -> None:
+        """Complete the headers and begin to send. Falcon calls this, for errors, too."""
+        share: Share = request.context.share
+        share.give_bytes()
+        response.set_header("Cache-Control", "no-cache")
+        response.set_header("X-Content-Type-Options", "nosniff")
+        stream, body = response.stream, response.data or b""
+        response.stream = None if isinstance(stream, EventStream) else stream
+        if isinstance(stream, EventStream):
+            response.stream = Streamed(stream, self.quotas.streams, share.who)
+        elif len(body) > PIECE_BYTES and request.method != "HEAD":
+            response.set_stream(Paced(body, share, self._limits.body_seconds, self._yield_turn), len(body))
+            response.data = None
+
+    def _refused(self, request: falcon.Request, _response: Any, error: Any, _params: Any) -> None:
+        raise from_error(error, has_body=request.context.operation.body is not None)
+
+    def _unexpected(self, request: falcon.Request, _response: Any, _error: Exception, _params: Any) -> None:
+        """Log one traceback, and tell the client its id only."""
+        error_id = secrets.token_hex(4)
+        LOG.exception("error %s: %s %s", error_id, request.method, request.path)
+        raise internal(error_id)
+
+    # -- one operation -------------------------------------------------------------------------------------------
+
+    def _run(
+        self, resource: Resource, operation: Operation, request: falcon.Request, response: falcon.Response, **path: str
+    ) -> None:
+        request.context.operation = operation
+        caller = self._caller(operation, request)
+        named = self._access.required and caller is not None
+        who = f"token {caller.name}" if named and caller is not None else request.remote_addr
+        share = request.context.share = Share(self.quotas.rooms[operation.work], who)
+        variables = {variable.name: variable.read(path[variable.name]) for variable in resource.variables}
+        values = variables | _parameters(operation, request)
+        wanted = condition(request) if operation.conditional else UNCONDITIONAL
+        body = b"" if operation.body is None else self._body(operation, request, share)
+        call = Call(request, caller, self._access.required, values, wanted, body)
+        if operation.open:
+            operation.handle(self._backend, call, response)
+            return
+        with share.room.places.held(who=who):
+            operation.handle(self._backend, call, response)
+
+    def _caller(self, operation: Operation, request: falcon.Request) -> Caller | None:
+        try:
+            caller = self._access.caller(request.auth)
+        except ProblemError:
+            if operation.open:
+                return None
+            raise
+        if operation.role is Role.WRITE and not caller.may_write:
+            raise ProblemError(
+                HTTPStatus.FORBIDDEN,
+                f"the role of token {caller.name} is read",
+                headers={"WWW-Authenticate": 'Bearer realm="fairspine", error="insufficient_scope"'},
+            )
+        return caller
+
+    def _body(self, operation: Operation, request: falcon.Request, share: Share) -> bytes:
+        assert operation.body is not None
+        check_content(request)
+        length = request.get_header("Content-Length", default="0").strip("0")
+        if operation.body.optional and not length and request.get_header("Transfer-Encoding") is None:
+            return b""
+        with share.room.bodies.held(who=share.who):
+            body: bytes = request.env["wsgi.input"].read_body(operation.body.most_bytes, share.take_bytes)
+            return body
+
+
+def _parameters(operation: Operation, request: falcon.Request) -> dict[str, Any]:
+    """Read query and header parameters. An unknown parameter in the query, or one given twice, is an error."""
+    declared = (*operation.parameters, *((IF_MATCH, IF_NONE_MATCH) if operation.conditional else ()))
+    known = [parameter.name for parameter in declared if parameter.place == "query"]
+    for name, value in request.params.items():
+        if name not in known:
+            expected = f"expected {', '.join(known)}" if known else "this operation has none"
+            raise bad_input(f"unknown query parameter; {expected}", field=name, value=value)
+        if not isinstance(value, str):
+            raise bad_input("query parameter is given more than once", field=name, value=value[-1])
+    values = {}
+    for parameter in declared:
+        given = request.params.get(parameter.name) if parameter.place == "query" else request.get_header(parameter.name)
+        if given is not None:
+            values[parameter.name] = parameter.read(str(given))
+        elif parameter.required:
+            raise bad_input(f"{parameter.place} parameter is missing", field=parameter.name)
+    return values
+
+
+def check_content(request: falcon.Request) -> None:
+    """Check that a body is JSON. A body without a declared type is taken for JSON, except in a POST.
+
+    A page of another origin can have a browser send a POST without a preflight, if its type is missing or one of a
+    form's (Fetch, "CORS-safelisted request-header"). No other method that changes something is sent so.
+
+    Raises:
+        ProblemError: 415.
+    """
+    if request.method == "POST" and not request.content_type:
+        raise _unsupported("a POST requires Content-Type: application/json, with a body or without")
+    media_type, parameters = falcon.parse_header(request.content_type or "")
+    if media_type and not _JSON_TYPE.fullmatch(media_type):
+        raise _unsupported("the body must be JSON: send Content-Type: application/json")
+    if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise _unsupported("JSON is UTF-8 (RFC 8259, section 8.1)")
+    if request.get_header("Content-Encoding", default="identity").strip().lower() not in ("", "identity"):
+        raise _unsupported("the body must not be compressed", accept_encoding="identity")
+
+
+def _unsupported(detail: str, accept_encoding: str = "") -> ProblemError:
+    headers = {"Accept-Encoding": accept_encoding} if accept_encoding else {"Accept": JSON}
+    return ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, headers=headers)

@@ -1,0 +1,54 @@
+"""``fairspine survive``: failures in tables and JSON, and its refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.test_commands import EXAMPLES, FABRIC, run  # noqa: F401 (fixture)
+
+JOBS = [*FABRIC, "--job", str(EXAMPLES / "gpt3-a.json"), "--job", str(EXAMPLES / "llama-b.json")]
+
+
+def test_every_cable_and_spine_is_in_the_document_with_the_speed_of_each_job(run: Any) -> None:  # noqa: F811
+    document = json.loads(run("survive", *JOBS, "--format", "json").out)
+    assert document["jobs"] == ["gpt3-a", "llama-b"]
+    assert document["before"]["speeds"] == [1.0, 1.0]
+    assert len(document["failures"]) == 16 + 4
+    assert {kind for row in document["failures"] for kind in row["kinds"]} == {"cable", "spine"}
+    assert all(row["min_speed"] == min(row["speeds"]) for row in document["failures"])
+    assert all(row["unroutable"] == 0 for row in document["failures"])
+
+
+def test_the_table_names_the_worst_failure_of_each_job_and_how_many_they_bear(run: Any) -> None:  # noqa: F811
+    code, out, _ = run("survive", *JOBS, "--above", "0.4", "--rows", "3")
+    assert code == 0
+    assert "20 failures" in out
+    assert "gpt3-a" in out
+    assert "leave every job at 0.4 or above" in out
+
+
+def test_pairs_of_spines_are_every_two_of_them(run: Any) -> None:  # noqa: F811
+    document = json.loads(run("survive", *JOBS, "--kind", "spine", "--pairs", "--format", "json").out)
+    assert len(document["failures"]) == 6
+    assert all(len(row["names"]) == 2 for row in document["failures"])
+
+
+def test_too_many_pairs_are_refused_with_the_option_that_makes_them_fewer(run: Any, tmp_path: Path) -> None:  # noqa: F811
+    fabric, job = tmp_path / "fabric.yaml", tmp_path / "job.json"
+    fabric.write_text("clos: {spines: 16, leaves: 32, hosts_per_leaf: 1, host_gbps: 100, uplink_gbps: 100}")
+    job.write_text(json.dumps({"name": "j", "flows": [{"src": "h1", "dst": "h2", "bytes": 1}]}))
+    code, out, err = run("survive", "--fabric", str(fabric), "--job", str(job), "--pairs")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--pairs: 139,128 pairs of failures are too many" in err
+    assert "--kind" in err
+
+
+@pytest.mark.parametrize("more", [["--policy", "nope"], ["--above", "2"], ["--kind", "leaf"], ["--workers", "0"]])
+def test_bad_options_are_refused(run: Any, more: list[str]) -> None:  # noqa: F811
+    code, out, err = run("survive", *JOBS, *more)
+    assert (code, out) == (2, "")
+    assert err
