@@ -1,0 +1,1 @@
+"""Emulation of fabrics on one machine, and flow-level simulation of them."""

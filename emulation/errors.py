@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class LabError(RuntimeError):
-    """Something of the emulation did not work. The message says to people what, and shows the end of the log."""
+    """A part of the emulation failed. The message names it and shows the end of its log."""

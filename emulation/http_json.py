@@ -1,43 +1,42 @@
-"""One request to a controller's HTTP interface, as the lab's own programs make them."""
+"""Send one request to a controller's HTTP interface, for the programs of the lab."""
 
 from __future__ import annotations
 
-import http.client
 import json
 from dataclasses import dataclass
 from typing import Any
+
+import httpx
 
 REQUEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the controller said. ``body`` is parsed where it is JSON, else text; empty: ``None``."""
+    """A response. ``body``: parsed where it is JSON, otherwise text; ``None`` where it is empty."""
 
     status: int
     body: Any
 
 
 def ask(address: tuple[str, int], method: str, target: str, document: object = None) -> Answer:
-    """Make a request on a connection of its own.
+    """Send a request on a new connection and return the answer.
 
     Args:
-        document: sent as JSON; bytes are sent as they are.
+        address: host and port of the server.
+        method: HTTP method.
+        target: path and query of the request.
+        document: body to send as JSON; bytes are sent unchanged.
 
     Raises:
-        OSError: nobody answers.
-        http.client.HTTPException: whoever answered has gone in the middle of it.
+        httpx.TransportError: there is no connection, no answer in time, or it broke off.
     """
-    connection = http.client.HTTPConnection(*address, timeout=REQUEST_SECONDS)
-    try:
-        body = document if isinstance(document, bytes | None) else json.dumps(document)
-        connection.request(method, target, body, {} if body is None else {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        data = response.read()
-        if not data:
-            return Answer(response.status, None)
-        if "json" in response.getheader("Content-Type", ""):
-            return Answer(response.status, json.loads(data))
-        return Answer(response.status, data.decode(errors="replace"))
-    finally:
-        connection.close()
+    body = document if isinstance(document, bytes | None) else json.dumps(document).encode()
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    with httpx.Client(timeout=REQUEST_SECONDS, trust_env=False) as http:
+        response = http.request(method, f"http://{address[0]}:{address[1]}{target}", content=body, headers=headers)
+    if not response.content:
+        return Answer(response.status_code, None)
+    if "json" in response.headers.get("Content-Type", ""):
+        return Answer(response.status_code, json.loads(response.content))
+    return Answer(response.status_code, response.content.decode(errors="replace"))

@@ -16,9 +16,12 @@ _SAME_WISH_SECONDS = 1.0
 
 @contextmanager
 def ending_by_exception() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise ``SystemExit`` (128 + number, as shells count) where they would end the process at
-    once, without any ``finally``, and SIGINT ``KeyboardInterrupt``; what follows at once does not interrupt the way
-    out. A handler that somebody has set stays. Only the main thread can do this; elsewhere nothing changes."""
+    """Let signals that would end the process raise exceptions, so that ``finally`` blocks run.
+
+    SIGTERM and SIGHUP raise ``SystemExit`` (128 + number, as in shells), SIGINT raises ``KeyboardInterrupt``; signals
+    that follow immediately do not interrupt the clean-up. A handler that is already set is kept. Only the main thread
+    can do this; in other threads nothing changes.
+    """
     changed = {}
     if threading.current_thread() is threading.main_thread():
         handler = _Ending()
@@ -50,8 +53,10 @@ class _Ending:
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """Signals that end a process are ignored: a second Ctrl-C does not cut the clean-up short. In other threads than
-    the main one nothing changes: signals go to the main thread anyway."""
+    """Ignore signals that end the process, so that a second Ctrl-C does not interrupt the clean-up.
+
+    In threads other than the main one nothing changes, since signals go to the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

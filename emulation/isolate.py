@@ -1,13 +1,13 @@
-"""The lab's own network namespace, so that its switches, ports and addresses meet nobody else's.
+"""A private network namespace for the lab, so that its switches, ports and addresses do not conflict with others.
 
-Two ways in:
+There are two ways to enter it:
 
-* ``enter()`` moves this process; what it starts afterwards comes along. Tests do this.
-* ``run(argv)`` runs a command in new network, process and mount namespaces. The kernel ends all of it when this
-  process or the command ends, ``kill -9`` included. ``python -m emulation.isolate COMMAND ...`` does the same.
+* ``enter()`` moves this process and the processes that it starts afterwards. Tests use this.
+* ``run(argv)`` runs a command in new network, process and mount namespaces. The kernel ends all of its processes when
+  this process or the command ends, even by ``kill -9``. ``python -m emulation.isolate COMMAND ...`` does the same.
 
-A command inside can reach a controller outside: a relay carries each connection made to a Unix socket in there to a
-TCP address out here.
+A command inside can reach a controller outside: a relay forwards each connection to a Unix socket inside to a TCP
+address outside.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SENT_BY_THE_TERMINAL = 0x80
 
 
 def isolated() -> bool:
-    """Whether this thread is in a network namespace that was made for the lab."""
+    """Return whether this thread is in a network namespace that was created for the lab."""
     return os.environ.get(NETNS_VARIABLE) == str(own_netns())
 
 
@@ -55,12 +55,12 @@ def enter() -> None:
 
 
 def run(argv: Sequence[str], *, relay_to: tuple[str, int] | None = None) -> int:
-    """Run a command in namespaces of its own and return its exit status (128 + signal, as shells do).
+    """Run a command in new namespaces and return its exit status (128 + signal, as shells do).
 
     With ``relay_to`` (host, port), ``unix:`` + ``relay_path()`` inside leads to that TCP address outside.
 
     Raises:
-        LabError: not permitted, or a lab that was killed has left what cannot be removed.
+        LabError: the operation is not permitted, or the remains of a killed lab cannot be removed.
     """
     sweep_dead()
     with ExitStack() as stack:
@@ -141,7 +141,7 @@ def _settle() -> None:
 
 
 def main() -> int:
-    """``python -m emulation.isolate COMMAND ...``"""
+    """Run ``python -m emulation.isolate COMMAND ...`` and return its exit status."""
     if len(sys.argv) < 2:
         print("usage: python -m emulation.isolate COMMAND [ARGUMENT ...]", file=sys.stderr)
         return 2

@@ -8,7 +8,7 @@
 
 The lab lives in a network namespace that was made for it (``emulation.isolate``), brings its own Open vSwitch, writes
 every child's log to ``out/logs/NAME.log``, and records what it makes (``emulation.runfile``), so that the next start
-removes what a killed one left. docs/lab.md has the whole story.
+removes what a killed one left. docs/how-to/lab.md has the whole story.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from emulation.private_ovs import DATAPATH, PrivateOvs
 from emulation.processes import LABEL, POLL_SECONDS, Child
 from emulation.rates import emulated_mbps, tc_commands
 from emulation.runfile import RunFile, delete_interfaces, sweep_dead
-from emulation.tables import FlowEntry, GroupEntry, PortCounters, parse_flows, parse_groups, parse_ports
-from emulation.wiring import End, Wiring, wire_up
+from emulation.tables import FlowEntry, GroupEntry, ReadPortCounters, parse_flows, parse_groups, parse_ports
+from emulation.wiring import CableEnd, Wiring, wire_up
 
 HOST_MTU = 4500
 """RoCE's largest payload is 4,096 bytes; its headers fit beside it."""
@@ -53,20 +53,20 @@ DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 
 
 class Lab:
-    """A running fabric. Use it as a context manager: whatever happens inside, nothing is left.
+    """A running fabric. As a context manager, it removes everything that it created, also after an exception.
 
     Args:
-        fabric: what is built: names, ids, addresses and ports are the fabric's. Cables that are not ``up`` are there,
-            and set down.
-        controller: where the bridges connect to: (host, port), or as Open vSwitch writes it (``unix:PATH``,
-            ``ssl:HOST:PORT``).
+        fabric: the fabric to build, with its names, ids, addresses and ports. Cables that are not ``up`` are built and
+            set down.
+        controller: the controller that the bridges connect to: (host, port), or in Open vSwitch's notation
+            (``unix:PATH``, ``ssl:HOST:PORT``).
         out: logs are written to ``out/logs``.
-        mbps_per_gbps: shape every link, both ways, to its Gbit/s times this, in Mbit/s; ``None``: as fast as it goes.
-        wired_as: plug the cables of this fabric, or this wiring, instead: what the controller is told and what is
-            there differ then.
+        mbps_per_gbps: limit every link, in both directions, to its Gbit/s times this, in Mbit/s; ``None``: no limit.
+        wired_as: build the cables of this fabric, or this wiring, instead, so that the real fabric differs from the one
+            that the controller knows.
 
     Raises:
-        InputError: a link rate or port number that cannot be had.
+        InputError: a link rate or port number is not possible.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Lab:
         mbps_per_gbps: float | None = None,
         wired_as: Fabric | Wiring | None = None,
     ) -> None:
+        """Check the wiring and the rates; nothing is created before ``start``."""
         self.fabric = fabric
         real = fabric if wired_as is None else wired_as
         self.wiring = wire_up(real) if isinstance(real, Fabric) else real
@@ -93,19 +94,22 @@ class Lab:
     # -- life ------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Lab:
+        """Start the lab."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """Stop the lab."""
         self.stop()
 
     def start(self) -> None:
-        """Remove what killed labs have left, then build everything; the bridges start to look for the controller.
+        """Remove the remains of killed labs, then build everything; the bridges begin to connect to the controller.
 
         Raises:
-            LabError: not root, not in a namespace of its own, or something did not come up; nothing is left then.
+            LabError: the user is not root, the process is not in a private namespace, or a part did not start;
+                everything is removed again.
         """
         lacking = needs.missing()
         if lacking:
@@ -181,7 +185,7 @@ class Lab:
             if self.wiring.ends(station.name):
                 self._hosts[station.name].setIP(station.ip, 8)
 
-    def _prepare(self, ends: Iterable[End], mtu: int, host: LabHost | None) -> None:
+    def _prepare(self, ends: Iterable[CableEnd], mtu: int, host: LabHost | None) -> None:
         """MTU, no IPv6 chatter, and checksums that are computed: a userspace switch copies packets as they are."""
         for end in ends:
             name = end.interface
@@ -191,8 +195,8 @@ class Lab:
             )
             self._in_node(host, ["sh", "-c", script])
 
-    def _shape(self, groups: Iterable[Iterable[End]]) -> None:
-        """Hold every interface to its link's rate. After the bridges: Open vSwitch clears what it finds on a port."""
+    def _shape(self, groups: Iterable[Iterable[CableEnd]]) -> None:
+        """Limit every interface to its link's rate; after the bridges, as Open vSwitch clears the queues of a port."""
         if not self._mbps:
             return
         rate = {end: self._mbps[wire.name] for wire in self.wiring.wires for end in (wire.a, wire.b)}
@@ -250,6 +254,7 @@ class Lab:
         return self.spawn(name, argv, env=PrivateOvs.environment(self._runfile.folder))
 
     def log_path(self, name: str) -> Path:
+        """Return the path of the log of the child process ``name``."""
         return self.out / "logs" / f"{name}.log"
 
     def problems(self, *, harmless: Iterable[tuple[str, str]] = ()) -> list[str]:
@@ -269,10 +274,10 @@ class Lab:
     # -- asking ----------------------------------------------------------------------------------------------
 
     def host(self, name: str) -> LabHost:
-        """A host: Mininet's ``cmd``, ``popen`` and ``pexec`` run in its namespace.
+        """Return a host; Mininet's ``cmd``, ``popen`` and ``pexec`` run commands in its namespace.
 
         Raises:
-            InputError: there is none of this name.
+            InputError: no host has this name.
         """
         try:
             return self._hosts[name]
@@ -300,24 +305,24 @@ class Lab:
         return self.ovs.ofctl(command, self.wiring.switch(switch), *args)
 
     def flows(self, switch: str) -> list[FlowEntry]:
-        """The rules that a switch holds now, with their counters."""
+        """Return the rules that a switch holds now, with their counters."""
         return parse_flows(self.ofctl("dump-flows", switch))
 
     def groups(self, switch: str) -> list[GroupEntry]:
-        """The groups that a switch holds now."""
+        """Return the groups that a switch holds now."""
         return parse_groups(self.ofctl("dump-groups", switch))
 
-    def port_counters(self, switch: str) -> dict[int, PortCounters]:
-        """By OpenFlow port number, as the switch counts them: a port receives (``rx``) what the other end sends."""
+    def port_counters(self, switch: str) -> dict[int, ReadPortCounters]:
+        """Return the counters of a switch's ports by OpenFlow port number; ``rx`` counts packets into the switch."""
         return parse_ports(self.ofctl("dump-ports", switch, "--no-names"))
 
     def ping_all(self, pairs: Iterable[Pair] | None = None, *, timeout: float = 2.0) -> list[Pair]:
-        """One ping for each ordered pair of hosts (or those given), all at once; the pairs that got no answer."""
+        """Ping each ordered pair of hosts (or the given ones) once, all at once; return the pairs without an answer."""
         with self._pinger() as pinger:
             return sorted(pinger.round(self._pairs(pairs), timeout=timeout))
 
     def pinging(self, pairs: Iterable[Pair] | None = None, *, interval: float = 0.05, timeout: float = 1.0) -> Pinging:
-        """Ping in rounds while a ``with`` block runs; its ``Tally`` tells afterwards who lost how many."""
+        """Ping in rounds while a ``with`` block runs; its ``Tally`` then has the losses of each pair."""
         return Pinging(self._pinger(), self._pairs(pairs), interval=interval, timeout=timeout)
 
     def _pinger(self) -> Pinger:
@@ -342,7 +347,7 @@ class Lab:
                 return
         raise InputError("the switch has no such port", field=switch, value=port)
 
-    def _set_end(self, end: End, *, up: bool) -> None:
+    def _set_end(self, end: CableEnd, *, up: bool) -> None:
         self._in_node(self._hosts.get(end.node), ["ip", "link", "set", "dev", end.interface, "up" if up else "down"])
 
     def kill_switch(self, name: str) -> None:
@@ -367,7 +372,7 @@ class Lab:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """All switches stand still, connections open: nothing is forwarded, nobody is answered."""
+        """Suspend all switches with open connections: they neither forward packets nor answer messages."""
         self.ovs.daemon.signal(signal.SIGSTOP)
         try:
             yield
@@ -376,7 +381,7 @@ class Lab:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m emulation.lab``"""
+    """Run ``python -m emulation.lab`` and return its exit status."""
     from emulation.lab_command import main as command
 
     return command(argv)

@@ -27,7 +27,7 @@ NOTICE_SECONDS = 0.5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; 0 after Ctrl-C, 2 for bad input, 1 where the lab cannot be had, with one line that says why."""
+    """Run the command; return 0 after Ctrl-C, 2 for invalid input, 1 if the lab cannot start (with one error line)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser().parse_args(arguments)
     try:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             target = (host, port) if relay is None else f"unix:{relay}"
             lab = Lab(fabric, controller=target, out=options.out, mbps_per_gbps=options.mbps_per_gbps)
             return _serve(lab, options.fabric)
-        # Wrong rates and ports are told before anything is made.
+        # Invalid rates and ports are reported before anything is created.
         Lab(fabric, mbps_per_gbps=options.mbps_per_gbps)
         lacking = needs.missing()
         if lacking:
@@ -105,10 +105,10 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _on_host(host: str, argv: Sequence[str]) -> None:
-    """Become a command on a host of a lab that somebody runs on this machine.
+    """Replace this process by a command on a host of a lab that runs on this machine.
 
     Raises:
-        InputError: no command, no such host, or several labs have one.
+        InputError: there is no command or no such host, or several labs have one.
     """
     if not argv:
         raise InputError("a host and a command are needed", field="--on", value=host)

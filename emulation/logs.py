@@ -1,4 +1,4 @@
-"""What in a log means that something went wrong: tracebacks and OpenFlow errors, on either side of the connection."""
+"""Detection of problems in logs: tracebacks and OpenFlow errors, on either side of the connection."""
 
 from __future__ import annotations
 
@@ -27,20 +27,36 @@ HARMLESS: tuple[tuple[str, str], ...] = (
 )
 """Exact patterns of lines that look bad and are not, each with its reason."""
 
+DROPPED = re.compile(r"\|(?P<module>\w+)\|ERR\|Dropped \d+ log messages in last .* due to excessive rate$")
+"""Open vSwitch's note that its rate limit suppressed lines; it precedes the next line of the same kind."""
+
+NEAR = 3
+"""Lines after such a note in which that line is looked for, since other threads may log in between."""
+
 
 def problems(path: str | Path, *, harmless: Iterable[tuple[str, str]] = ()) -> list[str]:
-    """The lines of a log that mean trouble, as ``FILE:LINE: text``; empty for a log that is clean or not there.
+    """Return the lines of a log that report problems, as ``FILE:LINE: text``; empty if the log does not exist.
 
-    ``harmless``: more (pattern, reason) pairs, for a test that provokes a certain error.
+    ``harmless`` has additional (pattern, reason) pairs, for a test that provokes a certain error.
     """
     path = Path(path)
     if not path.exists():
         return []
     bad = re.compile("|".join(SUSPICIOUS))
     known: Sequence[re.Pattern[str]] = [re.compile(pattern) for pattern, _ in (*HARMLESS, *harmless)]
-    with path.open(errors="replace") as lines:
-        return [
-            f"{path}:{number}: {line.rstrip()}"
-            for number, line in enumerate(lines, start=1)
-            if bad.search(line) and not any(pattern.search(line) for pattern in known)
-        ]
+    lines = [line.rstrip() for line in path.read_text(errors="replace").split("\n")]
+
+    def is_harmless(number: int) -> bool:
+        dropped = DROPPED.search(lines[number])
+        if dropped is None:
+            return any(pattern.search(lines[number]) for pattern in known)
+        # The suppressed lines were of the kind that follows, so they are as harmless as that.
+        mark = f"|{dropped['module']}|ERR|"
+        following = (n for n in range(number + 1, min(number + 1 + NEAR, len(lines))) if mark in lines[n])
+        return any(is_harmless(n) for n in following)
+
+    return [
+        f"{path}:{number + 1}: {line}"
+        for number, line in enumerate(lines)
+        if bad.search(line) and not is_harmless(number)
+    ]

@@ -1,4 +1,4 @@
-"""What the lab needs of the machine, so that a missing piece is one clear line and not a failure in the middle."""
+"""Requirements of the lab on the machine, checked first, so that a missing one is reported in one line."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PROGRAMS = {
 
 
 def missing() -> str:
-    """Why no lab can run here, in one line; empty if one can."""
+    """Return the reason why no lab can run here, in one line; empty if one can."""
     if os.geteuid() != 0:
         return "the lab makes network namespaces and switches, and only root can"
     packages = sorted({package for program, package in PROGRAMS.items() if shutil.which(program) is None})
     if packages:
         return f"the lab needs more Debian packages: apt-get install {' '.join(packages)}"
     if importlib.util.find_spec("mininet") is None:
-        return "the lab needs Mininet in this Python: pip install 'fairspine[emulation]' (make setup does)"
+        return "the lab needs Mininet in this Python: pip install 'fairspine[controller,emulation]' (make setup does)"
     return ""

@@ -22,10 +22,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(flags: int) -> None:
-    """Put this thread (and what it starts) into new namespaces: unshare(2).
+    """Move this thread, and the processes that it starts, to new namespaces by the system call of this name.
 
     Raises:
-        OSError: not permitted, mostly.
+        OSError: the call failed, usually for lack of permission.
     """
     _checked(_libc.unshare(flags), "unshare")
 
@@ -95,7 +95,7 @@ def in_netns_of(pid: int, action: Callable[[], T]) -> T:
 
 
 def socket_in_netns_of(pid: int, family: int, kind: int, protocol: int = 0) -> socket.socket:
-    """A socket that lives in the network namespace of a process."""
+    """Return a socket in the network namespace of a process."""
     return in_netns_of(pid, lambda: socket.socket(family, kind, protocol))
 
 

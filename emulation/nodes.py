@@ -38,6 +38,7 @@ class LabSwitch(_Labelled, Switch):  # type: ignore[misc]
     """A switch for Mininet's book-keeping and its command line; the lab makes and deletes its bridge."""
 
     def __init__(self, name: str, *, switch: Bridge, ovs: PrivateOvs, **params: Any) -> None:
+        """Create the node of a bridge; ``params`` are Mininet's."""
         self._switch = switch
         self._ovs = ovs
         super().__init__(name, dpid=f"{switch.dpid:016x}", **params)
@@ -47,4 +48,5 @@ class LabSwitch(_Labelled, Switch):  # type: ignore[misc]
         return self._ovs.ofctl(args[0], self._switch, *args[1:])
 
     def connected(self) -> bool:
+        """Return whether the switch has an OpenFlow connection to its controller."""
         return self._ovs.connected()[self.name]

@@ -1,8 +1,8 @@
-"""Echo requests between many hosts at once, from one process: a socket in each host's namespace, one loop over all.
+"""Echo requests between many hosts at once from one process, with a socket in each host's namespace.
 
-``ping`` would be a process for each pair. Here 240 pairs take a few milliseconds, and the same loop can go on while
-something else happens to the network, and tell afterwards which packets were lost (RFC 792: type, code, checksum,
-identifier, sequence number).
+The ``ping`` program would need a process for each pair. Here 240 pairs take a few milliseconds, and the loop can run
+while the network changes, and report afterwards which packets were lost (RFC 792: type, code, checksum, identifier,
+sequence number).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GAP_SECONDS = 0.0005
 
 @dataclass
 class Tally:
-    """What became of the requests of each (source, destination)."""
+    """Counts of sent and lost requests of each (source, destination)."""
 
     sent: dict[Pair, int] = field(default_factory=dict)
     lost: dict[Pair, int] = field(default_factory=dict)
@@ -51,6 +51,7 @@ class Pinger:
     """Echo sockets of some hosts: ``hosts`` maps a name to (process id in its namespace, address)."""
 
     def __init__(self, hosts: Mapping[str, tuple[int, str]]) -> None:
+        """Open a socket for each host; ``hosts`` has a process id of its namespace and its IP address by name."""
         self._address = {name: address for name, (_, address) in hosts.items()}
         self._name = {address: name for name, address in self._address.items()}
         self._identifier = next(_identifiers) & 0xFFFF
@@ -68,19 +69,22 @@ class Pinger:
             self._poll.register(sock, select.POLLIN)
 
     def close(self) -> None:
+        """Close all sockets."""
         for sock in self._socket.values():
             sock.close()
 
     def __enter__(self) -> Pinger:
+        """Return the pinger."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """Close all sockets."""
         self.close()
 
     def round(self, pairs: Iterable[Pair], *, timeout: float) -> set[Pair]:
-        """One request for each pair; those that were not answered within ``timeout`` seconds after the last one."""
+        """Send a request for each pair; return the pairs without answer ``timeout`` seconds after the last request."""
         waiting: dict[tuple[str, int], Pair] = {}
         for pair in pairs:
             waiting[self._send(pair)] = pair
@@ -118,9 +122,10 @@ class Pinger:
 
 
 class Pinging:
-    """Rounds of pings in the background while a ``with`` block runs; ``tally`` says afterwards what was lost."""
+    """Rounds of pings in the background while a ``with`` block runs; ``tally`` then has the losses."""
 
     def __init__(self, pinger: Pinger, pairs: Iterable[Pair], *, interval: float, timeout: float) -> None:
+        """Prepare rounds every ``interval`` seconds; a request is lost after ``timeout`` seconds."""
         self.tally = Tally()
         self._pinger = pinger
         self._pairs = list(pairs)
@@ -130,12 +135,14 @@ class Pinging:
         self._thread = threading.Thread(target=self._run, name="pings")
 
     def __enter__(self) -> Tally:
+        """Start the rounds and return their tally."""
         self._thread.start()
         return self.tally
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """End the rounds and close the pinger."""
         self._enough.set()
         self._thread.join()
         self._pinger.close()

@@ -1,4 +1,4 @@
-"""An Open vSwitch of the lab's own: database, daemon, sockets and all in one folder, known to nobody else.
+"""A private Open vSwitch for the lab, whose database, daemon and sockets are in one folder.
 
 It uses the userspace datapath (``datapath_type=netdev``), so that no kernel module is needed. Two such daemons cannot
 share a network namespace, since each makes an interface ``ovs-netdev``: the lab has one to itself.
@@ -16,7 +16,7 @@ from typing import Any
 
 from emulation.errors import LabError
 from emulation.processes import Child
-from emulation.wiring import Bridge, End
+from emulation.wiring import Bridge, CableEnd
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 DATAPATH = "ovs-netdev"
@@ -31,7 +31,7 @@ _LONG_WAIT = re.compile(r"waiting ([2-9]|\d\d+) seconds before reconnect|continu
 _CONNECTION = re.compile(r"\|rconn\|\w+\|(\S+)<->(\S+): (.*\S)")
 _STATE = re.compile(r"entering (\w+)")
 LOG_CONNECTIONS = "-vrconn:console:dbg"
-"""A connection's states are debug messages, and a reconnection at the shortest interval is told by them only."""
+"""Log option: connection states are debug messages, and only these report a reconnection at the shortest interval."""
 
 Spawn = Callable[[str, Sequence[str]], Child]
 
@@ -43,6 +43,7 @@ class PrivateOvs:
     """
 
     def __init__(self, folder: Path, spawn: Spawn) -> None:
+        """Prepare the use of ``folder``; ``spawn`` starts child processes."""
         self.folder = folder
         self.database = f"unix:{folder}/db.sock"
         self._spawn = spawn
@@ -54,7 +55,7 @@ class PrivateOvs:
 
     @staticmethod
     def environment(folder: Path) -> dict[str, str]:
-        """What makes Open vSwitch's programs use this folder instead of the machine's own."""
+        """Return the environment variables that make Open vSwitch's programs use this folder, not the system's."""
         return {name: str(folder) for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")}
 
     def start(self) -> None:
@@ -100,7 +101,7 @@ class PrivateOvs:
             self._daemons.pop().stop()
 
     def owns(self, child: Child) -> bool:
-        """Whether this is one of the two daemons."""
+        """Return whether this process is one of the two daemons."""
         return child in self._daemons
 
     @property
@@ -108,7 +109,7 @@ class PrivateOvs:
         """ovs-vswitchd: all bridges of the lab live in it."""
         return self._daemons[-1]
 
-    def add_bridges(self, bridges: Iterable[tuple[Bridge, Sequence[End]]], controller: str) -> None:
+    def add_bridges(self, bridges: Iterable[tuple[Bridge, Sequence[CableEnd]]], controller: str) -> None:
         """Make bridges with their ports in one transaction, fail-mode secure, OpenFlow 1.3.
 
         Raises:
@@ -136,7 +137,7 @@ class PrivateOvs:
                 raise LabError(f"port {row['name']} is not as it should be: {why}{self.daemon.tail()}")
 
     def _allowed(self, controller: str) -> str:
-        """Open vSwitch connects to no Unix socket outside its own folder: one that is elsewhere gets a link there."""
+        """Return the target in a form that Open vSwitch accepts: it connects only to Unix sockets in its own folder."""
         path = controller.removeprefix("unix:")
         if path == controller:
             return controller
@@ -146,15 +147,16 @@ class PrivateOvs:
         return f"unix:{link}"
 
     def delete_bridge(self, switch: Bridge) -> None:
+        """Delete the bridge of a switch and its connection state."""
         self.vsctl("del-br", switch.bridge)
         self._last_words()
         del self._targets[switch.bridge]
         self._forget(switch.bridge)
 
     def connected(self) -> dict[str, bool]:
-        """Of each switch, by its name in the fabric: whether its OpenFlow connection stands.
+        """Return, by name of the switch in the fabric, whether its OpenFlow connection is established.
 
-        By the daemon's log: the database's own ``is_connected`` is up to five seconds old.
+        The result is from the daemon's log, since ``is_connected`` in the database is up to five seconds old.
         """
         self._last_words()
         return {switch: self._state.get(bridge) in ("ACTIVE", "IDLE") for bridge, (switch, _) in self._targets.items()}
@@ -172,18 +174,27 @@ class PrivateOvs:
                 # The same place spelled in another way is a new connection. Taking the controller away and giving it
                 # back would be one as well, and would flush all rules.
                 self._targets[bridge] = (switch, _respelled(target))
-                # What was said is about the old spelling: without this the next call would respell it again.
+                # The logged state is of the old spelling: without this the next call would respell it again.
                 self._forget(bridge)
                 args += ["--", "set", "controller", bridge, f'target="{self._targets[bridge][1]}"']
         if args:
             self.vsctl(*args)
+
+    def point(self, switch: Bridge, controller: tuple[str, int]) -> None:
+        """Have a switch look for its controller at another TCP address. It keeps its rules."""
+        target = f"tcp:{controller[0]}:{controller[1]}"
+        name = self._targets[switch.bridge][0]
+        self._last_words()
+        self._targets[switch.bridge] = (name, target)
+        self._forget(switch.bridge)
+        self.vsctl("set", "controller", switch.bridge, f'target="{target}"')
 
     def _forget(self, bridge: str) -> None:
         self._said.pop(bridge, None)
         self._state.pop(bridge, None)
 
     def _last_words(self) -> dict[str, str]:
-        """By bridge: what the daemon has logged last about its connection to the controller."""
+        """Return the last logged state of each bridge's connection to the controller."""
         with self.daemon.log.open("rb") as log:
             log.seek(self._read)
             for line in log:
@@ -208,7 +219,7 @@ class PrivateOvs:
         return [dict(zip(answer["headings"], map(_plain, row), strict=True)) for row in answer["data"]]
 
     def vsctl(self, *args: str) -> str:
-        """ovs-vsctl; waits until the switches have done what was asked."""
+        """Run ovs-vsctl, wait until the switches have applied the change, and return the output."""
         return self._run(["ovs-vsctl", f"--db={self.database}", f"--timeout={COMMAND_SECONDS:.0f}", *args])
 
     def ofctl(self, command: str, switch: Bridge, *args: str) -> str:
@@ -247,7 +258,7 @@ class PrivateOvs:
 
 
 def _plain(value: Any) -> Any:
-    """A value as ovsdb's JSON has it (RFC 7047, section 5.1) as Python has it."""
+    """Convert a value in ovsdb's JSON notation (RFC 7047, section 5.1) to Python."""
     match value:
         case ["set", []]:
             return None
@@ -261,7 +272,7 @@ def _plain(value: Any) -> Any:
 
 
 def _respelled(target: str) -> str:
-    """The same place in other letters, and back: ``tcp:HOST:06653``, ``unix:FOLDER/./NAME``."""
+    """Return the other spelling of the same target: ``tcp:HOST:06653`` or ``unix:FOLDER/./NAME``, and back."""
     if target.startswith("unix:"):
         folder, _, name = target.rpartition("/")
         return f"{folder.removesuffix('/.')}/{name}" if folder.endswith("/.") else f"{folder}/./{name}"

@@ -17,7 +17,7 @@ from typing import Protocol
 from emulation.errors import LabError
 
 LABEL = "FAIRSPINE_LAB"
-"""Environment variable that every child of a lab carries and hands on to what it starts."""
+"""Environment variable of every child process of a lab, inherited by the processes that it starts."""
 
 POLL_SECONDS = 0.02
 TAIL_LINES = 15
@@ -32,7 +32,7 @@ class Identity:
 
 
 def identity(pid: int) -> Identity | None:
-    """Who has this process id now; ``None``: nobody, or only a zombie that nobody has waited for yet."""
+    """Return the process that has this id now; ``None`` if there is none, or only a zombie."""
     try:
         # The second field is the command in brackets and may itself hold spaces and brackets.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -42,7 +42,7 @@ def identity(pid: int) -> Identity | None:
 
 
 def is_alive(process: Identity) -> bool:
-    """Whether exactly this process still runs."""
+    """Return whether exactly this process still runs."""
     return identity(process.pid) == process
 
 
@@ -64,7 +64,7 @@ def labelled(label: str) -> list[Identity]:
 
 
 def kill_all(processes: Sequence[Identity], *, timeout: float = 5.0) -> list[Identity]:
-    """Kill exactly these processes and wait until they are gone. Returns those that are not."""
+    """Kill exactly these processes and wait until they have ended; return those that have not."""
     for process in processes:
         if is_alive(process):
             try:
@@ -80,7 +80,7 @@ def kill_all(processes: Sequence[Identity], *, timeout: float = 5.0) -> list[Ide
 
 
 class Process(Protocol):
-    """Of ``subprocess.Popen``, what a ``Child`` needs."""
+    """The part of ``subprocess.Popen`` that ``Child`` uses."""
 
     @property
     def pid(self) -> int: ...
@@ -90,7 +90,7 @@ class Process(Protocol):
 
 
 class Child:
-    """A process in a session of its own (Ctrl-C is ours to hand on), whose output goes to a log file."""
+    """A process in a new session, so that it gets no Ctrl-C of the terminal, with its output in a log file."""
 
     def __init__(
         self,
@@ -116,6 +116,7 @@ class Child:
 
     @property
     def pid(self) -> int:
+        """Process id."""
         return self._process.pid
 
     def exit_status(self) -> int | None:
@@ -123,14 +124,15 @@ class Child:
         return self._process.poll()
 
     def signal(self, number: signal.Signals) -> None:
+        """Send a signal if the process still runs."""
         if self._process.poll() is None:
             self._process.send_signal(number)
 
     def wait(self, timeout: float) -> int:
-        """Its exit status, once it has ended by itself.
+        """Wait until the process has ended by itself, and return its exit status.
 
         Raises:
-            LabError: it has not.
+            LabError: it still runs after ``timeout`` seconds.
         """
         try:
             return self._process.wait(timeout)
@@ -168,7 +170,7 @@ class Child:
             time.sleep(POLL_SECONDS)
 
     def tail(self) -> str:
-        """The end of the log, as the rest of an error message."""
+        """Return the end of the log, in the form of the end of an error message."""
         lines = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
         said = "\n".join(f"  {line}" for line in lines) or "  (nothing)"
         return f"; the end of {self.log}:\n{said}"

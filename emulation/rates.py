@@ -1,25 +1,25 @@
-"""Link rates: what a fabric says in Gbit/s, scaled to what two cores can carry, and the tc commands that enforce it."""
+"""Link rates: a fabric's Gbit/s scaled to rates that two cores can carry, and the tc commands that enforce them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from controller.model.errors import InputError
-from emulation.wiring import Wire
+from emulation.wiring import LabCable
 
 MAX_MBPS = 1000.0
 """Mininet ignores a rate above this, without failing; so it is refused here (mininet.link.TCIntf.bwParamMax)."""
 
 BURST_BYTES = 15_000
 QUANTUM_BYTES = 9_000
-"""HTB would otherwise derive it from the rate and complain that it is big; one class has nobody to share with."""
+"""Quantum of HTB, set to avoid its warning about a large derived value; it does not matter with a single class."""
 
 
-def emulated_mbps(wires: Iterable[Wire], mbps_per_gbps: float) -> dict[str, float]:
-    """The rate of each wire, by its name, in Mbit/s.
+def emulated_mbps(wires: Iterable[LabCable], mbps_per_gbps: float) -> dict[str, float]:
+    """Return the rate of each wire in Mbit/s, by its name.
 
     Raises:
-        InputError: a scale that is not positive, or a rate that would not be enforced.
+        InputError: the scale is not positive, or a rate is too high to be enforced.
     """
     if not mbps_per_gbps > 0:
         raise InputError("a positive number is needed", field="mbps_per_gbps", value=mbps_per_gbps)

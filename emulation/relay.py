@@ -13,24 +13,27 @@ CONNECT_SECONDS = 5.0
 
 
 class Relay:
-    """Listens on ``path``; each connection gets one of its own to ``target``, and ends when either side ends.
+    """Relay that listens on ``path`` and forwards each connection to ``target`` until either side ends it.
 
-    While nobody listens at the target, connections are closed at once, so that the caller tries again.
+    If the target does not accept connections, incoming ones are closed at once, so that the client tries again.
     """
 
     def __init__(self, path: Path, target: tuple[str, int]) -> None:
+        """Bind the Unix socket ``path`` and listen on it."""
         self._target = target
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
         self._listener.listen(128)
 
     def __enter__(self) -> Relay:
+        """Start a thread that accepts connections."""
         threading.Thread(target=self._accept, name="relay", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """Stop accepting connections."""
         # Closing alone does not wake a thread that waits in accept().
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

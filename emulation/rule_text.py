@@ -1,4 +1,4 @@
-"""Rules and groups in the words of ``ovs-ofctl``, to compare what switches hold with what compilers say."""
+"""Rules and groups in the notation of ``ovs-ofctl``, to compare the switches' rules with compiled ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from controller.southbound.rules import (
 )
 from emulation.lab import Lab
 
-NAMES = {"ipv4_src": "nw_src", "ipv4_dst": "nw_dst", "udp_src": "tp_src", "udp_dst": "tp_dst"}
+NAMES = {"ipv4_src": "nw_src", "ipv4_dst": "nw_dst", "udp_src": "tp_src", "udp_dst": "tp_dst", "eth_dst": "dl_dst"}
 KINDS = {0x0800: "ip", 0x0806: "arp", 0x8847: "mpls"}
 ETH_MPLS = 0x8847
 UDP = 17
@@ -45,9 +45,10 @@ class GroupText(NamedTuple):
 
 
 def rule_text(rule: Rule) -> RuleText:
-    """A rule as Open vSwitch prints it."""
+    """Return a rule in the form that Open vSwitch prints."""
     fields = dict(rule.match)
-    kind = KINDS.get(int(str(fields.pop("eth_type", 0))), "")
+    eth_type = int(str(fields.pop("eth_type", 0)))
+    kind = KINDS.get(eth_type, f"dl_type={eth_type:#06x}" if eth_type else "")
     if fields.pop("ip_proto", None) == UDP:
         kind = "udp"
     words = {kind} if kind else set()
@@ -62,7 +63,8 @@ def rule_text(rule: Rule) -> RuleText:
         elif name == "metadata":
             text = f"{int(value):#x}" if value else "0"
         words.add(f"{NAMES.get(name, name)}={text}")
-    actions = [_action(action) for action in rule.actions]
+    actions = [] if rule.meter is None else [f"meter:{rule.meter}"]
+    actions += [_action(action) for action in rule.actions]
     if rule.metadata is not None:
         actions.append(f"write_metadata:{f'{rule.metadata:#x}' if rule.metadata else '0'}")
     if rule.goto is not None:
@@ -71,7 +73,7 @@ def rule_text(rule: Rule) -> RuleText:
 
 
 def group_text(group: Group) -> GroupText:
-    """A group as Open vSwitch prints it."""
+    """Return a group in the form that Open vSwitch prints."""
     buckets = []
     for bucket in group.buckets:
         watched = [
@@ -100,17 +102,17 @@ def _action(action: Action) -> str:
 
 
 def wanted(rules: SwitchRules) -> set[RuleText]:
-    """The rules that a switch should print."""
+    """Return the rules that a switch should print."""
     return {rule_text(rule) for rule in rules.rules.values()}
 
 
 def wanted_groups(rules: SwitchRules) -> set[GroupText]:
-    """The groups that a switch should print."""
+    """Return the groups that a switch should print."""
     return {group_text(group) for group in rules.groups.values()}
 
 
 def held(lab: Lab, switch: str) -> set[RuleText]:
-    """What a switch holds of the rules with our cookie."""
+    """Return the rules of a switch that have the controller's cookie."""
     return {
         RuleText(flow.table, flow.priority, frozenset(filter(None, flow.match.split(","))), flow.actions)
         for flow in lab.flows(switch)
@@ -119,7 +121,7 @@ def held(lab: Lab, switch: str) -> set[RuleText]:
 
 
 def held_groups(lab: Lab, switch: str) -> set[GroupText]:
-    """What a switch holds of the groups in our range."""
+    """Return the groups of a switch that are in the controller's range of ids."""
     return {
         GroupText(group.number, group.type, group.buckets)
         for group in lab.groups(switch)

@@ -1,4 +1,4 @@
-"""What a lab has made, written down where the next start finds it even after ``kill -9``.
+"""Record of the resources of a lab, kept in a file, so that the next start can remove them even after ``kill -9``.
 
 Each lab has a folder ``/run/fairspine/PID-STARTED-TOKEN``, named after the process that owns it. It holds the sockets
 and the database of its switches, and ``run.json``: the processes, the interfaces and their network namespace.
@@ -27,12 +27,12 @@ _SWEEPS = 5
 
 
 def run_folder() -> Path:
-    """Where the folders of all labs are: process ids mean something only within one process namespace."""
+    """Return the folder of all labs of this process namespace, within which process ids are unique."""
     return Path(os.environ.get(RUN_FOLDER_VARIABLE, "/run/fairspine"))
 
 
 def own_netns() -> int:
-    """The number of the network namespace that this thread is in."""
+    """Return the inode number of the network namespace of this thread."""
     return os.stat("/proc/thread-self/ns/net").st_ino
 
 
@@ -40,6 +40,11 @@ class RunFile:
     """The record of one lab, current at every moment."""
 
     def __init__(self) -> None:
+        """Create the folder of a new lab and its record.
+
+        Raises:
+            LabError: the folder cannot be created.
+        """
         me = identity(os.getpid())
         assert me is not None
         self.label = f"{me.pid}-{me.started}-{secrets.token_hex(3)}"
@@ -52,12 +57,14 @@ class RunFile:
         self._write()
 
     def add_process(self, name: str, pid: int) -> None:
+        """Add a process to the record, if it still runs."""
         process = identity(pid)
         if process is not None:
             self._record["processes"][f"{name}/{pid}"] = [process.pid, process.started]
             self._write()
 
     def add_interfaces(self, names: Iterable[str]) -> None:
+        """Add network interfaces to the record."""
         self._record["interfaces"] += names
         self._write()
 
@@ -72,7 +79,7 @@ class RunFile:
 
 
 def sweep_dead() -> list[str]:
-    """Remove what labs have left whose owner did not live to do it. Returns the labels of those labs.
+    """Remove the resources of labs whose owner has ended without doing so; return the labels of those labs.
 
     Raises:
         LabError: a process of such a lab cannot be ended.
@@ -108,7 +115,7 @@ def _sweep(folder: Path) -> None:
 
 
 def delete_interfaces(names: Iterable[str]) -> None:
-    """Delete those of these interfaces that are in our namespace (and with each the other end of its cable)."""
+    """Delete those of the interfaces that are in this namespace (and with each the other end of its cable)."""
     there = {line.split(":")[1].split("@")[0].strip() for line in _ip("-o", "link", "show").splitlines()}
     commands = "".join(f"link delete dev {name}\n" for name in names if name in there)
     if commands:

@@ -5,7 +5,7 @@ a port's queue against that socket: about 24 full RoCE packets fit into the defa
 bridges together. Then a full queue on one link makes every other link of the fabric drop, which no hardware does. The
 sockets by which it receives have the same size each, and lose packets whenever the daemon has to wait for a processor.
 
-There is no option for either, and the system-wide default is not ours to change. So the daemon's sockets are borrowed
+There is no option for either, and the system-wide default must not be changed. So the daemon's sockets are duplicated
 (pidfd_getfd(2), Linux 5.6) and given larger buffers (socket(7), SO_SNDBUFFORCE and SO_RCVBUFFORCE).
 """
 

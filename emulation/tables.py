@@ -1,4 +1,4 @@
-"""What ``ovs-ofctl dump-flows``, ``dump-groups`` and ``dump-ports`` print, as values."""
+"""Parser of the output of ``ovs-ofctl dump-flows``, ``dump-groups`` and ``dump-ports``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GroupEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class PortCounters:
+class ReadPortCounters:
     """Packets and bytes (Ethernet headers included) through a port since it was made."""
 
     rx_packets: int
@@ -54,10 +54,10 @@ class PortCounters:
 
 
 def parse_flows(text: str) -> list[FlowEntry]:
-    """The rules in the output of ``dump-flows``, in its order.
+    """Return the rules in the output of ``dump-flows``, in its order.
 
     Raises:
-        ValueError: a line that is not understood; it would be wrong to leave it out.
+        ValueError: a line cannot be parsed; skipping it would give a wrong result.
     """
     entries = []
     for line in text.splitlines():
@@ -88,10 +88,10 @@ def parse_flows(text: str) -> list[FlowEntry]:
 
 
 def parse_groups(text: str) -> list[GroupEntry]:
-    """The groups in the output of ``dump-groups``, in its order.
+    """Return the groups in the output of ``dump-groups``, in its order.
 
     Raises:
-        ValueError: a line that is not understood.
+        ValueError: a line cannot be parsed.
     """
     entries = []
     for line in text.splitlines():
@@ -105,10 +105,10 @@ def parse_groups(text: str) -> list[GroupEntry]:
     return entries
 
 
-def parse_ports(text: str) -> dict[int, PortCounters]:
-    """The counters in the output of ``dump-ports --no-names``, by port number; the bridge's own port is left out."""
+def parse_ports(text: str) -> dict[int, ReadPortCounters]:
+    """Return the counters in the output of ``dump-ports --no-names`` by port number, without the bridge's own port."""
     counters = {}
     for found in _PORT.finditer(text):
         port, *values = (int(value) for value in found.groups())
-        counters[port] = PortCounters(*values)
+        counters[port] = ReadPortCounters(*values)
     return counters

@@ -1,7 +1,7 @@
-"""A fabric as it is plugged together: every switch, port and interface has its name and number. Pure values.
+"""The wiring of an emulated fabric: names and numbers of every switch, port and interface, as pure values.
 
-A ``Fabric`` says what should be; a ``Wiring`` says what is built, so it may also be wrong on purpose: ``swapped``,
-``without`` and ``with_extra`` give the mistakes that people make with cables.
+A ``Fabric`` describes the intended network; a ``Wiring`` describes what is built, so it may also be wrong on purpose:
+``swapped``, ``without`` and ``with_extra`` produce typical cabling mistakes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESERVED_NAMES = frozenset({"lo", "all", "default", ".", "..", "ovs-netdev", "ov
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """A switch: its name in the fabric, its datapath id, and what its Open vSwitch bridge is called."""
+    """A switch: its name in the fabric, its datapath id, and the name of its Open vSwitch bridge."""
 
     name: str
     dpid: int
@@ -32,7 +32,7 @@ class Bridge:
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class HostAddress:
     """A host: its address (mask /8, no gateway) and its hardware address."""
 
     name: str
@@ -41,8 +41,8 @@ class Station:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """Where a wire is plugged in. ``port`` is the OpenFlow port number, 0 on a host."""
+class CableEnd:
+    """One end of a cable. ``port`` is the OpenFlow port number, 0 on a host."""
 
     node: str
     port: int
@@ -50,29 +50,29 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class LabCable:
     """A cable, named as in the fabric (``leaf1-spine2:1``, ``h1-leaf1``); the host or leaf end is ``a``."""
 
     name: str
-    a: End
-    b: End
+    a: CableEnd
+    b: CableEnd
     gbps: float
     up: bool = True
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """What the lab builds."""
+    """The switches, hosts and cables that the lab builds."""
 
     switches: tuple[Bridge, ...]
-    hosts: tuple[Station, ...]
-    wires: tuple[Wire, ...]
+    hosts: tuple[HostAddress, ...]
+    wires: tuple[LabCable, ...]
 
-    def wire(self, name: str) -> Wire:
-        """The wire of this name.
+    def wire(self, name: str) -> LabCable:
+        """Return the cable of this name.
 
         Raises:
-            InputError: there is none.
+            InputError: no cable has this name.
         """
         for wire in self.wires:
             if wire.name == name:
@@ -80,18 +80,18 @@ class Wiring:
         raise InputError("no cable has this name", field="cable", value=name)
 
     def switch(self, name: str) -> Bridge:
-        """The switch of this name.
+        """Return the switch of this name.
 
         Raises:
-            InputError: there is none.
+            InputError: no switch has this name.
         """
         for switch in self.switches:
             if switch.name == name:
                 return switch
         raise InputError("no switch has this name", field="switch", value=name)
 
-    def ends(self, node: str) -> tuple[End, ...]:
-        """The ports of a switch, or the one of a host, in wiring order."""
+    def ends(self, node: str) -> tuple[CableEnd, ...]:
+        """Return the ports of a switch, or the port of a host, in wiring order."""
         return tuple(end for wire in self.wires for end in (wire.a, wire.b) if end.node == node)
 
     def swapped(self, first: str, second: str) -> Wiring:
@@ -112,9 +112,9 @@ class Wiring:
             switch = self.switch(name)
             if any(end.port == port for end in self.ends(name)):
                 raise InputError("the port is taken", field=name, value=port)
-            ends.append(End(name, port, f"{switch.bridge}-eth{port}"))
+            ends.append(CableEnd(name, port, f"{switch.bridge}-eth{port}"))
         _check_names([*self._names(), *(end.interface for end in ends)])
-        wire = Wire(f"{a[0]}-{b[0]}:extra", ends[0], ends[1], gbps)
+        wire = LabCable(f"{a[0]}-{b[0]}:extra", ends[0], ends[1], gbps)
         return dataclasses.replace(self, wires=(*self.wires, wire))
 
     def _names(self) -> list[str]:
@@ -125,13 +125,13 @@ class Wiring:
 
 
 def wire_up(fabric: Fabric) -> Wiring:
-    """The wiring of a fabric.
+    """Return the wiring of a fabric.
 
     Ports that the fabric leaves open get the lowest free numbers: a leaf's hosts first, then its uplinks in order.
-    Bridges carry their switch's name; where that is too long for Linux or would clash, all are ``sw1``, ``sw2``, ..
+    Bridges have their switch's name; if one is too long for Linux or not unique, all are ``sw1``, ``sw2``, ..
 
     Raises:
-        InputError: a port number that Open vSwitch does not have.
+        InputError: Open vSwitch does not have a port number.
     """
     ports = _Ports(fabric)
     plugs: list[tuple[str, tuple[str, int], tuple[str, int], float, bool]] = []
@@ -151,22 +151,22 @@ def wire_up(fabric: Fabric) -> Wiring:
         bridges = {switch.name: f"sw{i}" for i, switch in enumerate(switches, start=1)}
         _check_names(_switch_names(bridges, plugs))
 
-    def end(node: str, port: int) -> End:
+    def end(node: str, port: int) -> CableEnd:
         if node in bridges:
-            return End(node, port, f"{bridges[node]}-eth{port}")
-        # A host has a namespace to itself: any name will do, and the long one tells more in a trace.
+            return CableEnd(node, port, f"{bridges[node]}-eth{port}")
+        # A host has its own namespace, so any name is possible, and the long one is clearer in a trace.
         name = f"{node}-eth0"
-        return End(node, 0, name if len(name) <= LONGEST_INTERFACE_NAME else "eth0")
+        return CableEnd(node, 0, name if len(name) <= LONGEST_INTERFACE_NAME else "eth0")
 
     return Wiring(
         tuple(Bridge(switch.name, switch.dpid, bridges[switch.name]) for switch in switches),
-        tuple(Station(host.name, host.ip, host.mac) for host in fabric.hosts),
-        tuple(Wire(name, end(*a), end(*b), gbps, up) for name, a, b, gbps, up in plugs),
+        tuple(HostAddress(host.name, host.ip, host.mac) for host in fabric.hosts),
+        tuple(LabCable(name, end(*a), end(*b), gbps, up) for name, a, b, gbps, up in plugs),
     )
 
 
 class _Ports:
-    """Hands out port numbers: the fabric's where it gives one, else the lowest that nobody asked for."""
+    """Assignment of port numbers: the fabric's number if it has one, else the lowest unassigned one."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.taken: dict[str, set[int]] = {}

@@ -1,17 +1,17 @@
-"""A two-tier Clos fabric for Mininet's own ``mn``, wired exactly as ``controller.model.clos.clos`` says.
+r"""A two-tier Clos fabric for Mininet's own ``mn``, wired exactly as ``controller.model.clos.clos`` says.
 
-    mn --custom topologies/clos.py --topo clos,spines=4,leaves=4,hosts=4[,parallel=1] \\
+    mn --custom topologies/clos.py --topo clos,spines=4,leaves=4,hosts=4[,parallel=1] \
        --switch ovs,datapath=user,protocols=OpenFlow13 --controller remote
 
-``mn`` runs this file by ``exec`` in the Python that Debian ships: the standard library and Mininet are all there is.
-That is why the conventions (names, ids, addresses, ports) stand here a second time; a test compares the two.
+``mn`` runs this file by ``exec`` in Debian's Python, where only the standard library and Mininet are available.
+So the conventions (names, ids, addresses, ports) are repeated here; a test compares them with the controller's.
 """
 
 from mininet.link import TCIntf
 from mininet.topo import Topo
 
 HOST_MTU = 4500
-"""RoCE's largest payload is 4,096 bytes; its headers fit beside it."""
+"""RoCE's largest payload is 4,096 bytes; its headers fit in the rest."""
 
 SWITCH_MTU = 9000
 """A switch port must also hold the labels that segment routing pushes onto a full packet."""
@@ -24,13 +24,14 @@ HOSTS_PER_PREFIX = 250
 
 
 class FabricIntf(TCIntf):
-    """An interface with the MTU it is given, no IPv6 chatter, and checksums that are really computed.
+    """An interface with a given MTU, without IPv6 traffic, and with checksums that are computed.
 
-    A userspace switch copies packets as they are: without ``tx off`` TCP's checksums would never be filled in.
+    A userspace switch copies packets unchanged: without ``tx off`` TCP's checksums would never be filled in.
     It is a ``TCIntf``, so ``mn --link tc,bw=20`` works as well.
     """
 
     def config(self, mtu=None, **params):
+        """Disable IPv6 and checksum offload, and set the MTU if one is given."""
         self.cmd(f"echo 1 > /proc/sys/net/ipv6/conf/{self.name}/disable_ipv6")
         if mtu is not None:
             self.cmd(f"ip link set dev {self.name} mtu {mtu}")
@@ -45,6 +46,7 @@ class Clos(Topo):
     """
 
     def build(self, spines=4, leaves=4, hosts=4, parallel=1):
+        """Add the switches, hosts and cables; raise ``ValueError`` for sizes out of range."""
         self._check(spines=spines, leaves=leaves, hosts=hosts, parallel=parallel)
         for i in range(1, leaves + 1):
             self.addSwitch(f"leaf{i}", dpid=f"{i:016x}")

@@ -1,1 +1,1 @@
-"""What the switches count, told in terms of links and flows: utilisation, real paths, imbalance (docs/telemetry.md)."""
+"""Turn switch counters into link and flow data: utilisation, real paths, imbalance (docs/reference/telemetry.md)."""

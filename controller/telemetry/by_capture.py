@@ -1,4 +1,4 @@
-"""Real paths from captures: a flow goes where its packets are seen."""
+"""Real paths of flows, derived from the links on which their packets were captured."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from controller.model.fabric import Fabric
 from controller.telemetry.capture import Tuple
 
 Captures = Mapping[str, Counter[Tuple]]
-"""By cable (``leaf1-spine2``): packets of each flow that either of its ends has seen."""
+"""Packet counts of each flow by cable (``leaf1-spine2``), captured at either end of the cable."""
 
 
 def cable_of(fabric: Fabric, name: str) -> str:
-    """The cable that a cable's or a directed link's name means.
+    """Return the name of the cable that a cable name or a directed link's name refers to.
 
     Raises:
         InputError: the fabric has no such cable.
@@ -29,14 +29,17 @@ def cable_of(fabric: Fabric, name: str) -> str:
 
 
 def with_captures(fabric: Fabric, flows: Sequence[Mapping[str, Any]], captures: Captures) -> list[dict[str, Any]]:
-    """The flows of a trace, with the paths on which their packets were seen.
+    """Return the flows of a trace with the paths on which their packets were captured.
 
-    A capture of a cable sees both directions; which one a flow takes there follows from where it comes from and goes.
-    A flow whose packets are on several uplinks has moved meanwhile, or shares its ports with another one: it is on the
-    one with most of them, as surely as their part is. Flows whose packets no capture has stay as they were.
+    A capture of a cable contains both directions; the flow's source and destination determine which one applies.
+    A flow whose packets are on several uplinks has moved during the capture, or shares its ports with another flow: it
+    is assigned to the uplink with the most packets, and ``sure`` is the share of packets there. Flows without captured
+    packets are returned unchanged.
 
     Args:
+        fabric: the fabric that the flows and cables belong to.
         flows: as in ``schemas.TraceFlow``.
+        captures: packet counts by cable.
     """
     return [_seen(fabric, flow, captures) for flow in flows]
 
@@ -54,7 +57,7 @@ def _seen(fabric: Fabric, flow: Mapping[str, Any], captures: Captures) -> dict[s
         if a == b or min(ends) < 0:
             continue
         seen = [captures[name][packet] for name in (_cable(fabric, link) for link in ends) if name in captures]
-        # Seen at one end and not at the other (where somebody looked, too) is on another path.
+        # Packets that were captured at one end only, although both ends have a capture, are on another path.
         paths[path] = min(seen) if seen and 0 not in seen else 0
     total = paths.total()
     if not total:

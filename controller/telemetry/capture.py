@@ -1,7 +1,7 @@
-"""Which RoCE flows a captured port has carried: pcap files to packets by 5-tuple.
+"""Packet counts of RoCE flows by 5-tuple, read from pcap files.
 
-Reads classic pcap (libpcap's "savefile" format, either byte order, micro- or nanoseconds) of Ethernet, with VLAN tags
-(IEEE 802.1Q) and MPLS labels (RFC 3032) passed over. Everything but IPv4 UDP to RoCE's port is left out.
+Reads classic pcap (libpcap's "savefile" format, either byte order, micro- or nanoseconds) of Ethernet, and skips VLAN
+tags (IEEE 802.1Q) and MPLS labels (RFC 3032). Packets other than IPv4 UDP to the RoCE port are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from controller.southbound.ingress import ROCE_PORT, UDP
 from controller.southbound.rules import ETH_MPLS
 
 LARGEST_PACKET = 1 << 18
-"""libpcap writes none that is longer."""
+"""Largest packet, in bytes, that libpcap writes."""
 
 _ORDER = {b"\xd4\xc3\xb2\xa1": "<", b"\x4d\x3c\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\xa1\xb2\x3c\x4d": ">"}
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
@@ -29,7 +29,7 @@ _BOTTOM_OF_STACK = 1
 
 
 class Tuple(NamedTuple):
-    """What tells RoCE flows apart on the wire."""
+    """The header fields that distinguish RoCE flows: IPv4 addresses and UDP source port."""
 
     src: str
     dst: str
@@ -37,10 +37,10 @@ class Tuple(NamedTuple):
 
 
 def read_capture(path: Path) -> Counter[Tuple]:
-    """Packets of each RoCE flow in a file.
+    """Return the number of packets of each RoCE flow in a file.
 
     Raises:
-        InputError: it cannot be read, or is no pcap file of Ethernet, or is cut.
+        InputError: the file cannot be read, is not a pcap file of Ethernet, or is truncated.
     """
     try:
         data = path.read_bytes()
@@ -76,7 +76,10 @@ def _frames(data: bytes) -> Iterator[bytes]:
 
 
 def roce(frame: bytes) -> Tuple | None:
-    """The 5-tuple of a RoCE packet (what it has of its own: protocol and destination port are always the same)."""
+    """Return the variable part of a RoCE packet's 5-tuple, or ``None`` for any other packet.
+
+    The protocol and the destination port are the same for all RoCE packets.
+    """
     at, kind = 12, _short(frame, 12)
     while kind in _VLAN:
         at += 4
@@ -100,5 +103,5 @@ def roce(frame: bytes) -> Tuple | None:
 
 
 def _short(frame: bytes, at: int) -> int:
-    """Two bytes; 0 behind the end of a packet that was cut."""
+    """Return two bytes as an integer, or 0 beyond the end of a truncated packet."""
     return int.from_bytes(frame[at : at + 2], "big") if at + 2 <= len(frame) else 0

@@ -1,7 +1,8 @@
-"""OpenFlow 1.3 statistics replies, as bytes, to counts. Pure, and sparing: 10,000 rules are decoded at every poll.
+"""Decoding of OpenFlow 1.3 statistics replies from bytes to counters.
 
-Each function takes the parts of one reply: whole messages as they came. What is no reply of that kind, or is cut,
-raises ``ValueError``: a switch may send anything.
+The functions are pure and fast, since 10,000 rules are decoded at every poll. Each function takes the parts of one
+reply, which are complete messages as received. A message of another kind, or a truncated one, raises ``ValueError``:
+the content that a switch sends is not trusted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from controller.southbound.base import FLOW
 from controller.southbound.rules import GROUP_BASE, GROUP_MASK, MatchValue, RuleKey
-from controller.telemetry.counts import Count, PortCount
+from controller.telemetry.counters import PortCounters, RuleCounters
 
 Octets = NDArray[np.uint8]
 Counters = NDArray[Any]
@@ -25,13 +27,13 @@ FLOW_STATS, PORT_STATS, GROUP_STATS = 1, 4, 6
 """``ofp_multipart_type`` (OpenFlow 1.3.5, section 7.3.5)."""
 
 AT_ONCE = 100
-"""Matches that are decoded between two rests: about a millisecond."""
+"""Number of matches to decode between two calls of ``rest``: about a millisecond of work."""
 
 FIRST_RESERVED_PORT = 0xFFFFFF00
 
 _HEADER = struct.Struct("!BBHIHH4x")
 _LENGTH = struct.Struct("!H")
-# Of ports, groups, their buckets and flows, as far as it is of use (OpenFlow 1.3.5, section 7.3.5).
+# The used fields of port, group, bucket and flow statistics (OpenFlow 1.3.5, section 7.3.5).
 _PORT = struct.Struct("!I4x8Q4Q2I")
 _GROUP = struct.Struct("!H2xI")
 _BUCKET = struct.Struct("!QQ")
@@ -44,8 +46,12 @@ _OFPMT_OXM = 1
 _BASIC = 0x8000
 
 
-def port_counts(parts: Iterable[bytes]) -> dict[int, PortCount]:
-    """Counters by port number, without those of special ports."""
+def port_counts(parts: Iterable[bytes]) -> dict[int, PortCounters]:
+    """Return the counters by port number, without reserved ports.
+
+    Raises:
+        ValueError: the reply is of another kind or truncated.
+    """
     found = {}
     for part in parts:
         at = _begin(part, PORT_STATS)
@@ -53,12 +59,16 @@ def port_counts(parts: Iterable[bytes]) -> dict[int, PortCount]:
             raise ValueError("the port counters are cut")
         for number, *counted in _PORT.iter_unpack(memoryview(part)[at:]):
             if number < FIRST_RESERVED_PORT:
-                found[number] = PortCount(*counted[:8])
+                found[number] = PortCounters(*counted[:8])
     return found
 
 
-def group_counts(parts: Iterable[bytes]) -> dict[int, tuple[Count, ...]]:
-    """Counters of each bucket by group id; groups of ours only."""
+def group_counts(parts: Iterable[bytes]) -> dict[int, tuple[RuleCounters, ...]]:
+    """Return the counters of each bucket by group id, for groups that the controller created.
+
+    Raises:
+        ValueError: the reply is of another kind or truncated.
+    """
     found = {}
     for part in parts:
         for at, end in _entries(part, GROUP_STATS, _GROUP_SIZE):
@@ -68,45 +78,52 @@ def group_counts(parts: Iterable[bytes]) -> dict[int, tuple[Count, ...]]:
             if (end - at - _GROUP_SIZE) % _BUCKET.size:
                 raise ValueError("the counters of a group are cut")
             buckets = memoryview(part)[at + _GROUP_SIZE : end]
-            found[number] = tuple(Count(*counted) for counted in _BUCKET.iter_unpack(buckets))
+            found[number] = tuple(RuleCounters(*counted) for counted in _BUCKET.iter_unpack(buckets))
     return found
 
 
-class CountedRules(Mapping[RuleKey, Count]):
-    """Counters by rule. Readings of the same rules share one index, which is what takes time to make."""
+class CountedRules(Mapping[RuleKey, RuleCounters]):
+    """Counters by rule. Readings of the same rules share one index, because building it is expensive."""
 
     def __init__(self, index: Mapping[RuleKey, int], packets: Counters, octets: Counters) -> None:
-        """``index``: where each rule stands in the arrays."""
+        """Store the arrays and ``index``, the position of each rule in them."""
         self._index, self._packets, self._bytes = index, packets, octets
 
-    def __getitem__(self, key: RuleKey) -> Count:
+    def __getitem__(self, key: RuleKey) -> RuleCounters:
+        """Return the counters of a rule; raise ``KeyError`` if the reading does not contain it."""
         row = self._index[key]
-        return Count(int(self._packets[row]), int(self._bytes[row]))
+        return RuleCounters(int(self._packets[row]), int(self._bytes[row]))
 
     def __iter__(self) -> Iterator[RuleKey]:
+        """Iterate over the keys of the rules."""
         return iter(self._index)
 
     def __len__(self) -> int:
+        """Return the number of rules."""
         return len(self._index)
 
 
 class FlowCounts:
-    """Reads the counters of one switch's planned rules, again and again.
+    """Decoder of one switch's rule counters that caches decoded matches between polls.
 
-    Most readings are of the very rules of the one before, in the same order: then only the counters are looked at. A
-    match is decoded when it is new.
+    Most replies contain the rules of the previous reply in the same order; then only the counters are read. A match is
+    decoded once, when it first appears.
     """
 
     def __init__(self, rest: Callable[[], None] = lambda: None) -> None:
-        """``rest`` is called now and then where reading takes long, so that other threads get their turn."""
+        """Create a decoder that calls ``rest`` at intervals during long work, so that other threads can run."""
         self._rest = rest
         self._same: list[bytes] = []
         self._index: dict[RuleKey, int] = {}
         self._keys: dict[bytes, RuleKey | None] = {}
         self._fields: dict[bytes, tuple[str, MatchValue] | None] = {}
 
-    def read(self, parts: Sequence[bytes]) -> Mapping[RuleKey, Count]:
-        """Counters by rule, of planned flows' rules only."""
+    def read(self, parts: Sequence[bytes]) -> Mapping[RuleKey, RuleCounters]:
+        """Return the counters by rule, for rules of planned flows only.
+
+        Raises:
+            ValueError: the reply is of another kind or truncated.
+        """
         heads, same = [], []
         for part in parts:
             data = np.frombuffer(part, dtype=np.uint8)
@@ -139,7 +156,7 @@ class FlowCounts:
             after[name] = key
             if key is not None:
                 index[key] = row
-        # Rules that are gone leave nothing behind.
+        # Forget the matches of removed rules.
         self._keys = after
         if len(self._fields) > 2 * len(after) + 64:
             self._fields = {}
@@ -157,15 +174,15 @@ class FlowCounts:
                 self._fields[written] = _field(written)
             field = self._fields[written]
             if field is None:
-                # Nothing that a planned rule looks at: somebody else's, or a mistake.
+                # Planned rules do not match on this field, so the rule is not one of them.
                 return None
             match.append(field)
             at = end
-        return (table, priority, tuple(sorted(match)))
+        return (table, priority, tuple(sorted(match, key=itemgetter(0))))
 
 
 def _begins(part: bytes, data: Octets) -> Counters:
-    """Where each entry of a part begins; quickly, where all are equally long."""
+    """Return the offset of each entry of a part, without a loop if all entries have the same length."""
     first = _begin(part, FLOW_STATS)
     if first == len(part):
         return np.zeros(0, dtype=np.int64)
@@ -178,7 +195,10 @@ def _begins(part: bytes, data: Octets) -> Counters:
 
 
 def _without_counters(data: Octets, begins: Counters) -> bytes:
-    """What stays as it is from one reading to the next: all but transaction, durations, cookies and counters."""
+    """Return the bytes with transaction id, durations, cookies and counters set to 0.
+
+    The result is equal for two readings of the same rules.
+    """
     kept = data.copy()
     kept[4:8] = 0
     for first, last in ((4, 12), (24, 48)):
@@ -202,11 +222,11 @@ _OXM: dict[int, tuple[str, int, Callable[[bytes], MatchValue]]] = {
     15: ("udp_src", 2, _number),
     16: ("udp_dst", 2, _number),
 }
-"""By number (OpenFlow 1.3.5, section 7.2.3.7): name, bytes, and how the value reads; what planned rules match on."""
+"""Match fields of planned rules by number (OpenFlow 1.3.5, section 7.2.3.7): name, size in bytes, and decoder."""
 
 
 def _field(written: bytes) -> tuple[str, MatchValue] | None:
-    """One match field that names a value exactly."""
+    """Decode one match field; return ``None`` for an unknown or masked field."""
     known = _OXM.get(written[2] >> 1)
     masked = written[2] & 1
     if known is None or masked or _LENGTH.unpack_from(written)[0] != _BASIC:
@@ -219,7 +239,7 @@ def _field(written: bytes) -> tuple[str, MatchValue] | None:
 
 
 def _begin(part: bytes, kind: int) -> int:
-    """Where the entries of a part begin."""
+    """Check the header of a part and return the offset of its first entry."""
     if len(part) < _HEADER.size:
         raise ValueError("a statistics reply is cut")
     _, message, length, _, multipart, _ = _HEADER.unpack_from(part)
@@ -229,7 +249,7 @@ def _begin(part: bytes, kind: int) -> int:
 
 
 def _entries(part: bytes, kind: int, least: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of each entry that begins with its length."""
+    """Yield the start and end offsets of each entry; an entry begins with its length."""
     at, whole = _begin(part, kind), len(part)
     while at < whole:
         if at + least > whole:

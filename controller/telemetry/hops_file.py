@@ -1,8 +1,8 @@
-"""A trace from elsewhere: a CSV file with a row a hop.
+"""Reader of traces from other tools: a CSV file with one row per hop.
 
-Columns, in any order, named in the first line: ``flow`` (a name), ``hop`` (1, 2, .. along the path), ``switch``,
-``port`` (by which the flow leaves it), and perhaps ``bytes`` (of the flow, the same in each of its rows). A path has
-one hop (within a leaf), two (leaf, spine) or three (leaf, spine, leaf): fairspine knows two tiers.
+The first line names the columns, in any order: ``flow`` (a name), ``hop`` (1, 2, .. along the path), ``switch``,
+``port`` (the egress port of the flow), and optionally ``bytes`` (of the flow, equal in all of its rows). A path has
+one hop (within a leaf), two (leaf, spine) or three (leaf, spine, leaf), since fairspine supports two tiers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.telemetry.layers import LAYERS, link_rows
 from controller.telemetry.trace import cable_ports
+from controller.telemetry.trace_summary import LAYERS, link_rows
 
 REQUIRED = ("flow", "hop", "switch", "port")
 OPTIONAL = ("bytes",)
@@ -25,7 +25,7 @@ MOST_HOPS = 3
 
 @dataclass
 class _Path:
-    """One flow: the line it begins in, its bytes, and its hops by number."""
+    """One flow: the line where it begins, its bytes, and its hops by number."""
 
     line: int
     bytes: int | None
@@ -33,14 +33,15 @@ class _Path:
 
 
 def read_hops(path: Path, fabric: Fabric | None = None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Links and flows of the file, as ``layers.summary`` takes them.
+    """Return the links and flows of the file in the form that ``trace_summary.summary`` accepts.
 
     Args:
-        fabric: whose links these are: ports are then OpenFlow port numbers, and links that no flow takes count, too.
-            Without it, only links that some flow takes are known, and are named ``switch:port``.
+        path: the CSV file.
+        fabric: the fabric of the links: ports are then OpenFlow port numbers, and unused links count too. Without it,
+            only links that some flow takes are known, and they are named ``switch:port``.
 
     Raises:
-        InputError: it cannot be read or used; names the line and the column.
+        InputError: the file cannot be read or is invalid; names the line and the column.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -109,7 +110,7 @@ def _whole(text: str, name: str, source: str) -> int:
 
 
 class _Names:
-    """What links are called, and which there are."""
+    """The names of links, and the set of links that are known."""
 
     def __init__(self, source: str, fabric: Fabric | None) -> None:
         self._source, self._fabric = source, fabric
@@ -117,7 +118,7 @@ class _Names:
         self._ports = {} if fabric is None else cable_ports(fabric)
 
     def flow(self, name: str, path: _Path) -> dict[str, Any]:
-        """One flow of a trace."""
+        """Return one flow as a trace document contains it."""
         count = len(path.hops)
         if sorted(path.hops) != list(range(1, count + 1)):
             missing = min(set(range(1, MOST_HOPS + 1)) - path.hops.keys())
@@ -170,7 +171,7 @@ class _Names:
         return self._fabric.link_ids[link]
 
     def links(self) -> list[dict[str, Any]]:
-        """Those that imbalance is about."""
+        """Return the links between leaves and spines, over which imbalance is computed."""
         if self._fabric is not None:
             return link_rows(self._fabric)
         return [{"id": name, "layer": layer, "gbps": None} for name, layer in sorted(self._seen.items())]

@@ -1,9 +1,9 @@
-"""How unevenly the links of a layer are used.
+"""Measures of how unevenly the links of a layer are used.
 
-FlowTracer (arXiv 2410.17078) measures ECMP by a flow imbalance metric of each layer of a leaf-spine network. Ours is
-the mean over the layer's links of ``|n - mean| / mean``, n being what a link carries: the part of all flows that would
-have to be somewhere else, times two. Beside it stand the two measures that people know: the fullest link over the mean,
-which says how much slower the slowest link is than need be, and the coefficient of variation.
+FlowTracer (arXiv 2410.17078) measures ECMP by a flow imbalance metric of each layer of a leaf-spine network. The metric
+here is the mean over the layer's links of ``|n - mean| / mean``, where n is the load of a link: twice the fraction of
+all flows that would have to move for an even load. Two common measures complement it: the maximum load over the mean,
+which tells how much slower the slowest link is than under an even load, and the coefficient of variation.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Imbalance:
 
 
 def imbalance(load: FloatArray | Sequence[float]) -> Imbalance:
-    """Of a layer's links.
+    """Return the imbalance of a layer's links.
 
     >>> imbalance([2, 0, 1, 1])
     Imbalance(fim=0.5, max_over_mean=2.0, cv=0.7071067811865476)
 
     Args:
-        load: [N] what each link carries, at least 0, in any unit: only ratios count.
+        load: [N] load of each link, at least 0, in any unit: only ratios count.
     """
     each = np.asarray(load, dtype=np.float64)
     heaviest = float(each.max(initial=0.0))
     if heaviest <= 0:
         return Imbalance()
-    # First to at most 1: sums of huge or tiny loads stay numbers.
+    # Scale to at most 1, so that sums of huge or tiny loads do not overflow or underflow.
     each = each / heaviest
     mean = float(each.mean())
     return Imbalance(

@@ -1,15 +1,16 @@
-"""Which uplink a hash picked for a flow, told from port counters.
+"""Inference, from port counters, of the uplink that a hash picked for a flow.
 
-A switch that hashes does not say where a flow went. But between two readings each uplink of a leaf has carried so many
-bytes, and each flow has sent so many (``carried.py``): only some ways to place the leaf's flows on its uplinks explain
-both.
+A switch that hashes does not report the uplink of a flow. But the bytes that each uplink of a leaf has carried between
+two readings are known, and so are the bytes that each flow has sent (``sent_bytes``): only some placements of the
+leaf's flows on its uplinks explain both.
 
-The ways to place a leaf's flows are counted, flows of one size and choice being alike. A flow is on an uplink as
-surely as the part of all these ways that has it there. The bound that needs no counting comes first: a flow is on no
-link that has carried less than the flow sent.
+The placements of a leaf's flows are counted; flows with the same size and the same choices are interchangeable. The
+confidence that a flow is on an uplink is the fraction of placements that have it there. A bound that needs no counting
+is applied first: a flow is not on a link that has carried fewer bytes than the flow sent.
 
-Where flows collide, packets may be lost, and are counted on one side only. What a leaf or a spine has taken in and not
-sent on is how much any of its flows may lack further on; sizes that are told by what arrived are guesses then.
+Where flows collide, packets may be lost, and are counted on one side only. The bytes that a leaf or a spine has
+received and not forwarded limit how many bytes any of its flows may lack further on; flow sizes that were derived from
+received bytes are then estimates.
 """
 
 from __future__ import annotations
@@ -21,29 +22,30 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controller.model.fabric import Fabric
-from controller.telemetry.carried import SLACK, Sent
-from controller.telemetry.trace import Links, Situation, Traced, uplink
+from controller.telemetry.sent_bytes import SLACK, Sent
+from controller.telemetry.trace import Links, Traced, TraceInputs, uplink
 
 ALIKE = 0.03
-"""Flows whose sizes differ by less are of one size."""
+"""Flows whose sizes differ by less than this fraction count as equal in size."""
 
 MOST_NODES = 20_000
-"""Steps of counting a leaf's ways; where there are more, only the bound is used."""
+"""Limit on the steps of counting a leaf's placements; beyond it, only the bound is used."""
 
 ESTIMATED_MOST = 0.9
-"""No flow is surer than this where sizes had to be estimated."""
+"""Largest confidence of a flow where sizes had to be estimated."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What is known of a hash's choice for one row.
+class HashedPaths:
+    """The inferred choice of a hash for one row.
 
     Attributes:
-        way: index into the row's ways of a placing that explains all counters of the leaf; ``None``: none does.
-        sure: the part of all such placings that has it there; or (where they are too many to count) one over the
-            number of ways that the bound leaves.
+        way: index into the row's ways, taken from a placement that explains all counters of the leaf; ``None`` if
+            there is none.
+        sure: the fraction of all such placements that have the row on this way; or, if they are too many to count, one
+            over the number of ways that the bound leaves.
         possible: indices of the ways that are left.
-        why: where there is no way, in words.
+        why: the reason in words if there is no way.
     """
 
     way: int | None
@@ -52,11 +54,11 @@ class Choice:
     why: str = ""
 
 
-def infer(situation: Situation, traced: Sequence[Traced], sizes: Sent) -> dict[int, Choice]:
-    """For each row that is hashed: what the counters say."""
+def infer(situation: TraceInputs, traced: Sequence[Traced], sizes: Sent) -> dict[int, HashedPaths]:
+    """Return the inferred choice of each row that is hashed, by row."""
     fabric = situation.fabric
     source = fabric.host_leaf[situation.traffic.src[situation.wire.flow]]
-    found: dict[int, Choice] = {}
+    found: dict[int, HashedPaths] = {}
     for leaf in np.unique(source).tolist():
         rows = np.flatnonzero(source == leaf).tolist()
         if any(len(traced[row].ways) > 1 for row in rows):
@@ -66,7 +68,7 @@ def infer(situation: Situation, traced: Sequence[Traced], sizes: Sent) -> dict[i
 
 @dataclass
 class _Class:
-    """Flows of about one size that can take the same uplinks."""
+    """Flows of nearly equal size that can take the same uplinks."""
 
     ways: tuple[int, ...]
     ups: tuple[int, ...]
@@ -79,17 +81,17 @@ class _Class:
 
 
 class _Leaf:
-    """The flows of one leaf and the bytes that its uplinks have carried."""
+    """The flows of one leaf, and the bytes that its uplinks have carried."""
 
     def __init__(self, fabric: Fabric, leaf: int, rows: list[int], traced: Sequence[Traced], sizes: Sent) -> None:
         self._fabric, self._name, self._traced, self._sizes = fabric, fabric.leaves[leaf].name, traced, sizes
         self._hashed = [row for row in rows if len(traced[row].ways) > 1]
         ups = {up for row in self._hashed for way in traced[row].ways if (up := uplink(fabric, way.links)) is not None}
-        # A guess about one flow is one about the others, too: they share the uplinks.
+        # One estimated size makes the result an estimate for all flows, since they share the uplinks.
         self._estimated = bool(sizes.estimated[rows].any())
         self._left = {up: float(sizes.link[up]) for up in sorted(ups)}
         self._slack = {up: SLACK * many for up, many in self._left.items()}
-        # What its flows have sent and its uplinks have not, and the same of each spine.
+        # Bytes that the leaf's flows have sent and its uplinks have not carried.
         self._lost = -sum(self._left.values()) + sum(float(sizes.row[row]) for row in self._hashed)
         for row in rows:
             only = traced[row].only
@@ -99,7 +101,7 @@ class _Leaf:
                 self._lost += float(sizes.row[row])
         self._lost = max(self._lost, 0.0)
 
-    def choices(self) -> dict[int, Choice]:
+    def choices(self) -> dict[int, HashedPaths]:
         unknown = [up for up, many in self._left.items() if math.isnan(many)]
         sizes = self._sizes.row[self._hashed]
         if unknown or np.isnan(sizes).any():
@@ -123,14 +125,14 @@ class _Leaf:
         return found | {row: self._by_bound(row, ways) for row, ways in bounded.items()}
 
     def _bounded(self, row: int) -> tuple[int, ...]:
-        """Ways of a row all of whose cables have carried as much as it sent, less what was lost before."""
+        """Return the ways of a row whose cables have all carried at least the bytes it sent, minus earlier losses."""
         size = float(self._sizes.row[row]) * (1 - 2 * SLACK) - self._lost
         return tuple(
             index for index, way in enumerate(self._traced[row].ways) if not self._carried_less(way.links, size)
         )
 
     def _carried_less(self, links: Links, size: float) -> bool:
-        """Whether a cable on the way has carried less than that; one that is not known has not."""
+        """Return whether a cable on the way has carried fewer bytes than ``size``; cables without counters do not."""
         fabric, carried = self._fabric, self._sizes.link
         for link in links:
             if link < fabric.first_cable_link:
@@ -143,7 +145,7 @@ class _Leaf:
         return False
 
     def _classes(self, rows: list[int], bounded: Mapping[int, tuple[int, ...]]) -> list[_Class]:
-        """Large flows first: they leave the fewest ways."""
+        """Group rows into classes, largest flows first, since these leave the fewest placements."""
         classes: list[_Class] = []
         newest: dict[tuple[Links, tuple[int, ...]], _Class] = {}
         for row in sorted(rows, key=lambda row: -self._sizes.row[row]):
@@ -161,52 +163,55 @@ class _Leaf:
         up = uplink(self._fabric, self._traced[row].ways[way].links)
         return -1 if up is None else up
 
-    def _counted(self, classes: list[_Class], count: _Count) -> dict[int, Choice]:
+    def _counted(self, classes: list[_Class], count: _Count) -> dict[int, HashedPaths]:
         found = {}
         for k, one in enumerate(classes):
             places = [j for j, many in enumerate(count.first[k]) for _ in range(many)]
-            # Whole numbers, which may be larger than any float.
+            # These integers may exceed the range of a float.
             part = [there / (count.total * len(one.rows)) for there in count.there[k]]
             possible = tuple(way for way, there in zip(one.ways, count.there[k], strict=True) if there)
             for row, j in zip(one.rows, places, strict=True):
                 if self._estimated:
                     every = tuple(range(len(self._traced[row].ways)))
-                    found[row] = Choice(one.ways[j], min(part[j], ESTIMATED_MOST), every)
+                    found[row] = HashedPaths(one.ways[j], min(part[j], ESTIMATED_MOST), every)
                 else:
-                    found[row] = Choice(one.ways[j], part[j], possible)
+                    found[row] = HashedPaths(one.ways[j], part[j], possible)
         return found
 
-    def _by_bound(self, row: int, ways: tuple[int, ...]) -> Choice:
+    def _by_bound(self, row: int, ways: tuple[int, ...]) -> HashedPaths:
         if len(ways) == 1 and not self._estimated:
-            return Choice(ways[0], 1.0, ways)
-        return Choice(None, 1.0 / len(ways), ways, "there are too many ways to place its leaf's flows")
+            return HashedPaths(ways[0], 1.0, ways)
+        return HashedPaths(None, 1.0 / len(ways), ways, "there are too many ways to place its leaf's flows")
 
-    def _nothing(self, why: str) -> dict[int, Choice]:
+    def _nothing(self, why: str) -> dict[int, HashedPaths]:
         return {row: self._none(row, why) for row in self._hashed}
 
-    def _unfit(self) -> dict[int, Choice]:
+    def _unfit(self) -> dict[int, HashedPaths]:
         why = f"no placing of the flows of {self._name} explains its uplinks' counters: other traffic is there, too"
         return self._nothing(why)
 
-    def _none(self, row: int, why: str) -> Choice:
-        return Choice(None, 0.0, tuple(range(len(self._traced[row].ways))), why)
+    def _none(self, row: int, why: str) -> HashedPaths:
+        return HashedPaths(None, 0.0, tuple(range(len(self._traced[row].ways))), why)
 
 
 class _Count:
-    """Counts the ways to place classes of flows on uplinks so that each uplink carries what it has carried.
+    """Counter of the placements of flow classes on uplinks that agree with the bytes each uplink has carried.
 
     Attributes:
-        total: ways.
-        there: by class and place, how many flows of the class are there, over all ways.
-        first: one of the ways: by class and place, how many flows.
+        total: number of placements.
+        there: by class and uplink, the number of flows of the class on it, summed over all placements.
+        first: one placement: by class and uplink, the number of flows.
     """
 
     def __init__(
         self, classes: list[_Class], left: Mapping[int, float], slack: Mapping[int, float], lost: float
     ) -> None:
-        """
+        """Prepare the count.
+
         Args:
-            left: bytes of each uplink that flows must explain; ``slack``: more or less.
+            classes: the classes of flows, largest first.
+            left: bytes of each uplink that the flows must explain.
+            slack: tolerance of ``left`` in bytes, by uplink.
             lost: bytes that flows may have sent and no uplink has carried.
         """
         self._classes, self._left, self._slack, self._lost = classes, dict(left), slack, lost
@@ -215,7 +220,7 @@ class _Count:
         self.first: list[tuple[int, ...]] = []
         self._now: list[tuple[int, ...]] = []
         self._nodes = 0
-        # What later classes may still bring to each uplink, at most.
+        # Upper bound on the bytes that later classes can add to each uplink.
         self._later: list[dict[int, float]] = [{} for _ in range(len(classes) + 1)]
         for k in range(len(classes) - 1, -1, -1):
             self._later[k] = dict(self._later[k + 1])
@@ -223,7 +228,7 @@ class _Count:
                 self._later[k][up] = self._later[k].get(up, 0.0) + classes[k].total
 
     def run(self) -> bool:
-        """Whether all ways could be counted."""
+        """Count the placements; return whether all of them could be counted within ``MOST_NODES`` steps."""
         return self._class(0, 1)
 
     def _class(self, k: int, weight: int) -> bool:
@@ -238,7 +243,7 @@ class _Count:
         return self._place(k, 0, len(self._classes[k].rows), (), weight)
 
     def _place(self, k: int, j: int, left: int, placed: tuple[int, ...], weight: int) -> bool:
-        """Try how many of a class go to its j-th place, ``left`` of them being without one."""
+        """Try each number of flows of class ``k`` on its j-th uplink; ``left`` flows are not placed yet."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
             return False
@@ -253,7 +258,7 @@ class _Count:
         up = one.ups[j]
         room = self._left[up] + self._slack[up] + self._lost
         most = min(left, int(room / one.size)) if room > 0 else 0
-        # What no later class can bring has to come from this one.
+        # Bytes that no later class can add must come from this class.
         least = max(0, math.ceil((self._left[up] - self._slack[up] - self._later[k + 1].get(up, 0.0)) / one.size))
         if j == len(one.ups) - 1:
             least = max(least, left)

@@ -1,7 +1,7 @@
-"""What is counted while the controller runs, in Prometheus's terms. What is so at a moment is made when it is asked.
+"""Prometheus counters and histograms of the running controller.
 
-All of it is touched and collected on the event loop only: the library's locks are eventlet's there, and a worker thread
-that met one taken would wait for ever.
+Gauges are computed at scrape time (``controller.views.metrics``). Metrics are updated and collected on the event
+loop only: the library's locks are eventlet's there, and a worker thread that met a held lock would block forever.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.samples import Sample
 
-# When a counter began is told by process_start_time_seconds; a series more for each of them says nothing new.
+# process_start_time_seconds gives the start time of all counters; a series for each of them would add nothing.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 FAST = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Buckets, in seconds: from a policy on a few flows to one on a million."""
 
 REQUESTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""Buckets of what clients wait for, in seconds."""
+"""Buckets of response times, in seconds."""
 
 OPEN_METRICS = "application/openmetrics-text"
 
 AT_ONCE = 200
-"""Samples that are encoded in one go, which takes about a millisecond."""
+"""Number of samples to encode at once, which takes about a millisecond."""
 
 _COMMENTS = re.compile(rb"^# .*\n", re.MULTILINE)
 _END = b"# EOF\n"
@@ -41,6 +41,7 @@ class Instruments:
     """Counters and histograms of one controller, in a registry of its own."""
 
     def __init__(self) -> None:
+        """Create the registry and all metrics, with every counter at 0."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -70,48 +71,51 @@ class Instruments:
         return Histogram(f"fairspine_{name}", text, labels, buckets=buckets, registry=self.registry)
 
     def planned(self, policy: str, seconds: float, moved: int) -> None:
-        """A plan was made and published."""
+        """Record a published plan: its policy, the solve time in seconds, and the number of moved flows."""
         self._plans.labels(policy).inc()
         self._solving.labels(policy).observe(seconds)
         self._moved.inc(moved)
 
     def active(self, seconds: float) -> None:
-        """Every connected switch has confirmed a plan, so long after what caused it."""
+        """Record that every connected switch has confirmed a plan, ``seconds`` after its cause."""
         self._installing.observe(seconds)
 
     def store_failed(self) -> None:
-        """The store has stopped working."""
+        """Record a failure of the store."""
         self._store_errors.inc()
 
     def polled(self, seconds: float) -> None:
-        """A switch has told its counters."""
+        """Record a successful poll of a switch and its duration in seconds."""
         self._polling.observe(seconds)
 
     def poll_skipped(self) -> None:
-        """A switch was passed over."""
+        """Record a skipped poll, whose switch had not answered the previous one."""
         self._skipped.inc()
 
     def poll_failed(self) -> None:
-        """A switch has not told its counters."""
+        """Record a poll without a usable answer."""
         self._failed.inc()
 
     def request_answered(self, operation: str, method: str, status: int, seconds: float) -> None:
-        """An HTTP request was answered.
+        """Record an answered HTTP request.
 
         Args:
-            operation: its id in the OpenAPI document; empty: the request was for none.
+            operation: its id in the OpenAPI document; empty: the request matched none.
+            method: HTTP method of the request.
+            status: HTTP status of the answer.
+            seconds: time from the request's head to the beginning of its answer.
         """
         name = operation or "none"
         self._requests.labels(name, method if method in METHODS else "other", f"{status // 100}xx").inc()
         self._answering.labels(name).observe(seconds)
 
     def collect(self) -> list[Metric]:
-        """The values of now."""
+        """Return all metric families with their current values."""
         return list(self.registry.collect())
 
 
 class _Part:
-    """A part of a family, as the library's encoders take it."""
+    """Part of a metric family, in the form that the library's encoders take."""
 
     def __init__(self, family: Metric, samples: Sequence[Sample]) -> None:
         self._family = copy(family)
@@ -124,19 +128,21 @@ class _Part:
 def exposition(
     families: Iterable[Metric], accept: str, rest: Callable[[], None] = lambda: None
 ) -> tuple[bytes, str]:  # fmt: skip
-    """The text for a scraper that accepts these types, and its own type (OpenMetrics, or Prometheus's text format).
+    """Return the encoded metrics and their content type (OpenMetrics, or Prometheus's text format).
 
     Args:
-        rest: called now and then, for a large fabric has many samples.
+        families: the metrics to encode.
+        accept: the Accept header of the scraper.
+        rest: called at intervals, since a large fabric has many samples.
     """
-    # The library's own choice trips over versions that are none, and claims any version that it is asked for.
+    # The library's own negotiation fails on malformed versions, and claims any version that is requested.
     accepted = {offer.partition(";")[0].strip().lower() for offer in accept.split(",")}
     open_metrics = OPEN_METRICS in accepted
     text = bytearray()
     for family in families:
         for first in range(0, max(len(family.samples), 1), AT_ONCE):
             part = _encoded(_Part(family, family.samples[first : first + AT_ONCE]), open_metrics)
-            # What a family is stands before its first sample, and nowhere else.
+            # HELP and TYPE lines of a family precede its first sample only.
             text += _COMMENTS.sub(b"", part) if first else part
             rest()
     if open_metrics:

@@ -1,7 +1,7 @@
-"""Asks the switches for their counters, one after the other, evenly over a period.
+"""Poller of the switches' counters, which spreads the requests evenly over a period.
 
-No switch has more than one request outstanding. One that has not answered when its turn comes again is passed over and
-counted: asking it more often would only make it slower. Replies are decoded off the event loop.
+Each switch has at most one outstanding request. If a switch has not answered when its turn comes again, the poll is
+skipped and counted, since more requests would only slow the switch down. Replies are decoded off the event loop.
 """
 
 from __future__ import annotations
@@ -11,43 +11,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from controller.southbound import paced_rounds
 from controller.southbound.openflow import messages
-from controller.southbound.openflow.exchange import Exchange, NotSupported, SwitchGone
-from controller.telemetry.counts import SwitchCount
+from controller.southbound.openflow.request_channel import NotSupported, RequestChannel, SwitchGone
+from controller.southbound.paced_rounds import PacedRounds, Round
+from controller.telemetry.counters import SwitchCounters
 from controller.telemetry.decoding import FlowCounts, group_counts, port_counts
 from controller.telemetry.instruments import Instruments
-from controller.telemetry.readings import Readings
+from controller.telemetry.port_rates import Readings
 
 LOG = logging.getLogger("fairspine.telemetry")
 
-IDLE_SECONDS = 0.2
-"""Between two looks for switches while none is connected."""
 
-
-class World(Protocol):
-    """What the poller needs of its surroundings."""
-
-    def spawn(self, task: Callable[[], None]) -> None:
-        """Run a task beside the others."""
-
-    def sleep(self, seconds: float) -> None:
-        """Block the calling task."""
+class PollerSurroundings(paced_rounds.World, Protocol):
+    """The runtime functions that the poller uses."""
 
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run a function off the event loop, block the calling task meanwhile."""
+        """Run a function off the event loop, block the calling task until it returns, and return its result."""
 
     def rest(self) -> None:
-        """Let others have the interpreter; called in offloaded work."""
-
-    def clock(self) -> float:
-        """Seconds that only ever grow."""
+        """Yield the interpreter to other threads; called in offloaded work."""
 
 
 @dataclass
 class _Polled:
-    """One connection: what is remembered of it from poll to poll."""
+    """State of one switch connection that is kept between polls."""
 
-    exchange: Exchange
+    exchange: RequestChannel
     flows: FlowCounts
     busy: bool = False
     unsupported: set[str] = field(default_factory=set)
@@ -55,56 +45,46 @@ class _Polled:
 
 
 class Poller:
-    """The task that fills ``Readings``."""
+    """Task that polls the switches and adds the results to ``Readings``."""
 
     def __init__(
         self,
-        world: World,
-        exchanges: Callable[[], Mapping[int, Exchange]],
+        world: PollerSurroundings,
+        exchanges: Callable[[], Mapping[int, RequestChannel]],
         readings: Readings,
         instruments: Instruments,
         *,
         period: float,
         name: Callable[[int], str],
     ) -> None:
-        """
+        """Prepare the poller without starting it.
+
         Args:
-            exchanges: of the switches that are connected now, by datapath id.
-            period: seconds between two polls of a switch; 0: nothing is polled.
-            name: of a switch, for people.
+            world: clock, tasks and threads.
+            exchanges: returns the channels of the connected switches by datapath id.
+            readings: where results are added.
+            instruments: where polls are counted.
+            period: seconds between two polls of a switch; 0 disables polling.
+            name: returns the display name of a switch by its datapath id.
         """
         self._world, self._exchanges, self._name = world, exchanges, name
         self._readings, self._instruments, self.period = readings, instruments, period
         self._polled: dict[int, _Polled] = {}
-        self._running = False
+        self._rounds = PacedRounds(
+            world, LOG, "polling", begin=lambda: Round(self._connected(), self.period), turn=self._turn
+        )
 
     def start(self) -> None:
-        """Begin to poll."""
+        """Start polling; does nothing if the period is 0."""
         if self.period > 0:
-            self._running = True
-            self._world.spawn(self._run)
+            self._rounds.start()
 
     def stop(self) -> None:
-        """End with the next switch."""
-        self._running = False
-
-    def _run(self) -> None:
-        while self._running:
-            began = self._world.clock()
-            dpids = self._connected()
-            for number, dpid in enumerate(dpids):
-                self._wait_until(began + number * self.period / len(dpids))
-                if not self._running:
-                    return
-                self._turn(dpid)
-            self._wait_until(began + (self.period if dpids else min(self.period, IDLE_SECONDS)))
-
-    def _wait_until(self, moment: float) -> None:
-        # At least once around: where polling takes longer than its period, it must not starve the others.
-        self._world.sleep(max(moment - self._world.clock(), 0.0))
+        """Stop polling before the next switch."""
+        self._rounds.stop()
 
     def _connected(self) -> Sequence[int]:
-        """The switches of the next round; what was known of those that have gone is forgotten."""
+        """Return the switches of the next round, and drop the state of those that have disconnected."""
         exchanges = self._exchanges()
         for dpid, polled in list(self._polled.items()):
             if exchanges.get(dpid) is not polled.exchange:
@@ -114,7 +94,7 @@ class Poller:
         return sorted(exchanges)
 
     def forget(self, dpid: int) -> None:
-        """A connection has ended."""
+        """Drop the state and readings of a switch whose connection has ended."""
         self._polled.pop(dpid, None)
         self._readings.forget(dpid)
 
@@ -139,36 +119,37 @@ class Poller:
         except (SwitchGone, ValueError) as error:
             failed = str(error)
         except Exception as error:
-            LOG.exception("%s could not be polled", self._name(dpid))
             failed = f"{type(error).__name__}: {error}"
+            if failed != polled.failed:
+                LOG.exception("%s could not be polled", self._name(dpid))
         finally:
             polled.busy = False
-        # Whoever has gone need not be complained of.
+        # A switch that has disconnected is not reported here.
         if failed and self._polled.get(dpid) is polled:
             self._instruments.poll_failed()
             if failed != polled.failed:
                 LOG.warning("%s: no counters: %s", self._name(dpid), failed)
         polled.failed = failed
 
-    def _ask(self, dpid: int, polled: _Polled) -> SwitchCount:
-        """One reading.
+    def _ask(self, dpid: int, polled: _Polled) -> SwitchCounters:
+        """Read the counters of a switch once.
 
         Raises:
-            SwitchGone: no (complete) answer.
-            ValueError: an answer that is none.
+            SwitchGone: there was no answer, or an incomplete one.
+            ValueError: the answer is malformed.
         """
         exchange = polled.exchange
         ports = exchange.ask_raw(messages.count_ports(exchange.datapath))
         at = self._world.clock()
         flows = self._if_supported(dpid, polled, "flow", messages.count_flows)
         groups = self._if_supported(dpid, polled, "group", messages.count_groups)
-        count: SwitchCount = self._world.offload(_decoded, dpid, at, ports, flows, groups, polled.flows)
+        count: SwitchCounters = self._world.offload(_decoded, dpid, at, ports, flows, groups, polled.flows)
         return count
 
     def _if_supported(
         self, dpid: int, polled: _Polled, what: str, request: Callable[[Any], Any]
     ) -> list[bytes]:  # fmt: skip
-        """The answer to a request that a switch need not know; one that refuses is not asked again."""
+        """Return the answer to an optional request; a switch that refuses it is not asked again."""
         if what in polled.unsupported:
             return []
         try:
@@ -181,5 +162,5 @@ class Poller:
 
 def _decoded(
     dpid: int, at: float, ports: list[bytes], flows: list[bytes], groups: list[bytes], decoder: FlowCounts
-) -> SwitchCount:  # fmt: skip
-    return SwitchCount(dpid, at, port_counts(ports), decoder.read(flows), group_counts(groups))
+) -> SwitchCounters:  # fmt: skip
+    return SwitchCounters(dpid, at, port_counts(ports), decoder.read(flows), group_counts(groups))

@@ -1,8 +1,8 @@
-"""Where each flow really goes: its packets are walked through the rules that switches say they hold.
+"""Real paths of flows, found by following their packets through the rules that the switches report.
 
-Switches are asked, and not the plan: what somebody has changed by hand, what is not installed yet and what fail-over
-has moved shows. Where a switch hashes, each of the ways that the hash can pick is a candidate; ``infer.py`` tells from
-counters, ``capture.py`` from packets, which one it picked.
+The trace uses the observed state, not the plan: manual changes, rules that are not installed yet and fail-over are
+visible in it. Where a switch hashes, each path that the hash can pick is a candidate; ``infer.py`` derives the picked
+one from counters, ``capture.py`` from captured packets.
 """
 
 from __future__ import annotations
@@ -17,38 +17,41 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.base import ETH_IPV4
 from controller.southbound.classifier import OverlapError
+from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.ingress import ROCE_PORT, UDP
-from controller.southbound.interpreter import Network, Walk
+from controller.southbound.interpreter import RuleInterpreter, Walk
 from controller.southbound.rules import Rule, RuleSet
-from controller.southbound.wire import Wire
-from controller.telemetry.held import Reading
+from controller.telemetry.fabric_snapshot import FabricSnapshot
 
 How = Literal["rules", "counters", "capture", "plan", "given", "none"]
-"""How a real path is known: by the switches' rules alone; a hash's choice by port counters or by captured packets;
-taken from the plan (a trace without switches); given by a file from elsewhere; or not at all."""
+"""Source of a real path: the switches' rules alone; a hash's choice from port counters or from captured packets; the
+plan (a trace without switches); a file of another tool; or none."""
 
 UNKNOWN_PORT = 4242
-"""Stands for the source port of a flow whose port nobody knows; no rule of ours names it."""
+"""Source port assumed for a flow whose port is not known; no rule of the controller matches on it."""
 
 Links = tuple[int, ...]
 """Link indices of the Fabric, in the order of the path."""
 
 
 @dataclass(frozen=True)
-class Situation:
-    """What is meant to be, beside what switches hold.
+class TraceInputs:
+    """The desired state, with which a trace compares the switches.
 
     Attributes:
-        fabric: as it is now.
-        wire: the rows, with the paths that they should have.
+        fabric: the fabric in its present state.
+        traffic: the flows of all jobs.
+        wire: the encoding: the rows with the paths that they should have.
         mode: ``planned``, ``ecmp`` or ``frozen``.
-        epoch: of the newest plan; ``enforced``: of the rules that switches should hold.
+        enforcement: kind of rules that enforce the plan.
+        epoch: epoch of the newest plan.
+        enforced: epoch of the rules that switches should hold.
         confirmed: epoch that each connected switch has confirmed, by datapath id.
     """
 
     fabric: Fabric
     traffic: Traffic
-    wire: Wire
+    wire: FlowEncoding
     mode: str = "planned"
     enforcement: Enforcement = "per_flow"
     epoch: int = 0
@@ -58,11 +61,12 @@ class Situation:
 
 @dataclass(frozen=True)
 class Way:
-    """One way through the network: the links a packet takes, and how it ends.
+    """One way through the network: the links that a packet takes, and its end.
 
     Attributes:
-        end: empty where it arrives at its host; else what happens to it.
-        at: the switch where that is.
+        links: the links in order.
+        end: empty if the packet arrives at its host; else what happens to it.
+        at: the switch where that happens.
     """
 
     links: Links
@@ -71,18 +75,19 @@ class Way:
 
     @property
     def arrives(self) -> bool:
+        """Whether the packet arrives at its destination."""
         return not self.end
 
 
 @dataclass(frozen=True)
 class Traced:
-    """One row of the wire.
+    """The trace of one row of the encoding.
 
     Attributes:
-        planned: ``None``: no live path joins its leaves.
-        ways: what its packets can take; several where a switch hashes; none where a switch on the way is not known.
-        rule: the last rule that it meets at its leaf; ``None``: none, or the leaf is not known.
-        why_unknown: why there is no way, in words.
+        planned: links of the planned path; ``None`` if no live path joins its leaves.
+        ways: the ways that its packets can take; several if a switch hashes, none if a switch on the way was not read.
+        rule: the last rule that it matches at its leaf; ``None`` if there is none, or if the leaf was not read.
+        why_unknown: the reason in words if there is no way.
     """
 
     planned: Links | None
@@ -92,12 +97,12 @@ class Traced:
 
     @property
     def only(self) -> Way | None:
-        """The way, where there is no choice."""
+        """The way if there is exactly one, else ``None``."""
         return self.ways[0] if len(self.ways) == 1 else None
 
 
-def planned_links(situation: Situation, row: int) -> Links | None:
-    """The links that a row of the wire should take."""
+def planned_links(situation: TraceInputs, row: int) -> Links | None:
+    """Return the links that a row of the encoding should take; ``None`` if it has no path."""
     flow, path = int(situation.wire.flow[row]), int(situation.wire.path[row])
     if path == UNROUTABLE:
         return None
@@ -105,14 +110,14 @@ def planned_links(situation: Situation, row: int) -> Links | None:
     return situation.fabric.flow_links(src, dst, path)
 
 
-def trace(situation: Situation, reading: Reading) -> list[Traced]:
-    """Every row of the wire, in its order."""
+def trace(situation: TraceInputs, reading: FabricSnapshot) -> list[Traced]:
+    """Trace every row of the encoding, in order."""
     walker = _Walker(situation, reading)
     return [walker.row(row) for row in range(len(situation.wire.flow))]
 
 
 def cable_ports(fabric: Fabric) -> dict[tuple[str, int], int]:
-    """Link index by the switch and the port that it leaves by; hosts' own links are in no switch's hands."""
+    """Return the link index by switch name and egress port; links from hosts to leaves have no entry."""
     found: dict[tuple[str, int], int] = {}
     for h, host in enumerate(fabric.hosts):
         if host.port is not None:
@@ -127,15 +132,15 @@ def cable_ports(fabric: Fabric) -> dict[tuple[str, int], int]:
 
 
 class _Walker:
-    def __init__(self, situation: Situation, reading: Reading) -> None:
+    def __init__(self, situation: TraceInputs, reading: FabricSnapshot) -> None:
         self._situation, self._reading = situation, reading
         self._rules: RuleSet = reading.rules
         names = situation.fabric.switch_by_dpid
         dead = [
             (names[dpid].name, port) for dpid, held in reading.switches.items() if dpid in names for port in held.dead
         ]
-        # A switch forwards by what it knows of its own ports, not by what is known of the cable elsewhere.
-        self._network = Network(situation.fabric.healthy(), down=dead)
+        # A switch forwards by the state of its own ports, not by the state of the cable at the other end.
+        self._network = RuleInterpreter(situation.fabric.healthy(), down=dead)
         self._links = cable_ports(situation.fabric)
 
     def row(self, row: int) -> Traced:
@@ -176,7 +181,7 @@ class _Walker:
         return Traced(planned, tuple(ways), met[0] if met else None)
 
     def _way(self, src: int, target: str, walk: Walk) -> Way | str:
-        """A walk in terms of links; or why it cannot be known."""
+        """Convert a walk to links, or return the reason why it is not known."""
         fabric = self._situation.fabric
         source = fabric.hosts[src]
         links = [src]
@@ -187,7 +192,7 @@ class _Walker:
             if link is not None:
                 links.append(link)
         if walk.host is None and not walk.end.startswith("sent out"):
-            # The one at which it ends is behind the last one that sent it on.
+            # The walk ends at the switch behind the last hop's egress port.
             last = walk.hops[-1] if walk.hops else None
             at = at if last is None else self._network.peer.get((last.switch, last.out_port), (at, 0))[0]
             unknown = self._unknown(at)
@@ -204,7 +209,7 @@ class _Walker:
         return Way(tuple(links), f"{at} drops it" if walk.end == "dropped" else f"{walk.end} at {at}", at)
 
     def _unknown(self, switch: str) -> str:
-        """Why it is not known what a switch holds; empty: it is."""
+        """Return why the rules of a switch are not known; empty if they are."""
         dpid = self._network.dpid[switch]
         if dpid in self._reading.switches:
             return ""
@@ -214,5 +219,5 @@ class _Walker:
 
 
 def uplink(fabric: Fabric, links: Sequence[int]) -> int | None:
-    """The uplink of a path; ``None`` within a leaf, or where it ends before."""
+    """Return the uplink of a path; ``None`` if it stays within a leaf or ends before the uplink."""
     return next((link for link in links if link >= fabric.first_cable_link and not link % 2), None)

@@ -1,4 +1,4 @@
-"""A trace as the document that ``/v1/trace`` answers with, everything but what only the controller knows."""
+"""The trace document of ``/v1/trace``, without the members that only the controller can fill in."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import ANY_PORT
 from controller.southbound.base import FLOW
-from controller.telemetry.carried import Between, between, sent
-from controller.telemetry.held import Reading
-from controller.telemetry.infer import Choice, infer
-from controller.telemetry.layers import link_rows, summary
-from controller.telemetry.reasons import explain
-from controller.telemetry.trace import How, Links, Situation, Traced, planned_links, trace
+from controller.telemetry.deviation_reasons import explain
+from controller.telemetry.fabric_snapshot import FabricSnapshot
+from controller.telemetry.infer import HashedPaths, infer
+from controller.telemetry.sent_bytes import Between, between, sent
+from controller.telemetry.trace import How, Links, Traced, TraceInputs, planned_links, trace
+from controller.telemetry.trace_summary import link_rows, summary
 
 Ranks = Mapping[str, Mapping[str, int]]
-"""By job and host: which rank runs there."""
+"""Rank by job and host."""
 
 
 @dataclass(frozen=True)
 class _Told:
-    """What is said of one row's real path."""
+    """The real path of one row, as the document describes it."""
 
     real: Links | None
     how: How
@@ -35,19 +35,23 @@ class _Told:
 
 
 def live_trace(
-    situation: Situation,
+    situation: TraceInputs,
     usable: Fabric,
-    reading: Reading,
+    reading: FabricSnapshot,
     ranks: Ranks,
     *,
     job: str | None = None,
     polled: FloatArray | None = None,
 ) -> dict[str, Any]:
-    """What switches do with every flow (or every flow of one job).
+    """Return the trace of every flow (or every flow of one job) from a snapshot of the switches.
 
     Args:
-        usable: the fabric without what is drained.
-        polled: [R] Gbit/s of each row where that is known from elsewhere, else NaN; told where this reading has none.
+        situation: the desired state.
+        usable: the fabric without drained links.
+        reading: the snapshot of the switches.
+        ranks: rank by job and host.
+        job: only flows of this job; ``None``: all.
+        polled: [R] rate of each row in Gbit/s from the poller, or NaN; used where this snapshot gives none.
     """
     traced = trace(situation, reading)
     carried = between(situation.fabric, reading.before, reading.now)
@@ -69,8 +73,8 @@ def live_trace(
     }
 
 
-def planned_trace(situation: Situation, usable: Fabric, ranks: Ranks, *, job: str | None = None) -> dict[str, Any]:
-    """What a plan says, taken for what is: a trace without switches."""
+def planned_trace(situation: TraceInputs, usable: Fabric, ranks: Ranks, *, job: str | None = None) -> dict[str, Any]:
+    """Return a trace without switches, which takes the planned paths as the real ones."""
     rows = _rows_of(situation, job)
     flows = []
     for row in rows:
@@ -80,8 +84,8 @@ def planned_trace(situation: Situation, usable: Fabric, ranks: Ranks, *, job: st
     return {"window": None, "flows": flows, **summary(link_rows(usable), flows)}
 
 
-def _rows_of(situation: Situation, job: str | None) -> list[int]:
-    """Rows of the wire that are asked for."""
+def _rows_of(situation: TraceInputs, job: str | None) -> list[int]:
+    """Return the rows of the encoding that belong to a job; all rows for ``None``."""
     if job is None:
         return list(range(len(situation.wire.flow)))
     members = [k for k, row in enumerate(situation.traffic.collectives) if row.job == job]
@@ -91,11 +95,16 @@ def _rows_of(situation: Situation, job: str | None) -> list[int]:
     return found
 
 
-def _told(situation: Situation, reading: Reading, row: int, traced: Traced, choice: Choice | None) -> _Told:
+def _told(
+    situation: TraceInputs, reading: FabricSnapshot, row: int, traced: Traced, choice: HashedPaths | None
+) -> _Told:
     possible = traced.ways if choice is None else tuple(traced.ways[i] for i in choice.possible)
     why = explain(situation, reading, row, traced, possible)
     meant = traced.planned
     differs = meant is not None and bool(possible) and meant not in [way.links for way in possible if way.arrives]
+    if situation.mode == "planned" and meant is not None and len(traced.ways) > 1:
+        # A hash may pick the planned path, but no rule pins the flow to it.
+        differs = True
     only = traced.only
     if only is not None:
         return _Told(only.links if only.arrives else None, "rules", 1.0, differs, why)
@@ -107,10 +116,12 @@ def _told(situation: Situation, reading: Reading, row: int, traced: Traced, choi
     return _Told(way.links if way.arrives else None, "counters", choice.sure, differs, why)
 
 
-def _own_bytes(situation: Situation, traced: Sequence[Traced], reading: Reading) -> tuple[FloatArray, FloatArray]:
-    """[R] bytes that a rule which counts this row alone has counted between two readings, and in how many seconds.
+def _own_bytes(
+    situation: TraceInputs, traced: Sequence[Traced], reading: FabricSnapshot
+) -> tuple[FloatArray, FloatArray]:
+    """Return the bytes [R] that a rule of this row alone has counted between two readings, and the seconds [R].
 
-    NaN where there is no such rule, or no earlier reading of it.
+    NaN if there is no such rule, or no earlier reading of it.
     """
     fabric, n = situation.fabric, len(traced)
     found, seconds = np.full(n, np.nan), np.full(n, np.nan)
@@ -124,14 +135,14 @@ def _own_bytes(situation: Situation, traced: Sequence[Traced], reading: Reading)
         new = reading.switches[dpid].count
         if len(rows) > 1 or old is None or key not in new.rules:
             continue
-        # A rule that is new has counted from nothing.
+        # A rule that is new started at 0.
         many = new.rules[key].bytes - (old.rules[key].bytes if key in old.rules else 0)
         if many >= 0:
             found[rows[0]], seconds[rows[0]] = many, new.at - old.at
     return found, seconds
 
 
-def _flow(situation: Situation, ranks: Ranks, row: int, told: _Told, gbps: float) -> dict[str, Any]:
+def _flow(situation: TraceInputs, ranks: Ranks, row: int, told: _Told, gbps: float) -> dict[str, Any]:
     traffic, wire, fabric = situation.traffic, situation.wire, situation.fabric
     flow = int(wire.flow[row])
     owner = traffic.collectives[traffic.collective[flow]]

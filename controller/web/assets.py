@@ -34,10 +34,10 @@ class Asset:
 
 
 def asset(name: str, body: bytes) -> Asset:
-    """A file by its name and content.
+    """Return a file by its name and content.
 
     Raises:
-        KeyError: it is of no kind that a browser is to get from us.
+        KeyError: the file is of a kind that is not served.
     """
     media_type = TYPES[name[name.rindex(".") :]]
     tag = hashlib.blake2b(body, digest_size=12).hexdigest()

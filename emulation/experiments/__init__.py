@@ -1,4 +1,5 @@
-"""Experiments on packets: the same jobs under several routing policies, on one emulated fabric, measured.
+"""Emulated evaluation: the same jobs under several routing policies, measured on packets of a Mininet fabric.
 
-``fairspine emulate`` (and ``make demo``) are the way in; docs/demo.md says what is measured and what the scale means.
+``fairspine emulate`` (and ``make demo``) are the way in; docs/tutorial/demo.md says what is measured
+and what the scale means.
 """

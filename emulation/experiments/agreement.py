@@ -1,4 +1,4 @@
-"""Whether packets and simulation agree: the times of both side by side, and the ratios between policies."""
+"""Comparison of packets and simulation: the times of both side by side, and the ratios between policies."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ class Compared:
 
     @property
     def mean_simulated(self) -> float:
+        """Mean of the simulated times, in seconds."""
         return statistics.fmean(self.simulated)
 
     @property
     def mean_measured(self) -> float:
+        """Mean of the measured times, in seconds."""
         return statistics.fmean(self.measured)
 
 
@@ -55,18 +57,21 @@ class Ratio:
 
     @property
     def off(self) -> float:
+        """Relative deviation of the measured ratio from the simulated one."""
         return self.measured / self.simulated - 1.0
 
     @property
     def agrees(self) -> bool:
+        """Whether the deviation is at most ``WITHIN``."""
         return abs(self.off) <= WITHIN
 
 
 def compare(experiment: Experiment, document: Mapping[str, Any]) -> list[Compared]:
-    """A row for each policy and job of an experiment.
+    """Return a row for each policy and job of an experiment.
 
     Args:
-        document: what the experiment wrote (``results.document``).
+        experiment: the experiment.
+        document: its results (``results.document``).
     """
     scale = document["scale"]["time"]
     rows = []
@@ -103,7 +108,7 @@ def _measured(experiment: Experiment, run: Mapping[str, Any]) -> dict[str, float
 
 
 def ratios(rows: Sequence[Compared]) -> list[Ratio]:
-    """Every two of what was compared in a case, policies and failures alike."""
+    """Return the ratios of every two rows of a case, over policies and failures."""
     found = []
     for case in dict.fromkeys(row.case for row in rows):
         members: dict[str, list[Compared]] = {}

@@ -1,4 +1,4 @@
-"""The command behind ``fairspine emulate``: checks out here, runs in namespaces of its own, and tells what happens."""
+"""The command of ``fairspine emulate``: checks the request, runs it in private namespaces, and reports progress."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any, Literal
 from controller.model.errors import InputError
 from emulation import isolate, needs
 from emulation.errors import LabError
-from emulation.experiments.request import Request, Scenario, load
+from emulation.experiments.request import EmulatedScenario, ExperimentRequest, load
 from emulation.interrupts import ending_by_exception
 from emulation.roce.run import EmulationError
 
 if TYPE_CHECKING:
-    from emulation.experiments.results import Outcome
+    from emulation.experiments.results import ExperimentOutcome
 
 PROGRAM = "fairspine emulate"
 INTERRUPTED = 130
 
 Output = Literal["table", "json", "none"]
-"""What standard output gets besides the files: a table for people, the document, or nothing."""
+"""Content of standard output besides the files: a table for people, the document, or nothing."""
 
 
-def run_isolated(request: Request, output: Output) -> int:
-    """Run an experiment in namespaces of its own; the exit status: 0, 1 failed, 130 interrupted.
+def run_isolated(request: ExperimentRequest, output: Output) -> int:
+    """Run an experiment in private namespaces; return 0, or 1 if it failed, 130 if it was interrupted.
 
     Raises:
-        InputError: the request makes no sense; nothing was made.
+        InputError: the request is invalid; nothing was created.
     """
     from emulation.experiments.run import prepare
 
     arguments = [request.to_json(), output]
     try:
-        # Whatever can be wrong with the files is told first, and without root.
+        # Errors in the files are reported first, and without root.
         prepare(load(request))
         lacking = needs.missing()
         if lacking:
@@ -51,7 +51,7 @@ def run_isolated(request: Request, output: Output) -> int:
 
 def main(arguments: list[str]) -> int:
     """Inside: ``python -m emulation.experiments REQUEST table|json|none``."""
-    request = Request.from_json(arguments[0])
+    request = ExperimentRequest.from_json(arguments[0])
     try:
         with ending_by_exception():
             return _serve(load(request), arguments[1])
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
         return INTERRUPTED
 
 
-def _serve(scenario: Scenario, output: str) -> int:
+def _serve(scenario: EmulatedScenario, output: str) -> int:
     from emulation.experiments import picture
     from emulation.experiments.results import document
     from emulation.experiments.run import run
@@ -90,7 +90,7 @@ def _serve(scenario: Scenario, output: str) -> int:
 
 
 @contextmanager
-def _folder_of_our_own(request: Request) -> Iterator[None]:
+def _folder_of_our_own(request: ExperimentRequest) -> Iterator[None]:
     """Make the folder, and keep a second experiment from writing into the same logs meanwhile."""
     try:
         request.folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def _folder_of_our_own(request: Request) -> Iterator[None]:
         os.close(folder)
 
 
-def _print(outcome: Outcome, values: dict[str, Any], output: str) -> None:
+def _print(outcome: ExperimentOutcome, values: dict[str, Any], output: str) -> None:
     from emulation.experiments import table
 
     if output == "json":

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
+
 from emulation.errors import LabError
+from emulation.http_json import ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 
 HTTP = ("127.0.0.1", 8080)
-"""In the lab's own network namespace nobody else can have the port."""
+"""Address of the HTTP interface; the port is always free in the lab's network namespace."""
 
 READY_SECONDS = 30.0
-REQUEST_SECONDS = 60.0
 
 
-class Controller:
+class ExperimentController:
     """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until ``with`` ends."""
 
     def __init__(self, lab: Lab, fabric: Path, policy: str, seed: int, enforcement: str) -> None:
+        """Start the controller process."""
         command = Path(sys.executable).with_name("ryu-manager")
         options = ["--fabric", str(fabric), "--policy", policy, "--seed", str(seed), "--enforcement", enforcement]
         options += ["--store", "memory"]
@@ -31,17 +32,19 @@ class Controller:
         self._reasons: list[str] = []
         self._child = lab.spawn("controller", [str(command), *options, *listen, "controller.app"])
 
-    def __enter__(self) -> Controller:
+    def __enter__(self) -> ExperimentController:
+        """Return the controller."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop the controller process."""
         self._child.stop()
 
     def wait_ready(self) -> None:
-        """Until the network is what the fabric file says, and every switch has confirmed its rules.
+        """Wait until the network matches the fabric file and every switch has confirmed its rules.
 
         Raises:
-            LabError: not in time; with what the controller says is wrong.
+            LabError: it took too long; names the reasons that the controller gives.
         """
         self._wait(self._answers, "the controller answers")
         self._lab.wait_connected()
@@ -52,13 +55,13 @@ class Controller:
         self._ask("PUT", f"/v1/jobs/{quote(name, safe='')}", document)
 
     def wait_active(self) -> dict[str, Any]:
-        """The newest plan, once every switch has confirmed it."""
+        """Wait until every switch has confirmed the newest plan, and return the plan."""
         self._wait(self._active, "every switch has confirmed the plan")
         plan: dict[str, Any] = self._ask("GET", "/v1/plan")["plan"]
         return plan
 
     def routes(self, host: str) -> dict[str, Any]:
-        """What a host is told to send, and from which UDP source ports."""
+        """Return the routes of a host: its flows and their UDP source ports."""
         document: dict[str, Any] = self._ask("GET", f"/v1/routes?host={quote(host, safe='')}")
         return document
 
@@ -69,7 +72,7 @@ class Controller:
     def _answers(self) -> bool:
         try:
             self._ask("GET", "/healthz")
-        except OSError:
+        except httpx.TransportError:
             return False
         return True
 
@@ -91,23 +94,14 @@ class Controller:
             raise LabError(f"{error}\n  the controller says: {said}" if said else str(error)) from None
 
     def _ask(self, method: str, target: str, document: Any = None) -> Any:
-        connection = http.client.HTTPConnection(*HTTP, timeout=REQUEST_SECONDS)
-        try:
-            body = None if document is None else json.dumps(document)
-            connection.request(method, target, body, {"Content-Type": "application/json"} if body else {})
-            response = connection.getresponse()
-            content = response.read()
-        finally:
-            connection.close()
-        if response.status >= 400:
-            raise LabError(f"{method} {target}: {response.status}: {_detail(content)}")
-        return json.loads(content) if content else None
+        answer = ask(HTTP, method, target, document)
+        if answer.status >= 400:
+            raise LabError(f"{method} {target}: {answer.status}: {_detail(answer.body)}")
+        return answer.body
 
 
-def _detail(content: bytes) -> str:
-    """What a problem document (RFC 9457) says."""
-    try:
-        problem = json.loads(content)
-        return str(problem.get("detail") or problem["title"])
-    except (ValueError, KeyError, AttributeError):
-        return content.decode(errors="replace")[:200]
+def _detail(body: object) -> str:
+    """Return the detail of a problem document (RFC 9457), or the start of any other body."""
+    if isinstance(body, dict):
+        return str(body.get("detail") or body.get("title") or body)
+    return str(body)[:200]

@@ -1,4 +1,4 @@
-"""What the switches counted, read past the controller."""
+"""Counters of the switches, read without the controller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ With ``source_port`` enforcement it is a path class for all hosts: (None, None, 
 
 @dataclass(frozen=True)
 class RuleCount:
-    """The rule of a planned flow or of a path class: what it matched, and where its group sent it."""
+    """The rule of a planned flow or of a path class: the counts of its matches, and its group."""
 
     packets: int
     bytes: int
@@ -75,7 +75,7 @@ def _rules(lab: Lab, leaf: str) -> dict[Unit, RuleCount]:
         if not mask:
             found[fields["nw_src"], fields["nw_dst"], int(port) if port else None] = count
             continue
-        # The class's own rule says where it goes; an exception is for some leaf that its uplink does not serve.
+        # The rule of the class has its uplink; exceptions are for leaves that this uplink does not reach.
         unit = (None, None, int(port, 0))
         other = found.get(unit, RuleCount(0, 0, -1))
         own = other if "nw_dst" in fields else count

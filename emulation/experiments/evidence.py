@@ -1,11 +1,11 @@
-"""Whether each planned flow went where the plan says, judged by what the switches counted.
+"""Check, by the counters of the switches, that each planned flow took its planned path.
 
 Three counters have to agree. The flow's own rule at its first leaf counts its packets. The rule's fail-over group
 counts what it sent to each bucket: all of it to the planned uplink, nothing to the others. And each link between a
 leaf and a spine has sent as many bytes as the flows that are planned over it bring, which also covers the way down.
 
-With ``source_port`` enforcement a flow has no rule: that of its path class counts all flows which leave the leaf by
-it, and what it counts is told flow by flow in proportion to what they sent.
+With ``source_port`` enforcement a flow has no rule: the rule of its path class counts all flows of the leaf in this
+class, and its count is divided among them in proportion to the bytes that they sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.wire import class_bits
+from controller.southbound.flow_encoding import class_bits
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot, Unit
 from emulation.experiments.scale import MTU
 
@@ -24,7 +24,7 @@ ACK_BYTES = 64
 """An acknowledgement's frame (62 bytes), and a little more."""
 
 OTHER_BYTES = 64 * 1024
-"""What else passes a link in a run: discovery and ARP."""
+"""Bytes of other traffic on a link in a run: discovery and ARP."""
 
 LABEL_BYTES = 4
 """Of one MPLS label stack entry (RFC 3032, section 2.1)."""
@@ -34,14 +34,15 @@ _FRAME_BYTES = 4200
 
 @dataclass(frozen=True)
 class Planned:
-    """What a switch can tell apart of the plan: one flow, a piece of a split one or, where ports are unknown, all flows
-    of two hosts.
+    """A part of the plan that switches can count: a flow, a piece of a split flow, or all flows of two hosts.
+
+    The last is the case if ports are unknown.
 
     Attributes:
-        rule: that counts it at its first leaf: its own one, or the one of its path class.
+        rule: the rule that counts it at its first leaf: a rule of its own, or that of its path class.
         flows: ids of the flows.
-        links: from the first leaf to the last one; the first is the uplink.
-        labels: on its packets on the uplink; the spine takes them off.
+        links: links from the first leaf to the last one; the first is the uplink.
+        labels: labels of its packets on the uplink; the spine removes them.
         payload: bytes that it sends.
     """
 
@@ -61,10 +62,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted of it.
+    """The counts of a planned part.
 
     Attributes:
-        packets, bytes: by its rule at the first leaf; of a rule of several, its part of it.
+        packets, bytes: counts of its rule at the first leaf; its share if several parts have one rule.
         elsewhere: packets that its fail-over group sent to another uplink.
     """
 
@@ -89,12 +90,13 @@ def planned_units(
     payload: Mapping[tuple[str, str, int | None], int],
     steered: Fabric | None = None,
 ) -> list[Planned]:
-    """What the plan says, from the answers of ``GET /v1/routes``.
+    """Return the countable parts of the plan, from the answers of ``GET /v1/routes``.
 
     Args:
         ips: address of each host.
-        payload: bytes that (source, destination, UDP source port or None) sends.
-        steered: the fabric, where source ports say path classes.
+        told: answer for each host.
+        payload: sent bytes by (source, destination, UDP source port or None).
+        steered: the fabric, if source ports select path classes.
     """
     flows: dict[Unit, list[str]] = {}
     found: dict[Unit, Planned] = {}
@@ -115,12 +117,12 @@ def planned_units(
 
 
 def _least_port(port: int, bits: int) -> int:
-    """The least port of the path class that a port is of."""
+    """Return the lowest port of a port's path class."""
     return FIRST_PORT | (port & ((1 << bits) - 1))
 
 
 def _by_rule(planned: Sequence[Planned]) -> dict[tuple[str, Unit], list[Planned]]:
-    """By leaf and rule."""
+    """Group the parts by leaf and rule."""
     found: dict[tuple[str, Unit], list[Planned]] = {}
     for one in planned:
         found.setdefault((one.leaf, one.rule), []).append(one)
@@ -128,7 +130,7 @@ def _by_rule(planned: Sequence[Planned]) -> dict[tuple[str, Unit], list[Planned]
 
 
 def arrived(planned: Sequence[Planned], before: Snapshot, after: Snapshot) -> bool:
-    """Whether the rules have counted everything that must have passed them."""
+    """Return whether the rules have counted all sent packets."""
     return all(
         _difference(leaf, rule, before, after).packets >= sum(one.packets for one in members)
         for (leaf, rule), members in _by_rule(planned).items()
@@ -146,8 +148,11 @@ def judge(
     """Compare the counters of a run with its plan.
 
     Args:
+        planned: the countable parts of the plan.
         uplink_ports: OpenFlow port of each uplink at its leaf, by link name.
-        retransmissions: packets that were sent again; where one was lost, links behind have sent less.
+        before: counters before the run.
+        after: counters after the run.
+        retransmissions: number of retransmitted packets; later links of a lost packet's path have sent less.
     """
     wrong: list[str] = []
     counted = []
@@ -178,7 +183,7 @@ def _off_rule(
     group: GroupCount,
     elsewhere: int,
 ) -> Iterable[str]:
-    """What is wrong with the rule of some planned flows, which leave by one uplink."""
+    """Yield the deviations of a rule's counters from the planned flows, which all use one uplink."""
     name = ", ".join(flow for one in members for flow in one.flows)
     uplink, packets = members[0].links[0], sum(one.packets for one in members)
     if rule not in after.rules[leaf]:
@@ -192,7 +197,7 @@ def _off_rule(
 
 
 def _parts(count: int, members: Sequence[Planned]) -> list[int]:
-    """A count in proportion to what each sends."""
+    """Divide a count among the members in proportion to their payloads."""
     total = sum(one.payload for one in members)
     return [round(count * one.payload / total) if len(members) > 1 else count for one in members]
 

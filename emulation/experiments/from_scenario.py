@@ -1,7 +1,7 @@
-"""From a scenario of the simulator to experiments on packets: one for each case and failure, the same paths in both.
+"""Conversion of a simulator scenario to experiments on packets, one for each case and failure, with the same paths.
 
-Experiments are ordered by files, as people order theirs: each case and failure gets a folder with its fabric file (what
-is failed is down in it) and its job files.
+Experiments take files, as the command does: each case and failure gets a folder with its fabric file (in which failed
+parts are down) and its job files.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
-from controller.routing import DRAWING, ENFORCEABLE, Options
+from controller.routing import DRAWING, Options, enforceable
 from controller.workload.job_document import document_of
 from emulation.evaluation.cases import Case
-from emulation.evaluation.scenario import Failure, NamedPolicy, Scenario
-from emulation.experiments.request import Request
+from emulation.evaluation.scenario import InitialFailure, NamedPolicy, Scenario
+from emulation.experiments.request import ExperimentRequest
 
 MOST_HOSTS = 64
 """Of a fabric that is emulated: two cores carry sixteen at 15 Mbit/s, and more at less."""
@@ -30,17 +30,17 @@ class Experiment:
     """One case under one failure: a lab, and all policies on it.
 
     Attributes:
-        fabric: with what is failed down.
-        request: its fabric and job files are written by ``write``.
+        fabric: the fabric with the failed parts down.
+        request: the request; ``write`` writes its fabric and job files.
     """
 
     case: Case
-    failure: Failure
+    failure: InitialFailure
     fabric: Fabric
-    request: Request
+    request: ExperimentRequest
 
     def write(self) -> None:
-        """The files that the request names.
+        """Write the files that the request names.
 
         Raises:
             InputError: they cannot be written.
@@ -55,11 +55,12 @@ class Experiment:
             raise InputError(error.strerror or str(error), field="--out", value=str(self.request.folder)) from None
 
 
-def experiments_of(scenario: Scenario, wanted: Request) -> tuple[list[Experiment], list[str]]:
-    """The experiments, and what is left out of them, a sentence each.
+def experiments_of(scenario: Scenario, wanted: ExperimentRequest) -> tuple[list[Experiment], list[str]]:
+    """Return the experiments, and one sentence for each part of the scenario that is left out.
 
     Args:
-        wanted: what holds for all of them; its fabric, jobs, policies, seeds and name are not looked at.
+        scenario: the scenario.
+        wanted: the common settings; its fabric, jobs, policies, seeds and name are not used.
 
     Raises:
         InputError: the fabric is too large, or no policy is left.
@@ -75,6 +76,9 @@ def experiments_of(scenario: Scenario, wanted: Request) -> tuple[list[Experiment
         notes.append("changes of links are left out: what is failed is failed from the beginning")
     made = []
     for case in scenario.cases:
+        if any(timed.dag is not None for timed in case.described):
+            notes.append(f"{case.name} is left out: experiments play no graphs of tasks")
+            continue
         for failure in scenario.failures:
             for seed in scenario.seeds if failure.links else scenario.seeds[:1]:
                 name = _slug(f"{case.name}-{failure.name}" + (f"-{seed}" if failure.links else ""))
@@ -88,13 +92,15 @@ def experiments_of(scenario: Scenario, wanted: Request) -> tuple[list[Experiment
                     name=name,
                 )
                 made.append(Experiment(case, failure, failure.on(scenario.fabric, seed), request))
+    if not made:
+        raise InputError("experiments play no graphs of tasks, and every case has one", field="cases")
     return made, notes
 
 
 def _policies(named: tuple[NamedPolicy, ...]) -> tuple[tuple[str, ...], list[str]]:
     kept, notes = [], []
     for each in named:
-        if each.policy not in ENFORCEABLE:
+        if each.policy not in enforceable():
             notes.append(f"{each.name} is left out: no switch can follow it")
         elif each.splits:
             notes.append(f"{each.name} is left out: experiments of scenarios are compared flow by flow, not by pieces")
@@ -102,7 +108,7 @@ def _policies(named: tuple[NamedPolicy, ...]) -> tuple[tuple[str, ...], list[str
             notes.append(f"{each.name} is left out: experiments have no options of policies")
         else:
             kept.append(each.policy)
-    # What leaves it to chance comes first: tables compare with it.
+    # Policies that draw come first, since tables compare with the first policy.
     return tuple(sorted(dict.fromkeys(kept), key=lambda name: name not in DRAWING)), notes
 
 

@@ -1,4 +1,4 @@
-"""The picture: how long each link was at work under the first and the last policy, and what that did to the jobs."""
+"""The picture: busy time of each link under the first and the last policy, and the times of the jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from emulation.experiments.results import Outcome, Run, busiest_uplink
+from emulation.experiments.results import ExperimentOutcome, MeasuredDraw, busiest_uplink
 
 WIDTH, HEIGHT, DPI = 11.0, 4.9, 130
 """Inches, and pixels an inch: 1430 x 637 pixels, legible at the width of a README."""
@@ -25,7 +25,7 @@ _INK, _PALE = "#1f2933", "#52606d"
 _BARS = ("#9aa5b1", "#2b7a78", "#c07830", "#5b5ea6", "#8c564b")
 
 
-def draw(outcome: Outcome, path: Path) -> None:
+def draw(outcome: ExperimentOutcome, path: Path) -> None:
     """Write a PNG."""
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)
     FigureCanvasAgg(figure)
@@ -65,8 +65,8 @@ def draw(outcome: Outcome, path: Path) -> None:
     figure.savefig(path)
 
 
-def _shown(outcome: Outcome) -> list[Run]:
-    """The first policy's draw that is nearest to its mean, and the last policy's."""
+def _shown(outcome: ExperimentOutcome) -> list[MeasuredDraw]:
+    """Return, for the first and the last policy, the draw that is nearest to the policy's mean."""
     policies = outcome.scenario.request.policies
     chosen = []
     for policy in dict.fromkeys((policies[0], policies[-1])):
@@ -77,7 +77,7 @@ def _shown(outcome: Outcome) -> list[Run]:
     return chosen
 
 
-def _title(outcome: Outcome, run: Run) -> str:
+def _title(outcome: ExperimentOutcome, run: MeasuredDraw) -> str:
     fabric = outcome.scenario.fabric
     most = busiest_uplink(run, fabric.link_ids[fabric.first_cable_link :: 2])
     draws = outcome.of(run.draw.policy)
@@ -85,7 +85,7 @@ def _title(outcome: Outcome, run: Run) -> str:
     return f"{run.draw.policy}{which}\nbusiest uplink: {most} flow{'s' if most != 1 else ''}"
 
 
-def _matrix(outcome: Outcome, values: dict[str, float], *, up: bool) -> NDArray[np.float64]:
+def _matrix(outcome: ExperimentOutcome, values: dict[str, float], *, up: bool) -> NDArray[np.float64]:
     """[leaves, path classes] busy seconds of each cable in one direction; NaN where there is none."""
     fabric = outcome.scenario.fabric
     found = np.full((fabric.n_leaves, fabric.n_paths), np.nan)
@@ -97,7 +97,9 @@ def _matrix(outcome: Outcome, values: dict[str, float], *, up: bool) -> NDArray[
     return found
 
 
-def _heat(axes: Any, outcome: Outcome, values: dict[str, float], norm: Normalize, *, up: bool, first: bool) -> Any:
+def _heat(
+    axes: Any, outcome: ExperimentOutcome, values: dict[str, float], norm: Normalize, *, up: bool, first: bool
+) -> Any:
     fabric = outcome.scenario.fabric
     matrix = _matrix(outcome, values, up=up)
     image = axes.imshow(matrix, cmap=_HEAT, norm=norm, aspect="auto")
@@ -127,8 +129,8 @@ def _heat(axes: Any, outcome: Outcome, values: dict[str, float], norm: Normalize
     return image
 
 
-def _times(axes: Any, outcome: Outcome) -> None:
-    """A bar for each job and policy, a dot for each draw, a mark for what the plan predicts."""
+def _times(axes: Any, outcome: ExperimentOutcome) -> None:
+    """Plot a bar for each job and policy, a dot for each draw, and a mark for the plan's prediction."""
     policies = outcome.scenario.request.policies
     standings = outcome.standings()
     jobs = list(dict.fromkeys(row.job for row in standings))
@@ -164,7 +166,7 @@ def _times(axes: Any, outcome: Outcome) -> None:
     axes.legend(fontsize=7.5, frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(-0.02, -0.12))
 
 
-def _headline(outcome: Outcome) -> str:
+def _headline(outcome: ExperimentOutcome) -> str:
     fabric = outcome.scenario.fabric
     jobs = len(outcome.runs[0].job_seconds(outcome.scenario))
     return (
@@ -173,7 +175,7 @@ def _headline(outcome: Outcome) -> str:
     )
 
 
-def _result(outcome: Outcome) -> str:
+def _result(outcome: ExperimentOutcome) -> str:
     policies = outcome.scenario.request.policies
     if len(policies) == 1:
         return "measured on packets"
@@ -183,7 +185,7 @@ def _result(outcome: Outcome) -> str:
     return f"{gain} times as fast under {policies[-1]} as under {policies[0]}"
 
 
-def _footnote(outcome: Outcome) -> str:
+def _footnote(outcome: ExperimentOutcome) -> str:
     scale = outcome.scale
     fastest = float(outcome.scenario.fabric.link_gbps.max())
     return (

@@ -1,4 +1,4 @@
-"""What is asked for: files and numbers, checked before anything is made."""
+"""Requests for experiments: files and numbers, checked before anything is created."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from controller.config import Settings
+from controller.core.source_port_checks import check_free
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import load_fabric, read_document
 from controller.model.job import Job
 from controller.model.traffic import Traffic
-from controller.routing import DRAWING, ENFORCEABLE
-from controller.service.steering import check_free
+from controller.routing import DRAWING, enforceable
 from controller.workload.expand import combine
 from controller.workload.load import load_jobs
 
@@ -25,16 +25,16 @@ MAX_DRAWS = 100
 
 
 @dataclass(frozen=True)
-class Request:
-    """An experiment as it is ordered.
+class ExperimentRequest:
+    """A request for an experiment.
 
     Attributes:
-        mode: how switches are made to follow the plan.
-        policies: in the order in which they run; speed-ups are against the first one.
-        seeds: of the draws of each policy of ``DRAWING``; the others run once, with the first.
-        seconds: how long the longest job takes with the whole fabric to itself, about; its bytes are scaled to that.
-        link_mbps: what the fastest link gets; ``None``: as much as the machine carries (scale.py).
-        name: of the files that are written to ``out``, and of the folder with the logs.
+        mode: the enforcement, by which switches follow the plan.
+        policies: in the order in which they run; speed-ups are relative to the first one.
+        seeds: seeds of the draws of each policy of ``DRAWING``; the others run once, with the first seed.
+        seconds: approximate duration of the longest job alone on the fabric; bytes are scaled to that.
+        link_mbps: rate of the fastest link; ``None``: as much as the machine carries (scale.py).
+        name: name of the files that are written to ``out``, and of the folder with the logs.
         expect_faster: fail unless every job is faster under each further policy than under the first.
     """
 
@@ -51,17 +51,21 @@ class Request:
 
     @property
     def folder(self) -> Path:
-        """Where the logs go: two experiments must not write into each other's."""
+        """Folder of the logs, separate for each experiment."""
         return self.out / self.name
 
     def to_json(self) -> str:
+        """Return the request as JSON."""
         return json.dumps({**asdict(self), "fabric": str(self.fabric), "jobs": list(map(str, self.jobs))}, default=str)
 
     @staticmethod
-    def from_json(text: str) -> Request:
+    def from_json(text: str) -> ExperimentRequest:
+        """Return the request that ``to_json`` encoded."""
         values = json.loads(text)
         paths = {"fabric": Path(values["fabric"]), "out": Path(values["out"]), "jobs": tuple(map(Path, values["jobs"]))}
-        return Request(**{**values, **paths, "policies": tuple(values["policies"]), "seeds": tuple(values["seeds"])})
+        return ExperimentRequest(
+            **{**values, **paths, "policies": tuple(values["policies"]), "seeds": tuple(values["seeds"])}
+        )
 
 
 @dataclass(frozen=True)
@@ -73,15 +77,15 @@ class Draw:
 
 
 @dataclass(frozen=True, eq=False)
-class Scenario:
-    """A request whose files are read and whose values make sense.
+class EmulatedScenario:
+    """A request with its files read and its values checked.
 
     Attributes:
-        documents: each job as it is pushed.
-        traffic: what all jobs send, as it is in the files: the scale comes later.
+        documents: the document of each job, to push to the controller.
+        traffic: the flows of all jobs with the sizes of the files, not scaled.
     """
 
-    request: Request
+    request: ExperimentRequest
     fabric: Fabric
     jobs: tuple[Job, ...]
     documents: tuple[Any, ...]
@@ -90,10 +94,11 @@ class Scenario:
 
     @property
     def baseline(self) -> str:
+        """The policy with which the others are compared."""
         return self.request.policies[0]
 
 
-def load(request: Request) -> Scenario:
+def load(request: ExperimentRequest) -> EmulatedScenario:
     """Read the files and check everything that can be checked without a network.
 
     Raises:
@@ -119,7 +124,7 @@ def load(request: Request) -> Scenario:
     if not traffic.n_flows:
         raise InputError("no job sends anything over the network", field="--job")
     documents = tuple(read_document(path) for path in request.jobs)
-    return Scenario(request, fabric, tuple(jobs), documents, traffic, _draws(request))
+    return EmulatedScenario(request, fabric, tuple(jobs), documents, traffic, _draws(request))
 
 
 def _check_free(path: Path, job: Job) -> None:
@@ -131,15 +136,15 @@ def _check_free(path: Path, job: Job) -> None:
 
 def _check_policies(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
-        if name not in ENFORCEABLE:
-            raise InputError(f"switches can follow {', '.join(ENFORCEABLE)}", field="--policies", value=name)
+        if name not in enforceable():
+            raise InputError(f"switches can follow {', '.join(enforceable())}", field="--policies", value=name)
         if name in names[:i]:
             raise InputError("this policy is listed twice", field="--policies", value=name)
     if not names:
         raise InputError("at least one policy is needed", field="--policies")
 
 
-def _draws(request: Request) -> tuple[Draw, ...]:
+def _draws(request: ExperimentRequest) -> tuple[Draw, ...]:
     return tuple(
         Draw(policy, seed)
         for policy in request.policies

@@ -1,4 +1,4 @@
-"""What came out of an experiment, as values and as the JSON document."""
+"""Results of an experiment, as values and as the JSON document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from emulation.experiments.evidence import Evidence
-from emulation.experiments.request import Draw, Scenario
+from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.scale import EFFICIENCY, MTU, Scale
 
 _SLOWER_THAN_PREDICTED = 1.25
@@ -22,10 +22,10 @@ class CollectiveMeasured:
     """One collective of one run.
 
     Attributes:
-        seconds: measured, from the common start to the last rank.
-        predicted: what the plan says, scaled.
+        seconds: measured time, from the common start to the end of the last rank.
+        predicted: prediction of the plan, scaled.
         bytes: payload of all ranks.
-        wrong: what was wrong with the numbers that came out.
+        wrong: errors in the computed result; empty if it is correct.
     """
 
     job: str
@@ -39,17 +39,19 @@ class CollectiveMeasured:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """One draw: the controller's plan, what was measured, and what the switches counted."""
+class MeasuredDraw:
+    """One draw: the controller's plan, the measured times, and the counters of the switches."""
 
     draw: Draw
     plan: dict[str, Any]
     collectives: tuple[CollectiveMeasured, ...]
     evidence: Evidence
 
-    def job_seconds(self, scenario: Scenario, *, predicted: bool = False) -> dict[str, float]:
-        """Of each job with something on the network: its phases one after the other, each as long as its longest
-        collective."""
+    def job_seconds(self, scenario: EmulatedScenario, *, predicted: bool = False) -> dict[str, float]:
+        """Return the seconds of each job with traffic on the network.
+
+        A job's time is the sum over its phases, each as long as its longest collective.
+        """
         phase = {(row.job, row.name): row.phase for row in scenario.traffic.collectives}
         longest: dict[tuple[str, int], float] = {}
         for row in self.collectives:
@@ -61,7 +63,7 @@ class Run:
         return sums
 
     def flows_on(self) -> dict[str, int]:
-        """How many planned flows each link between a leaf and a spine carries."""
+        """Return the number of planned flows on each link between a leaf and a spine."""
         counts = dict.fromkeys(self.evidence.sent, 0)
         for one in self.evidence.flows:
             for link in one.planned.links:
@@ -70,7 +72,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Standing:
+class JobMeans:
     """A job under a policy, over all draws.
 
     Attributes:
@@ -93,24 +95,25 @@ class Standing:
 
     @property
     def mean(self) -> float:
+        """Mean of the seconds over draws."""
         return statistics.fmean(self.seconds)
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ExperimentOutcome:
     """The whole experiment."""
 
-    scenario: Scenario
+    scenario: EmulatedScenario
     scale: Scale
-    runs: tuple[Run, ...]
+    runs: tuple[MeasuredDraw, ...]
     seconds: float
 
-    def of(self, policy: str) -> list[Run]:
-        """The runs of a policy."""
+    def of(self, policy: str) -> list[MeasuredDraw]:
+        """Return the runs of a policy."""
         return [run for run in self.runs if run.draw.policy == policy]
 
-    def standings(self) -> list[Standing]:
-        """A row for each job and policy, by job."""
+    def standings(self) -> list[JobMeans]:
+        """Return a row for each job and policy, in order of jobs."""
         rows = []
         for job in self.runs[0].job_seconds(self.scenario):
             baseline = statistics.fmean(self._seconds(self.scenario.baseline, job))
@@ -119,7 +122,7 @@ class Outcome:
                 seconds = self._seconds(policy, job)
                 predicted = [run.job_seconds(self.scenario, predicted=True)[job] for run in own]
                 rows.append(
-                    Standing(
+                    JobMeans(
                         job,
                         policy,
                         tuple(seconds),
@@ -133,7 +136,7 @@ class Outcome:
         return rows
 
     def failures(self) -> list[str]:
-        """Why this must not pass for a success; each in a line."""
+        """Return the reasons why the experiment failed, one line each; empty if it succeeded."""
         found = []
         for run in self.runs:
             where = f"{run.draw.policy}, seed {run.draw.seed}"
@@ -150,7 +153,7 @@ class Outcome:
         return found
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers should know; each in a line."""
+        """Return remarks on the numbers, one line each."""
         slow = max(row.mean / row.predicted for row in self.standings())
         if slow <= _SLOWER_THAN_PREDICTED:
             return []
@@ -159,8 +162,8 @@ class Outcome:
             "--link-mbps), or jobs that compete did not share links as planned (hosts do not keep to its rates here)"
         ]
 
-    def busy_seconds(self, run: Run) -> dict[str, float]:
-        """How long each link between a leaf and a spine was at work: bytes counted over its rate."""
+    def busy_seconds(self, run: MeasuredDraw) -> dict[str, float]:
+        """Return the busy time of each link between a leaf and a spine: its counted bytes over its rate."""
         fabric = self.scenario.fabric
         gbps = dict(zip(fabric.link_ids, fabric.link_gbps.tolist(), strict=True))
         rate = {link: gbps[link] * self.scale.mbps_per_gbps * 1e6 for link in run.evidence.sent}
@@ -173,13 +176,13 @@ class Outcome:
         return self.scenario.fabric.link_ids[self.scenario.fabric.first_cable_link :: 2]
 
 
-def busiest_uplink(run: Run, uplinks: Sequence[str]) -> int:
+def busiest_uplink(run: MeasuredDraw, uplinks: Sequence[str]) -> int:
     """Planned flows on the uplink that has most."""
     counts = run.flows_on()
     return max((counts[link] for link in uplinks), default=0)
 
 
-def document(outcome: Outcome) -> dict[str, Any]:
+def document(outcome: ExperimentOutcome) -> dict[str, Any]:
     """All numbers, for programs."""
     scenario, scale = outcome.scenario, outcome.scale
     request, fabric = scenario.request, scenario.fabric
@@ -219,7 +222,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _run_document(outcome: Outcome, run: Run) -> dict[str, Any]:
+def _run_document(outcome: ExperimentOutcome, run: MeasuredDraw) -> dict[str, Any]:
     busy, flows = outcome.busy_seconds(run), run.flows_on()
     return {
         "policy": run.draw.policy,

@@ -10,16 +10,16 @@ from typing import IO, Any
 from controller.model.plan import Plan
 from controller.planning.make_plan import make_plan
 from emulation.errors import LabError
-from emulation.experiments.control import Controller
+from emulation.experiments.control import ExperimentController
 from emulation.experiments.counters import Snapshot, snapshot
 from emulation.experiments.evidence import Planned, arrived, judge, planned_units
-from emulation.experiments.request import Draw, Scenario
-from emulation.experiments.results import CollectiveMeasured, Outcome, Run
+from emulation.experiments.request import Draw, EmulatedScenario
+from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, MeasuredDraw
 from emulation.experiments.scale import Scale, longest_job, scale_for
 from emulation.experiments.workload import rounds, routes
 from emulation.lab import Lab
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import CollectiveResult, FlowKey, Piece, run_collectives
+from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collectives
 from emulation.roce.sender import SenderOptions
 from emulation.socket_buffers import enlarge_packet_buffers
 
@@ -28,17 +28,17 @@ Say = Callable[[str], None]
 COUNTERS_SECONDS = 5.0
 _POLL_SECONDS = 0.3
 _SLACK = 8.0
-"""A round may take this many times what its plan predicts before it is given up."""
+"""Time limit of a round, as a multiple of its plan's prediction."""
 
 _START_UP_SECONDS = 40.0
 
 
-def prepare(scenario: Scenario) -> Scale:
-    """The scale of the experiment.
+def prepare(scenario: EmulatedScenario) -> Scale:
+    """Return the scale of the experiment.
 
     Raises:
-        LabError: some flow has no live path: its job would never end.
-        InputError: a scale that cannot be had.
+        LabError: some flow has no live path, so its job would never end.
+        InputError: the scale is not possible.
     """
     plan = make_plan(scenario.fabric, scenario.traffic, policy="greedy", clock=time.perf_counter)
     _check_routable(scenario, plan)
@@ -51,15 +51,16 @@ def prepare(scenario: Scenario) -> Scale:
     )
 
 
-def run(scenario: Scenario, say: Say) -> Outcome:
-    """Run every draw on one lab, which is gone afterwards however this ends.
+def run(scenario: EmulatedScenario, say: Say) -> ExperimentOutcome:
+    """Run every draw on one lab, which is always removed afterwards.
 
     Args:
-        say: told in a line what is going on.
+        scenario: the checked request.
+        say: called with a line of text on progress.
 
     Raises:
-        LabError: something did not come up, or the logs show errors.
-        EmulationError: a collective did not come to its end.
+        LabError: a part did not start, or the logs contain errors.
+        EmulationError: a collective did not finish.
     """
     scale = prepare(scenario)
     fabric, request = scenario.fabric, scenario.request
@@ -72,15 +73,15 @@ def run(scenario: Scenario, say: Say) -> Outcome:
         problems = lab.problems()
     if problems:
         raise LabError("errors in the logs:\n" + "\n".join(problems))
-    return Outcome(scenario, scale, tuple(runs), time.monotonic() - begun)
+    return ExperimentOutcome(scenario, scale, tuple(runs), time.monotonic() - begun)
 
 
-def _run(lab: Lab, scenario: Scenario, scale: Scale, draw: Draw, say: Say, mark: str) -> Run:
+def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Say, mark: str) -> MeasuredDraw:
     request, fabric = scenario.request, scenario.fabric
     name = (
         f"{draw.policy}, seed {draw.seed}" if sum(d.policy == draw.policy for d in scenario.draws) > 1 else draw.policy
     )
-    with Controller(lab, request.fabric, draw.policy, draw.seed, request.mode) as controller:
+    with ExperimentController(lab, request.fabric, draw.policy, draw.seed, request.mode) as controller:
         controller.wait_ready()
         lost = lab.ping_all(_neighbours(scenario))
         if lost:
@@ -102,7 +103,7 @@ def _run(lab: Lab, scenario: Scenario, scale: Scale, draw: Draw, say: Say, mark:
         evidence = judge(planned, _uplink_ports(lab, scenario), before, after, retransmissions=resent)
         for job in scenario.jobs:
             controller.delete(job.name)
-    done = Run(draw, plan, tuple(measured), evidence)
+    done = MeasuredDraw(draw, plan, tuple(measured), evidence)
     times = ", ".join(f"{job} {seconds:.2f} s" for job, seconds in done.job_seconds(scenario).items())
     say(f"{mark} {name}: {times}; {len(evidence.flows)} flows counted, {len(evidence.wrong)} off their way")
     return done
@@ -110,11 +111,11 @@ def _run(lab: Lab, scenario: Scenario, scale: Scale, draw: Draw, say: Say, mark:
 
 def _collectives(
     lab: Lab,
-    scenario: Scenario,
+    scenario: EmulatedScenario,
     scale: Scale,
     plan: Mapping[str, Any],
     turns: Sequence[Sequence[CollectiveSpec]],
-    ports: Mapping[FlowKey, tuple[Piece, ...]],
+    ports: Mapping[FlowKey, tuple[PortShare, ...]],
 ) -> list[CollectiveMeasured]:
     seconds = {(row["job"], row["name"]): row["seconds"] * scale.time for row in plan["collectives"] if row["seconds"]}
     addresses = {host.name: host.ip for host in scenario.fabric.hosts}
@@ -153,7 +154,7 @@ def _collectives(
 
 def _payload(
     turns: Sequence[Sequence[CollectiveSpec]],
-    ports: Mapping[FlowKey, tuple[Piece, ...]],
+    ports: Mapping[FlowKey, tuple[PortShare, ...]],
     told: Mapping[str, Mapping[str, Any]],
 ) -> dict[tuple[str, str, int | None], int]:
     """Bytes that each unit of the plan certainly sends: (source, destination, UDP source port or None for any)."""
@@ -174,8 +175,8 @@ def _payload(
     return sizes
 
 
-def _settled(lab: Lab, scenario: Scenario, planned: Sequence[Planned], before: Snapshot) -> Snapshot:
-    """The counters once they stand still. Open vSwitch brings them from its cache to the rules after a while."""
+def _settled(lab: Lab, scenario: EmulatedScenario, planned: Sequence[Planned], before: Snapshot) -> Snapshot:
+    """Return the counters when they no longer change, since Open vSwitch updates rule counters with a delay."""
     deadline = time.monotonic() + COUNTERS_SECONDS
     last = snapshot(lab, scenario.fabric)
     while time.monotonic() < deadline:
@@ -187,21 +188,21 @@ def _settled(lab: Lab, scenario: Scenario, planned: Sequence[Planned], before: S
     return last
 
 
-def _neighbours(scenario: Scenario) -> list[tuple[str, str]]:
-    """The pairs of hosts that will talk, both ways: their addresses are resolved before time is taken."""
+def _neighbours(scenario: EmulatedScenario) -> list[tuple[str, str]]:
+    """Return the communicating pairs of hosts in both directions, whose addresses are resolved beforehand."""
     hosts = [host.name for host in scenario.fabric.hosts]
     ends = zip(scenario.traffic.src.tolist(), scenario.traffic.dst.tolist(), strict=True)
     pairs = {(hosts[a], hosts[b]) for a, b in ends}
     return sorted(pairs | {(b, a) for a, b in pairs})
 
 
-def _uplink_ports(lab: Lab, scenario: Scenario) -> dict[str, int]:
+def _uplink_ports(lab: Lab, scenario: EmulatedScenario) -> dict[str, int]:
     fabric = scenario.fabric
     uplinks = fabric.link_ids[fabric.first_cable_link :: 2]
     return {link: lab.wiring.wire(name).a.port for link, name in zip(uplinks, fabric.cable_names, strict=True)}
 
 
-def _check_routable(scenario: Scenario, plan: Plan) -> None:
+def _check_routable(scenario: EmulatedScenario, plan: Plan) -> None:
     if len(plan.unroutable):
         first = scenario.traffic.flow_id(int(plan.unroutable[0]))
         raise LabError(

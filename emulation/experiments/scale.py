@@ -1,4 +1,4 @@
-"""From a fabric of Gbit/s and jobs of gigabytes to what one machine carries, and back."""
+"""Scaling of a fabric's Gbit/s and a job's gigabytes to rates and sizes for one machine, and back."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SLOWEST_MBPS = 0.1
 
 MTU = SenderOptions().mtu
 EFFICIENCY = MTU / (MTU + FRAME_OVERHEAD)
-"""Payload in what a link carries. Plans count payload only, as jobs do."""
+"""Fraction of a link's bytes that is payload. Plans and jobs count payload only."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much smaller everything is.
+    """The scale factors of an experiment.
 
     Attributes:
         mbps_per_gbps: Mbit/s of an emulated link for each Gbit/s in the fabric.
@@ -51,14 +51,17 @@ class Scale:
 
 
 def scale_for(fabric: Fabric, ideal_seconds: float, *, seconds: float, link_mbps: float | None = None) -> Scale:
-    """The scale at which what takes ``ideal_seconds`` on the fabric takes ``seconds`` here.
+    """Return the scale at which a job of ``ideal_seconds`` on the fabric takes ``seconds`` in the emulation.
 
     Args:
-        link_mbps: rate of the fastest link; ``None``: ``FASTEST_MBPS``, or less where all hosts together would send
-            more than ``TOTAL_MBPS``.
+        fabric: the fabric.
+        ideal_seconds: duration on the fabric.
+        seconds: duration in the emulation.
+        link_mbps: rate of the fastest link; ``None``: ``FASTEST_MBPS``, or less if all hosts together would send more
+            than ``TOTAL_MBPS``.
 
     Raises:
-        InputError: rates that cannot be had, or mean nothing.
+        InputError: a rate is not possible or not meaningful.
     """
     fastest = float(fabric.link_gbps.max())
     if link_mbps is None:
@@ -78,8 +81,7 @@ def scale_for(fabric: Fabric, ideal_seconds: float, *, seconds: float, link_mbps
 
 
 def longest_job(traffic: Traffic, plan: Plan) -> float:
-    """Seconds that the longest job takes alone: its phases one after the other, each as long as its longest
-    collective."""
+    """Return the seconds of the longest job alone: the sum over its phases, each as long as its longest collective."""
     return max(phase_sums(traffic, plan.objective.ideal_seconds).values())
 
 

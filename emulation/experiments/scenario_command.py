@@ -1,4 +1,4 @@
-"""``fairspine emulate --scenario``: the experiments of a scenario one after the other, and what they say together."""
+"""``fairspine emulate --scenario``: the experiments of a scenario one after the other, and their comparison."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from emulation.evaluation.scenario import load_scenario
 from emulation.experiments.agreement import WITHIN, Compared, Ratio, compare, label, ratios
 from emulation.experiments.command import Output, complain, run_isolated
 from emulation.experiments.from_scenario import experiments_of
-from emulation.experiments.request import Request, load
+from emulation.experiments.request import ExperimentRequest, load
 from emulation.experiments.run import prepare
 from emulation.experiments.table import time_cell
 
 _WIDE = 120
 
 
-def run_scenario(path: Path, wanted: Request, policies: Sequence[str] | None, output: Output) -> int:
-    """Run all of it; the exit status: 0, 1 failed or disagreed, 130 interrupted.
+def run_scenario(path: Path, wanted: ExperimentRequest, policies: Sequence[str] | None, output: Output) -> int:
+    """Run all experiments; return 0, or 1 if one failed or disagreed with the simulation, 130 if interrupted.
 
     Args:
-        wanted: how the experiments run; ``out`` gets a folder for each of them, and the comparison.
-        policies: in place of the scenario's.
+        path: the scenario file.
+        wanted: settings of the experiments; ``out`` gets a folder for each of them, and the comparison.
+        policies: policies to use instead of the scenario's.
+        output: content of standard output.
 
     Raises:
-        InputError: the scenario is wrong, or not for one machine.
+        InputError: the scenario is invalid, or too large for one machine.
     """
     scenario = load_scenario(path, policies)
     try:

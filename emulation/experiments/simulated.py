@@ -1,4 +1,4 @@
-"""What the simulator says of an experiment: the same jobs on the same fabric over the same paths, without packets."""
+"""Simulation of an experiment: the same jobs on the same fabric over the same paths, without packets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from emulation.fluid.simulator import Simulation, simulate
 
 
 def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds on the fabric (not scaled) that each job communicates, if all begin at once.
+    """Return the communication time of each job in seconds on the fabric (not scaled), if all begin at once.
 
     Args:
-        run: one of the ``runs`` of an experiment's document: its flows' links are the paths.
+        experiment: the experiment.
+        run: one of the ``runs`` of the experiment's document: its flows' links are the paths.
     """
     links = {flow: tuple(unit["links"]) for unit in run["flows"] for flow in unit["ids"]}
 

@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from emulation.experiments.results import Outcome, Standing
+from emulation.experiments.results import ExperimentOutcome, JobMeans
 
 _WIDE = 120
 _COLUMNS = ("job", "policy", "time", "predicted", "speed-up", "flows on the busiest uplink", "min_speed", "bound")
 _LEFT = 2
 
 
-def print_outcome(outcome: Outcome) -> None:
+def print_outcome(outcome: ExperimentOutcome) -> None:
     """Scale, table and verdict, on standard output."""
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -33,8 +33,8 @@ def print_outcome(outcome: Outcome) -> None:
     console.print(verdict_line(outcome), soft_wrap=True)
 
 
-def cells(row: Standing, *, repeat_job: bool = True) -> list[str]:
-    """A row of the table."""
+def cells(row: JobMeans, *, repeat_job: bool = True) -> list[str]:
+    """Return the cells of a row."""
     return [
         row.job if repeat_job else "",
         row.policy,
@@ -48,7 +48,7 @@ def cells(row: Standing, *, repeat_job: bool = True) -> list[str]:
 
 
 def time_cell(seconds: Sequence[float]) -> str:
-    """The mean, and between what the draws are."""
+    """Return the mean, and the range of the draws if there are several."""
     mean = f"{sum(seconds) / len(seconds):.2f} s"
     return mean if len(seconds) == 1 else f"{mean} ({min(seconds):.2f} to {max(seconds):.2f})"
 
@@ -59,8 +59,8 @@ def spread(values: Sequence[float], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def scale_line(outcome: Outcome) -> str:
-    """What stands for what."""
+def scale_line(outcome: ExperimentOutcome) -> str:
+    """Return a line that explains the scale."""
     scale, fabric = outcome.scale, outcome.scenario.fabric
     fastest = float(fabric.link_gbps.max())
     return (
@@ -69,8 +69,8 @@ def scale_line(outcome: Outcome) -> str:
     )
 
 
-def verdict_line(outcome: Outcome) -> str:
-    """What was checked, and how it came out."""
+def verdict_line(outcome: ExperimentOutcome) -> str:
+    """Return a line with the checks and their results."""
     rows = [row for run in outcome.runs for row in run.collectives]
     wrong = sum(bool(row.wrong) for row in rows)
     flows = sum(len(run.evidence.flows) for run in outcome.runs)

@@ -1,8 +1,8 @@
-"""From jobs to what the endpoints run, all scaled.
+"""Conversion of jobs to the scaled collectives that the endpoints run.
 
-Collectives have data dependencies where the job names an operation that the endpoints know, and its flows run between
-the ranks' own NICs. What is left (trees, channels and PXN that lead over other NICs, given flows) is an exchange of the
-planned flows' bytes.
+Collectives have data dependencies if the job names an operation that the endpoints support and its flows run between
+the ranks' NICs. All others (trees, channels and PXN over other NICs, explicit flows) become an exchange of the planned
+flows' bytes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from controller.model.job import CollectiveCall, Job
 from controller.workload.collectives import algorithm_of
-from emulation.experiments.request import Scenario
+from emulation.experiments.request import EmulatedScenario
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import FlowKey, Piece
+from emulation.roce.run import FlowKey, PortShare
 
 _RUN_AS_THEY_ARE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _ALGORITHMS = ("ring", "direct")
@@ -24,10 +24,10 @@ _WORD = 4
 _FIRST_PORT = 49152
 
 
-def rounds(scenario: Scenario, bytes_scale: float) -> list[list[CollectiveSpec]]:
-    """What runs at the same time, round after round: the i-th round has the i-th phase of every job.
+def rounds(scenario: EmulatedScenario, bytes_scale: float) -> list[list[CollectiveSpec]]:
+    """Return the collectives of each round, which run at the same time: round i has the i-th phase of every job.
 
-    Collectives of which nothing crosses the network are left out; so a job takes part in the rounds that it needs.
+    Collectives without traffic on the network are left out, so a job takes part only in the rounds that it needs.
     """
     traffic = scenario.traffic
     present = set(traffic.collective.tolist())
@@ -42,7 +42,7 @@ def rounds(scenario: Scenario, bytes_scale: float) -> list[list[CollectiveSpec]]
     return [[spec for own in turns if i < len(own) for spec in own[i]] for i in range(longest)]
 
 
-def _spec(job: Job, name: str, collective: int, scenario: Scenario, scale: float) -> CollectiveSpec:
+def _spec(job: Job, name: str, collective: int, scenario: EmulatedScenario, scale: float) -> CollectiveSpec:
     calls = [call for call in job.collectives if call.name == name]
     listed = name in job.flows.collective or (job.matrix is not None and job.matrix.collective == name)
     planned = _planned(scenario, collective)
@@ -65,7 +65,7 @@ def _operation(job: Job, call: CollectiveCall, scale: float) -> CollectiveSpec:
     )
 
 
-def _planned(scenario: Scenario, collective: int) -> dict[tuple[str, str], int]:
+def _planned(scenario: EmulatedScenario, collective: int) -> dict[tuple[str, str], int]:
     """Bytes of a collective's flows between each two hosts."""
     traffic, hosts = scenario.traffic, scenario.fabric.hosts
     own = (traffic.collective == collective).nonzero()[0]
@@ -84,11 +84,13 @@ def _exchange(job: str, name: str, total: Mapping[tuple[str, str], int], scale: 
     return CollectiveSpec(job, name, ranks, op="exchange", matrix=matrix, dtype="uint8")
 
 
-def routes(specs: Sequence[CollectiveSpec], told: Mapping[str, Mapping[str, Any]]) -> dict[FlowKey, tuple[Piece, ...]]:
-    """The UDP source ports of all that is sent, from what ``GET /v1/routes`` told each host.
+def routes(
+    specs: Sequence[CollectiveSpec], told: Mapping[str, Mapping[str, Any]]
+) -> dict[FlowKey, tuple[PortShare, ...]]:
+    """Return the UDP source ports of all flows, from the answer of ``GET /v1/routes`` for each host.
 
-    Several flows between two hosts in one collective are sent as the pieces of one, in proportion to their bytes. What
-    has no port there (flows of a job whose ports are unknown, flows within a server) gets any that is free.
+    Several flows between two hosts in one collective are sent as pieces of one, in proportion to their bytes. Flows
+    without a port (of a job whose ports are unknown, or within a server) get any free one.
     """
     sizes: dict[FlowKey, dict[int | None, float]] = {}
     used: dict[tuple[str, str], set[int]] = {}
@@ -101,7 +103,7 @@ def routes(specs: Sequence[CollectiveSpec], told: Mapping[str, Mapping[str, Any]
                 ports[port] = ports.get(port, 0.0) + flow["bytes"] * piece["share"]
                 if port is not None:
                     used.setdefault((host, flow["dst"]), set()).add(port)
-    found: dict[FlowKey, tuple[Piece, ...]] = {}
+    found: dict[FlowKey, tuple[PortShare, ...]] = {}
     for spec in specs:
         for source, destination in spec.flows():
             pair = spec.ranks[source], spec.ranks[destination]
@@ -113,6 +115,6 @@ def routes(specs: Sequence[CollectiveSpec], told: Mapping[str, Mapping[str, Any]
                 if port is None:
                     port = next(p for p in range(_FIRST_PORT, 1 << 16) if p not in taken)
                     taken.add(port)
-                pieces.append(Piece(port, size / total))
+                pieces.append(PortShare(port, size / total))
             found[spec.job, spec.name, *pair] = tuple(pieces)
     return found

@@ -14,10 +14,10 @@ from types import TracebackType
 from controller.model.fabric import Fabric
 from emulation.errors import LabError
 from emulation.faults import check
-from emulation.faults.expected import Piece
+from emulation.faults.expected import ExpectedPiece
 from emulation.faults.kinds import Fault, draw
 from emulation.faults.probes import Probes
-from emulation.faults.world import Broken, World
+from emulation.faults.world import Broken, FaultLab
 from emulation.lab import Lab
 from emulation.processes import POLL_SECONDS
 
@@ -26,7 +26,7 @@ RIGHT_WITHIN = 10.0
 
 MOST_FAULTS = 3
 PAUSE = (0.0, 0.4)
-"""Seconds between two faults of a round: at once, while the controller plans, while switches are told."""
+"""Range of seconds between two faults of a round: at once, during planning, during installation."""
 
 TRAFFIC_SECONDS = 0.1
 
@@ -40,38 +40,49 @@ HARMLESS = (
 Say = Callable[[str], None]
 
 
-class Failed(Exception):
-    """A round failed, or the logs tell of something that went wrong."""
+class FaultCheckFailed(Exception):
+    """A round failed, or the logs contain errors."""
 
 
 @dataclass
-class Outcome:
-    """Of the rounds that passed: how often each fault happened, and how long until everything was right."""
+class FaultOutcome:
+    """Results of the passed rounds: the number of each fault, and the times until the network was correct again."""
 
     happened: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
 
-class Campaign:
+class FaultCampaign:
     """A controller and traffic on a running lab, and the rounds.
 
     Args:
         options: more arguments for ``ryu-manager``.
+        ecmp_action: its option of that name.
     """
 
-    def __init__(self, lab: Lab, fabric: Fabric, seed: int, say: Say, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        fabric: Fabric,
+        seed: int,
+        say: Say,
+        options: Sequence[str] = (),
+        *,
+        ecmp_action: str = "bundle",
+    ) -> None:
+        """Prepare a campaign; ``options`` are further arguments of the controller."""
         self.seed = seed
         self._lab, self._say = lab, say
-        # Two generators: how often something is checked must not change what happens next.
+        # Two generators, so that the number of checks does not change the following faults.
         self._rng, self._amounts = random.Random(seed), random.Random(seed)
-        self._world = World(lab, fabric, tuple(options))
-        self._outcome = Outcome()
+        self._world = FaultLab(lab, fabric, tuple(options), ecmp_action=ecmp_action)
+        self._outcome = FaultOutcome()
 
-    def run(self, rounds: int) -> Outcome:
-        """So many rounds.
+    def run(self, rounds: int) -> FaultOutcome:
+        """Run ``rounds`` rounds and return their results.
 
         Raises:
-            Failed: one of them failed, with its number, its faults, and what is wrong.
+            FaultCheckFailed: a round failed; names its number, its faults, and the deviation.
         """
         self._world.wait_for_controller()
         with (
@@ -82,7 +93,7 @@ class Campaign:
             for number in range(1, rounds + 1):
                 self._round(number, traffic, probes)
         if found := self._lab.problems(harmless=HARMLESS):
-            raise Failed("in the logs:\n" + "\n".join(found))
+            raise FaultCheckFailed("in the logs:\n" + "\n".join(found))
         return self._outcome
 
     def _round(self, number: int, traffic: _Traffic, probes: Probes) -> None:
@@ -124,16 +135,16 @@ class Campaign:
             self._lab.ovs.try_again()
             time.sleep(POLL_SECONDS)
 
-    def _failure(self, name: str, happened: Sequence[Fault], wrong: str) -> Failed:
+    def _failure(self, name: str, happened: Sequence[Fault], wrong: str) -> FaultCheckFailed:
         steps = "\n".join(f"  {number}. {fault}" for number, fault in enumerate(happened, start=1))
-        return Failed(f"seed {self.seed}, {name}, {self._world.state}\n{steps}\n{wrong}")
+        return FaultCheckFailed(f"seed {self.seed}, {name}, {self._world.state}\n{steps}\n{wrong}")
 
 
 class _Traffic:
     """Pings around a ring of all hosts and some packets of planned flows, all the time."""
 
-    def __init__(self, lab: Lab, world: World, probes: Probes) -> None:
-        self.pieces: Sequence[Piece] = ()
+    def __init__(self, lab: Lab, world: FaultLab, probes: Probes) -> None:
+        self.pieces: Sequence[ExpectedPiece] = ()
         self._probes = probes
         names = list(world.state.healthy.host_names)
         self._pairs = list(zip(names, [*names[1:], names[0]], strict=True))

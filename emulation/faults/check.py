@@ -1,4 +1,4 @@
-"""Whether everything is right again: what the controller says, what switches hold, and where packets go."""
+"""Check of the state after faults: the controller's answers, the switches' rules, and the paths of packets."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Set as AbstractSet
 
 from emulation import rule_text
 from emulation.faults import expected
-from emulation.faults.expected import Piece
+from emulation.faults.expected import ExpectedPiece
 from emulation.faults.probes import Probes
-from emulation.faults.world import Broken, World
+from emulation.faults.world import Broken, FaultLab
 
 SHOWN = 6
-"""Differences of one kind that are told; the rest is counted."""
+"""Largest number of differences of one kind in a message; the rest are counted."""
 
 
-def settled(world: World) -> tuple[Piece, ...]:
-    """What hosts were told, once controller and switches agree with the state of the fabric.
+def settled(world: FaultLab) -> tuple[ExpectedPiece, ...]:
+    """Return the hosts' routes if controller and switches agree with the state of the fabric.
 
     Raises:
-        Broken: they do not (yet); says in what.
+        Broken: they do not agree (yet); names the differences.
     """
     world.check_alive()
     plan = world.get("/v1/plan")
@@ -42,8 +42,8 @@ def settled(world: World) -> tuple[Piece, ...]:
     return said.pieces
 
 
-def _links(world: World) -> Iterator[str]:
-    """Links whose state the controller has not found out. Between two switches without power nobody can know."""
+def _links(world: FaultLab) -> Iterator[str]:
+    """Yield the links whose state the controller has wrong, except between switches without power."""
     off = world.state.off
     fabric = world.state.fabric
     seen = {link["id"]: link for link in world.get("/v1/fabric")["links"]}
@@ -66,7 +66,7 @@ def _words(entry: Sequence[object]) -> str:
     return " ".join(",".join(sorted(part)) if isinstance(part, frozenset) else str(part) for part in entry)
 
 
-def reaches(world: World) -> None:
+def reaches(world: FaultLab) -> None:
     """Every host that the graph joins to another gets an answer from it.
 
     Raises:
@@ -76,7 +76,7 @@ def reaches(world: World) -> None:
     _raise("no ping", [f"{a} to {b}" for a, b in lost])
 
 
-def carried(world: World, probes: Probes, pieces: Sequence[Piece], rng: random.Random) -> None:
+def carried(world: FaultLab, probes: Probes, pieces: Sequence[ExpectedPiece], rng: random.Random) -> None:
     """Packets of all planned flows take the planned links.
 
     Raises:

@@ -1,7 +1,7 @@
-"""What switches should hold: from what the controller tells hosts, the state of the fabric, and the pure compilers.
+"""Expected rules of switches, from the hosts' routes, the state of the fabric, and the pure compilers.
 
-The controller's own rules are not asked for. What it tells hosts (``/v1/routes``) says which flow takes which links
-from which UDP source port; everything else follows from the graph.
+The controller is not asked for its rules. The hosts' routes (``/v1/routes``) give the links and the UDP source port of
+each flow; everything else follows from the graph.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.southbound.base import compile_base
 from controller.southbound.compilers import compile_rules
+from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.rules import RuleSet
-from controller.southbound.wire import Wire
-from emulation.faults.state import State
+from emulation.faults.state import FaultState
 from emulation.pings import Pair
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A flow, or a piece of one, as a host was told to send it.
+class ExpectedPiece:
+    """A flow, or a piece of one, from a host's routes.
 
     Attributes:
-        links: from host to host; four of them where the plan says the path, two within a leaf, none where switches
-            spread it themselves.
-        udp_src: ``None``: any.
+        links: links from host to host; four if the plan has the path, two within a leaf, none if switches hash it.
+        udp_src: UDP source port; ``None``: any.
     """
 
     flow: str
@@ -43,33 +42,33 @@ class Piece:
 
 @dataclass(frozen=True)
 class Told:
-    """What all hosts were told. ``unrouted``: (id, source, destination) of flows that have no path."""
+    """The routes of all hosts. ``unrouted``: (id, source, destination) of flows without a path."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ExpectedPiece, ...]
     unrouted: tuple[tuple[str, str, str], ...]
 
 
 def told(documents: Iterable[Mapping[str, Any]]) -> Told:
-    """The answers of ``GET /v1/routes`` of all hosts."""
-    pieces: list[Piece] = []
+    """Combine the answers of ``GET /v1/routes`` for all hosts."""
+    pieces: list[ExpectedPiece] = []
     unrouted: list[tuple[str, str, str]] = []
     for document in documents:
         for flow in document["flows"]:
             if not flow["pieces"]:
                 unrouted.append((flow["id"], document["host"], flow["dst"]))
             pieces += (
-                Piece(flow["id"], document["host"], flow["dst"], piece["udp_src"], tuple(piece["links"]))
+                ExpectedPiece(flow["id"], document["host"], flow["dst"], piece["udp_src"], tuple(piece["links"]))
                 for piece in flow["pieces"]
             )
     return Told(tuple(pieces), tuple(unrouted))
 
 
-def rules(state: State, pieces: Iterable[Piece]) -> RuleSet:
-    """The rules of every switch."""
+def rules(state: FaultState, pieces: Iterable[ExpectedPiece]) -> RuleSet:
+    """Return the expected rules of every switch."""
     fabric = state.fabric
     usable = without_drained(fabric, drain(fabric, state.drained))
     if state.mode == "ecmp":
-        return compile_base(fabric, usable=usable)
+        return compile_base(fabric, usable=usable, ecmp_action=state.ecmp_action)
     steered = [piece for piece in pieces if len(piece.links) == 4]
     n = len(steered)
     traffic = Traffic(
@@ -82,21 +81,23 @@ def rules(state: State, pieces: Iterable[Piece]) -> RuleSet:
         collectives=(Collective("all", "all"),),
     )
     path = np.array([_path_class(fabric, piece) for piece in steered], dtype=np.int32)
-    wire = Wire(np.arange(n, dtype=np.int32), path, np.ones(n), traffic.udp_src)
-    return compile_rules(cast(Enforcement, state.enforcement), fabric, traffic, wire, usable=usable)
+    wire = FlowEncoding(np.arange(n, dtype=np.int32), path, np.ones(n), traffic.udp_src)
+    return compile_rules(
+        cast(Enforcement, state.enforcement), fabric, traffic, wire, usable=usable, ecmp_action=state.ecmp_action
+    )
 
 
-def _path_class(fabric: Fabric, piece: Piece) -> int:
+def _path_class(fabric: Fabric, piece: ExpectedPiece) -> int:
     leaf = fabric.host_leaf[fabric.host_index[piece.src]]
     (found,) = np.flatnonzero(fabric.up_link[leaf] == fabric.link_index[piece.links[1]])
     return int(found)
 
 
-def mistakes(state: State, said: Told) -> list[str]:
-    """What the controller tells hosts that cannot be right for the fabric as it is.
+def mistakes(state: FaultState, said: Told) -> list[str]:
+    """Return the errors in the hosts' routes for the present state of the fabric.
 
-    Every flow between hosts that the graph joins has a path of links that are up, and none that is drained without
-    need; every other flow has none. Within a leaf without power nobody can know.
+    Every flow between connected hosts must have a path of links that are up and not drained unnecessarily; every other
+    flow must have none. Hosts at a leaf without power are not checked.
     """
     fabric = state.fabric
     usable = without_drained(fabric, drain(fabric, state.drained))

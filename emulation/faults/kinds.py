@@ -1,4 +1,4 @@
-"""What can go wrong, drawn from a seed. Pure: what is drawn depends on the seed and the state only, so it replays."""
+"""Random faults. Pure: a draw depends on the random generator and the state only, so a campaign can be repeated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
-from emulation.faults.state import State
+from emulation.faults.state import FaultState
 
 MOST_OFF = 2
 """Switches without power at a time, and ..."""
@@ -40,19 +40,20 @@ BAD_REQUESTS: tuple[tuple[str, str, object], ...] = (
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that happens: its kind, what it happens to, and more about it where the kind needs that."""
+    """One fault: its kind, its subject, and a value if the kind needs one."""
 
     kind: str
     subject: str = ""
     value: Any = None
 
     def __str__(self) -> str:
+        """Return the kind, the subject and a duration as text."""
         text = f"{self.kind} {self.subject}".strip()
         return f"{text} ({self.value:g} s)" if isinstance(self.value, float) else text
 
 
-def draw(rng: random.Random, state: State) -> Fault:
-    """The next fault. Things are mended about as often as they break."""
+def draw(rng: random.Random, state: FaultState) -> Fault:
+    """Draw the next fault. Repairs are about as frequent as failures."""
     while True:
         (kind,) = rng.choices(list(_WEIGHTS), weights=list(_WEIGHTS.values()))
         fault = _DRAW[kind](rng, state)
@@ -60,7 +61,7 @@ def draw(rng: random.Random, state: State) -> Fault:
             return fault
 
 
-def _cable(rng: random.Random, state: State) -> Fault | None:
+def _cable(rng: random.Random, state: FaultState) -> Fault | None:
     if state.down and rng.random() < len(state.down) / MOST_DOWN:
         return _mended(rng.choice(sorted(state.down)), state)
     cables = [name for name in state.healthy.cable_names if name not in state.down]
@@ -68,13 +69,13 @@ def _cable(rng: random.Random, state: State) -> Fault | None:
     return Fault(f"cable down, {how}", rng.choice(cables)) if len(state.down) < MOST_DOWN else None
 
 
-def _mended(name: str, state: State) -> Fault | None:
-    """A cable comes back; a host link does not while its leaf has no power: nobody could know."""
+def _mended(name: str, state: FaultState) -> Fault | None:
+    """Return the repair of a cable; ``None`` for a host link of a leaf without power, which cannot be observed."""
     hosts = {f"{host.name}-{host.leaf}": host.leaf for host in state.healthy.hosts}
     return None if hosts.get(name) in state.off else Fault("cable up", name)
 
 
-def _host_link(rng: random.Random, state: State) -> Fault | None:
+def _host_link(rng: random.Random, state: FaultState) -> Fault | None:
     host = rng.choice(state.healthy.hosts)
     name = f"{host.name}-{host.leaf}"
     if name in state.down:
@@ -84,36 +85,36 @@ def _host_link(rng: random.Random, state: State) -> Fault | None:
     return Fault("cable down, both ends", name) if len(state.down) < MOST_DOWN else None
 
 
-def _power(rng: random.Random, state: State) -> Fault | None:
+def _power(rng: random.Random, state: FaultState) -> Fault | None:
     if state.off and rng.random() < len(state.off) / MOST_OFF:
         return Fault("switch on", rng.choice(sorted(state.off)))
     return Fault("switch off", _switch(rng, state)) if len(state.off) < MOST_OFF else None
 
 
-def _restart(rng: random.Random, state: State) -> Fault | None:
+def _restart(rng: random.Random, state: FaultState) -> Fault | None:
     return Fault("switch restarts", _switch(rng, state))
 
 
-def _all_restart(rng: random.Random, state: State) -> Fault | None:
+def _all_restart(rng: random.Random, state: FaultState) -> Fault | None:
     return Fault("all switches restart")
 
 
-def _switch(rng: random.Random, state: State) -> str:
-    """One that has power, spines more often: leaves take their hosts with them."""
+def _switch(rng: random.Random, state: FaultState) -> str:
+    """Draw a switch that has power, more often a spine, since a leaf disconnects its hosts."""
     spines = [spine.name for spine in state.healthy.spines if spine.name not in state.off]
     leaves = [leaf.name for leaf in state.healthy.leaves if leaf.name not in state.off]
     return rng.choice(spines if spines and rng.random() < 2 / 3 else leaves)
 
 
-def _controller(rng: random.Random, state: State) -> Fault | None:
+def _controller(rng: random.Random, state: FaultState) -> Fault | None:
     return Fault("controller killed")
 
 
-def _pause(rng: random.Random, state: State) -> Fault | None:
+def _pause(rng: random.Random, state: FaultState) -> Fault | None:
     return Fault("switches stand still", value=round(rng.uniform(0.2, LONGEST_PAUSE), 1))
 
 
-def _job(rng: random.Random, state: State) -> Fault | None:
+def _job(rng: random.Random, state: FaultState) -> Fault | None:
     name = rng.choice(NAMES)
     if name in state.jobs and rng.random() < len(state.jobs) / (MOST_JOBS + 1):
         return Fault("job deleted", name)
@@ -121,7 +122,7 @@ def _job(rng: random.Random, state: State) -> Fault | None:
 
 
 def _document(rng: random.Random, fabric: Fabric) -> dict[str, Any]:
-    """A collective over some hosts, or single flows."""
+    """Draw a job: a collective over some hosts, or single flows."""
     hosts = rng.sample(list(fabric.host_names), rng.randint(2, min(8, fabric.n_hosts)))
     size = rng.randint(1, 10) * 10**8
     op = rng.choice(("all_reduce", "all_to_all", "flows"))
@@ -137,12 +138,12 @@ def _document(rng: random.Random, fabric: Fabric) -> dict[str, Any]:
     }
 
 
-def _bad_request(rng: random.Random, state: State) -> Fault | None:
+def _bad_request(rng: random.Random, state: FaultState) -> Fault | None:
     method, target, body = rng.choice(BAD_REQUESTS)
     return Fault("bad request", f"{method} {target}", body)
 
 
-def _drain(rng: random.Random, state: State) -> Fault | None:
+def _drain(rng: random.Random, state: FaultState) -> Fault | None:
     if state.drained and rng.random() < len(state.drained) / 3:
         return Fault("undrained", rng.choice(sorted(state.drained)))
     spines = [spine.name for spine in state.healthy.spines]
@@ -150,15 +151,15 @@ def _drain(rng: random.Random, state: State) -> Fault | None:
     return Fault("drained", rng.choice(rest))
 
 
-def _ecmp(rng: random.Random, state: State) -> Fault | None:
+def _ecmp(rng: random.Random, state: FaultState) -> Fault | None:
     return Fault("mode", "ecmp") if state.mode == "planned" else None
 
 
-def _planned(rng: random.Random, state: State) -> Fault | None:
+def _planned(rng: random.Random, state: FaultState) -> Fault | None:
     return Fault("mode", "planned") if state.mode == "ecmp" else None
 
 
-def _enforcement(rng: random.Random, state: State) -> Fault | None:
+def _enforcement(rng: random.Random, state: FaultState) -> Fault | None:
     return Fault("enforcement", rng.choice([name for name in ENFORCEMENTS if name != state.enforcement]))
 
 
@@ -178,7 +179,7 @@ _WEIGHTS = {
     "enforcement": 2,
 }
 
-_DRAW: dict[str, Callable[[random.Random, State], Fault | None]] = {
+_DRAW: dict[str, Callable[[random.Random, FaultState], Fault | None]] = {
     "cable": _cable,
     "host link": _host_link,
     "power": _power,

@@ -1,4 +1,4 @@
-"""Packets of planned flows, sent as hosts were told to, and where they were counted and received."""
+"""Probe packets of planned flows, and checks of the links that counted them and the hosts that received them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
 from controller.model.fabric import Fabric
-from emulation.faults.expected import Piece
+from emulation.faults.expected import ExpectedPiece
 from emulation.lab import Lab
 from emulation.netns import socket_in_netns_of
 
@@ -25,16 +25,17 @@ GAP_SECONDS = 0.0004
 """Between two packets: a burst would overrun the switches' receive queues."""
 LATE_SECONDS = 1.0
 NOISE_BYTES = FRAME_BYTES // 2
-"""What else may pass a link meanwhile: discovery and ARP."""
+"""Bytes of other traffic on a link meanwhile: discovery and ARP."""
 
 Delivery = tuple[str, str, int]
 """Source, destination and UDP source port."""
 
 
 class Probes:
-    """Sockets in all hosts: one that receives RoCE packets, and one for each port that is sent from."""
+    """Sockets in all hosts: one that receives RoCE packets, and one for each source port."""
 
     def __init__(self, lab: Lab, fabric: Fabric) -> None:
+        """Open the receiving sockets."""
         self._lab, self._fabric = lab, fabric
         self._address = {host.name: host.ip for host in fabric.hosts}
         self._name = {host.ip: host.name for host in fabric.hosts}
@@ -43,25 +44,29 @@ class Probes:
         self._senders: dict[tuple[str, int], socket.socket] = {}
 
     def __enter__(self) -> Probes:
+        """Return the probes."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """Close all sockets."""
         for made in (*self._sinks.values(), *self._senders.values()):
             made.close()
 
-    def trickle(self, pieces: Iterable[Piece]) -> None:
-        """One small packet of each flow, whatever becomes of it."""
+    def trickle(self, pieces: Iterable[ExpectedPiece]) -> None:
+        """Send one small packet of each flow, without a check of its arrival."""
         for piece in pieces:
             self._send(piece, b"trickle")
         self._receive(Counter())
 
-    def check(self, pieces: Sequence[Piece], switches: Iterable[str], rng: random.Random) -> list[str]:
-        """Send some packets of every flow. What is wrong: not received, or not over the links that were planned.
+    def check(self, pieces: Sequence[ExpectedPiece], switches: Iterable[str], rng: random.Random) -> list[str]:
+        """Send some packets of every flow; return the losses and the deviations from planned links.
 
         Args:
-            switches: those that have power, to be asked for their counters.
+            pieces: the flows and their planned links.
+            switches: switches that have power, whose counters are read.
+            rng: draws the number of packets.
         """
         switches = list(switches)
         self._forget(pieces)
@@ -99,14 +104,14 @@ class Probes:
                 found.append(f"{link} carried {extra:+d} bytes more than the {planned[link]} that are planned over it")
         return found
 
-    def _send(self, piece: Piece, data: bytes) -> None:
+    def _send(self, piece: ExpectedPiece, data: bytes) -> None:
         key = piece.src, _port(piece)
         if key not in self._senders:
             self._senders[key] = self._socket(*key)
         try:
             self._senders[key].sendto(data, (self._address[piece.dst], ROCE_PORT))
         except OSError:
-            # Its own link is down, or its neighbour does not answer: not received is what counts.
+            # The host's link is down, or its neighbour does not answer: the check reports the missing packet.
             return
 
     def _receive(self, received: Counter[Delivery]) -> None:
@@ -121,7 +126,7 @@ class Probes:
                     received[self._name[ip], name, port] += 1
 
     def _received_bytes(self, switches: Iterable[str]) -> Mapping[str, int]:
-        """By link between leaf and spine: bytes that the switch at its end has received."""
+        """Return, for each link between leaf and spine, the bytes that the switch at its end has received."""
         ports = {switch: self._lab.port_counters(switch) for switch in switches}
         found = {}
         for cable, number in zip(self._fabric.cables, self._fabric.cable_number.tolist(), strict=True):
@@ -132,8 +137,8 @@ class Probes:
                     found[f"{source}->{end}{suffix}"] = ports[end][port].rx_bytes
         return found
 
-    def _forget(self, pieces: Iterable[Piece]) -> None:
-        """Close what nothing is sent from any more."""
+    def _forget(self, pieces: Iterable[ExpectedPiece]) -> None:
+        """Close the sockets of source ports that are no longer used."""
         needed = {(piece.src, _port(piece)) for piece in pieces}
         for key in self._senders.keys() - needed:
             self._senders.pop(key).close()
@@ -146,9 +151,9 @@ class Probes:
         return made
 
 
-def _port(piece: Piece) -> int:
+def _port(piece: ExpectedPiece) -> int:
     return UNKNOWN_PORT if piece.udp_src is None else piece.udp_src
 
 
-def _delivery(piece: Piece) -> Delivery:
+def _delivery(piece: ExpectedPiece) -> Delivery:
     return piece.src, piece.dst, _port(piece)

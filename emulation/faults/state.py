@@ -1,4 +1,4 @@
-"""What is broken and what is wanted, as the campaign knows it: the truth that the controller has to find out."""
+"""The true state of the emulation, with failures and settings, which the controller has to find out."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from emulation.pings import Pair
 
 
 @dataclass
-class State:
-    """Everything that faults change.
+class FaultState:
+    """The state that faults change.
 
     Attributes:
-        healthy: the fabric as it is meant to be, with every port number.
+        healthy: the fabric without failures, with every port number.
         down: cables and host links that are down, by name.
         off: switches without power.
         drained: ids that were drained through the API.
         jobs: documents by name.
+        ecmp_action: the controller's option of that name, for the spreading of traffic without a plan.
     """
 
     healthy: Fabric
@@ -29,10 +30,11 @@ class State:
     jobs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     mode: str = "planned"
     enforcement: str = "per_flow"
+    ecmp_action: str = "bundle"
 
     @property
     def fabric(self) -> Fabric:
-        """The fabric as it is now. Hosts of a dead leaf keep their links: nobody can see those."""
+        """The fabric in its present state. Hosts of a dead leaf keep their links, which cannot be observed."""
         dead = {
             name
             for name, cable in zip(self.healthy.cable_names, self.healthy.cables, strict=True)
@@ -42,7 +44,7 @@ class State:
 
     @property
     def switches(self) -> list[str]:
-        """Those with power."""
+        """Names of the switches with power."""
         return [s.name for s in (*self.healthy.leaves, *self.healthy.spines) if s.name not in self.off]
 
     @property
@@ -62,6 +64,7 @@ class State:
         ]
 
     def __str__(self) -> str:
+        """Return the failures, jobs and settings in one line."""
         parts = [
             ("down", sorted(self.down)),
             ("off", sorted(self.off)),

@@ -1,4 +1,4 @@
-"""The emulation under the campaign: makes faults happen, and keeps the state of what it has done."""
+"""The emulation of a fault campaign: it causes the faults, and keeps the resulting state."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import yaml
 
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from emulation.errors import LabError
 from emulation.faults.kinds import Fault
-from emulation.faults.state import State
+from emulation.faults.state import FaultState
 from emulation.http_json import Answer, ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.processes import POLL_SECONDS, Child
 
 HTTP = ("127.0.0.1", 8080)
-"""In the lab's own network namespace nobody else can have the port."""
+"""Address of the HTTP interface; the port is always free in the lab's network namespace."""
 
 ANSWERS_SECONDS = 120.0
 """After a fresh installation its numerical code is compiled first, which takes a minute."""
@@ -34,23 +34,36 @@ class Broken(Exception):
     """Something is not as it must be."""
 
 
-class World:
-    """A lab, a controller with a store that outlives it, and the state that faults have led to.
+class FaultLab:
+    """A lab, a controller with a persistent store, and the state that results from faults.
 
     Args:
-        lab: running; its cables are those of ``fabric``.
-        options: more arguments for ``ryu-manager``.
+        lab: a running lab with the cables of ``fabric``.
+        options: further arguments for ``ryu-manager``.
+        ecmp_action: its option of that name, which affects the expected rules.
+        prefix: a command that starts the controller, such as one that sets limits.
+        discovered: whether the controller has to discover the fabric, without a file.
     """
 
-    def __init__(self, lab: Lab, fabric: Fabric, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        fabric: Fabric,
+        options: tuple[str, ...] = (),
+        prefix: tuple[str, ...] = (),
+        discovered: bool = False,
+        ecmp_action: str = "bundle",
+    ) -> None:
+        """Write the fabric file and prepare the controller's command."""
         self.lab = lab
-        self.state = State(fabric)
+        self.state = FaultState(fabric, ecmp_action=ecmp_action)
         file = lab.out / "fabric.yaml"
         file.write_text(yaml.safe_dump(fabric_document(fabric)))
         command = Path(sys.executable).with_name("ryu-manager")
-        self._command = [str(command), "--fabric", str(file), "--store", f"sqlite:///{lab.out.resolve()}/store.db"]
+        self._command = [*prefix, str(command), "--store", f"sqlite:///{lab.out.resolve()}/store.db"]
+        self._command += [] if discovered else ["--fabric", str(file)]
         self._command += ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
-        self._command += [*options, "controller.app"]
+        self._command += ["--ecmp-action", ecmp_action, *options, "controller.app"]
         self._controller: Child | None = None
         self._still_until: float | None = None
 
@@ -61,11 +74,22 @@ class World:
         if self._controller is None:
             self._controller = self.lab.spawn("controller", self._command)
 
-    def wait_for_controller(self) -> None:
-        """Until it answers and, where it was away, switches have found it: how long they wait is their business.
+    @property
+    def controller_pid(self) -> int:
+        """Process id of the controller that was started last.
 
         Raises:
-            LabError: it has ended, or does not answer in time.
+            LabError: there is none.
+        """
+        if self._controller is None:
+            raise LabError("no controller is running")
+        return self._controller.pid
+
+    def wait_for_controller(self) -> None:
+        """Wait until the controller answers and, after a restart, the switches have reconnected.
+
+        Raises:
+            LabError: the controller has ended, or does not answer in time.
         """
         away = self._controller is None
         self.start_controller()
@@ -76,14 +100,14 @@ class World:
             self.lab.wait_connected()
 
     def get(self, target: str) -> Any:
-        """The body of a GET.
+        """Return the body of the answer to a GET.
 
         Raises:
-            Broken: it is not to be had (yet).
+            Broken: there is no connection, or the status is not 200.
         """
         try:
             answer = ask(HTTP, "GET", target)
-        except (OSError, HTTPException) as error:
+        except httpx.TransportError as error:
             raise Broken(f"GET {target}: {error}") from None
         if answer.status != 200:
             raise Broken(f"GET {target}: {answer.status}: {answer.body}")
@@ -92,12 +116,12 @@ class World:
     def _answers(self) -> bool:
         try:
             ask(HTTP, "GET", "/healthz")
-        except (OSError, HTTPException):
+        except httpx.TransportError:
             return False
         return True
 
     def _ask(self, method: str, target: str, document: object = None) -> Answer:
-        """A request that is made again while the controller is not ready for it."""
+        """Send a request, and repeat it while the controller is not ready."""
         self.wait_for_controller()
         deadline = time.monotonic() + READY_SECONDS
         while (answer := ask(HTTP, method, target, document)).status == 503 and time.monotonic() < deadline:
@@ -112,17 +136,17 @@ class World:
     # -- faults ------------------------------------------------------------------------------------------------
 
     def happen(self, fault: Fault) -> None:
-        """Make a fault happen. It returns at once: what follows does not wait until anybody has noticed.
+        """Cause a fault, and return without waiting for the controller to notice it.
 
         Raises:
-            Broken: the controller refuses what it should do, or does what it should refuse.
-            LabError: the emulation itself does not work.
+            Broken: the controller refuses a valid request, or accepts an invalid one.
+            LabError: the emulation itself failed.
         """
         kind, _, how = fault.kind.partition(", ")
         _HAPPEN[kind](self, fault, how)
 
     def settle(self) -> None:
-        """End what was only for a while: a pause, and the controller's absence (it takes seconds to load)."""
+        """End temporary faults: wait for the end of a pause, and for the controller to start again."""
         self._go_on()
         self.wait_for_controller()
 
@@ -180,7 +204,7 @@ class World:
         self._still_until = time.monotonic() + fault.value
 
     def _go_on(self) -> None:
-        """Wait for the end of a pause: a switch that stands still cannot be told anything else."""
+        """Wait for the end of a pause, since a suspended switch cannot be configured."""
         if self._still_until is not None:
             time.sleep(max(0.0, self._still_until - time.monotonic()))
             self.lab.ovs.daemon.signal(signal.SIGCONT)
@@ -217,7 +241,7 @@ class World:
         self.state.enforcement = fault.subject
 
     def check_alive(self) -> None:
-        """Whether controller and switches still run.
+        """Check that controller and switches still run.
 
         Raises:
             LabError: one has ended by itself.
@@ -227,20 +251,20 @@ class World:
                 raise LabError(f"{child.name} has ended with status {child.exit_status()}{child.tail()}")
 
 
-_HAPPEN: dict[str, Callable[[World, Fault, str], None]] = {
-    "cable down": World._cable_down,
-    "cable up": World._cable_up,
-    "switch off": World._switch_off,
-    "switch on": World._switch_on,
-    "switch restarts": World._switch_restarts,
-    "all switches restart": World._all_switches_restart,
-    "controller killed": World._controller_killed,
-    "switches stand still": World._switches_stand_still,
-    "job pushed": World._job_pushed,
-    "job deleted": World._job_deleted,
-    "bad request": World._bad_request,
-    "drained": World._drained,
-    "undrained": World._undrained,
-    "mode": World._mode,
-    "enforcement": World._enforcement,
+_HAPPEN: dict[str, Callable[[FaultLab, Fault, str], None]] = {
+    "cable down": FaultLab._cable_down,
+    "cable up": FaultLab._cable_up,
+    "switch off": FaultLab._switch_off,
+    "switch on": FaultLab._switch_on,
+    "switch restarts": FaultLab._switch_restarts,
+    "all switches restart": FaultLab._all_switches_restart,
+    "controller killed": FaultLab._controller_killed,
+    "switches stand still": FaultLab._switches_stand_still,
+    "job pushed": FaultLab._job_pushed,
+    "job deleted": FaultLab._job_deleted,
+    "bad request": FaultLab._bad_request,
+    "drained": FaultLab._drained,
+    "undrained": FaultLab._undrained,
+    "mode": FaultLab._mode,
+    "enforcement": FaultLab._enforcement,
 }

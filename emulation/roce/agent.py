@@ -15,12 +15,12 @@ from controller.model.errors import InputError
 from emulation.roce import agent_config
 from emulation.roce.agent_config import AgentConfig, PartConfig
 from emulation.roce.collectives.base import Send
-from emulation.roce.lines import LineError, Lines, to_line
+from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.psn import PSN_MASK
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
 from emulation.roce.shares import split
-from emulation.roce.udp import Endpoint, QueuePairError
+from emulation.roce.udp import QueuePairError, UdpEndpoint
 
 _STDIN = 0
 
@@ -30,7 +30,7 @@ class AgentError(RuntimeError):
 
 
 def run_agent(source: str) -> int:
-    """Run what the file ``source`` says, or the first line of standard input if it is ``-``.
+    """Run the configuration in the file ``source``, or in the first line of standard input if it is ``-``.
 
     Prints one JSON object, the result; with no ``start_at`` in the configuration ``{"event": "ready"}`` before it, then
     waits for ``{"start_at": seconds}`` on standard input, and answers its peers until standard input ends.
@@ -39,12 +39,12 @@ def run_agent(source: str) -> int:
         0, or 1 if a result was wrong.
 
     Raises:
-        InputError: a configuration that cannot be used.
-        AgentError: the collectives could not be finished; says what was missing.
+        InputError: the configuration is invalid.
+        AgentError: the collectives could not be finished; names the missing messages.
     """
     orders = _Orders()
     config = agent_config.read(source) if source != "-" else _parse_line(orders.wait())
-    with Endpoint(config.ip, port=config.port, line_rate=config.options.line_rate) as endpoint:
+    with UdpEndpoint(config.ip, port=config.port, line_rate=config.options.line_rate) as endpoint:
         agent = Agent(config, endpoint)
         start_at = config.start_at
         if start_at is None:
@@ -75,23 +75,28 @@ def run_agent(source: str) -> int:
 class Agent:
     """The parts of one host; they run in the loop of its endpoint."""
 
-    def __init__(self, config: AgentConfig, endpoint: Endpoint) -> None:
+    def __init__(self, config: AgentConfig, endpoint: UdpEndpoint) -> None:
+        """Create the parts of this host in all collectives."""
         self._config = config
         self._endpoint = endpoint
         self._parts = [_Part(part, config, endpoint) for part in config.parts]
 
     def begin(self, start_at: float) -> None:
+        """Begin all parts at ``start_at`` of the monotonic clock."""
         for part in self._parts:
             part.begin(start_at)
 
     @property
     def done(self) -> bool:
+        """Return whether all parts are done."""
         return all(part.done for part in self._parts)
 
     def unfinished(self) -> str:
+        """Return the states of the unfinished parts as text."""
         return "; ".join(part.state() for part in self._parts if not part.done)
 
     def result(self) -> dict[str, Any]:
+        """Return the result of this host as plain data."""
         rows = [part.result() for part in self._parts]
         return {
             "event": "result",
@@ -106,7 +111,7 @@ class Agent:
 class _Part:
     """One rank of one collective: iterations one after the other."""
 
-    def __init__(self, config: PartConfig, agent: AgentConfig, endpoint: Endpoint) -> None:
+    def __init__(self, config: PartConfig, agent: AgentConfig, endpoint: UdpEndpoint) -> None:
         spec = config.collective
         self._config = config
         self._collective = spec.part(config.rank)
@@ -160,7 +165,7 @@ class _Part:
                     self._pending += 1
 
     def _look(self) -> None:
-        """Whether the iteration is over: all is here, and all that was sent is there."""
+        """End the iteration if everything has been received and everything sent is acknowledged."""
         while self._running and not self._pending and self._collective.complete:
             self._times.append((self._began, time.monotonic()))
             self._running = False
@@ -211,7 +216,7 @@ class _Orders:
     def __init__(self) -> None:
         self.received: list[dict[str, Any]] = []
         self.ended = False
-        self._lines = Lines()
+        self._lines = LineBuffer()
 
     def on_readable(self) -> None:
         data = os.read(_STDIN, 65536)

@@ -1,4 +1,4 @@
-"""What an agent is told: its host, the collectives it takes part in, and the queue pairs to its peers."""
+"""Configuration of an agent: its host, its parts in collectives, and the queue pairs to its peers."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class PartConfig:
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """Everything an agent needs.
+    """The configuration of an agent.
 
     Attributes:
-        start_at: monotonic clock at which all begin, None: the agent says when it is ready and is told on its standard
-            input. (One machine has one monotonic clock, whatever its network namespaces.)
-        linger: seconds for which an agent that was given ``start_at`` answers its peers after it is done itself.
+        start_at: time of the monotonic clock at which all begin; None: the agent reports that it is ready and reads the
+            time from standard input. (All network namespaces of a machine share one monotonic clock.)
+        linger: seconds for which an agent with ``start_at`` answers its peers after it is done.
     """
 
     host: str
@@ -62,7 +62,7 @@ class AgentConfig:
 
 
 def to_document(config: AgentConfig) -> dict[str, Any]:
-    """The configuration as plain data; ``parse`` gives an equal one back."""
+    """Return the configuration as plain data, from which ``parse`` makes an equal one."""
     return {
         "host": config.host,
         "ip": config.ip,

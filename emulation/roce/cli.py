@@ -1,6 +1,6 @@
 """The commands ``server``, ``client`` and ``agent``: ``main(argv)`` returns the exit code.
 
-Exit codes: 0 done; 1 failed (no answer, a message that is not intact, a wrong sum); 2 bad input, told in one line.
+Exit codes: 0 done; 1 failed (no answer, a damaged message, a wrong sum); 2 invalid input, reported in one line.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str = PROGRAM) -> int:
-    """Run one of the commands; ``prog`` is what it calls itself in messages."""
+    """Run one of the commands; ``prog`` is the program name in messages."""
     try:
-        # Whoever started an endpoint may end it by SIGTERM: the same as Ctrl-C.
+        # SIGTERM ends an endpoint like Ctrl-C.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         arguments = _parser(prog).parse_args(argv)
         code: int = arguments.command(arguments)
@@ -96,7 +96,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     client.set_defaults(command=_client)
 
     agent = commands.add_parser("agent", help="a host's part in collectives", allow_abbrev=False)
-    agent.add_argument("--config", required=True, metavar="FILE|-", help="JSON (docs/roce.md); -: first line of input")
+    agent.add_argument("--config", required=True, metavar="FILE|-", help="JSON (docs/explanation/roce.md); -: stdin")
     agent.set_defaults(command=_agent)
 
     for command in (server, client):
@@ -109,7 +109,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _server(arguments: argparse.Namespace) -> int:
-    from emulation.roce.server import Server
+    from emulation.roce.server import RoceServer
 
     def report(result: dict[str, Any]) -> None:
         _print(result, arguments.format, _server_text)
@@ -120,7 +120,7 @@ def _server(arguments: argparse.Namespace) -> int:
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    with Server(
+    with RoceServer(
         arguments.bind, control_port=arguments.control_port, port=arguments.port, opened=opened, report=report
     ) as server:
         tell(f"listening on {arguments.bind}")
@@ -132,10 +132,10 @@ def _server(arguments: argparse.Namespace) -> int:
 
 
 def _client(arguments: argparse.Namespace) -> int:
-    from emulation.roce.client import Load, measure
+    from emulation.roce.client import SendOrder, measure
     from emulation.roce.sender import SenderOptions
 
-    load = Load(arguments.udp_src, arguments.shares, arguments.message_bytes, arguments.bytes, arguments.seconds)
+    load = SendOrder(arguments.udp_src, arguments.shares, arguments.message_bytes, arguments.bytes, arguments.seconds)
     options = SenderOptions(
         mtu=arguments.mtu,
         window=arguments.window,

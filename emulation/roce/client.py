@@ -1,4 +1,4 @@
-"""The measuring client: writes messages to a server over one queue pair or several, and says how fast that was."""
+"""The measuring client: writes messages to a server over one or several queue pairs, and measures the throughput."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 from zlib import crc32
 
 from controller.model.errors import InputError
-from emulation.roce.lines import LineError, Lines, to_line
+from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.sender import Sender, SenderOptions
 from emulation.roce.server import CONTROL_PORT
 from emulation.roce.shares import check_shares, split
-from emulation.roce.udp import Endpoint
+from emulation.roce.udp import UdpEndpoint
 from emulation.roce.wire import MAX_MESSAGE, ROCE_PORT
 
 _FIRST_QP = 0x11
@@ -30,15 +30,15 @@ class MeasurementError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """What to send.
+class SendOrder:
+    """The load to send.
 
     Attributes:
-        udp_src: one queue pair for each UDP source port.
-        shares: empty: independent flows, each as fast as it can, with equal parts of the bytes. Else the part of the
-            bytes and of the rate that each has: the pieces of a split flow; they add up to 1.
-        message_bytes: length of a message, all queue pairs together; the last one is what is left of ``bytes``.
-        bytes: total, or None: for ``seconds``.
+        udp_src: UDP source ports, one for each queue pair.
+        shares: empty: independent flows, each as fast as possible, with equal parts of the bytes. Else the part of the
+            bytes and of the rate of each piece of a split flow; they add up to 1.
+        message_bytes: length of a message over all queue pairs together; the last one may be shorter.
+        bytes: total number of bytes, or None: send for ``seconds``.
     """
 
     udp_src: Sequence[int]
@@ -48,6 +48,7 @@ class Load:
     seconds: float = 5.0
 
     def __post_init__(self) -> None:
+        """Check the values; raise ``InputError`` for an invalid one."""
         if not self.udp_src or len(set(self.udp_src)) != len(self.udp_src):
             raise InputError("each queue pair has a UDP source port of its own", field="udp_src", value=self.udp_src)
         if self.shares:
@@ -65,31 +66,37 @@ class Load:
 
     @property
     def parts(self) -> Sequence[float]:
+        """Part of the bytes of each queue pair; they add up to 1."""
         return self.shares or [1 / len(self.udp_src)] * len(self.udp_src)
 
 
 def measure(
     server_ip: str,
-    load: Load,
+    load: SendOrder,
     options: SenderOptions,
     *,
     ip: str | None = None,
     control_port: int = CONTROL_PORT,
     port: int = ROCE_PORT,
 ) -> dict[str, Any]:
-    """Send the load and return the result as plain data (docs/roce.md names its fields).
+    """Send the load and return the result as plain data (docs/explanation/roce.md names its fields).
 
     Args:
-        ip: own address; the one that the route to the server has if None.
+        server_ip: IPv4 address of the server.
+        load: the load to send.
+        options: options of the queue pairs.
+        ip: own address; None: that of the route to the server.
+        control_port: TCP port of the server's control connection.
+        port: UDP port of RoCE.
 
     Raises:
-        InputError: addresses or ports that cannot be used.
-        MeasurementError: no server, or it refused.
+        InputError: an address or a port cannot be used.
+        MeasurementError: there is no server, or it refused the request.
         QueuePairError: the server stopped answering.
     """
     with (
         _Control(server_ip, control_port, ip) as control,
-        Endpoint(ip or control.own_ip, port=port, line_rate=options.line_rate) as endpoint,
+        UdpEndpoint(ip or control.own_ip, port=port, line_rate=options.line_rate) as endpoint,
     ):
         pieces = _pieces(load)
         rows = [{"qp": _FIRST_QP + i, "psn": secrets.randbits(24)} for i in range(len(pieces))]
@@ -113,9 +120,9 @@ def measure(
 
 
 class _Piece:
-    """What one queue pair sends: its part of every message, from two buffers in turn.
+    """The data of one queue pair: its part of every message, from two buffers in turn.
 
-    Neighbouring messages differ, so that one in the place of the other would be noticed.
+    Consecutive messages differ, so that a swap of them is detected.
     """
 
     sender: Sender
@@ -155,13 +162,13 @@ class _Piece:
         return self._base + buffer * self.size
 
 
-def _pieces(load: Load) -> list[_Piece]:
+def _pieces(load: SendOrder) -> list[_Piece]:
     messages = split(load.message_bytes, load.parts)
     totals = [None] * len(messages) if load.bytes is None else [b - a for a, b in split(load.bytes, load.parts)]
     return [_Piece(2 * start, end - start, total) for (start, end), total in zip(messages, totals, strict=True)]
 
 
-def _result(load: Load, pieces: list[_Piece], seconds: float, server: dict[str, Any]) -> dict[str, Any]:
+def _result(load: SendOrder, pieces: list[_Piece], seconds: float, server: dict[str, Any]) -> dict[str, Any]:
     now = time.monotonic()
     flows: list[dict[str, Any]] = [
         {"udp_src": udp_src, **asdict(piece.sender.counters), "rate_gbps": piece.sender.rates.rate(now) / 1e9}
@@ -188,7 +195,7 @@ class _Control:
         except OSError as error:
             reason = error.strerror or str(error)
             raise MeasurementError(f"no server at {server_ip}, TCP port {port}: {reason}") from error
-        self._lines = Lines()
+        self._lines = LineBuffer()
         self.own_ip: str = self._socket.getsockname()[0]
 
     def __enter__(self) -> _Control:

@@ -12,13 +12,19 @@ class LineError(ValueError):
     """A line that is no JSON object, or one without an end."""
 
 
-class Lines:
+class LineBuffer:
     """Collects bytes as they come and gives back the objects whose lines are complete."""
 
     def __init__(self) -> None:
+        """Start with an empty buffer."""
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """Add received bytes, and return the objects of all complete lines.
+
+        Raises:
+            LineError: a line is too long or is not a JSON object.
+        """
         self._rest += data
         if b"\n" not in data:
             if len(self._rest) > MAX_LINE:
@@ -40,4 +46,5 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def to_line(value: dict[str, Any]) -> bytes:
+    """Encode an object as one line of JSON."""
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"

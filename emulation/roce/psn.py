@@ -13,5 +13,5 @@ MAX_WINDOW = 1 << 23
 
 
 def psn_offset(psn: int, reference: int) -> int:
-    """How far ``psn`` is ahead of ``reference`` (both 24-bit): -2^23 to 2^23 - 1."""
+    """Return the distance of ``psn`` ahead of ``reference`` (both 24-bit): -2^23 to 2^23 - 1."""
     return ((psn - reference + MAX_WINDOW) & PSN_MASK) - MAX_WINDOW

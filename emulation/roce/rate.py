@@ -30,6 +30,7 @@ class RateControl:
     """Allowed rate in bit/s. Time comes as an argument (seconds, any origin, never backwards)."""
 
     def __init__(self, line_rate: float) -> None:
+        """Start at ``line_rate`` in bit/s, which is also the upper limit."""
         self.line_rate = line_rate
         self._rate = line_rate
         self._target = line_rate
@@ -42,7 +43,7 @@ class RateControl:
         self._counting_since: float | None = None
 
     def rate(self, now: float) -> float:
-        """What may be sent at this time."""
+        """Return the permitted rate in bit/s at this time."""
         if self._step_at is not None:
             while self._rate < self.line_rate and now >= self._step_at:
                 self._step_at += INTERVAL
@@ -64,11 +65,11 @@ class RateControl:
             self._counted, self._counting_since = 0, now
 
     def idle(self) -> None:
-        """Nothing is on its way: the time until the next packet says nothing about the path."""
+        """Note that no packets are in flight, so that the time until the next packet is not measured."""
         self._counted, self._counting_since = 0, None
 
     def lost(self, now: float) -> None:
-        """A loss was noticed. The losses of one interval are one event: the cut before has had no effect yet."""
+        """Cut the rate after a loss. Losses within one interval count once, as the first cut had no effect yet."""
         if now < self._deaf_until:
             return
         self._deaf_until = now + INTERVAL

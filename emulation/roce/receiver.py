@@ -30,26 +30,26 @@ from emulation.roce.wire import (
 )
 
 
-class Arrival(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message that is in memory as a whole."""
 
     va: int
     length: int
 
 
-class Answer(NamedTuple):
-    """What a packet leads to: an acknowledgement to send, or none; a message completed, or none."""
+class PacketOutcome(NamedTuple):
+    """The result of a packet: an acknowledgement to send, or none; a completed message, or none."""
 
     ack: Ack | None
-    arrival: Arrival | None
+    arrival: ReceivedMessage | None
 
 
-_NOTHING = Answer(None, None)
+_NOTHING = PacketOutcome(None, None)
 
 
 @dataclass(slots=True)
 class ReceiverCounters:
-    """What happened so far. ``bytes`` is payload written, each byte once."""
+    """Counters of a receiver. ``bytes`` is the written payload, each byte counted once."""
 
     messages: int = 0
     bytes: int = 0
@@ -60,15 +60,16 @@ class ReceiverCounters:
 
 
 class Receiver:
-    """One queue pair's responder, writing into ``memory`` (addresses start at 0) for who shows ``rkey``.
+    """One queue pair's responder, which writes into ``memory`` (addresses start at 0) if ``rkey`` matches.
 
     Attributes:
-        peer_qp: queue pair number at the requester, where acknowledgements go.
-        counters: what happened so far.
-        error: why the queue pair failed, or empty; a failed one takes nothing more.
+        peer_qp: queue pair number at the requester, for acknowledgements.
+        counters: counters since the start.
+        error: why the queue pair failed, or empty; a failed one accepts no more packets.
     """
 
     def __init__(self, peer_qp: int, memory: memoryview, rkey: int, *, mtu: int = 4096, first_psn: int = 0) -> None:
+        """Expect packet ``first_psn`` first."""
         self.peer_qp = peer_qp
         self.counters = ReceiverCounters()
         self.error = ""
@@ -78,10 +79,10 @@ class Receiver:
         self._expected = first_psn
         self._completed = 0
         self._nak_sent = False
-        self._message: Arrival | None = None  # the one under way
+        self._message: ReceivedMessage | None = None  # the one under way
         self._written = 0
 
-    def on_packet(self, packet: Write) -> Answer:
+    def on_packet(self, packet: Write) -> PacketOutcome:
         """Take a packet of this queue pair."""
         if self.error:
             return _NOTHING
@@ -89,7 +90,7 @@ class Receiver:
         ahead = psn_offset(packet.psn, self._expected)
         if ahead < 0:
             self.counters.duplicates += 1
-            return Answer(self._ack(), None) if packet.ack_request else _NOTHING
+            return PacketOutcome(self._ack(), None) if packet.ack_request else _NOTHING
         if ahead > 0:
             self.counters.out_of_sequence += 1
             if self._nak_sent:
@@ -107,7 +108,7 @@ class Receiver:
             arrival, self._message = self._message, None
             self._completed += 1
             self.counters.messages += 1
-        return Answer(self._ack() if packet.ack_request else None, arrival)
+        return PacketOutcome(self._ack() if packet.ack_request else None, arrival)
 
     def _place(self, packet: Write) -> int | None:
         """Write the payload; a NAK syndrome if the packet may not do that."""
@@ -118,7 +119,7 @@ class Receiver:
                 return NAK_INVALID_REQUEST
             if reth.rkey != self._rkey or reth.va + reth.length > len(self._memory):
                 return NAK_REMOTE_ACCESS
-            message, written = Arrival(reth.va, reth.length), 0
+            message, written = ReceivedMessage(reth.va, reth.length), 0
         elif self._message is None:
             return NAK_INVALID_REQUEST
         else:
@@ -139,6 +140,6 @@ class Receiver:
     def _ack(self) -> Ack:
         return Ack(self.peer_qp, (self._expected - 1) & PSN_MASK, SYNDROME_ACK, self._completed & PSN_MASK)
 
-    def _nak(self, syndrome: int) -> Answer:
+    def _nak(self, syndrome: int) -> PacketOutcome:
         self.counters.naks += 1
-        return Answer(Ack(self.peer_qp, self._expected, syndrome, self._completed & PSN_MASK), None)
+        return PacketOutcome(Ack(self.peer_qp, self._expected, syndrome, self._completed & PSN_MASK), None)

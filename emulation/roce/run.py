@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol
 from controller.model.errors import InputError
 from emulation.roce.agent_config import FIRST_QP, AgentConfig, PartConfig, PieceConfig, to_document
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.lines import LineError, Lines, to_line
+from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.sender import SenderOptions
 from emulation.roce.wire import ROCE_PORT
 
@@ -33,12 +33,12 @@ _TAIL_LINES = 12
 
 
 class EmulationError(RuntimeError):
-    """The collectives did not come to their end; the message has the last lines of the agents concerned."""
+    """The collectives did not finish; the message has the last log lines of the agents concerned."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What a flow is sent with: a UDP source port, and its share of the flow if that is split."""
+class PortShare:
+    """A UDP source port of a flow, and its share if the flow is split."""
 
     udp_src: int
     share: float = 1.0
@@ -47,7 +47,7 @@ class Piece:
 FlowKey = tuple[str, str, str, str]
 """(job, collective, source host, destination host)."""
 
-Routes = Mapping[FlowKey, Sequence[Piece]]
+Routes = Mapping[FlowKey, Sequence[PortShare]]
 
 
 class Spawn(Protocol):
@@ -60,14 +60,14 @@ class Spawn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CollectiveResult:
-    """What was measured.
+    """The measurements of a collective.
 
     Attributes:
-        seconds: for each iteration, from the moment it began (the first one: the common start) until the last
-            rank had its whole result and the acknowledgements of all that it sent.
-        bytes: payload of all ranks in all iterations, each byte once.
-        checked: every rank had the right numbers in every iteration; else ``wrong`` says what was wrong.
-        ranks: what each rank's agent reported, by rank (docs/roce.md).
+        seconds: duration of each iteration, from its start (the first one: the common start) until the last rank had
+            its complete result and the acknowledgements of all sent messages.
+        bytes: payload of all ranks in all iterations, each byte counted once.
+        checked: whether every rank had the correct result in every iteration; if not, ``wrong`` describes the error.
+        ranks: reports of the ranks' agents, by rank (docs/explanation/roce.md).
     """
 
     job: str
@@ -89,15 +89,20 @@ def agent_configs(
     options: SenderOptions | None = None,
     port: int = ROCE_PORT,
 ) -> dict[str, AgentConfig]:
-    """The configuration of each host that has a rank. Queue pairs are numbered in the order of collectives and ranks.
+    """Return the configuration of each host that has a rank.
+
+    Queue pairs are numbered in the order of collectives and ranks.
 
     Args:
-        hosts: name -> IPv4 address.
-        collectives: ``ranks`` are names of hosts.
+        hosts: IPv4 address by name.
+        collectives: the collectives; ``ranks`` are names of hosts.
         routes: the UDP source port of every flow, or those of its pieces.
+        options: options of every queue pair; ``None``: the defaults.
+        port: UDP port of RoCE.
 
     Raises:
-        InputError: an unknown host, a collective twice, a flow without a port, one port twice between two hosts.
+        InputError: a host is unknown, a collective occurs twice, a flow has no port, or two flows between two hosts
+            have the same port.
     """
     parts: dict[str, list[PartConfig]] = {}
     labels: set[str] = set()
@@ -149,17 +154,22 @@ def run_collectives(
     python: str = sys.executable,
     log_dir: Path | None = None,
 ) -> list[CollectiveResult]:
-    """Run the collectives at the same time and return what was measured, in their order.
+    """Run the collectives at the same time and return their measurements, in their order.
 
     Args:
-        options: of every queue pair; ``line_rate`` is that of a host's link.
-        timeout: seconds for everything, from the first process to the last result.
+        hosts: IPv4 address by name.
+        spawn: starts a process on a host.
+        collectives: the collectives; ``ranks`` are names of hosts.
+        routes: the UDP source port of every flow, or those of its pieces.
+        options: options of every queue pair; ``line_rate`` is that of a host's link.
+        port: UDP port of RoCE.
+        timeout: time limit in seconds, from the first process to the last result.
         python: interpreter of the agents, which has this package.
-        log_dir: where ``agent-HOST.log`` goes (standard error of the agents); somewhere temporary if None.
+        log_dir: folder of ``agent-HOST.log`` (standard error of the agents); None: a temporary folder.
 
     Raises:
-        InputError: collectives or routes that cannot be used; nothing was started.
-        EmulationError: an agent failed, or the time is over. All agents are gone.
+        InputError: the collectives or routes are invalid; nothing was started.
+        EmulationError: an agent failed, or the time limit was exceeded. All agents have ended.
     """
     configs = agent_configs(hosts, collectives, routes, options=options, port=port)
     deadline = time.monotonic() + timeout
@@ -204,12 +214,12 @@ class _Agent:
     host: str
     process: subprocess.Popen[bytes]
     log: Path
-    lines: Lines
+    lines: LineBuffer
     said: dict[str, dict[str, Any]]
 
 
 class _Agents:
-    """The processes. Leaving the ``with`` block ends those that are still there."""
+    """The processes of the agents. Leaving the ``with`` block ends those that still run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -235,7 +245,7 @@ class _Agents:
         log = self._folder / f"agent-{host}.log"
         with log.open("wb") as stderr:
             process = spawn(host, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
-        agent = _Agent(host, process, log, Lines(), {})
+        agent = _Agent(host, process, log, LineBuffer(), {})
         self._agents.append(agent)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, agent)
@@ -246,7 +256,7 @@ class _Agents:
             self._write(agent, order)
 
     def wait(self, event: str, deadline: float) -> dict[str, dict[str, Any]]:
-        """What each host said of this kind, once all of them have."""
+        """Wait until all hosts have sent an event of this kind, and return the events by host."""
         while any(event not in agent.said for agent in self._agents):
             left = deadline - time.monotonic()
             if left <= 0:
@@ -256,7 +266,7 @@ class _Agents:
         return {agent.host: agent.said[event] for agent in self._agents}
 
     def dismiss(self, deadline: float) -> None:
-        """Let all of them go, and wait until they are gone (those that stay are killed at the end)."""
+        """Ask all agents to end, and wait for them (those that do not end are killed later)."""
         for agent in self._agents:
             assert agent.process.stdin is not None
             with suppress(BrokenPipeError):
@@ -302,13 +312,13 @@ def _tail(agent: _Agent) -> str:
     return "\n".join(lines[-_TAIL_LINES:]) or "(it said nothing)"
 
 
-def numbered_routes(collectives: Sequence[CollectiveSpec], first: int = 49152) -> dict[FlowKey, tuple[Piece, ...]]:
-    """A port of its own for each flow, counted up for each pair of hosts: for runs without a controller."""
+def numbered_routes(collectives: Sequence[CollectiveSpec], first: int = 49152) -> dict[FlowKey, tuple[PortShare, ...]]:
+    """Return a separate port for each flow, numbered for each pair of hosts, for runs without a controller."""
     used: dict[tuple[str, str], int] = {}
-    routes: dict[FlowKey, tuple[Piece, ...]] = {}
+    routes: dict[FlowKey, tuple[PortShare, ...]] = {}
     for spec in collectives:
         for source, destination in spec.flows():
             pair = spec.ranks[source], spec.ranks[destination]
-            routes[spec.job, spec.name, *pair] = (Piece(first + used.get(pair, 0)),)
+            routes[spec.job, spec.name, *pair] = (PortShare(first + used.get(pair, 0)),)
             used[pair] = used.get(pair, 0) + 1
     return routes

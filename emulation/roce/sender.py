@@ -1,9 +1,9 @@
 """The requester's half of a queue pair: messages in, packets out, acknowledgements in, completions out.
 
 Reliable connection after InfiniBand Architecture volume 1, chapter 9.7: cumulative acknowledgements, go-back-N on a
-sequence error (NAK) and on a timeout, an error after too many timeouts in a row. What is not in that standard, because
-hardware solves it elsewhere: the window counts packets, the timeout adapts (RFC 6298: links a thousand times slower
-with deep queues have no fixed delay), and the rate follows ``RateControl``.
+sequence error (NAK) and on a timeout, an error after too many timeouts in a row. Additions to that standard: the window
+counts packets, the timeout adapts (RFC 6298: links a thousand times slower with deep queues have no fixed delay), and
+the rate follows ``RateControl``.
 
 Pure: no socket, no clock. Time is seconds from any origin, never backwards.
 """
@@ -36,14 +36,14 @@ from emulation.roce.wire import (
 
 @dataclass(frozen=True, slots=True)
 class SenderOptions:
-    """How a queue pair sends.
+    """Options of a sending queue pair.
 
     Attributes:
         mtu: path MTU, payload bytes of a full packet: one of ``wire.PATH_MTUS``.
-        window: packets that may be unacknowledged.
-        ack_every: an acknowledgement is asked for with every such packet, and with the last of each message. Never
-            more than half the window: the sender would wait for an answer that it had not asked for.
-        line_rate: bit/s on the wire, the ceiling.
+        window: largest number of unacknowledged packets.
+        ack_every: number of packets after which an acknowledgement is requested, besides the last packet of each
+            message. At most half the window is used, since the sender would otherwise wait without a request.
+        line_rate: upper limit of the rate in bit/s on the wire.
         first_timeout, min_timeout, max_timeout: seconds; before the first round trip was measured, and the bounds.
         retries: timeouts in a row, without any progress, before the queue pair fails (7 in InfiniBand as well).
     """
@@ -58,6 +58,7 @@ class SenderOptions:
     retries: int = 7
 
     def __post_init__(self) -> None:
+        """Check the values; raise ``InputError`` for an invalid one."""
         if self.mtu not in PATH_MTUS:
             raise InputError(f"the path MTU is one of {', '.join(map(str, PATH_MTUS))}", field="mtu", value=self.mtu)
         if not 1 <= self.window < MAX_WINDOW:
@@ -81,7 +82,7 @@ class SenderOptions:
 
 @dataclass(slots=True)
 class SenderCounters:
-    """What happened so far. ``bytes`` is payload of messages that were acknowledged as a whole."""
+    """Counters of a sender. ``bytes`` is the payload of completely acknowledged messages."""
 
     messages: int = 0
     bytes: int = 0
@@ -106,11 +107,12 @@ class Sender:
 
     Attributes:
         peer_qp: queue pair number at the responder.
-        counters: what happened so far.
-        error: why the queue pair failed, or empty; a failed one sends nothing more.
+        counters: counters since the start.
+        error: why the queue pair failed, or empty; a failed one sends no more packets.
     """
 
     def __init__(self, peer_qp: int, options: SenderOptions, *, first_psn: int = 0) -> None:
+        """Use ``first_psn`` for the first packet."""
         self.peer_qp = peer_qp
         self.options = options
         self.counters = SenderCounters()
@@ -137,7 +139,7 @@ class Sender:
 
     @property
     def busy(self) -> bool:
-        """Whether something posted is not acknowledged yet."""
+        """Whether some posted message is not acknowledged yet."""
         return bool(self._messages) and not self.error
 
     @property
@@ -154,7 +156,7 @@ class Sender:
         self._posted += packets
 
     def poll(self, now: float) -> Write | None:
-        """The next packet, if one may go now. Notices timeouts, so call it at ``deadline()`` too."""
+        """Return the next packet if one may be sent now. Handles timeouts, so call it at ``deadline()`` too."""
         if self.error:
             return None
         if self._timeout_at is not None and now >= self._timeout_at:
@@ -164,7 +166,7 @@ class Sender:
         return self._send(now)
 
     def deadline(self) -> float | None:
-        """When ``poll`` may have something to do, if nothing arrives before; None: never."""
+        """Return the time of the next call of ``poll`` if nothing arrives before; None: no call is needed."""
         if self.error:
             return None
         if self._may_send():
@@ -178,7 +180,7 @@ class Sender:
         sequence = self._acked + psn_offset(ack.psn, self._wire_psn(self._acked))
         if ack.syndrome == SYNDROME_ACK:
             return self._advance(sequence + 1, now) if self._acked <= sequence < self._sent else []
-        # A NAK names the packet that is missing or wrong: all before it arrived. An old one says nothing new.
+        # A NAK names the missing packet: all before it have arrived. An old NAK has no effect.
         if not self._acked <= sequence < self._sent:
             return []
         done = self._advance(sequence, now)

@@ -21,9 +21,9 @@ from typing import Any
 from zlib import crc32
 
 from controller.model.errors import InputError
-from emulation.roce.lines import LineError, Lines, to_line
+from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.receiver import Receiver
-from emulation.roce.udp import Endpoint
+from emulation.roce.udp import UdpEndpoint
 from emulation.roce.wire import PATH_MTUS, ROCE_PORT
 
 CONTROL_PORT = 18515
@@ -33,7 +33,7 @@ _FIRST_QP = 0x100
 _SEND_SECONDS = 5.0
 
 
-class Server:
+class RoceServer:
     """Listens on ``ip``; ``serve`` blocks until ``until()`` holds.
 
     Args:
@@ -53,10 +53,11 @@ class Server:
         opened: Callable[[str, int], None] = lambda client, queue_pairs: None,
         report: Callable[[dict[str, Any]], None] = lambda result: None,
     ) -> None:
+        """Listen on the control port; ``opened`` and ``report`` are called at the start and end of a session."""
         self.reported = 0
         self.opened = opened
         self._report = report
-        self.endpoint = Endpoint(ip, port=port, failed=self._on_failure)
+        self.endpoint = UdpEndpoint(ip, port=port, failed=self._on_failure)
         self._clients: set[_Session] = set()
         self._sessions: dict[int, _Session] = {}
         self._next_qp = _FIRST_QP
@@ -71,22 +72,27 @@ class Server:
             raise InputError(reason, value=f"{ip}:{control_port}") from error
         self.endpoint.watch(self._listener, self._on_client)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> RoceServer:
+        """Return the server."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the server."""
         self.close()
 
     def close(self) -> None:
+        """Close all connections and sockets."""
         for session in self._clients:
             session.connection.close()
         self._listener.close()
         self.endpoint.close()
 
     def serve(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Serve clients until ``until`` returns true."""
         self.endpoint.run(until)
 
     def open_queue_pair(self, session: _Session, receiver: Receiver, peer_ip: str) -> int:
+        """Add a receiver of a session, and return its queue pair number."""
         qp = self._next_qp
         self._next_qp += 1
         self.endpoint.add_receiver(qp, receiver, peer_ip, session.on_arrival)
@@ -94,6 +100,7 @@ class Server:
         return qp
 
     def close_queue_pair(self, qp: int) -> None:
+        """Remove a queue pair."""
         self.endpoint.remove_receiver(qp)
         del self._sessions[qp]
 
@@ -105,10 +112,12 @@ class Server:
         self.endpoint.watch(connection, session.on_readable)
 
     def finished(self, result: dict[str, Any]) -> None:
+        """Count and report the result of a session."""
         self.reported += 1
         self._report(result)
 
     def forget(self, session: _Session) -> None:
+        """Remove a session and close its connection."""
         self._clients.discard(session)
         self.endpoint.unwatch(session.connection)
         session.connection.close()
@@ -120,11 +129,11 @@ class Server:
 class _Session:
     """One client."""
 
-    def __init__(self, server: Server, connection: socket.socket, peer_ip: str) -> None:
+    def __init__(self, server: RoceServer, connection: socket.socket, peer_ip: str) -> None:
         self.connection = connection
         self._server = server
         self._peer_ip = peer_ip
-        self._lines = Lines()
+        self._lines = LineBuffer()
         self._memory = memoryview(b"")
         self._expected: dict[tuple[int, int], int] = {}
         self._receivers: dict[int, Receiver] = {}

@@ -10,9 +10,9 @@ What makes the ICRC right on the wire (see wire.py): sockets stay unconnected an
 sets DF and identification 0. The UDP checksum is switched off, as RoCEv2 has it: the ICRC protects more, and a virtual
 link cannot leave a checksum unfinished that is not there.
 
-Sending. A NIC serves its queue pairs in turn at line rate and keeps no long queue behind itself. So does ``Endpoint``:
-one pacer for the host, queue pairs round robin, a packet each. Without it a host with many flows would fill its own
-queueing discipline, and its acknowledgements would wait behind its data.
+Sending. A NIC serves its queue pairs in turn at line rate and keeps no long queue behind itself. So does
+``UdpEndpoint``: one pacer for the host, queue pairs round robin, a packet each. Without it a host with many flows
+would fill its own queueing discipline, and its acknowledgements would wait behind its data.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class _Incoming:
     arrived: Callable[[int, int], None]
 
 
-class Endpoint:
+class UdpEndpoint:
     """Queue pairs of one host address. Close it, or use it in a ``with`` statement.
 
     Args:
@@ -125,6 +125,7 @@ class Endpoint:
         line_rate: float = 1e9,
         failed: Callable[[int, str], None] = _raise_failure,
     ) -> None:
+        """Bind the common socket; ``failed`` is called with the number and the error of a failed queue pair."""
         self.ip = ip
         self.failed = failed
         self.port = port
@@ -143,13 +144,16 @@ class Endpoint:
         _grow_receive_buffer(self._socket)
         self._selector.register(self._socket, selectors.EVENT_READ, self._on_readable)
 
-    def __enter__(self) -> Endpoint:
+    def __enter__(self) -> UdpEndpoint:
+        """Return the endpoint."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the endpoint."""
         self.close()
 
     def close(self) -> None:
+        """Close all sockets."""
         for port in self._ports.values():
             port.socket.close()
         self._selector.close()
@@ -186,6 +190,7 @@ class Endpoint:
         self._incoming[qp] = _Incoming(receiver, _address_bytes(peer_ip), (peer_ip, self.port), arrived)
 
     def remove_receiver(self, qp: int) -> None:
+        """Remove the receiver of a queue pair."""
         del self._incoming[qp]
 
     def watch(self, fileobj: Any, callback: Callable[[], None]) -> None:
@@ -193,6 +198,7 @@ class Endpoint:
         self._selector.register(fileobj, selectors.EVENT_READ, callback)
 
     def unwatch(self, fileobj: Any) -> None:
+        """Stop watching a file object."""
         self._selector.unregister(fileobj)
 
     # -- the loop ---------------------------------------------------------------------------------------------
@@ -215,7 +221,7 @@ class Endpoint:
         return True
 
     def _transmit(self, now: float) -> float | None:
-        """Send what may go now; return when there may be more (None: only after an arrival)."""
+        """Send the packets that may leave now; return the time of the next ones (None: only after an arrival)."""
         turn, passed = self._turn, 0
         while passed < len(turn) and now >= self._pacer.ready_at:
             outgoing = turn[0]
@@ -334,7 +340,7 @@ class Endpoint:
         return state
 
     def _open(self, port: int) -> socket.socket:
-        """A non-blocking UDP socket on (own address, port) whose datagrams carry DF and identification 0."""
+        """Open a non-blocking UDP socket on (own address, port) whose datagrams have DF and identification 0."""
         if not 0 < port < 65536:
             raise InputError("a UDP port is 1 to 65535", field="port", value=port)
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -361,7 +367,7 @@ def _address_bytes(ip: str) -> bytes:
 
 
 def _grow_receive_buffer(sock: socket.socket) -> None:
-    """An incast of many windows has to fit while this process waits for its turn on a shared processor."""
+    """Enlarge the receive buffer, to hold an incast of many windows while this process waits for a processor."""
     try:
         sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
     except OSError:

@@ -121,7 +121,7 @@ def ip_udp_crc(src: bytes, dst: bytes, src_port: int, dst_port: int, udp_payload
 
 
 def _transport_crc(state: int, header: bytes | memoryview) -> int:
-    """Go on over BTH and what follows it, the BTH's fifth byte as ones."""
+    """Continue the CRC over the BTH and the following bytes, with the BTH's fifth byte as ones."""
     return crc32(header[5:], crc32(b"\xff", crc32(header[:4], state)))
 
 
@@ -157,7 +157,7 @@ ACK_FRAME_BYTES = _BTH_BYTES + _AETH.size + _ICRC.size
 
 
 def encode_ack(ack: Ack, state: int) -> bytes:
-    """The UDP payload of an acknowledgement; ``state`` from ``ip_udp_crc`` for ``ACK_FRAME_BYTES``."""
+    """Return the UDP payload of an acknowledgement; ``state`` is from ``ip_udp_crc`` for ``ACK_FRAME_BYTES``."""
     header = _BTH.pack(ACKNOWLEDGE, 0, _DEFAULT_PARTITION, 0, ack.qp >> 16, ack.qp & 0xFFFF, ack.psn)
     header += _AETH.pack(ack.syndrome << 24 | ack.msn)
     return header + _ICRC.pack(_transport_crc(state, header))

@@ -1,6 +1,6 @@
-"""Collective operations as exchanges of messages: who sends what, as soon as it has it.
+"""Collective operations as exchanges of messages, which ranks send as soon as they have the data.
 
-One rank's part is a ``Collective`` (base.py): it owns the memory that peers write into, says which messages to send
-when an iteration begins and when a message has arrived, and checks the result. Data dependencies are real: a rank
-passes a chunk on when it has that chunk, not when a step of a schedule is over. All of it is pure: no socket, no clock.
+The program of one rank is a ``RankProgram`` (base.py): it owns the memory that peers write into, returns the messages
+to send when an iteration begins and when a message has arrived, and checks the result. Data dependencies are real: a
+rank forwards a chunk when it has received it, not at the end of a step. The package is pure: no socket, no clock.
 """

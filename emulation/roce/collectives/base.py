@@ -22,7 +22,7 @@ class Send(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Where one message of an iteration lands: elements [start, stop) of the area, written by rank ``peer``."""
+    """Destination of one message of an iteration: elements [start, stop) of the area, written by rank ``peer``."""
 
     start: int
     stop: int
@@ -31,19 +31,19 @@ class Slot(NamedTuple):
     chunk: int
 
 
-class Collective(ABC):
+class RankProgram(ABC):
     """Base of all operations.
 
-    The memory has one area, or two that iterations use in turn if there is more than one: a peer may be one iteration
-    ahead (it has all it needs from here), never two, as each waits for something of every other. Within an area each
-    message has a slot of its own, so nothing that arrives overwrites what was not used yet. Empty messages are neither
-    sent nor waited for.
+    The memory has one area, or two areas that iterations use in turn if there is more than one: a peer may be one
+    iteration ahead, but never two, as each rank waits for messages of every other. Within an area each message has a
+    separate slot, so an arriving message never overwrites unused data. Empty messages are neither sent nor expected.
 
     Attributes:
         memory: [areas * area] elements that peers write into.
     """
 
     def __init__(self, slots: Sequence[Slot], area: int, dtype: np.dtype[Any], iterations: int) -> None:
+        """Allocate the memory: one or two areas of ``area`` elements."""
         self.memory = touched((2 if iterations > 1 else 1) * area, dtype)
         self._slots = sorted(slot for slot in slots if slot.stop > slot.start)
         self._starts = [slot.start for slot in self._slots]
@@ -53,10 +53,10 @@ class Collective(ABC):
         self._early: list[Slot] = []
         self._bytes = [[0] * len(self._slots) for _ in range(2)]
 
-    # -- what the caller does ---------------------------------------------------------------------------------
+    # -- called by the owner ----------------------------------------------------------------------------------
 
     def begin(self, iteration: int) -> list[Send]:
-        """Start iteration 0, 1, ... (the one before has to be complete, and what it sent, done); what to send first."""
+        """Start iteration 0, 1, ... and return the first messages; the previous iteration must be complete and sent."""
         self._iteration = iteration
         self._missing = set(self._slots)
         sends = self._start()
@@ -66,7 +66,7 @@ class Collective(ABC):
         return [send for send in sends if len(send.data)]
 
     def arrived(self, va: int, length: int) -> list[Send]:
-        """``length`` bytes were written at byte ``va``, a message or a piece of one; what to send because of it.
+        """Note that ``length`` bytes of a message were written at byte ``va``; return the messages to send next.
 
         Raises:
             ValueError: no message may be written there.
@@ -88,27 +88,27 @@ class Collective(ABC):
 
     @property
     def complete(self) -> bool:
-        """Whether everything of this iteration has arrived."""
+        """Whether all messages of this iteration have arrived."""
         return not self._missing
 
     def missing(self) -> str:
-        """What has not arrived yet, in words."""
+        """Return the missing messages as text."""
         rows = [f"{slot.what} {slot.chunk} from rank {slot.peer}" for slot in sorted(self._missing)]
         return ", ".join(rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
 
     @abstractmethod
     def check(self) -> str:
-        """What is wrong with the result of the complete iteration, in words; empty if it is right."""
+        """Return the error in the result of the complete iteration as text; empty if it is correct."""
 
-    # -- what an operation does -------------------------------------------------------------------------------
+    # -- defined by each operation ----------------------------------------------------------------------------
 
     @abstractmethod
     def _start(self) -> list[Send]:
-        """What an iteration begins with."""
+        """Return the first messages of an iteration."""
 
     @abstractmethod
     def _on_slot(self, slot: Slot) -> list[Send]:
-        """A message is in memory as a whole."""
+        """Process a complete message, and return the messages to send next."""
 
     def _take(self, slot: Slot) -> list[Send]:
         self._missing.discard(slot)
@@ -132,7 +132,7 @@ def touched(elements: int, dtype: np.dtype[Any]) -> Array:
 
 
 def difference(name: str, have: Array, expected: NDArray[Any]) -> str:
-    """The first element that is not as expected, in words; empty if there is none."""
+    """Describe the first element that is not as expected; empty if there is none."""
     wrong = np.flatnonzero(have != expected)
     if not len(wrong):
         return ""

@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from emulation.roce.collectives.base import Collective, Send, Slot, difference, touched
+from emulation.roce.collectives.base import RankProgram, Send, Slot, difference, touched
 from emulation.roce.collectives.pattern import Pattern
 
 BLOCK = "block"
 
 
-class Exchange(Collective):
+class PairwiseExchange(RankProgram):
     """``matrix[i][j]`` elements go from rank i to rank j; the diagonal stays at home."""
 
     def __init__(
         self, matrix: Sequence[Sequence[int]], rank: int, dtype: np.dtype[Any], seed: int, iterations: int
     ) -> None:
+        """Prepare the program of a rank; ``matrix`` [rank][rank] has the elements that each rank sends to each."""
         self.rank = rank
         self.n_ranks = len(matrix)
         # Where block (i, j) begins in rank i's buffer, and where it lands at rank j.
@@ -36,6 +37,7 @@ class Exchange(Collective):
         super().__init__(slots, max(column[-1] for column in self._target), dtype, iterations)
 
     def check(self) -> str:
+        """Return the first wrong block as text; empty if all are correct."""
         for slot in self._slots:
             start, stop = self._source[slot.peer][self.rank], self._source[slot.peer][self.rank + 1]
             expected = self._pattern.part(slot.peer, self._iteration, start, stop)

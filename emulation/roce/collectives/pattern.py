@@ -1,4 +1,4 @@
-"""What ranks put into a collective: known to everyone, different for each rank and iteration, exact in every type."""
+"""Input data of ranks: known to every rank, different for each rank and iteration, exact in every data type."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Pattern:
     """
 
     def __init__(self, elements: int, seed: int) -> None:
+        """Draw a pattern of ``elements`` bytes from ``seed``."""
         self._elements = elements
         once = np.random.default_rng(seed).integers(0, 256, elements, dtype=np.uint8)
         self._twice = np.concatenate([once, once])
@@ -31,7 +32,7 @@ class Pattern:
         return self._twice[at + start : at + stop]
 
     def total(self, n_ranks: int, iteration: int, start: int, stop: int, dtype: np.dtype[Any]) -> Array:
-        """The sum over all ranks."""
+        """Return the sum over all ranks of elements [start, stop)."""
         result = np.zeros(stop - start, dtype=dtype)
         for rank in range(n_ranks):
             result += self.part(rank, iteration, start, stop)

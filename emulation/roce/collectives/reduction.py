@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from emulation.roce.collectives.base import Collective, Send, Slot, difference, touched
+from emulation.roce.collectives.base import RankProgram, Send, Slot, difference, touched
 from emulation.roce.collectives.pattern import Array, Pattern
 
 PARTIAL, FINAL = "partial sum of chunk", "chunk"
@@ -32,12 +32,13 @@ def chunk_bounds(elements: int, n_ranks: int) -> list[int]:
     return [elements * chunk // n_ranks for chunk in range(n_ranks + 1)]
 
 
-class Reduction(Collective):
-    """What ring and direct have in common. Finished chunks land in the area's upper part, as they lie in the buffer."""
+class Reduction(RankProgram):
+    """Common base of ring and direct. Finished chunks are in the area's upper part, in the order of the buffer."""
 
     def __init__(
         self, op: str, rank: int, n_ranks: int, elements: int, dtype: np.dtype[Any], seed: int, iterations: int
     ) -> None:
+        """Prepare the program of a rank for a buffer of ``elements`` elements."""
         self.rank = rank
         self.n_ranks = n_ranks
         self._reduces, self._gathers = HALVES[op]
@@ -57,6 +58,7 @@ class Reduction(Collective):
         super().__init__(slots, area, dtype, iterations)
 
     def check(self) -> str:
+        """Return the first wrong chunk as text; empty if all are correct."""
         chunks = range(self.n_ranks) if self._gathers else (self.rank,)
         for c in chunks:
             have = self._own if c == self.rank else self._view(self._final(c), self._final(c + 1))
@@ -80,7 +82,7 @@ class Reduction(Collective):
         return self._on_partial(slot) if slot.what == PARTIAL else self._on_final(slot)
 
     def _finished(self, own: Array) -> list[Send]:
-        """This rank's own chunk is summed up."""
+        """Store this rank's reduced chunk, and return the messages to send next."""
         self._own = own
         return self._start_gathering() if self._gathers else []
 
@@ -88,7 +90,7 @@ class Reduction(Collective):
         return self._input[self._bounds[chunk] : self._bounds[chunk + 1]]
 
     def _final(self, chunk: int) -> int:
-        """Where a finished chunk goes in the area."""
+        """Return the position of a finished chunk in the area."""
         return self._partial_area + self._bounds[chunk]
 
     @abstractmethod
@@ -100,7 +102,7 @@ class Reduction(Collective):
 
     @abstractmethod
     def _gather_peer(self, chunk: int) -> int:
-        """Who sends this rank a finished chunk."""
+        """Return the rank that sends a finished chunk to this rank."""
 
     @abstractmethod
     def _start_reducing(self) -> list[Send]: ...
@@ -192,7 +194,7 @@ class Direct(Reduction):
         self._sum = self._chunk(self.rank).copy()
         self._to_add = self.n_ranks - 1
         sends = [Send(peer, self._va(self.rank * self._widest), self._chunk(peer)) for peer in self._peers()]
-        # Nobody sends an empty chunk, so nothing would ever say that its sum is there.
+        # Empty chunks are never sent, so no message would complete the sum.
         return sends if len(self._sum) else sends + self._finished(self._sum)
 
     def _on_partial(self, slot: Slot) -> list[Send]:

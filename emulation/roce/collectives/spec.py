@@ -1,4 +1,4 @@
-"""What a collective is, as plain values: validated once, the same for the one who orders it and for each rank."""
+"""Specification of a collective, as plain values: validated once, and the same for the caller and each rank."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from controller.model.errors import InputError
-from emulation.roce.collectives.base import Collective
-from emulation.roce.collectives.exchange import Exchange
+from emulation.roce.collectives.base import RankProgram
+from emulation.roce.collectives.exchange import PairwiseExchange
 from emulation.roce.collectives.reduction import HALVES, Direct, Ring, chunk_bounds
 
 OPERATIONS = (*HALVES, "all_to_all", "exchange")
@@ -46,6 +46,7 @@ class CollectiveSpec:
     iterations: int = 1
 
     def __post_init__(self) -> None:
+        """Check the values; raise ``InputError`` for an invalid one."""
         n = len(self.ranks)
         _one_of("op", self.op, OPERATIONS)
         _one_of("algorithm", self.algorithm, ALGORITHMS)
@@ -67,7 +68,7 @@ class CollectiveSpec:
                 raise InputError("only an exchange has one", field="matrix")
             sizes = [self.bytes]
         if self.iterations > 1 and (self.op == "exchange" or self.bytes < n * self.itemsize):
-            # Only who waits for each other rank in each iteration cannot run away from one that is slow.
+            # Only a rank that waits for every other rank in each iteration cannot get ahead of a slow one.
             reason = "only one, where some ranks have nothing for some others"
             raise InputError(reason, field="iterations", value=self.iterations)
         for size in sizes:
@@ -77,24 +78,27 @@ class CollectiveSpec:
 
     @property
     def n_ranks(self) -> int:
+        """Number of ranks."""
         return len(self.ranks)
 
     @property
     def itemsize(self) -> int:
+        """Size of an element in bytes."""
         return np.dtype(self.dtype).itemsize
 
     @property
     def label(self) -> str:
+        """Name of the collective with its job, ``JOB/NAME``."""
         return f"{self.job}/{self.name}"
 
-    def part(self, rank: int) -> Collective:
-        """A rank's part in it, ready to begin."""
+    def part(self, rank: int) -> RankProgram:
+        """Create the program of a rank, ready to begin."""
         dtype = np.dtype(self.dtype)
         if self.op in HALVES:
             kind = Ring if self.algorithm == "ring" else Direct
             elements = self.bytes // self.itemsize
             return kind(self.op, rank, self.n_ranks, elements, dtype, self.seed, self.iterations)
-        return Exchange(self._element_matrix(), rank, dtype, self.seed, self.iterations)
+        return PairwiseExchange(self._element_matrix(), rank, dtype, self.seed, self.iterations)
 
     def flows(self) -> dict[tuple[int, int], int]:
         """(source rank, destination rank) -> bytes of payload in one iteration, where there are any."""

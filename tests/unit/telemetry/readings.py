@@ -8,26 +8,26 @@ import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
 from controller.southbound.rules import RuleSet
-from controller.telemetry.counts import PortCount, SwitchCount
-from controller.telemetry.held import Held, Reading
+from controller.telemetry.counters import PortCounters, SwitchCounters
+from controller.telemetry.fabric_snapshot import FabricSnapshot, SwitchSnapshot
 
-NOTHING = PortCount(0, 0, 0, 0, 0, 0, 0, 0)
+NOTHING = PortCounters(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def reading(
     fabric: Fabric, rules: RuleSet, *, without: Collection[str] = (), dead: Collection[tuple[str, int]] = ()
-) -> Reading:
+) -> FabricSnapshot:
     """Switches that hold exactly these rules; ports of cables that are down are dead."""
     down = {(switch, port) for switch, port in dead}
     for cable in fabric.cables:
         if not cable.up:
             down |= {(cable.leaf, cable.leaf_port or 0), (cable.spine, cable.spine_port or 0)}
-    return Reading(
+    return FabricSnapshot(
         0.0,
         {
-            switch.dpid: Held(
+            switch.dpid: SwitchSnapshot(
                 rules[switch.dpid],
-                SwitchCount(switch.dpid, 1.0),
+                SwitchCounters(switch.dpid, 1.0),
                 frozenset(port for name, port in down if name == switch.name),
             )
             for switch in (*fabric.leaves, *fabric.spines)
@@ -36,9 +36,9 @@ def reading(
     )
 
 
-def counted(fabric: Fabric, link_bytes: FloatArray, at: float) -> dict[int, SwitchCount]:
+def counted(fabric: Fabric, link_bytes: FloatArray, at: float) -> dict[int, SwitchCounters]:
     """Port counters of every switch, given what each directed link [E] has carried."""
-    ports: dict[int, dict[int, PortCount]] = {s.dpid: {} for s in (*fabric.leaves, *fabric.spines)}
+    ports: dict[int, dict[int, PortCounters]] = {s.dpid: {} for s in (*fabric.leaves, *fabric.spines)}
     dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
     many = np.round(link_bytes).astype(np.int64).tolist()
     for h, host in enumerate(fabric.hosts):
@@ -50,4 +50,4 @@ def counted(fabric: Fabric, link_bytes: FloatArray, at: float) -> dict[int, Swit
         assert cable.spine_port is not None
         ports[dpid[cable.leaf]][cable.leaf_port] = NOTHING._replace(tx_bytes=up, rx_bytes=down)
         ports[dpid[cable.spine]][cable.spine_port] = NOTHING._replace(tx_bytes=down, rx_bytes=up)
-    return {number: SwitchCount(number, at, own) for number, own in ports.items()}
+    return {number: SwitchCounters(number, at, own) for number, own in ports.items()}

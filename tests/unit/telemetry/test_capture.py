@@ -1,4 +1,4 @@
-"""Captures: RoCE packets are found whatever is wrapped around them, and paths where they were seen."""
+"""Captures: RoCE packets are found in any encapsulation, and paths are derived from them."""
 
 from __future__ import annotations
 

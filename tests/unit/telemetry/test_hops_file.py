@@ -13,8 +13,8 @@ from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.rest.schemas.trace import TraceBody
 from controller.telemetry.hops_file import read_hops
-from controller.telemetry.layers import summary
 from controller.telemetry.trace import cable_ports
+from controller.telemetry.trace_summary import summary
 
 FABRIC = clos(2, 3, 2)
 PORT_OF = {link: at for at, link in cable_ports(FABRIC).items()}

@@ -1,4 +1,4 @@
-"""What counters tell of hashes: whatever the hashes were, nothing false is said to be sure."""
+"""Inference of hashes from counters: no wrong path has full confidence, for any hash."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.southbound.base import compile_base
-from controller.southbound.wire import on_wire
-from controller.telemetry.carried import between, sent
-from controller.telemetry.infer import ESTIMATED_MOST, Choice, infer
-from controller.telemetry.trace import Situation, Traced, trace
+from controller.southbound.flow_encoding import encode_flows
+from controller.telemetry.infer import ESTIMATED_MOST, HashedPaths, infer
+from controller.telemetry.sent_bytes import between, sent
+from controller.telemetry.trace import Traced, TraceInputs, trace
 from tests.unit.southbound.plans import patient
 from tests.unit.telemetry.readings import counted, reading
 
@@ -27,7 +27,7 @@ from tests.unit.telemetry.readings import counted, reading
 class World:
     """Flows that are hashed, where they went, and what has been counted of it."""
 
-    situation: Situation
+    situation: TraceInputs
     traced: list[Traced]
     truth: list[int]
     size: np.ndarray
@@ -39,7 +39,7 @@ class World:
             carried[list(self.traced[row].ways[way].links)] += self.size[row]
         return carried
 
-    def choices(self, other: np.ndarray | float = 0.0) -> dict[int, Choice]:
+    def choices(self, other: np.ndarray | float = 0.0) -> dict[int, HashedPaths]:
         """``other``: [E] bytes of something else."""
         fabric = self.situation.fabric
         before, now = counted(fabric, np.zeros(fabric.n_links), 1.0), counted(fabric, self.link_bytes() + other, 3.0)
@@ -56,8 +56,8 @@ def world(fabric: Fabric, ends: list[tuple[int, int]], size: list[int], truth: l
     port = FIRST_PORT + np.arange(n)
     traffic = Traffic(src, dst, np.ones(n), np.zeros(n), np.arange(n), port, (Collective("j", "c"),))
     local = np.where(fabric.host_leaf[src] == fabric.host_leaf[dst], -1, 0)
-    wire = on_wire(fabric, traffic, Assignment.single(local), "per_flow")
-    situation = Situation(fabric, traffic, wire, mode="ecmp")
+    wire = encode_flows(fabric, traffic, Assignment.single(local), "per_flow")
+    situation = TraceInputs(fabric, traffic, wire, mode="ecmp")
     traced = trace(situation, reading(fabric, compile_base(fabric)))
     places = [way % len(traced[row].ways) for row, way in enumerate(truth)]
     return World(situation, traced, places, np.array(size, dtype=np.float64))

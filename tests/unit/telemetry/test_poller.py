@@ -17,10 +17,10 @@ from controller import ryu_compat
 
 ryu_compat.prepare()
 
-from controller.southbound.openflow.exchange import NotSupported, SwitchGone  # noqa: E402
+from controller.southbound.openflow.request_channel import NotSupported, SwitchGone  # noqa: E402
 from controller.telemetry.instruments import Instruments  # noqa: E402
 from controller.telemetry.poller import Poller  # noqa: E402
-from controller.telemetry.readings import Readings  # noqa: E402
+from controller.telemetry.port_rates import Readings  # noqa: E402
 from tests.fake_switch.decode import PROTOCOL  # noqa: E402
 from tests.fake_switch.ports import Port  # noqa: E402
 from tests.fake_switch.switch import FakeSwitch  # noqa: E402

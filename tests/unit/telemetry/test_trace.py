@@ -1,4 +1,4 @@
-"""Traces against what compilers make: what is planned is found on its path, and whatever is wrong is told as such."""
+"""Traces against the compilers: planned flows are on their paths, and deviations are reported."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.traffic import FIRST_PORT
 from controller.rest.schemas.trace import TraceBody
-from controller.southbound.base import FLOW, compile_base
+from controller.southbound.base import DISCOVERY, FLOW, compile_base
 from controller.southbound.rules import Output, Rule, RuleSet, SwitchRules, match
-from controller.telemetry.held import Reading
-from controller.telemetry.trace import Situation, planned_links, uplink
+from controller.telemetry.fabric_snapshot import FabricSnapshot
+from controller.telemetry.trace import TraceInputs, planned_links, uplink
 from controller.telemetry.trace_document import live_trace, planned_trace
 from tests.unit.southbound.plans import Case, cases, patient, traffic_of
 from tests.unit.telemetry.readings import reading
@@ -25,12 +25,12 @@ from tests.unit.telemetry.readings import reading
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 
 
-def situation(case: Case, **changes) -> Situation:
-    made = Situation(case.fabric, case.traffic, case.wire, enforcement=case.enforcement)
+def situation(case: Case, **changes) -> TraceInputs:
+    made = TraceInputs(case.fabric, case.traffic, case.encoding, enforcement=case.enforcement)
     return dataclasses.replace(made, **changes)
 
 
-def told(case: Case, read: Reading, **changes) -> list[dict]:
+def told(case: Case, read: FabricSnapshot, **changes) -> list[dict]:
     found = live_trace(situation(case, **changes), case.usable, read, {})
     del found["window"]
     TraceBody.model_validate(found)
@@ -56,7 +56,7 @@ def small(enforcement: Enforcement = "per_flow", spines: int = 3) -> Case:
 def test_what_is_compiled_is_traced_to_its_planned_paths(enforcement: Enforcement, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
     for row, flow in enumerate(told(case, reading(case.fabric, case.rules))):
-        if case.wire.path[row] == -2:
+        if case.encoding.path[row] == -2:
             assert (flow["planned"], flow["differs"]) == (None, False)
             assert flow["why"].startswith("no live path joins its leaves")
             continue
@@ -75,7 +75,7 @@ def test_with_other_rules_than_planned_each_flow_is_where_those_lead_it(
     newer = dataclasses.replace(
         held, assignment=Assignment(held.assignment.flow, held.assignment.path[::-1].copy(), held.assignment.share)
     )
-    live = [planned_links(situation(newer), row) for row in range(len(newer.wire.flow))]
+    live = [planned_links(situation(newer), row) for row in range(len(newer.encoding.flow))]
     leaf = held.fabric.host_leaf
     usable_paths = [
         path < 0
@@ -84,11 +84,11 @@ def test_with_other_rules_than_planned_each_flow_is_where_those_lead_it(
             and held.usable.down_alive[leaf[held.traffic.dst[flow]], path]
             and leaf[held.traffic.src[flow]] != leaf[held.traffic.dst[flow]]
         )
-        for flow, path in zip(newer.wire.flow.tolist(), newer.wire.path.tolist(), strict=True)
+        for flow, path in zip(newer.encoding.flow.tolist(), newer.encoding.path.tolist(), strict=True)
     ]
-    assume(all(usable_paths) and held.wire.udp_src.tolist() == newer.wire.udp_src.tolist())
+    assume(all(usable_paths) and held.encoding.udp_src.tolist() == newer.encoding.udp_src.tolist())
     found = told(newer, reading(held.fabric, held.rules), enforced=7, confirmed={})
-    was = [planned_links(situation(held), row) for row in range(len(held.wire.flow))]
+    was = [planned_links(situation(held), row) for row in range(len(held.encoding.flow))]
     for flow, before, now in zip(found, was, live, strict=True):
         if before is not None and now is not None and len(before) == 4:
             assert flow["real"] == [held.fabric.link_ids[link] for link in before]
@@ -122,11 +122,15 @@ def test_a_dead_port_shows_as_fail_over_of_those_that_were_planned_over_it(
 @pytest.mark.parametrize("enforcement", ["per_flow", "segment_routing"])
 def test_a_flow_whose_rule_is_gone_is_hashed_and_told_so(enforcement: Enforcement) -> None:
     case = small(enforcement)
-    (own,) = (r for r in case.rules[1].rules.values() if r.priority >= FLOW and ("ipv4_src", "10.0.1.2") in r.match)
+    (own,) = (
+        r
+        for r in case.rules[1].rules.values()
+        if FLOW <= r.priority < DISCOVERY and ("ipv4_src", "10.0.1.2") in r.match
+    )
     first, second, third, local = told(case, reading(case.fabric, changed(case.rules, 1, removed=(own,))))
     assert [flow["why"] for flow in (first, third, local)] == ["", "", ""]
     assert second["why"].startswith("leaf1 has no rule for it: hashed over leaf1-spine1, leaf1-spine2, leaf1-spine3")
-    assert (second["how"], second["real"], second["sure"], second["differs"]) == ("none", None, 0.0, False)
+    assert (second["how"], second["real"], second["sure"], second["differs"]) == ("none", None, 0.0, True)
 
 
 def test_while_a_switch_has_not_confirmed_a_plan_that_is_the_reason() -> None:

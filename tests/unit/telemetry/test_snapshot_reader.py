@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ryu.ofproto import ofproto_v1_3 as ofp
@@ -17,13 +18,14 @@ from controller import ryu_compat
 ryu_compat.prepare()
 
 from controller.model.enforcement import ENFORCEMENTS  # noqa: E402
-from controller.southbound.base import FLOW  # noqa: E402
+from controller.southbound.base import DISCOVERY, FLOW  # noqa: E402
+from controller.southbound.leaf_guards import unmetered  # noqa: E402
 from controller.southbound.openflow import messages  # noqa: E402
-from controller.southbound.openflow.exchange import SwitchGone  # noqa: E402
+from controller.southbound.openflow.request_channel import SwitchGone  # noqa: E402
 from controller.southbound.rules import Output, Rule, match  # noqa: E402
-from controller.telemetry.counts import Count  # noqa: E402
-from controller.telemetry.held import FRESH, WINDOW  # noqa: E402
-from controller.telemetry.readback import Readback  # noqa: E402
+from controller.telemetry.counters import RuleCounters  # noqa: E402
+from controller.telemetry.fabric_snapshot import FRESH, WINDOW  # noqa: E402
+from controller.telemetry.snapshot_reader import Readback  # noqa: E402
 from tests.fake_switch.decode import PROTOCOL  # noqa: E402
 from tests.fake_switch.ports import Port  # noqa: E402
 from tests.fake_switch.switch import FakeSwitch  # noqa: E402
@@ -89,7 +91,7 @@ def reader(*switches: Switch) -> tuple[World, Readback]:
 def test_rules_and_groups_come_back_as_they_were_put(case: Case) -> None:
     switches = [Switch(dpid, ports=12) for dpid in case.rules]
     for each in switches:
-        held = case.rules[each.switch.dpid]
+        held = unmetered(case.rules[each.switch.dpid])
         nested = sorted(held.groups.values(), key=lambda group: any(b.watch_group is not None for b in group.buckets))
         for group in nested:
             assert each.say(messages.put_group(PROTOCOL, group)) == []
@@ -100,9 +102,9 @@ def test_rules_and_groups_come_back_as_they_were_put(case: Case) -> None:
     assert read.silent == {}
     for each in switches:
         found = read.switches[each.switch.dpid]
-        assert found.rules == case.rules[each.switch.dpid]
+        assert found.rules == unmetered(case.rules[each.switch.dpid])
         # Planned rules are counted, others say nothing of a flow.
-        assert found.count.rules == {key: Count(0, 0) for key in found.rules.rules if key[1] >= FLOW}
+        assert found.count.rules == {key: RuleCounters(0, 0) for key in found.rules.rules if FLOW <= key[1] < DISCOVERY}
         assert set(found.count.ports) == set(range(1, 13))
 
 
@@ -167,3 +169,13 @@ def test_a_switch_that_fails_in_whatever_way_is_silent_and_the_others_are_read()
 def test_without_switches_there_is_nothing_to_wait_for() -> None:
     _, readback = reader()
     assert (readback.read().switches, readback.read().silent) == ({}, {})
+
+
+def test_an_answer_that_is_none_is_silence_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    one, liar = Switch(1), Switch(2)
+    liar.say = lambda message: [b"no answer at all"]  # type: ignore[method-assign, assignment]
+    _, readback = reader(one, liar)
+    read = readback.read()
+    assert set(read.switches) == {1}
+    assert set(read.silent) == {2}
+    assert caplog.records == []

@@ -1,7 +1,8 @@
-"""The last two readings of each switch, and what they say of links and flows.
+"""The last two readings of each switch, and the rates of links and flows computed from them.
 
-Ports count since the switch started, rules since they were installed. A rate is the difference of two readings over the
-time between them; a counter that has gone back (a switch or a port that began anew) gives none for that period.
+Port counters start at 0 when the switch starts, rule counters when the rule is installed. A rate is the difference of
+two readings over the time between them; a counter that has decreased (after a restart of the switch or the port) gives
+no rate for that period.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Int64Array, Traffic
+from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.ingress import flow_key
 from controller.southbound.rules import RuleKey
-from controller.southbound.wire import Wire
-from controller.telemetry.counts import PortCount, SwitchCount
+from controller.telemetry.counters import PortCounters, SwitchCounters
 
 UNKNOWN = -1
-"""In arrays of counts: not known."""
+"""Value of an unknown counter in arrays of counters."""
 
 BITS_PER_BYTE, GIGA = 8, 1e9
 
 
 @dataclass(frozen=True, eq=False)
 class LinkRates:
-    """E directed links, as their fabric numbers them.
+    """Rates and counters of the E directed links of a fabric, by link index.
 
     Attributes:
-        gbps: [E] rate between the last two readings of the switch that transmits (of a host's link to its leaf: of the
-            leaf that receives); NaN: not known.
-        bytes, dropped, errors: [E] counters of that port since it started, ``UNKNOWN`` where not known. Dropped and
-            errors: of packets on their way out (from hosts: on their way in).
+        gbps: [E] rate between the last two readings of the transmitting switch (for the link from a host to its leaf:
+            of the receiving leaf); NaN if not known.
+        bytes, dropped, errors: [E] counters of that port since it started, ``UNKNOWN`` if not known. ``dropped`` and
+            ``errors`` count transmitted packets (for links from hosts: received packets).
     """
 
     gbps: FloatArray
@@ -44,7 +45,7 @@ class LinkRates:
 
     @staticmethod
     def unknown(fabric: Fabric) -> LinkRates:
-        """Nothing is known."""
+        """Return rates and counters that are all unknown."""
         none = np.full(fabric.n_links, UNKNOWN, dtype=np.int64)
         return LinkRates(np.full(fabric.n_links, np.nan), none, none.copy(), none.copy())
 
@@ -52,45 +53,46 @@ class LinkRates:
 class _Pair(NamedTuple):
     """The newest reading of a switch, and the one before."""
 
-    latest: SwitchCount
-    previous: SwitchCount | None
+    latest: SwitchCounters
+    previous: SwitchCounters | None
 
 
 class Readings:
-    """What the switches have counted. Added to on the event loop; may be read by any thread at the same time."""
+    """The last two counter readings of each switch. Written on the event loop only; safe to read from any thread."""
 
     def __init__(self) -> None:
-        # Replaced, never changed: whoever reads has all of one moment.
+        """Start without readings."""
+        # Replaced, never modified, so that a concurrent reader sees a consistent state.
         self._pairs: Mapping[int, _Pair] = {}
 
-    def add(self, count: SwitchCount) -> None:
-        """A new reading; one that is not newer than the last is no news."""
+    def add(self, count: SwitchCounters) -> None:
+        """Add a reading; ignore one that is not newer than the switch's last reading."""
         known = self._pairs.get(count.dpid)
         if known is not None and count.at <= known.latest.at:
             return
         self._pairs = {**self._pairs, count.dpid: _Pair(count, None if known is None else known.latest)}
 
     def forget(self, dpid: int) -> None:
-        """The switch is not connected any more: what it counted before is not what it counts now."""
+        """Drop the readings of a switch that has disconnected, since its counters may restart."""
         self._pairs = {known: pair for known, pair in self._pairs.items() if known != dpid}
 
-    def latest(self, dpid: int) -> SwitchCount | None:
-        """The newest reading of a switch."""
+    def latest(self, dpid: int) -> SwitchCounters | None:
+        """Return the newest reading of a switch, or ``None``."""
         pair = self._pairs.get(dpid)
         return None if pair is None else pair.latest
 
-    def previous(self, dpid: int) -> SwitchCount | None:
-        """The one before."""
+    def previous(self, dpid: int) -> SwitchCounters | None:
+        """Return the reading before the newest one, or ``None``."""
         pair = self._pairs.get(dpid)
         return None if pair is None else pair.previous
 
     @property
     def measured(self) -> float | None:
-        """When the newest of all readings came, by their clock."""
+        """Time of the newest of all readings, by their monotonic clock; ``None`` without readings."""
         return max((pair.latest.at for pair in self._pairs.values()), default=None)
 
     def link_rates(self, fabric: Fabric) -> LinkRates:
-        """What the two newest readings say of each directed link."""
+        """Return the rates and counters of each directed link from the two newest readings."""
         rates = LinkRates.unknown(fabric)
         pairs = self._pairs
         for link, (dpid, port, receives) in enumerate(_counted_at(fabric)):
@@ -106,8 +108,8 @@ class Readings:
                 rates.gbps[link] = _gbps(then, octets, pair.latest.at - pair.previous.at)
         return rates
 
-    def row_rates(self, fabric: Fabric, traffic: Traffic, wire: Wire) -> FloatArray:
-        """[R] Gbit/s of each row on the wire; NaN where no rule counts it, or counts others with it."""
+    def row_rates(self, fabric: Fabric, traffic: Traffic, wire: FlowEncoding) -> FloatArray:
+        """Return the rate [R] of each row of the encoding in Gbit/s; NaN if no rule counts this row alone."""
         rates = np.full(len(wire.flow), np.nan)
         pairs = self._pairs
         keys = row_keys(fabric, traffic, wire)
@@ -128,10 +130,11 @@ class Readings:
         return rates
 
 
-def row_keys(fabric: Fabric, traffic: Traffic, wire: Wire) -> list[tuple[int, RuleKey] | None]:
-    """[R] datapath id of the ingress leaf, and the rule that ``per_flow`` and ``segment_routing`` have there for it.
+def row_keys(fabric: Fabric, traffic: Traffic, wire: FlowEncoding) -> list[tuple[int, RuleKey] | None]:
+    """Return the datapath id of each row's ingress leaf and the key of its rule there [R].
 
-    ``None``: a row has no rule, since it stays within its leaf or has no way. Rows of one placement unit share a rule.
+    The keys are those that ``per_flow`` and ``segment_routing`` use. ``None``: the row has no rule, since it stays
+    within its leaf or has no path. Rows of one placement unit share a rule.
     """
     source, target = traffic.src[wire.flow], traffic.dst[wire.flow]
     leaf = fabric.host_leaf[source]
@@ -146,7 +149,7 @@ def row_keys(fabric: Fabric, traffic: Traffic, wire: Wire) -> list[tuple[int, Ru
 
 
 def _counted_at(fabric: Fabric) -> list[tuple[int, int | None, bool]]:
-    """[E] the switch (datapath id) and port at which each directed link is counted, and whether on receipt."""
+    """Return the datapath id and port that count each directed link [E], and whether as received packets."""
     dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
     places: list[tuple[int, int | None, bool]] = [(dpid[host.leaf], host.port, True) for host in fabric.hosts]
     places += [(dpid[host.leaf], host.port, False) for host in fabric.hosts]
@@ -155,15 +158,15 @@ def _counted_at(fabric: Fabric) -> list[tuple[int, int | None, bool]]:
     return places
 
 
-def _one_way(count: PortCount, receives: bool) -> tuple[int, int, int]:
-    """Bytes, dropped packets and errors of one direction."""
+def _one_way(count: PortCounters, receives: bool) -> tuple[int, int, int]:
+    """Return the bytes, dropped packets and errors of one direction."""
     if receives:
         return _known(count.rx_bytes), _known(count.rx_dropped), _known(count.rx_errors)
     return _known(count.tx_bytes), _known(count.tx_dropped), _known(count.tx_errors)
 
 
 def _known(value: int) -> int:
-    # Beyond 2^63 there is no counter on earth, and no room in the arrays.
+    # Values from 2^63 are not plausible and do not fit into the arrays.
     return value if value < 2**63 else UNKNOWN
 
 

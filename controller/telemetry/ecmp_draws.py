@@ -1,4 +1,4 @@
-"""What ECMP would do with the same flows: the ``ecmp`` policy, drawn several times."""
+"""Comparison of a trace with ECMP: the ``ecmp`` policy on the same flows, with several hash seeds."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from controller.model.traffic import Traffic
 from controller.routing import assign
 from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
-from controller.telemetry.layers import link_rows, measures, spread, summary
+from controller.telemetry.trace_summary import link_rows, measures, spread, summary
 
 SEEDS = 20
-"""Draws: one says little of a hash."""
+"""Number of hash seeds; a single one is not representative."""
 
 
 def under_ecmp(
     usable: Fabric, traffic: Traffic, *, capacity: Fabric | None = None, job: str | None = None, seeds: int = SEEDS
 ) -> dict[str, Any]:
-    """Imbalance, hot links and lowest speed over several seeds of the hash.
+    """Return imbalance, hot links and lowest speed over several seeds of the hash.
 
-    ``hot`` is that of the seed whose uplinks are used most unevenly.
+    ``hot`` is that of the seed with the most unevenly used uplinks.
 
     Args:
-        usable: the fabric without what is drained.
-        capacity: the same with the capacities that plans may use; ``None``: all there is.
-        job: whose flows and collectives count; the others' share the links all the same.
+        usable: the fabric without drained links.
+        traffic: the flows of all jobs.
+        capacity: the same fabric with the capacities that plans may use; ``None``: the full capacities.
+        job: the job whose flows and collectives are counted; flows of other jobs still share the links.
+        seeds: number of hash seeds.
     """
     demand = Demand.of(capacity or usable, traffic)
     members = [k for k, row in enumerate(traffic.collectives) if job in (None, row.job)]
@@ -69,7 +71,7 @@ def _over_draws(layers: list[dict[str, Any]]) -> dict[str, Any]:
 def _loads(
     fabric: Fabric, traffic: Traffic, assignment: Assignment, counted: Any, at: list[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Flows and bytes on each of some links [N]."""
+    """Return the number of flows and of bytes on each of the links ``at`` [N]."""
     rows = np.flatnonzero(counted[assignment.flow] & (assignment.path >= 0))
     flow, path = assignment.flow[rows], assignment.path[rows]
     up = fabric.up_link[fabric.host_leaf[traffic.src[flow]], path]

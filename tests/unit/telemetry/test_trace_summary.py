@@ -14,12 +14,12 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.planning.make_plan import make_plan
 from controller.rest.schemas.trace import TraceComparison, TraceHot
-from controller.southbound.wire import on_wire
+from controller.southbound.flow_encoding import encode_flows
+from controller.telemetry.ecmp_draws import under_ecmp
 from controller.telemetry.imbalance import imbalance
-from controller.telemetry.layers import link_rows, summary
-from controller.telemetry.trace import Situation
+from controller.telemetry.trace import TraceInputs
 from controller.telemetry.trace_document import planned_trace
-from controller.telemetry.under_ecmp import under_ecmp
+from controller.telemetry.trace_summary import link_rows, summary
 from tests.unit.strategies import fabrics
 
 
@@ -45,7 +45,7 @@ def cases(draw: st.DrawFn) -> tuple[Fabric, Traffic]:
 def test_the_summary_counts_what_each_live_link_carries(case: tuple[Fabric, Traffic], seed: int) -> None:
     fabric, made = case
     plan = make_plan(fabric, made, policy="ecmp", seed=seed, clock=lambda: 0.0)
-    situation = Situation(fabric, made, on_wire(fabric, made, plan.assignment, "per_flow"))
+    situation = TraceInputs(fabric, made, encode_flows(fabric, made, plan.assignment, "per_flow"))
     found = planned_trace(situation, fabric, {})
     on, size = Counter[str](), Counter[str]()
     for flow in found["flows"]:
@@ -82,7 +82,7 @@ def test_under_ecmp_is_what_the_policy_says_seed_by_seed(case: tuple[Fabric, Tra
     fims, speeds, hot = [], [], []
     for seed in range(3):
         plan = make_plan(fabric, made, policy="ecmp", seed=seed, clock=lambda: 0.0)
-        situation = Situation(fabric, made, on_wire(fabric, made, plan.assignment, "per_flow"))
+        situation = TraceInputs(fabric, made, encode_flows(fabric, made, plan.assignment, "per_flow"))
         trace = planned_trace(situation, fabric, {}, job=job)
         fims.append([layer["bytes"]["fim"] for layer in trace["layers"]])
         own = plan.objective.speed[[0] if job else [0, 1]]

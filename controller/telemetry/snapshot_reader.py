@@ -1,7 +1,8 @@
-"""Reads rules, groups and counters back from every connected switch, when somebody asks for a trace.
+"""Reader of rules, groups and counters of every connected switch, used when a client requests a trace.
 
-All switches are asked at once, and replies are decoded off the event loop. Whoever asks within ``FRESH`` seconds of a
-reading gets that one, and whoever asks while one is under way waits for it: many readers cost the switches one reading.
+All switches are asked at once, and replies are decoded off the event loop. A request within ``FRESH`` seconds of a
+snapshot gets that snapshot, and a request during a reading waits for its result, so that many clients cause only one
+reading of the switches.
 """
 
 from __future__ import annotations
@@ -13,72 +14,72 @@ from typing import Any, Protocol
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 
-from controller.southbound.base import FLOW
+from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.openflow import messages
-from controller.southbound.openflow.exchange import Exchange, SwitchGone
+from controller.southbound.openflow.request_channel import RequestChannel, SwitchGone
 from controller.southbound.rules import COOKIE_PREFIX, Rule, RuleKey, SwitchRules
-from controller.telemetry.counts import Count, SwitchCount
+from controller.telemetry.counters import RuleCounters, SwitchCounters
 from controller.telemetry.decoding import port_counts
-from controller.telemetry.held import FRESH, WINDOW, Held, Reading
+from controller.telemetry.fabric_snapshot import FRESH, WINDOW, FabricSnapshot, SwitchSnapshot
 
 LOG = logging.getLogger("fairspine.telemetry")
 
 
-class Signal(Protocol):
-    """What one task waits for and another one gives."""
+class TaskSignal(Protocol):
+    """An event that one task waits for and another task sets."""
 
     def wait(self, seconds: float | None = None) -> object: ...
     def set(self) -> None: ...
 
 
-class World(Protocol):
-    """What readback needs of its surroundings."""
+class ReadbackSurroundings(Protocol):
+    """The runtime functions that readback uses."""
 
     def spawn(self, task: Callable[[], None]) -> None:
-        """Run a task beside the others."""
+        """Run a task concurrently with the others."""
 
-    def signal(self) -> Signal:
-        """A new signal, not set."""
+    def signal(self) -> TaskSignal:
+        """Create a signal that is not set."""
 
     def lock(self) -> AbstractContextManager[Any]:
-        """One task at a time."""
+        """Create a lock that one task at a time can hold."""
 
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run a function off the event loop, block the calling task meanwhile."""
+        """Run a function off the event loop, block the calling task until it returns, and return its result."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the wall-clock time in seconds since 1970."""
 
     def clock(self) -> float:
-        """Seconds that only ever grow."""
+        """Return the time of a monotonic clock in seconds."""
 
 
 class Readback:
-    """Makes readings."""
+    """Reader of snapshots of all connected switches."""
 
-    def __init__(self, world: World, exchanges: Callable[[], Mapping[int, Exchange]]) -> None:
-        """``exchanges``: of the switches that are connected now, by datapath id."""
+    def __init__(self, world: ReadbackSurroundings, exchanges: Callable[[], Mapping[int, RequestChannel]]) -> None:
+        """Create a reader; ``exchanges`` returns the channels of the connected switches by datapath id."""
         self._world, self._exchanges = world, exchanges
         self._reading = world.lock()
-        self._newest: tuple[float, Reading] | None = None
+        self._newest: tuple[float, FabricSnapshot] | None = None
 
-    def read(self) -> Reading:
-        """What switches hold now, or held a moment ago; blocks the calling task."""
+    def read(self) -> FabricSnapshot:
+        """Return a snapshot that is at most ``FRESH`` seconds old; blocks the calling task."""
         with self._reading:
             if self._newest is None or self._world.clock() - self._newest[0] > FRESH:
                 self._newest = self._world.clock(), self._all()
             return self._newest[1]
 
-    def _all(self) -> Reading:
+    def _all(self) -> FabricSnapshot:
         exchanges = dict(self._exchanges())
-        found: dict[int, Held] = {}
+        found: dict[int, SwitchSnapshot] = {}
         silent: dict[int, str] = {}
         left, done = set(exchanges), self._world.signal()
 
-        def one(dpid: int, exchange: Exchange) -> None:
+        def one(dpid: int, exchange: RequestChannel) -> None:
             try:
                 found[dpid] = self._ask(dpid, exchange)
-            except SwitchGone as reason:
+            except (SwitchGone, ValueError) as reason:
                 silent[dpid] = str(reason)
             except Exception as reason:
                 LOG.exception("switch %#x: what it holds could not be read", dpid)
@@ -93,24 +94,25 @@ class Readback:
         if exchanges:
             done.wait()
         last = None if self._newest is None else self._newest[1]
-        before: dict[int, SwitchCount] = self._world.offload(_before, last, found)
-        return Reading(self._world.now(), found, silent, before)
+        before: dict[int, SwitchCounters] = self._world.offload(_before, last, found)
+        return FabricSnapshot(self._world.now(), found, silent, before)
 
-    def _ask(self, dpid: int, exchange: Exchange) -> Held:
+    def _ask(self, dpid: int, exchange: RequestChannel) -> SwitchSnapshot:
         datapath = exchange.datapath
         ports = exchange.ask_raw(messages.count_ports(datapath))
         at = self._world.clock()
         rules = exchange.ask_raw(messages.read_every_rule(datapath))
         groups = exchange.ask_raw(messages.read_groups(datapath))
         dead = frozenset(number for number, port in datapath.ports.items() if _is_dead(port))
-        held: Held = self._world.offload(_held, dpid, at, ports, rules, groups, dead)
+        held: SwitchSnapshot = self._world.offload(_held, dpid, at, ports, rules, groups, dead)
         return held
 
 
-def _before(last: Reading | None, found: Mapping[int, Held]) -> dict[int, SwitchCount]:
-    """Counters to compare with: the last reading's, or (too short ago) those that it was compared with.
+def _before(last: FabricSnapshot | None, found: Mapping[int, SwitchSnapshot]) -> dict[int, SwitchCounters]:
+    """Return the counters to compare with, by datapath id.
 
-    None of a switch that held other rules then, or had other ports: what it counted meanwhile is of both.
+    These are the counters of the last reading, or, if that is too recent, those that it was compared with. A switch
+    whose rules or port states have changed since is left out, since its counters mix both states.
     """
     if last is None:
         return {}
@@ -132,13 +134,13 @@ def _is_dead(port: Any) -> bool:
 
 def _held(
     dpid: int, at: float, ports: list[bytes], rules: list[bytes], groups: list[bytes], dead: frozenset[int]
-) -> Held:  # fmt: skip
+) -> SwitchSnapshot:  # fmt: skip
     found: dict[RuleKey, Rule] = {}
-    counted: dict[RuleKey, Count] = {}
+    counted: dict[RuleKey, RuleCounters] = {}
     for entry in messages.flow_entries(rules):
         rule = messages.rule_from(entry)
         found[rule.key] = rule
-        if rule.priority >= FLOW and entry.cookie >> 48 == COOKIE_PREFIX:
-            counted[rule.key] = Count(entry.packet_count, entry.byte_count)
+        if FLOW <= rule.priority < DISCOVERY and entry.cookie >> 48 == COOKIE_PREFIX:
+            counted[rule.key] = RuleCounters(entry.packet_count, entry.byte_count)
     held = SwitchRules(found, messages.every_group(messages.group_entries(groups)))
-    return Held(held, SwitchCount(dpid, at, port_counts(ports), counted), dead)
+    return SwitchSnapshot(held, SwitchCounters(dpid, at, port_counts(ports), counted), dead)

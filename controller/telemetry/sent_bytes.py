@@ -1,8 +1,9 @@
-"""What links and flows have carried between two readings of the switches' counters.
+"""Bytes that links and flows have carried between two readings of the switches' counters.
 
-What a flow has sent is known from its own rule's counter, where it has one; else from host links: where all flows of a
-host but one are known, the rest of what the host sent (or received) is that one's, again and again until nothing more
-follows. What is left is estimated: flows of one host share what it sent in proportion to their bytes.
+The bytes that a flow has sent are taken from the counter of its own rule, if it has one; else from host links: if all
+flows of a host but one are known, the rest of the host's sent (or received) bytes belongs to that one. This is repeated
+until nothing more follows. The remaining flows are estimated: the flows of a host share its sent bytes in proportion to
+their sizes.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
-from controller.telemetry.counts import SwitchCount
-from controller.telemetry.trace import Situation
+from controller.telemetry.counters import SwitchCounters
+from controller.telemetry.trace import TraceInputs
 
 SLACK = 0.03
-"""Counters of one moment disagree by so much of what they count: packets are on their way, others (ARP) mix in."""
+"""Relative tolerance between counters of one moment, for packets in flight and other traffic such as ARP."""
 
 
 @dataclass(frozen=True)
 class Between:
-    """What links have carried between two readings.
+    """Bytes that links have carried between two readings.
 
     Attributes:
-        bytes: [E] that left by each directed link; NaN: not known, or counters have begun anew.
-        seconds: [E] between the two; NaN where bytes are.
+        bytes: [E] bytes sent on each directed link; NaN if not known, or if counters have restarted.
+        seconds: [E] time between the two readings; NaN where ``bytes`` is.
     """
 
     bytes: FloatArray
@@ -37,13 +38,13 @@ class Between:
 
 @dataclass(frozen=True)
 class Sent:
-    """Between two readings.
+    """Bytes that links and flows have sent between two readings.
 
     Attributes:
-        link: [E] bytes that left by each link, NaN where that is not known.
-        row: [R] bytes of each row of the wire.
-        estimated: [R] whether that is a guess.
-        lost_in_spine: [S] bytes that were sent to each spine and that it has not sent on; infinite where not known.
+        link: [E] bytes sent on each link; NaN if not known.
+        row: [R] bytes of each row of the encoding.
+        estimated: [R] whether the bytes of the row are an estimate.
+        lost_in_spine: [S] bytes that each spine received and did not forward; infinite if not known.
     """
 
     link: FloatArray
@@ -52,10 +53,10 @@ class Sent:
     lost_in_spine: FloatArray
 
 
-def between(fabric: Fabric, before: Mapping[int, SwitchCount], now: Mapping[int, SwitchCount]) -> Between:
-    """What links have carried between two readings.
+def between(fabric: Fabric, before: Mapping[int, SwitchCounters], now: Mapping[int, SwitchCounters]) -> Between:
+    """Return the bytes that links have carried between two readings.
 
-    Of the two ends of a cable the sender's counter is taken, or the receiver's where the sender is not read.
+    For a cable, the sender's counter is used, or the receiver's if the sender was not read.
     """
     found = np.full((2, fabric.n_links), np.nan)
     dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
@@ -79,12 +80,13 @@ def between(fabric: Fabric, before: Mapping[int, SwitchCount], now: Mapping[int,
     return Between(found[0], found[1])
 
 
-def sent(situation: Situation, link: FloatArray, own: FloatArray) -> Sent:
-    """What each row has sent.
+def sent(situation: TraceInputs, link: FloatArray, own: FloatArray) -> Sent:
+    """Return the bytes that each row of the encoding has sent.
 
     Args:
-        link: [E] bytes that left by each link (``between``).
-        own: [R] bytes that a rule of the row's own has counted meanwhile, NaN where it has none.
+        situation: the desired state.
+        link: [E] bytes sent on each link (``between``).
+        own: [R] bytes counted in the same time by a rule of this row alone; NaN without such a rule.
     """
     traffic, wire, n_hosts = situation.traffic, situation.wire, situation.fabric.n_hosts
     row = own.copy()
@@ -100,7 +102,7 @@ def sent(situation: Situation, link: FloatArray, own: FloatArray) -> Sent:
     went, came = float(link[:n_hosts].sum()), float(link[n_hosts : 2 * n_hosts].sum())
     loses = not came >= went * (1 - SLACK)
     estimated = np.zeros(len(row), dtype=np.int32)
-    # What hosts have sent is looked at first: it is right also where packets are lost.
+    # Sent bytes of hosts come first: they are exact even where packets are lost.
     for ready in ([end for end in open_ if end < n_hosts], list(open_)):
         receivers = len(ready) == len(open_)
         while ready:
@@ -125,7 +127,7 @@ def sent(situation: Situation, link: FloatArray, own: FloatArray) -> Sent:
 
 def _lost_in_spines(fabric: Fabric, link: FloatArray) -> FloatArray:
     up, down = link[fabric.first_cable_link :: 2], link[fabric.first_cable_link + 1 :: 2]
-    # What is not known of a cable that is down is nothing.
+    # Unknown counters of a cable that is down count as 0.
     alive = np.array([cable.up for cable in fabric.cables], dtype=np.bool_)
     lost = np.where(alive | ~np.isnan(up - down), up - down, 0.0)
     each = np.bincount(fabric.cable_spine, weights=lost, minlength=fabric.n_spines)

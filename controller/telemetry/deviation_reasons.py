@@ -1,4 +1,4 @@
-"""Why a flow is not on its planned path, in words."""
+"""Textual reasons why a flow is not on its planned path."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from collections.abc import Sequence
 from controller.model.fabric import Fabric
 from controller.southbound.base import CLASS, CLASS_EXCEPTION, FLOW
 from controller.southbound.rules import Rule
-from controller.telemetry.held import Reading
-from controller.telemetry.trace import Situation, Traced, Way, uplink
+from controller.telemetry.fabric_snapshot import FabricSnapshot
+from controller.telemetry.trace import Traced, TraceInputs, Way, uplink
 
 MOST_NAMED = 4
-"""Uplinks that are named where a hash has more to choose from."""
+"""Largest number of uplinks that a reason names; the rest are counted."""
 
 
-def explain(situation: Situation, reading: Reading, row: int, traced: Traced, ways: Sequence[Way]) -> str:
-    """Why a row of the wire is not on its planned path, or is not known to be; empty where it is.
+def explain(situation: TraceInputs, reading: FabricSnapshot, row: int, traced: Traced, ways: Sequence[Way]) -> str:
+    """Return why a row of the encoding is not, or not known to be, on its planned path; empty if it is.
 
     Args:
-        ways: those of ``traced`` that are still possible.
+        situation: the desired state.
+        reading: the snapshot of the switches.
+        row: row of the encoding.
+        traced: the result of tracing this row.
+        ways: the ways of ``traced`` that are still possible.
     """
     if traced.planned is None:
         return "no live path joins its leaves"
@@ -31,7 +35,7 @@ def explain(situation: Situation, reading: Reading, row: int, traced: Traced, wa
 
 class _Case:
     def __init__(
-        self, situation: Situation, reading: Reading, row: int, traced: Traced, ways: Sequence[Way]
+        self, situation: TraceInputs, reading: FabricSnapshot, row: int, traced: Traced, ways: Sequence[Way]
     ) -> None:  # fmt: skip
         self._situation, self._reading, self._traced, self._ways = situation, reading, traced, ways
         fabric, flow = situation.fabric, int(situation.wire.flow[row])
@@ -56,7 +60,7 @@ class _Case:
         return lost or self._behind_the_leaf()
 
     def _behind_the_leaf(self) -> str:
-        """Up as planned, and down by another cable."""
+        """Return the reason for a flow that takes its planned uplink, and then another cable than planned."""
         fabric, way = self._situation.fabric, self._ways[0]
         assert self._traced.planned is not None
         for link, meant in zip(way.links, self._traced.planned, strict=False):
@@ -66,7 +70,7 @@ class _Case:
         return "it takes more links than planned"
 
     def _taken(self) -> str:
-        """Where it goes instead, or may go."""
+        """Describe the uplinks that the flow takes, or may take, instead."""
         fabric = self._situation.fabric
         ups = [link for way in self._ways if (link := uplink(fabric, way.links)) is not None]
         names = [_cable(fabric, link) for link in dict.fromkeys(ups)]
@@ -86,7 +90,7 @@ class _Case:
         return _is_of_a_flow(rule)
 
     def _late(self) -> str:
-        """What of the plan is still to come."""
+        """Describe which part of the plan is not installed yet; empty if all of it is."""
         situation = self._situation
         if situation.mode == "frozen":
             waits = f"; plan {situation.epoch} waits" if situation.epoch > situation.enforced else ""
@@ -97,7 +101,7 @@ class _Case:
         return ""
 
     def _is_dead(self, link: int) -> bool:
-        """Whether the planned uplink's port is down, as its leaf sees it."""
+        """Return whether the planned uplink's port is down according to its leaf."""
         fabric = self._situation.fabric
         cable = fabric.cables[(link - fabric.first_cable_link) // 2]
         held = self._reading.switches.get(self._leaf.dpid)
@@ -105,7 +109,7 @@ class _Case:
 
 
 def _is_of_a_flow(rule: Rule) -> bool:
-    """Whether it is for the addresses of two hosts, as those of flows are, whoever wrote it."""
+    """Return whether a rule matches the addresses of two hosts, as rules of flows do, whatever installed it."""
     return rule.priority >= FLOW and {"ipv4_src", "ipv4_dst"} <= dict(rule.match).keys()
 
 

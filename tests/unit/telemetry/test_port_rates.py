@@ -1,4 +1,4 @@
-"""Rates and counters of links and flows from two readings a switch, whatever switches do in between."""
+"""Rates and counters of links and flows from two readings per switch, for any change in between."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
+from controller.southbound.base import DISCOVERY, FLOW
+from controller.southbound.flow_encoding import encode_flows
 from controller.southbound.rules import RuleKey
-from controller.southbound.wire import on_wire
-from controller.telemetry.counts import Count, PortCount, SwitchCount
-from controller.telemetry.readings import UNKNOWN, Readings, row_keys
+from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
+from controller.telemetry.port_rates import UNKNOWN, Readings, row_keys
 from tests.unit.southbound.plans import cases, patient
 from tests.unit.strategies import fabrics
 
@@ -44,11 +45,11 @@ def end_points(fabric: Fabric) -> list[tuple[str, int | None]]:
 
 
 @st.composite
-def counted(draw: st.DrawFn, fabric: Fabric, values: st.SearchStrategy[int] = MAYBE) -> dict[int, SwitchCount]:
+def counted(draw: st.DrawFn, fabric: Fabric, values: st.SearchStrategy[int] = MAYBE) -> dict[int, SwitchCounters]:
     """A reading of every switch."""
     at = draw(st.floats(0, 1e6))
     return {
-        dpid: SwitchCount(dpid, at, {port: PortCount(*(draw(values) for _ in range(8))) for port in ports})
+        dpid: SwitchCounters(dpid, at, {port: PortCounters(*(draw(values) for _ in range(8))) for port in ports})
         for dpid, ports in with_ports(fabric).items()
     }
 
@@ -69,7 +70,7 @@ def place(fabric: Fabric, link: str) -> tuple[int, int, bool]:
     return dpid[src], port, False
 
 
-def one_way(count: PortCount, receives: bool) -> list[int]:
+def one_way(count: PortCounters, receives: bool) -> list[int]:
     """Bytes, drops and errors; ``UNKNOWN`` where the switch does not count."""
     values = (
         [count.rx_bytes, count.rx_dropped, count.rx_errors]
@@ -125,10 +126,10 @@ def test_what_is_counted_in_a_steady_stream_is_its_rate_however_uneven_the_perio
         at += period
         octets = round(rate * at * 1e9 / 8)
         for dpid, numbers in ports.items():
-            count = PortCount(0, 0, octets, octets, 0, 0, 0, 0)
-            readings.add(SwitchCount(dpid, at, dict.fromkeys(numbers, count)))
+            count = PortCounters(0, 0, octets, octets, 0, 0, 0, 0)
+            readings.add(SwitchCounters(dpid, at, dict.fromkeys(numbers, count)))
         # The same answer twice is no news.
-        readings.add(SwitchCount(next(iter(ports)), at, {}))
+        readings.add(SwitchCounters(next(iter(ports)), at, {}))
     assert np.allclose(readings.link_rates(fabric).gbps, rate, rtol=1e-3)
     assert readings.measured == at
 
@@ -137,7 +138,7 @@ def test_what_is_counted_in_a_steady_stream_is_its_rate_however_uneven_the_perio
 @given(data=st.data())
 def test_readers_get_the_last_two_and_forgotten_switches_begin_anew(data: st.DataObject) -> None:
     readings = Readings()
-    expected: dict[int, list[SwitchCount]] = {}
+    expected: dict[int, list[SwitchCounters]] = {}
     clock = 0.0
     for dpid, forget, news in data.draw(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()))):
         if forget:
@@ -145,7 +146,7 @@ def test_readers_get_the_last_two_and_forgotten_switches_begin_anew(data: st.Dat
             expected.pop(dpid, None)
             continue
         clock += news
-        count = SwitchCount(dpid, clock)
+        count = SwitchCounters(dpid, clock)
         known = expected.setdefault(dpid, [])
         if not known or clock > known[-1].at:
             known.append(count)
@@ -161,18 +162,18 @@ def test_readers_get_the_last_two_and_forgotten_switches_begin_anew(data: st.Dat
 def test_a_row_has_the_rate_of_its_rule_unless_others_share_it(data: st.DataObject) -> None:
     enforcement = data.draw(st.sampled_from(["per_flow", "segment_routing"]))
     case = data.draw(cases(enforcement))
-    keys = row_keys(case.fabric, case.traffic, case.wire)
+    keys = row_keys(case.fabric, case.traffic, case.encoding)
     # What the compilers make is what is looked for, and nothing of it is left over.
-    made = {(dpid, key) for dpid in case.rules for key in case.rules[dpid].rules if key[1] >= 2000}
+    made = {(dpid, key) for dpid in case.rules for key in case.rules[dpid].rules if FLOW <= key[1] < DISCOVERY}
     assert made <= {key for key in keys if key is not None}
     readings = Readings()
     seconds = data.draw(PERIODS)
     octets: dict[tuple[int, RuleKey], tuple[int, int]] = {each: (data.draw(SMALL), data.draw(SMALL)) for each in made}
     for moment in (0, 1):
         for dpid in case.rules:
-            rules = {key: Count(1, both[moment]) for (owner, key), both in octets.items() if owner == dpid}
-            readings.add(SwitchCount(dpid, moment * seconds, rules=rules))
-    rates = readings.row_rates(case.fabric, case.traffic, case.wire)
+            rules = {key: RuleCounters(1, both[moment]) for (owner, key), both in octets.items() if owner == dpid}
+            readings.add(SwitchCounters(dpid, moment * seconds, rules=rules))
+    rates = readings.row_rates(case.fabric, case.traffic, case.encoding)
     for row, each in enumerate(keys):
         if each is None or each not in made or keys.count(each) > 1 or octets[each][1] < octets[each][0]:
             assert math.isnan(rates[row])
@@ -189,11 +190,11 @@ def test_flows_that_no_switch_can_tell_apart_have_no_rate_of_their_own() -> None
         (Collective("a", "all"),),
     )
     assignment = Assignment.single(np.array([0, 0, 1], dtype=np.int32))
-    wire = on_wire(fabric, traffic, assignment, "per_flow")
+    wire = encode_flows(fabric, traffic, assignment, "per_flow")
     keys = [each for each in row_keys(fabric, traffic, wire) if each is not None]
     assert keys[0] == keys[1] != keys[2]
     readings = Readings()
     for at in (0.0, 1.0):
-        rules = {key: Count(1, int(at * 125_000_000)) for _, key in keys}
-        readings.add(SwitchCount(keys[0][0], at, rules=rules))
+        rules = {key: RuleCounters(1, int(at * 125_000_000)) for _, key in keys}
+        readings.add(SwitchCounters(keys[0][0], at, rules=rules))
     assert np.array_equal(readings.row_rates(fabric, traffic, wire), [np.nan, np.nan, 1.0], equal_nan=True)

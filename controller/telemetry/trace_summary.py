@@ -1,6 +1,6 @@
-"""What a trace comes to: how unevenly each layer is used, and which flows collide on its hottest links.
+"""Summary of a trace: the imbalance of each layer, and the flows that collide on its hottest links.
 
-Works on the documents of a trace, so that a saved trace, one from elsewhere and a live one are summed up alike.
+Works on trace documents, so that live traces, saved traces and traces of other tools are summarised in the same way.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from controller.telemetry.imbalance import Imbalance, imbalance
 LAYERS = ("uplinks", "downlinks")
 
 MOST_HOT = 16
-"""Hot links that are named."""
+"""Largest number of hot links in a summary."""
 
 TOLERANCE = 1e-6
-"""Loads that differ by less are equal."""
+"""Relative difference below which loads count as equal."""
 
 
 def link_rows(usable: Fabric) -> list[dict[str, Any]]:
-    """The links that imbalance is about: those between leaves and spines that are up and not drained.
+    """Return the links over which imbalance is computed: those between leaves and spines that are up and not drained.
 
     Args:
-        usable: the fabric without what is drained. Links that cannot carry anything are in no mean: a layer is even
-            if those that can are used evenly.
+        usable: the fabric without drained links. Links that cannot carry traffic are not part of any mean: a layer is
+            even if its usable links are used evenly.
     """
     first = usable.first_cable_link
     return [
@@ -38,12 +38,12 @@ def link_rows(usable: Fabric) -> list[dict[str, Any]]:
 
 
 def summary(links: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``layers``, ``links`` and ``hot`` of a trace.
+    """Return ``layers``, ``links`` and ``hot`` of a trace.
 
     Args:
-        links: of both layers: ``id``, ``layer``, ``gbps`` (``None``: not known), perhaps ``utilisation``.
-        flows: ``id``, ``real`` (link ids; ``None``: not known) and ``bytes`` (``None``: not known). Pieces of a split
-            flow are flows of their own.
+        links: of both layers: ``id``, ``layer``, ``gbps`` (``None``: not known), optionally ``utilisation``.
+        flows: ``id``, ``real`` (link ids; ``None``: not known) and ``bytes`` (``None``: not known). Each piece of a
+            split flow is a flow of its own.
     """
     index = {row["id"]: i for i, row in enumerate(links)}
     on = [[index[link] for link in flow["real"] or () if link in index] for flow in flows]
@@ -70,10 +70,12 @@ def summary(links: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any
 
 
 def measures(layer: Sequence[str], count: FloatArray, size: FloatArray | None) -> list[dict[str, Any]]:
-    """The imbalance of each layer.
+    """Return the imbalance of each layer.
 
     Args:
-        layer: [N] of each link; ``count``: [N] flows on it; ``size``: [N] their bytes, ``None``: not known.
+        layer: [N] layer of each link.
+        count: [N] number of flows on each link.
+        size: [N] bytes of these flows; ``None``: not known.
     """
     rows = []
     for name in LAYERS:
@@ -90,6 +92,7 @@ def measures(layer: Sequence[str], count: FloatArray, size: FloatArray | None) -
 
 
 def as_document(found: Imbalance) -> dict[str, float]:
+    """Return an imbalance as a JSON object with ``fim``, ``max_over_mean`` and ``cv``."""
     return {"fim": found.fim, "max_over_mean": found.max_over_mean, "cv": found.cv}
 
 
@@ -100,9 +103,9 @@ def _hot(
     count: FloatArray,
     size: FloatArray | None,
 ) -> list[dict[str, Any]]:
-    """Links that several flows share and that are busy for longer than their layer's mean, the busiest first."""
+    """Return the links with several flows that are busy for longer than their layer's mean, busiest first."""
     load = count if size is None else size
-    # Where all capacities are known, what counts is for how long a link is busy.
+    # Where all capacities are known, compare the time for which a link is busy.
     gbps = [row["gbps"] for row in links]
     if all(gbps):
         load = load / np.array(gbps, dtype=np.float64)
@@ -131,6 +134,6 @@ def _mean(load: FloatArray) -> float:
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """Mean, least and most of several draws."""
+    """Return the mean, minimum and maximum of several draws."""
     each = np.array(list(values), dtype=np.float64)
     return {"mean": float(each.mean()), "min": float(each.min()), "max": float(each.max())}

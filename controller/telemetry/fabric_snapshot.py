@@ -1,0 +1,57 @@
+"""Snapshot of the rules and counters of all switches, as read back from them; the input of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controller.southbound.rules import RuleSet, SwitchRules
+from controller.telemetry.counters import SwitchCounters
+
+FRESH = 2.0
+"""Seconds for which a snapshot is reused."""
+
+WINDOW = 1.0
+"""Least time in seconds between two readings whose counters are compared."""
+
+
+@dataclass(frozen=True)
+class SwitchSnapshot:
+    """The observed state of one switch.
+
+    Attributes:
+        rules: all rules and groups of the switch, including those that the controller did not install.
+        count: counters of the switch.
+        dead: ports that are down, as fail-over groups see it.
+    """
+
+    rules: SwitchRules
+    count: SwitchCounters
+    dead: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class FabricSnapshot:
+    """The observed state of all connected switches.
+
+    Attributes:
+        at: when the snapshot was complete, in seconds since 1970.
+        switches: state by datapath id.
+        silent: reason by datapath id for connected switches that did not answer.
+        before: counters of an earlier reading, for switches whose rules have not changed since.
+    """
+
+    at: float
+    switches: Mapping[int, SwitchSnapshot] = field(default_factory=dict)
+    silent: Mapping[int, str] = field(default_factory=dict)
+    before: Mapping[int, SwitchCounters] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> RuleSet:
+        """Rules and groups of all switches."""
+        return RuleSet({dpid: held.rules for dpid, held in self.switches.items()})
+
+    @property
+    def now(self) -> dict[int, SwitchCounters]:
+        """Counters by datapath id."""
+        return {dpid: held.count for dpid, held in self.switches.items()}
