@@ -1,4 +1,4 @@
-"""Certificates as docs/openflow-tls.md makes them: two authorities, one for controllers and one for switches."""
+"""Certificates as docs/how-to/openflow-tls.md makes them: two authorities, one for controllers and one for switches."""
 
 from __future__ import annotations
 

@@ -37,8 +37,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A run folder of the test's own: other labs of this machine have an h1 too. Sockets in it must have short names,
-    so it is not in ``tmp_path``."""
+    """Yield a private run folder, since other labs of this machine have an h1 too.
+
+    It is not in ``tmp_path``, since paths of sockets must be short.
+    """
     folder = Path(tempfile.mkdtemp(prefix="fs"))
     monkeypatch.setenv(runfile.RUN_FOLDER_VARIABLE, str(folder))
     yield folder
@@ -48,7 +50,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """Labs and controllers for one test. Any traceback or OpenFlow error in any log fails it."""
+    """Yield the labs and controllers of one test. Any traceback or OpenFlow error in any log fails the test."""
     made = Bench(tmp_path / "out")
     try:
         yield made
@@ -60,11 +62,11 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def lab(bench: Bench) -> Callable[..., Lab]:
-    """``lab(fabric, **options)``: a running lab, taken down after the test."""
+    """Return ``lab(fabric, **options)``, which starts a lab; it is removed after the test."""
     return bench.lab
 
 
 @pytest.fixture
 def controller(bench: Bench) -> Callable[..., Controller]:
-    """``controller("--fabric", file, "controller/app.py")``: a running ryu-manager, ended after the test."""
+    """Return ``controller("--fabric", file, "controller/app.py")``, which starts a ryu-manager until the test ends."""
     return bench.controller

@@ -1,4 +1,4 @@
-"""What switches should hold, compiled anew from what the controller tells over HTTP."""
+"""Expected rules of switches, compiled from the controller's answers over HTTP."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.southbound.compilers import compile_rules
+from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.rules import RuleSet
-from controller.southbound.wire import Wire
 from tests.integration.harness import Controller
 
 
@@ -41,7 +41,7 @@ def expected(
             dst.append(target)
     column: list[Any] = list(zip(*rows, strict=True)) or [(), (), (), ()]
     flow_, path_, port_ = (np.array(column[i], dtype=np.int32) for i in (0, 1, 3))
-    wire = Wire(flow_, path_, np.array(column[2], dtype=np.float64), port_)
+    wire = FlowEncoding(flow_, path_, np.array(column[2], dtype=np.float64), port_)
     traffic = Traffic(
         np.array(src, dtype=np.int32),
         np.array(dst, dtype=np.int32),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER with no time: closing resets the connection."""
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,17 +148,17 @@ def serving(port: int = 0, *, files: int | None = None, **options: float | str) 
 def assert_clean(log: str) -> None:
     """One traceback is announced by one error line with its id; there are no others, and nothing else complains."""
     lines = log.splitlines()
-    announced = [line for line in lines if line.startswith("ERROR controller.rest.wsgi error ")]
+    announced = [line for line in lines if line.startswith("ERROR controller.rest.api error ")]
     assert len(announced) == sum(line.startswith("Traceback") for line in lines), log
     known = (
         "INFO ",
         "DEBUG ",
         "WARNING controller.rest",
         "ERROR controller.rest.tls",
-        "ERROR controller.rest.tokens",
+        "ERROR controller.rest.access",
         "Traceback",
         " ",
-        "ERROR controller.rest.wsgi error ",
+        "ERROR controller.rest.api error ",
         "ZeroDivisionError: a secret",
     )
     # The standard library's cgi module, which WebOb uses on Python 3.11 and 3.12, announces its end.

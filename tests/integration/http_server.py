@@ -1,8 +1,8 @@
 """A process that serves the HTTP interface over an in-memory backend: ``python -m tests.integration.http_server``.
 
-Arguments: a JSON object of the limits that differ from the usual ones and of files (``tokens``, ``cert``, ``key``), and
-the port. Prints the port in the first line of standard output, logs to standard error, and closes at the end of
-standard input.
+Arguments: a JSON object of the limits that differ from the usual ones, of files (``tokens``, ``cert``, ``key``) and of
+further names (``hosts``; ``c`` unless given), and the port. Prints the port in the first line of standard output, logs
+to standard error, and closes at the end of standard input.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import json  # noqa: E402
 import logging  # noqa: E402
 import sys  # noqa: E402
 
-from controller.rest.door import open_door  # noqa: E402
+from controller.rest.http_security import security_from  # noqa: E402
 from controller.rest.limits import Limits  # noqa: E402
+from controller.rest.origin import names_of  # noqa: E402
 from controller.rest.wsgi import HttpServer  # noqa: E402
 from tests.unit.rest.fake import FakeBackend  # noqa: E402
 
@@ -29,9 +30,12 @@ def main() -> None:
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s %(message)s")
     options = json.loads(sys.argv[1])
     tokens, cert, key = (options.pop(name, "") for name in ("tokens", "cert", "key"))
-    access, tls = open_door("127.0.0.1", tokens, cert, key)
+    access, tls = security_from("127.0.0.1", tokens, cert, key)
+    names = names_of("127.0.0.1", "", options.pop("hosts", "c"), tls=tls is not None)
     limits = Limits(**options)
-    server = HttpServer("127.0.0.1", int(sys.argv[2]), FakeBackend(), limits=limits, access=access, tls=tls)
+    server = HttpServer(
+        "127.0.0.1", int(sys.argv[2]), FakeBackend(), limits=limits, access=access, tls=tls, names=names
+    )
     try:
         server.start()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What is to be so on any page: everything that can be used has a name, and all text can be read."""
+"""Checks of any web page: all controls have names, and all text is readable."""
 
 from __future__ import annotations
 

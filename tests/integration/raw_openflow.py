@@ -11,11 +11,12 @@ from typing import Any, Protocol
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
-from controller.southbound.openflow import messages
+from controller.southbound.message_check import check
 from controller.southbound.rules import COOKIE_PREFIX, SwitchRules
 from emulation.lab import Lab
 from tests.fake_switch import encode
 from tests.fake_switch.decode import PROTOCOL, header
+from tests.fake_switch.held import groups_of, rules_of
 from tests.fake_switch.switch import FakeSwitch
 
 PATIENCE_SECONDS = 10.0
@@ -108,6 +109,8 @@ class Talk:
             xid = next(self._xids)
         replies = []
         for reply in self._wire.exchange(bytes(data), xid - 1):
+            # What real switches say is what the controller lets in.
+            check(reply)
             head = header(reply)
             if head.type in NO_ANSWERS:
                 continue
@@ -130,7 +133,7 @@ class Talk:
     def ours(self) -> SwitchRules:
         """The rules and groups that are the controller's."""
         ours = [entry for entry in self.flows() if entry.cookie >> 48 == COOKIE_PREFIX]
-        return SwitchRules(messages.rules_from(ours), messages.groups_from(self.groups()))
+        return SwitchRules(rules_of(ours), groups_of(self.groups()))
 
     def clear(self) -> None:
         """Remove every flow and group."""

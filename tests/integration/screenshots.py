@@ -94,7 +94,7 @@ def main() -> None:
         runfile.sweep_dead()
         shutil.rmtree(folder)
     for name, checked_in in CHECKED_IN.items():
-        shutil.copy(SCREENSHOTS / f"{name}.png", ROOT / "docs" / checked_in)
+        shutil.copy(SCREENSHOTS / f"{name}.png", ROOT / "docs" / "images" / checked_in)
     for picture in sorted(SCREENSHOTS.glob("*.png")):
         print(picture.relative_to(ROOT), picture.stat().st_size, "bytes")
 

@@ -1,4 +1,4 @@
-"""Forwarding without a controller: each switch told by ovs-ofctl which port leads to which host."""
+"""Forwarding without a controller: ovs-ofctl installs the port of each host on each switch."""
 
 from __future__ import annotations
 

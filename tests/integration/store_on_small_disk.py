@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from controller.core.saved_state import StateChange
 from controller.store.errors import StoreError
 from controller.store.store import Store
-from controller.store.values import Change
 from tests.integration.store_writer import PLANS_KEPT, step
 
 DISK = "4m"
@@ -29,7 +29,7 @@ ENOUGH = 50
 """More changes of that size than the disk can hold."""
 
 
-def large(number: int) -> Change:
+def large(number: int) -> StateChange:
     """``step`` with a document that no disk of this size holds many of."""
     change = step(number)
     (job,) = change.put

@@ -12,7 +12,7 @@ import pytest
 
 from controller.cli.client import Answer, Client, ServerEvent
 from controller.cli.failure import Failure
-from controller.rest.backend import Role
+from controller.core.ports.api import Role
 from controller.rest.tokens import new_token
 from tests.integration.harness import RYU_MANAGER
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT

@@ -94,7 +94,7 @@ def test_links_that_go_and_come_leave_every_host_reachable(bench, tmp_path, ecmp
         for name in fabric.cable_names:
             lab.set_cable(name, name not in down)
         now = fabric.without_links(down)
-        eventually(lambda now=now: rules_are(lab, now, ecmp_action=ecmp_action), f"rules for {down} down", 10)
+        eventually(lambda now=now: rules_are(lab, now, ecmp_action=ecmp_action), f"rules for {down} down")
         assert lab.ping_all() == []
         assert len(cabling(controller)) == len(down)
 
@@ -167,10 +167,10 @@ def test_a_switch_that_comes_back_empty_gets_its_rules_again(bench, tmp_path) ->
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
     lab.kill_switch("spine2")
     controller.wait_for("it is missed", lambda: "spine2 is not connected" in cabling(controller))
-    eventually(lambda: lab.ping_all() == [], "all traffic goes by spine1", 10)
+    eventually(lambda: lab.ping_all() == [], "all traffic goes by spine1")
     lab.start_switch("spine2")
     controller.wait_for("it is back", lambda: as_intended(controller))
-    eventually(lambda: rules_are(lab, fabric), "it holds its rules again", 10)
+    eventually(lambda: rules_are(lab, fabric), "it holds its rules again")
     assert lab.ping_all() == []
 
 
@@ -214,7 +214,7 @@ def test_discovery_alone_learns_hosts_and_reaches_them_and_survives_a_restart(be
     def everybody() -> bool:
         return lab.ping_all() == []
 
-    eventually(everybody, "hosts are learned from their own ARP and from probes", 30)
+    eventually(everybody, "hosts are learned from their own ARP and from probes")
     document = controller.get("/v1/fabric").body
     assert document["source"] == "discovery"
     assert {host["ip"] for host in document["hosts"]} == {host.ip for host in fabric.hosts}
@@ -230,17 +230,6 @@ def test_discovery_alone_learns_hosts_and_reaches_them_and_survives_a_restart(be
     assert pings.unanswered == []
 
 
-def test_a_host_in_another_port_is_found_there(bench, tmp_path) -> None:
-    intended = clos(1, 2, 1)
-    moved = dataclasses.replace(intended.hosts[0], port=9)
-    lab = bench.lab(dataclasses.replace(intended, hosts=(moved, intended.hosts[1])))
-    controller = bench.controller("--fabric", fabric_file(intended, tmp_path), "controller.app")
-    lab.wait_connected()
-    eventually(lambda: lab.ping_all() == [], "it is found by probes", 20)
-    hosts = {host["name"]: host["port"] for host in controller.get("/v1/fabric").body["hosts"]}
-    assert hosts["h1"] == 9
-
-
 def test_hosts_without_ports_in_the_file_are_found(bench, tmp_path) -> None:
     fabric = clos(2, 2, 2)
     document = fabric_document(fabric)
@@ -254,7 +243,7 @@ def test_hosts_without_ports_in_the_file_are_found(bench, tmp_path) -> None:
     controller.wait_for(
         "all hosts are placed", lambda: controller.get("/v1/fabric").body["cabling"]["hosts_unplaced"] == []
     )
-    eventually(lambda: lab.ping_all() == [], "they reach each other", 10)
+    eventually(lambda: lab.ping_all() == [], "they reach each other")
 
 
 def test_unknown_traffic_is_dropped_and_counted(bench, tmp_path) -> None:

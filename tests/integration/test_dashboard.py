@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from controller.core.ports.api import Role
 from controller.model.clos import clos
-from controller.rest.backend import Role
 from controller.rest.tokens import new_token
 from tests.integration.browser import Browser, browser
 from tests.integration.harness import Bench
@@ -250,7 +250,7 @@ def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controll
         assert page.count("dialog") == 0
         page.one("#who").click()
         use("fairspine_wrong")
-        page.until(lambda: "not known" in page.text("dialog"), "a wrong one is refused")
+        page.until(lambda: "unknown token" in page.text("dialog"), "a wrong one is refused")
         use(reads)
         page.until("#canvas .cable", "a reader sees")
         page.until(lambda: page.text("#who") == "eyes (read)", "who it is is known")

@@ -68,7 +68,7 @@ def test_ecmp_takes_the_plan_off_every_switch_and_planned_puts_it_back_without_a
     with lab.pinging(interval=0.005) as pings:
         assert controller.put("/v1/mode", {"mode": "ecmp"}).body["mode"] == "ecmp"
         active(controller)
-        eventually(lambda: base_only(lab, fabric), "no rule of a plan is left", 10)
+        eventually(lambda: base_only(lab, fabric), "no rule of a plan is left")
         pieces = [p for body in routes(fabric, controller).values() for f in body["flows"] for p in f["pieces"]]
         assert pieces
         assert {piece["path"] for piece in pieces} == {None}
@@ -107,7 +107,7 @@ def test_frozen_switches_keep_what_they_hold_through_changes_failures_and_a_rest
     lab.set_cable("leaf2-spine2", up=True)
     lab.kill_switch("leaf1")
     lab.start_switch("leaf1")
-    eventually(lambda: held(lab, "leaf1") == rules["leaf1"], "it holds what was frozen", 15)
+    eventually(lambda: held(lab, "leaf1") == rules["leaf1"], "it holds what was frozen")
     assert controller.put("/v1/mode", {"mode": "planned"}).status == 200
     came_back(controller)
     assert {flow["job"] for flow in active(controller)["flows"]} == {"one", "two"}

@@ -1,4 +1,4 @@
-"""Each way to enforce a plan on real switches: what they hold is what was compiled, and packets go where it says.
+"""Each enforcement on real switches: they hold the compiled rules, and packets follow them.
 
 No controller takes part: rules are put by hand, so what is tried here is the compilers' work and Open vSwitch's.
 """
@@ -22,9 +22,10 @@ from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.southbound.compilers import compile_rules
+from controller.southbound.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.leaf_guards import unmetered
 from controller.southbound.openflow import messages
 from controller.southbound.rules import EMPTY, RuleSet, difference
-from controller.southbound.wire import Wire, on_wire
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL
 from tests.integration.harness import Bench, eventually
@@ -105,7 +106,7 @@ def put(talks: dict[int, Talk], rules: RuleSet) -> None:
     """Make the switches hold these rules."""
     for dpid, talk in talks.items():
         talk.clear()
-        changes = difference(EMPTY, rules[dpid])
+        changes = difference(EMPTY, unmetered(rules[dpid]))
         groups = [messages.put_group(PROTOCOL, group) for group in changes.new_groups]
         assert talk.say([*groups, *(messages.put_rule(PROTOCOL, rule, 1) for rule in changes.put_rules)]) == []
 
@@ -123,7 +124,7 @@ def link_packets(lab: Lab, fabric: Fabric) -> Counter[str]:
     return seen
 
 
-def sent(lab: Lab, fabric: Fabric, traffic: Traffic, wire: Wire) -> Counter[tuple[str, str]]:
+def sent(lab: Lab, fabric: Fabric, traffic: Traffic, wire: FlowEncoding) -> Counter[tuple[str, str]]:
     """Send PACKETS RoCE packets on every row of the wire; what each host has received, by address and port."""
     sinks = {
         host.name: lab.popen(host.name, [sys.executable, "-S", "-c", COUNT], stdout=subprocess.PIPE, text=True)
@@ -152,7 +153,7 @@ def sent(lab: Lab, fabric: Fabric, traffic: Traffic, wire: Wire) -> Counter[tupl
     return received
 
 
-def wanted(fabric: Fabric, traffic: Traffic, wire: Wire) -> Counter[tuple[str, str]]:
+def wanted(fabric: Fabric, traffic: Traffic, wire: FlowEncoding) -> Counter[tuple[str, str]]:
     return Counter(
         {
             (fabric.hosts[traffic.dst[flow]].ip, f"{fabric.hosts[traffic.src[flow]].ip} {port}"): PACKETS
@@ -166,11 +167,11 @@ def test_what_is_compiled_is_read_back_and_carries_each_packet_over_its_planned_
     lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: Enforcement
 ) -> None:
     traffic, assignment = planned(fabric)
-    wire = on_wire(fabric, traffic, assignment, enforcement)
+    wire = encode_flows(fabric, traffic, assignment, enforcement)
     rules = compile_rules(enforcement, fabric, traffic, wire)
     put(talks, rules)
     for dpid, talk in talks.items():
-        assert talk.ours() == rules[dpid]
+        assert talk.ours() == unmetered(rules[dpid])
     # Neighbours are known before anything is counted; pings are no RoCE and go by ECMP.
     assert lab.ping_all() == []
     expected: Counter[str] = Counter()
@@ -192,14 +193,14 @@ def test_without_a_controller_a_dead_uplink_costs_no_packet_that_is_sent_later(
     lab: Lab, fabric: Fabric, talks: dict[int, Talk], enforcement: Enforcement
 ) -> None:
     traffic, assignment = planned(fabric)
-    wire = on_wire(fabric, traffic, assignment, enforcement)
+    wire = encode_flows(fabric, traffic, assignment, enforcement)
     put(talks, compile_rules(enforcement, fabric, traffic, wire))
     assert lab.ping_all() == []
     dead = fabric.cables[fabric.cable_names.index("leaf1-spine1")]
     assert dead.leaf_port is not None
     # Only this end, and what comes down this cable is not sent: its own direction waits for new rules.
     up_only = np.flatnonzero(traffic.src[wire.flow] == 0)
-    wire = Wire(wire.flow[up_only], wire.path[up_only], wire.share[up_only], wire.udp_src[up_only])
+    wire = FlowEncoding(wire.flow[up_only], wire.path[up_only], wire.share[up_only], wire.udp_src[up_only])
     lab.set_port("leaf1", dead.leaf_port, up=False)
-    eventually(lambda: "LINK_DOWN" in lab.ofctl("dump-ports-desc", "leaf1"), "the switch knows", 5)
+    eventually(lambda: "LINK_DOWN" in lab.ofctl("dump-ports-desc", "leaf1"), "the switch knows")
     assert sent(lab, fabric, traffic, wire) == wanted(fabric, traffic, wire)

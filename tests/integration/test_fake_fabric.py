@@ -15,6 +15,7 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.southbound.base import compile_base
 from controller.southbound.ingress import ROCE_PORT, UDP
+from controller.southbound.leaf_guards import ARP_METER, METERS, unmetered
 from controller.southbound.rules import RuleSet
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
@@ -201,7 +202,7 @@ def test_silence_is_noticed_and_what_was_said_meanwhile_is_carried_out(setup: Se
     fakes, controller = started(setup, fabric)
     for quiet in ("silent", "echoes"):
         setattr(fakes.temper("leaf1"), quiet, quiet == "silent")
-        controller.wait_for("it is missed", lambda: controller.get("/healthz").body["switches"]["connected"] == 3, 10)
+        controller.wait_for("it is missed", lambda: controller.get("/healthz").body["switches"]["connected"] == 3, 30)
         setattr(fakes.temper("leaf1"), quiet, quiet != "silent")
         settled(controller)
     assert fakes.held() == compile_base(fabric)
@@ -223,4 +224,36 @@ def test_hosts_whose_ports_nobody_knows_are_found_by_probes(setup: Setup, tmp_pa
         return ports == {host["name"]: host["port"] for host in told}
 
     controller.wait_for("all hosts are placed", found)
-    eventually(lambda: fakes.ping_all() == [], "they reach each other", 10)
+    eventually(lambda: fakes.ping_all() == [], "they reach each other")
+
+
+def meter_mods(fakes: FakeFabric) -> int:
+    return sum(len(fakes.meter_mods(name)) for name in names(fakes.fabric))
+
+
+def test_meters_are_made_once_made_again_when_somebody_removes_them_and_left_out_where_there_are_none(
+    setup: Setup,
+) -> None:
+    fabric = clos(2, 2, 1)
+    fakes, controller = started(setup, fabric, "--readback-seconds", "1")
+    assert fakes.held() == compile_base(fabric)
+    assert meter_mods(fakes) == len(METERS) * len(names(fabric))
+    fakes.forget_messages()
+    controller.kill()
+    controller.start()
+    settled(controller)
+    assert sent(fakes) == meter_mods(fakes) == 0
+    fakes.remove_meter("leaf1", ARP_METER.id)
+    assert fakes.held() != compile_base(fabric)
+    controller.wait_for("its rules are there again", lambda: fakes.held() == compile_base(fabric), 30)
+    assert len(fakes.meter_mods("leaf1")) == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--switch-meters", "off")])
+def test_switches_without_meters_get_the_rules_without_them(setup: Setup, options: tuple[str, ...]) -> None:
+    fabric = clos(2, 2, 1)
+    fakes, _ = started(setup, fabric, *options, most_meters=16 if options else 0)
+    wanted = compile_base(fabric)
+    assert fakes.held() == RuleSet({dpid: unmetered(wanted[dpid]) for dpid in wanted})
+    assert meter_mods(fakes) == 0
+    assert fakes.ping_all() == []

@@ -73,7 +73,7 @@ def cleared(talk: Talk) -> Counter[Any]:
         talk.say([])
         return any(flow.cookie == last["cookie"] for flow in talk.removed)
 
-    eventually(told, "it has told of every removed flow", 5)
+    eventually(told, "it has told of every removed flow")
     removed, talk.removed = talk.removed, []
     return Counter(
         (flow.table_id, flow.priority, flow.cookie, flow.reason, tuple(sorted(flow.match.items()))) for flow in removed

@@ -10,11 +10,11 @@ import pytest
 
 from controller.model.clos import clos
 from emulation.faults import check
-from emulation.faults.campaign import Campaign, Failed
-from emulation.faults.expected import Piece
+from emulation.faults.campaign import FaultCampaign, FaultCheckFailed
+from emulation.faults.expected import ExpectedPiece
 from emulation.faults.kinds import BAD_REQUESTS, draw
-from emulation.faults.state import State
-from emulation.faults.world import World
+from emulation.faults.state import FaultState
+from emulation.faults.world import FaultLab
 from emulation.lab import Lab
 from tests.integration.harness import Bench
 
@@ -22,7 +22,7 @@ SEED, ROUNDS = 1, 30
 
 
 def drawn(seed: int, count: int) -> list[str]:
-    rng, state = random.Random(seed), State(clos(3, 4, 2))
+    rng, state = random.Random(seed), FaultState(clos(3, 4, 2))
     return [str(draw(rng, state)) for _ in range(count)]
 
 
@@ -41,23 +41,36 @@ def test_thirty_rounds_of_faults_each_leave_everything_as_it_should_be(bench: Be
     fabric = clos(3, 4, 2)
     said: list[str] = []
     with Lab(fabric, out=bench.out) as lab:
-        outcome = Campaign(lab, fabric, SEED, said.append).run(ROUNDS)
+        outcome = FaultCampaign(lab, fabric, SEED, said.append).run(ROUNDS)
     print("\n".join(said), file=sys.stderr)
     assert len(outcome.seconds) == ROUNDS
 
 
 @pytest.mark.switches
+def test_with_select_groups_in_place_of_bundles_faults_leave_everything_as_it_should_be(bench: Bench) -> None:
+    fabric = clos(3, 3, 2)
+    with Lab(fabric, out=bench.out) as lab:
+        outcome = FaultCampaign(lab, fabric, 2, print, ecmp_action="select").run(4)
+        held = lab.ofctl("dump-flows", "leaf1")
+    assert len(outcome.seconds) == 4
+    assert "bundle" not in held
+
+
+@pytest.mark.switches
 def test_a_rule_that_goes_missing_fails_the_round_with_its_seed_and_steps(bench: Bench, monkeypatch) -> None:
-    monkeypatch.setattr("emulation.faults.campaign.RIGHT_WITHIN", 5.0)
+    monkeypatch.setattr("emulation.faults.campaign.RIGHT_WITHIN", 20.0)
     fabric = clos(2, 2, 1)
     with Lab(fabric, out=bench.out) as lab:
 
-        def sabotaged(world: World) -> list[Piece]:
-            """Before every look, and not at some moment: whatever the controller does, the rules are gone."""
-            lab.ofctl("del-flows", "spine1", "ip")
-            return settled(world)
+        def sabotaged(world: FaultLab) -> list[ExpectedPiece]:
+            """Delete rules whenever all is right, so that no look succeeds, whatever is repaired between looks."""
+            wrong = settled(world)
+            if not wrong:
+                lab.ofctl("del-flows", "spine1", "ip")
+                wrong = settled(world)
+            return wrong
 
         settled = check.settled
         monkeypatch.setattr("emulation.faults.campaign.check.settled", sabotaged)
-        with pytest.raises(Failed, match=r"seed 5, start.*\n(.*\n)*.*spine1: missing 0 900"):
-            Campaign(lab, fabric, 5, lambda text: None).run(3)
+        with pytest.raises(FaultCheckFailed, match=r"seed 5, start.*\n(.*\n)*.*spine1: missing 0 900"):
+            FaultCampaign(lab, fabric, 5, lambda text: None).run(3)

@@ -16,7 +16,7 @@ import pytest
 
 from controller.cli.client import Client
 from controller.cli.failure import Failure
-from controller.rest.backend import Role
+from controller.core.ports.api import Role
 from controller.rest.tokens import new_token
 from tests.integration.http_client import ABORT, PATIENCE_SECONDS, Server, serving, until_closed
 
@@ -83,7 +83,7 @@ def test_a_token_lets_in_from_the_moment_it_is_in_the_file_to_the_moment_it_is_n
         keep("broken", writes)
         assert status("GET", "/v1/jobs", writes) == 200
         # What is wrong with a secret in its name's place is told, the secret is not.
-        assert server.log.count("the tokens stay as they were") == 1
+        assert server.log.count("the previous tokens remain valid") == 1
         assert status("GET", f"/v1/jobs?token={writes}", writes) == 400
         for secret in (reads, writes):
             assert secret not in server.log
@@ -169,4 +169,4 @@ def test_a_renewed_certificate_counts_for_new_connections_and_a_broken_one_does_
         cert.write_text("broken")
         (tmp_path / "kept.pem").write_text(served)
         assert is_served(tmp_path / "kept.pem")
-        assert "the TLS certificate stays as it was" in server.log
+        assert "the previous one remains in use" in server.log

@@ -1,4 +1,4 @@
-"""Clients that break the rules, stall, or go away: they are answered or dropped, and nobody else notices."""
+"""HTTP clients that violate the protocol, stall, or disconnect do not affect other clients."""
 
 from __future__ import annotations
 
@@ -38,42 +38,71 @@ def patient_server() -> Iterator[Server]:
 
 
 def statuses(received: bytes) -> list[int]:
-    return [int(status) for status in re.findall(rb"(?:^|\n|\}|\])HTTP/1\.1 (\d{3}) ", received)]
+    return [int(status) for status in re.findall(rb"(?:^|\n|\}|\])HTTP/1\.[01] (\d{3}) ", received)]
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"hello\r\n\r\n", 400),
-        (b"GET /healthz\r\n\r\n", 400),
-        (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
-        (b"GET /healthz HTTP/x\r\nHost: c\r\n\r\n", 400),
-        (b"GET /healthz HTTP/2.0\r\nHost: c\r\n\r\n", 505),
-        (b"G\x00T /healthz HTTP/1.1\r\nHost: c\r\n\r\n", 400),
-        (b"\x16\x03\x01\x02\x00\x01\x00 / HTTP/1.1\r\n\r\n", 400),
-        (b"GET /healthz HTTP/1.1\r\nHost: c\r\nno colon\r\n\r\n", 400),
-        (b"GET /healthz HTTP/1.1\r\nHost: c\r\nA: b\r\n folded\r\n\r\n", 400),
-        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: c\r\n\r\n", 414),
-        (b"GET /healthz HTTP/1.1\r\nHost: c\r\nA: " + b"b" * 9000 + b"\r\n\r\n", 431),
-        (b"GET /healthz HTTP/1.1\r\nHost: c\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431),
-        (b"GET /healthz HTTP/1.1\r\nHost: c\r\n" + (b"A: " + b"b" * 8000 + b"\r\n") * 9 + b"\r\n", 431),
-        (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: -1\r\n\r\n", 400),
-        (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 1_0\r\n\r\n{}", 400),
-        (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 99999999999999999999\r\n\r\n", 413),
-        (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
-        (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 100_000, 400),
-        (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-        (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nExpect: tea\r\nContent-Length: 2\r\n\r\n{}", 417),
-    ],
-)
+NEXT = b"GET /healthz HTTP/1.1\r\nHost: c\r\n\r\n"
+
+MALFORMED = [
+    (b"hello\r\n\r\n", 400),
+    (b"GET /healthz\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+    (b"GET /healthz HTTP/x\r\nHost: c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/2.0\r\nHost: c\r\n\r\n", 505),
+    (b"G\x00T /healthz HTTP/1.1\r\nHost: c\r\n\r\n", 400),
+    (b"\x16\x03\x01\x02\x00\x01\x00 / HTTP/1.1\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nno colon\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nA: b\r\n folded\r\n\r\n", 400),
+    # A CR alone is no end of a line: what follows it must not count as a header of its own.
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nA: b\rContent-Length: 5\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nA: b\rHost: c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\rHost: c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\rHost: c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nA: b\x00c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nA: b\nContent-Length: 5\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\nHost: c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\n\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nA: b\r\n\tfolded\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\n folded: b\r\nHost: c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nContent-Length : 5\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost : c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nHost: c\r\n\r\n", 400),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nHost: d\r\n\r\n", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 2, 2\r\n\r\n{}", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n2\n{}\r\n0\r\n\r\n", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\n0\r\n\r\n", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n2;a\rb\r\n{}\r\n0\r\n\r\n", 400),
+    (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: c\r\n\r\n", 414),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\nA: " + b"b" * 9000 + b"\r\n\r\n", 431),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431),
+    (b"GET /healthz HTTP/1.1\r\nHost: c\r\n" + (b"A: " + b"b" * 8000 + b"\r\n") * 9 + b"\r\n", 431),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: -1\r\n\r\n", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 1_0\r\n\r\n{}", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 99999999999999999999\r\n\r\n", 413),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 100_000, 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+    (b"PUT /v1/jobs/x HTTP/1.1\r\nHost: c\r\nExpect: tea\r\nContent-Length: 2\r\n\r\n{}", 417),
+]
+"""Requests that break RFC 9112, with the status of the answer."""
+
+
+@pytest.mark.parametrize(("sent", "status"), MALFORMED)
 def test_what_breaks_the_rules_is_a_problem_and_the_end_of_the_connection(
     server: Server, sent: bytes, status: int
 ) -> None:
     # What follows a request that nobody can delimit must not be taken for another one.
-    received = server.converse(sent + b"GET /healthz HTTP/1.1\r\nHost: c\r\n\r\n")
+    received = server.converse(sent + NEXT)
     assert statuses(received) == [status]
     assert b"\r\nContent-Type: application/problem+json\r\n" in received
+
+
+@pytest.mark.parametrize("end", [b"", b"\r\n", b"\r"])
+def test_a_head_that_breaks_off_is_no_request(server: Server, end: bytes) -> None:
+    received = server.converse(b"GET /healthz HTTP/1.1\r\nHost: c" + end)
+    assert statuses(received) in ([], [400])
 
 
 def test_a_body_without_length_is_asked_for_and_one_that_breaks_off_is_refused(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""What all clients together may take: memory, work, streams and connections; and how events reach their readers."""
+"""Limits on all HTTP clients together: memory, work, streams and connections; and delivery of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def put(name: bytes, size: int) -> bytes:
 
 
 def test_bodies_of_all_clients_share_one_budget_and_what_is_only_announced_takes_none_of_it() -> None:
-    with serving(total_bytes=3 * MIB, linger_seconds=0.2) as server, ExitStack() as stack:
+    # Changes have half of it, and one client half of that.
+    with serving(total_bytes=12 * MIB, linger_seconds=0.2) as server, ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(server.raw(put(b"announced", 16 * MIB)))
         for _ in range(2):
@@ -38,7 +39,7 @@ def test_bodies_of_all_clients_share_one_budget_and_what_is_only_announced_takes
 
 
 def test_responses_that_nobody_takes_count_too_and_a_large_one_gets_through_when_it_is_alone() -> None:
-    with serving(total_bytes=MIB, idle_seconds=1) as server:
+    with serving(total_bytes=2 * MIB, idle_seconds=1) as server:
         assert len(server.ask("GET", "/v1/jobs/large").body) == 8_000_014
         with server.raw(b"GET /v1/jobs/large HTTP/1.1\r\nHost: c\r\n\r\n", receive_buffer=4096):
             eventually(lambda: server.ask("GET", "/v1/jobs/large").status == 503, "one client holds all of it")
@@ -47,7 +48,7 @@ def test_responses_that_nobody_takes_count_too_and_a_large_one_gets_through_when
 
 
 def test_more_requests_than_can_be_worked_on_at_once_are_put_off_but_health_is_not() -> None:
-    with serving(requests=2) as server, ExitStack() as stack:
+    with serving(requests=4) as server, ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(server.raw(b"GET /v1/jobs/slow HTTP/1.1\r\nHost: c\r\n\r\n" * 20))
         eventually(lambda: server.ask("GET", "/v1/plan").status == 503, "both places are taken")
@@ -69,7 +70,7 @@ def many_files() -> Iterator[None]:
 @pytest.mark.usefixtures("many_files")
 def test_a_thousand_stalled_clients_leave_the_interface_answering() -> None:
     stalls = (b"", b"GET /healthz HT", put(b"x", 1000), put(b"x", 1000) + b"{")
-    with serving(linger_seconds=0.2, streams=300) as server, ExitStack() as stack:
+    with serving(linger_seconds=0.2, streams=600) as server, ExitStack() as stack:
         for number in range(1000):
             readers = b"GET /v1/events HTTP/1.1\r\nHost: c\r\n\r\n"
             stack.enter_context(server.raw(readers if number % 5 == 0 else stalls[number % 4]))
@@ -91,7 +92,7 @@ def test_where_there_is_no_place_left_whoever_waits_longest_without_asking_makes
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with serving(streams=2) as running:
+    with serving(streams=4) as running:
         yield running
 
 

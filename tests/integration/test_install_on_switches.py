@@ -1,4 +1,4 @@
-"""What real switches make of the installer: full tables, rules of strangers, and what somebody has changed by hand."""
+"""The installer on real switches: full tables, foreign rules, and manual changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.model.clos import clos
-from controller.southbound.base import FLOW
+from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually
@@ -56,7 +56,9 @@ def test_a_full_table_changes_nothing_on_any_switch_and_with_room_the_plan_gets_
     before = everything(lab)
     former = controller.get("/v1/plan").body["active"]
     flows = lab.flows("leaf2")
-    (table,) = {flow.table for flow in flows if flow.priority >= FLOW and flow.cookie >> 48 == COOKIE_PREFIX}
+    (table,) = {
+        flow.table for flow in flows if FLOW <= flow.priority < DISCOVERY and flow.cookie >> 48 == COOKIE_PREFIX
+    }
     bridge = lab.wiring.switch("leaf2").bridge
     limit = sum(flow.table == table for flow in flows) + 1
     lab.ovs.vsctl(
@@ -69,8 +71,9 @@ def test_a_full_table_changes_nothing_on_any_switch_and_with_room_the_plan_gets_
     eventually(lambda: everything(lab) == before, "all switches hold what they held", shown=lambda: everything(lab))
     assert controller.get("/v1/plan").body["active"] == former
     assert any("2 rules short" in reason for reason in controller.get("/healthz").body["reasons"])
+    assert controller.get("/v1/plan").body["refused"]["next_try"] is not None
     lab.ovs.vsctl("clear", "Bridge", bridge, "flow_tables")
-    assert controller.put("/v1/jobs/two", job(50002, 50003)).status == 200
+    controller.wait_for("it is tried again", lambda: controller.get("/v1/plan").body["refused"] is None)
     active(controller)
     assert controller.get("/v1/plan").body["refused"] is None
 

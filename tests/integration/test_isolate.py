@@ -1,4 +1,4 @@
-"""A command in namespaces of its own: it behaves as outside, sees nobody, and does not outlive its caller."""
+"""A command in private namespaces: it runs as outside, sees no other processes, and ends with its caller."""
 
 from __future__ import annotations
 

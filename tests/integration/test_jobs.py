@@ -125,12 +125,12 @@ def check_paths(lab: Lab, fabric: Fabric, controller: Controller) -> dict[str, A
         return [[r.packets for r in held[leaf] if match <= set(r.match.split(","))] for leaf, match in rules]
 
     # Counters of what went before are brought up to date about once a second.
-    eventually(lambda: counts() == (time.sleep(1.2), counts())[1], "the counters stand still", 10)
+    eventually(lambda: counts() == (time.sleep(1.2), counts())[1], "the counters stand still")
     before, counted = uplink_packets(lab, fabric), counts()
     send_all(lab, fabric, controller)
     # Open vSwitch brings its counters up to date about once a second.
     wanted_counts = [[packets + PACKETS] for (packets,) in counted]
-    eventually(lambda: counts() == wanted_counts, "every flow is counted by its own rule", 5)
+    eventually(lambda: counts() == wanted_counts, "every flow is counted by its own rule")
 
     def strays() -> dict[str, int]:
         after = uplink_packets(lab, fabric)
@@ -311,7 +311,7 @@ def test_a_job_too_large_for_a_thread_goes_through_the_worker_process(bench, tmp
     assert (bad.status, bad.body["value"]) == (422, "h9")
 
 
-def test_the_example_job_pushed_by_curl_as_in_the_readme_shows_its_paths_in_dump_flows(bench) -> None:
+def test_the_example_job_pushed_by_curl_as_in_the_tutorial_shows_its_paths_in_dump_flows(bench) -> None:
     example = "examples/clos-4x4x4.yaml"
     fabric = load_fabric(ROOT / example)
     lab = bench.lab(fabric)
@@ -320,8 +320,8 @@ def test_the_example_job_pushed_by_curl_as_in_the_readme_shows_its_paths_in_dump
     )
     lab.wait_connected()
     controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
-    command = re.search(r"curl -T examples/gpt3-a\.json \S+", (ROOT / "README.md").read_text())
-    assert command, "the README shows the command"
+    command = re.search(r"curl -T examples/gpt3-a\.json \S+", (ROOT / "docs/tutorial/network.md").read_text())
+    assert command, "the tutorial shows the command"
     done = subprocess.run(
         [*command[0].split(), "-s", "-o", "/dev/null", "-w", "%{http_code}"],
         cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,

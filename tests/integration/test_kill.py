@@ -1,4 +1,4 @@
-"""A controller that is killed while jobs are pushed: whatever it has answered is there when it starts again."""
+"""A controller that is killed while jobs are pushed: every acknowledged job exists after the restart."""
 
 from __future__ import annotations
 

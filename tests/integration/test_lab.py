@@ -16,7 +16,7 @@ from controller.model.fabric import Cable, Fabric, Host, Switch
 from emulation import isolate
 from emulation.errors import LabError
 from emulation.lab import HOST_MTU, SWITCH_MTU, Lab
-from emulation.wiring import End, wire_up
+from emulation.wiring import CableEnd, wire_up
 from tests.integration.harness import Bench, eventually
 from tests.integration.static_rules import install, next_hops
 
@@ -88,7 +88,7 @@ def test_each_cable_joins_the_two_ports_that_the_wiring_names_and_each_host_its_
             assert leads_to(running, wire.a, wire.b), wire.name
 
 
-def leads_to(lab: Lab, here: End, there: End) -> bool:
+def leads_to(lab: Lab, here: CableEnd, there: CableEnd) -> bool:
     """Whether a packet sent out of one switch port comes in at another one."""
     before = lab.port_counters(there.node)[there.port].rx_packets
     lab.ofctl("packet-out", here.node, f"in_port=LOCAL packet={64 * '00'} actions=output:{here.port}")
@@ -207,7 +207,7 @@ def test_a_lab_may_be_wired_otherwise_than_the_fabric_says(lab: MakeLab) -> None
     assert set(port_names(running, "leaf1")) == {1, 2, 9}
     assert set(port_names(running, "spine2")) == {2}
     for here, there in ((("leaf1", 2), ("spine1", 2)), (("leaf2", 2), ("spine1", 1)), (("leaf1", 9), ("leaf2", 9))):
-        assert leads_to(running, End(*here, ""), End(*there, "")), (here, there)
+        assert leads_to(running, CableEnd(*here, ""), CableEnd(*there, "")), (here, there)
 
 
 def test_a_rate_that_would_not_be_enforced_is_refused_before_anything_is_made() -> None:

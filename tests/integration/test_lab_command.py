@@ -1,4 +1,4 @@
-"""``python -m emulation.lab``: what it says when it is up, commands on its hosts, and what it says when it is not."""
+"""``python -m emulation.lab``: its output when it is up, commands on its hosts, and its errors."""
 
 from __future__ import annotations
 

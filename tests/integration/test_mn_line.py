@@ -1,4 +1,4 @@
-"""What a newcomer types, literally: the controller in one terminal, plain ``mn`` in the other, and then ``pingall``.
+"""The quick start: the controller in one terminal, plain ``mn`` in the other, and then ``pingall``.
 
 ``mn`` is Debian's, in Debian's Python, and speaks to the machine's Open vSwitch. Here it finds another one at that
 place: a mount namespace hides the machine's sockets, and a process namespace hides the machine's processes from ``mn``,

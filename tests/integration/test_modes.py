@@ -230,6 +230,6 @@ def test_a_restart_writes_no_rule_in_the_other_modes_either(running: tuple[Lab, 
     lab.kill_switch("leaf1")
     lab.start_switch("leaf1")
     without_cookie = {row[:4] for row in rules["leaf1"]}
-    eventually(lambda: {row[:4] for row in dumps(lab, FABRIC)["leaf1"]} == without_cookie, "it holds them again", 15)
+    eventually(lambda: {row[:4] for row in dumps(lab, FABRIC)["leaf1"]} == without_cookie, "it holds them again")
     assert controller.put("/v1/mode", {"mode": "planned"}).body["enforcement"] == "segment_routing"
     came_back(controller)

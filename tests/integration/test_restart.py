@@ -97,7 +97,7 @@ def test_discovery_alone_comes_back_with_its_job_on_the_same_paths(bench: Bench)
     lab = bench.lab(fabric)
     controller = bench.controller("controller.app")
     lab.wait_connected()
-    eventually(lambda: lab.ping_all() == [], "hosts are learned", 30)
+    eventually(lambda: lab.ping_all() == [], "hosts are learned")
     ip = {host.name: host.ip for host in fabric.hosts}
     flows = [{"src": ip[a], "dst": ip[b], "bytes": 10**6} for a, b in (("h1", "h3"), ("h4", "h2"), ("h1", "h4"))]
     assert controller.put("/v1/jobs/one", {"flows": flows}).status == 201
@@ -106,7 +106,7 @@ def test_discovery_alone_comes_back_with_its_job_on_the_same_paths(bench: Bench)
     controller.kill()
     controller.start()
     controller.wait_for("it is planned again", lambda: is_active(controller) and flows_of(controller) == len(flows))
-    eventually(lambda: {name: held(lab, name) for name in switches(fabric)} == rules, "the same rules", 10)
+    eventually(lambda: {name: held(lab, name) for name in switches(fabric)} == rules, "the same rules")
     again = active(controller)
     assert {flow["id"]: flow["paths"] for flow in again["flows"]} == {
         flow["id"]: flow["paths"] for flow in plan["flows"]

@@ -1,4 +1,4 @@
-"""The same story on fake switches and on Open vSwitch: after each step switches hold what the compiler says."""
+"""The same steps on fake switches and on Open vSwitch: after each, switches hold the compiled rules."""
 
 from __future__ import annotations
 

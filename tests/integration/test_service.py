@@ -1,4 +1,4 @@
-"""The systemd unit, and docs/service.md word for word as far as that needs no systemd."""
+"""The systemd unit, and docs/how-to/service.md word for word as far as that needs no systemd."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,14 +19,15 @@ from pathlib import Path
 import pytest
 
 from controller.cli.client import Client, NoAnswer
+from controller.cli.failure import Failure
 from controller.config import RYU_DEFAULTS, Settings, settings_from
-from controller.routing import ENFORCEABLE
+from controller.routing import enforceable
 from tests.integration.harness import RYU_MANAGER, eventually
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT
 from tests.integration.real_controller import free_ports
 
 UNIT = ROOT / "etc" / "fairspine.service"
-GUIDE = ROOT / "docs" / "service.md"
+GUIDE = ROOT / "docs" / "how-to" / "service.md"
 FENCES = re.findall(r"^```(\w*)\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 COMMANDS = [line for language, block in FENCES if language == "bash" for line in block.splitlines()]
 OPTIONS = "".join(block for language, block in FENCES if language == "ini")
@@ -72,6 +74,59 @@ def test_compiled_kernels_are_allowed_and_kept() -> None:
     assert service["Environment"] == f"NUMBA_CACHE_DIR=%C/{service['CacheDirectory']}"
 
 
+def silent(listener: socket.socket) -> bool:
+    """Whether nothing more comes, once what is on its way was taken."""
+    for _ in range(10):
+        try:
+            listener.recv(100)
+        except TimeoutError:
+            return True
+    return False
+
+
+def test_systemd_hears_when_it_is_ready_and_that_it_works_until_it_hangs(tmp_path: Path) -> None:
+    openflow, port = free_ports(2)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        # After a fresh installation kernels are compiled first.
+        listener.settimeout(4 * PATIENCE_SECONDS)
+        told = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
+        options = ["--store", "memory", "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
+        with (tmp_path / "log").open("w") as log:
+            process = subprocess.Popen(
+                [RYU_MANAGER, *options, "controller.app"], cwd=ROOT, stdout=log, stderr=log, env=os.environ | told
+            )
+        try:
+            assert listener.recv(100).startswith(b"READY=1")
+            # Who is told so may ask at once.
+            with pytest.raises(Failure):
+                Client(f"http://localhost:{port}").request("GET", "jobs", "none")
+            for _ in range(3):
+                assert listener.recv(100) == b"WATCHDOG=1"
+            # It hangs as a whole: nothing is left that could say otherwise.
+            process.send_signal(signal.SIGSTOP)
+            listener.settimeout(2.0)
+            assert silent(listener)
+            listener.settimeout(PATIENCE_SECONDS)
+            process.send_signal(signal.SIGCONT)
+            assert listener.recv(100) == b"WATCHDOG=1"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_SECONDS) == 0
+        finally:
+            process.kill()
+            process.wait()
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_the_unit_restarts_what_ends_or_hangs_and_bounds_its_memory() -> None:
+    service = unit()["Service"]
+    assert (service["Type"], service["Restart"], service["OOMPolicy"]) == ("notify", "always", "continue")
+    assert {"WatchdogSec", "MemoryHigh", "MemoryMax"} <= set(service)
+    # The socket of systemd, and the system calls for it.
+    assert "AF_UNIX" in service["RestrictAddressFamilies"]
+    assert service["SystemCallFilter"] == "@system-service"
+
+
 def test_every_option_of_the_configuration_files_exists() -> None:
     known = {option.name: type(option.default) for option in fields(Settings)}
     known |= {name: type(default) for name, default in RYU_DEFAULTS.items()}
@@ -85,7 +140,7 @@ def test_every_option_of_the_configuration_files_exists() -> None:
         value = kind(text)
         if name in values:
             values[name] = value
-    settings_from(values, policies=ENFORCEABLE)
+    settings_from(values, policies=enforceable())
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.split()[0] in ("make", "cp", "ln")])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.rest.backend import Role
+from controller.core.ports.api import Role
 from controller.rest.tokens import new_token
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT, Server
 from tests.integration.real_controller import controller
@@ -65,7 +65,11 @@ class Slurm:
         """As slurmctld runs it; its exit status decides whether the job may run."""
         job = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NAME": "gpt3", "SLURM_JOB_NODELIST": "node[1-2]"}
         path = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:/usr/bin:/bin"
-        own: Mapping[str, str] = {"PATH": path, "FAIRSPINE_SLURM_SETTINGS": str(self.settings)}
+        own: Mapping[str, str] = {
+            "PATH": path,
+            "FAIRSPINE_SLURM_SETTINGS": str(self.settings),
+            "FAIRSPINE_SECONDS": "40",
+        }
         done = subprocess.run(
             [SLURM / script],
             env={**own, "HOME": str(self.folder), **job, **environment},
@@ -189,9 +193,9 @@ def silent_server() -> Iterator[str]:
 
 
 def test_a_controller_that_is_away_or_says_nothing_holds_up_no_job(slurm: Slurm) -> None:
-    settings = {"FAIRSPINE_TOKEN": "hush", "FAIRSPINE_JOBS": str(slurm.folder / "jobs"), "FAIRSPINE_SECONDS": "3"}
+    settings = {"FAIRSPINE_TOKEN": "hush", "FAIRSPINE_JOBS": str(slurm.folder / "jobs")}
     with silent_server() as url:
-        slurm.set_up(FAIRSPINE_URL=url, **settings)
+        slurm.set_up(FAIRSPINE_URL=url, FAIRSPINE_SECONDS="3", **settings)
         slurm.run("prolog.sh")
     slurm.set_up(FAIRSPINE_URL=url, **settings)
     slurm.run("epilog.sh")
@@ -199,6 +203,13 @@ def test_a_controller_that_is_away_or_says_nothing_holds_up_no_job(slurm: Slurm)
         f"job 4711: {slurm.folder}/jobs/gpt3.json is not pushed: no answer within 3 s",
         f"job 4711: slurm-4711 is not removed: fairspine: {url}: connection refused; is the controller running?",
     ]
+
+
+def test_a_command_that_does_not_end_when_it_is_told_to_is_killed_without_a_word_to_slurmctld(slurm: Slurm) -> None:
+    slurm.stand_in("fairspine", 'trap "" TERM\nwhile :; do sleep 0.1; done')
+    slurm.set_up(FAIRSPINE_URL="http://127.0.0.1:9", FAIRSPINE_SECONDS="0.2")
+    slurm.run("epilog.sh")
+    assert slurm.log == ["job 4711: slurm-4711 is not removed: no answer within 0.2 s"]
 
 
 def test_settings_that_are_missing_wrong_or_that_others_may_read_are_not_used(slurm: Slurm) -> None:

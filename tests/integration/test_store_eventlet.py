@@ -1,4 +1,4 @@
-"""The store under eventlet, as the controller uses it: the event loop goes on whatever the database does."""
+"""The store under eventlet, as the controller uses it: the event loop is never blocked by the database."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from alembic.runtime.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controller.core.saved_state import StateChange
 from controller.model.errors import NotFoundError
 from controller.store import postgres
 from controller.store.errors import StoreError
 from controller.store.schema import METADATA, VERSION_TABLE
 from controller.store.store import Store
-from controller.store.values import Change
 from tests.integration.cut_wire import CutWire, Moment
 from tests.integration.postgres import OWNER, PostgresServer
 from tests.integration.store_writer import PLANS_KEPT, step
@@ -56,7 +56,7 @@ def check(store: Store, model: Model) -> None:
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(changes(), max_size=4))
-def test_a_server_gives_back_what_a_dictionary_would(postgres_url: str, history: list[Change]) -> None:
+def test_a_server_gives_back_what_a_dictionary_would(postgres_url: str, history: list[StateChange]) -> None:
     # Every example goes on where the one before has ended, after it has removed whatever that has left.
     with closing(Store.open(postgres_url, plans_kept=5)) as store:
         sql(

@@ -1,0 +1,213 @@
+"""Drift: rules and groups that are deleted, changed or added are reported and repaired; foreign ones are kept."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ryu.ofproto import ofproto_v1_3 as ofp
+from ryu.ofproto import ofproto_v1_3_parser as parser
+
+from controller.model.clos import clos
+from controller.southbound.base import FLOW, PREFIX
+from controller.southbound.desired_rules import is_planned
+from controller.southbound.openflow import messages
+from controller.southbound.rules import COOKIE_PREFIX, Output, Rule, ToGroup, match
+from tests.fake_switch.decode import PROTOCOL
+from tests.fake_switch.fabric import FakeFabric
+from tests.integration.both_kinds import Setup
+from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.test_refusals import flows, reasons, settled
+
+FABRIC = clos(2, 3, 1)
+JOB = flows(("h1", "h3"), ("h1", "h2"), ("h3", "h1"), ("h2", "h1"))
+
+
+@pytest.fixture
+def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
+    made = Setup(bench, tmp_path)
+    yield made
+    made.close()
+
+
+def started(setup: Setup, *options: str) -> tuple[FakeFabric, Controller]:
+    controller, address = setup.controller(FABRIC, "--readback-seconds", "0.3", *options)
+    fakes = setup.fakes(FABRIC, address)
+    fakes.wait_connected()
+    settled(controller)
+    assert controller.put("/v1/jobs/job", JOB).status == 201
+    settled(controller)
+    return fakes, controller
+
+
+class Events:
+    """The events of a controller from now on."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", controller.http_port, timeout=30)
+        self._connection.request("GET", "/v1/events", headers={"Accept": "text/event-stream"})
+        self._response = self._connection.getresponse()
+        assert self._response.status == 200
+
+    def next(self, kind: str) -> dict[str, Any]:
+        """The data of the next event of a kind."""
+        while True:
+            line = self._response.readline()
+            assert line, "the stream has ended"
+            if line.startswith(b"data:"):
+                event = json.loads(line[5:])
+                if event["kind"] == kind:
+                    return dict(event["data"])
+
+    def close(self) -> None:
+        self._response.close()
+        self._connection.close()
+
+
+def metric(controller: Controller, name: str, switch: str) -> float:
+    text = controller.get("/metrics").body
+    for line in text.splitlines():
+        if line.startswith(f'fairspine_{name}{{switch="{switch}"}} '):
+            return float(line.split()[-1])
+    raise AssertionError(f"no {name} of {switch}")
+
+
+def health(controller: Controller) -> str:
+    return str(controller.get("/healthz").body["status"])
+
+
+def cookie(instance: int) -> int:
+    return COOKIE_PREFIX << 48 | instance << 32 | 1
+
+
+def flow_mod(rule: Rule, command: int, cookie: int = 0) -> Any:
+    made = messages.put_rule(PROTOCOL, rule, 1)
+    made.command, made.cookie = command, cookie
+    return made
+
+
+def put(rule: Rule, cookie: int) -> Any:
+    return flow_mod(rule, ofp.OFPFC_ADD, cookie)
+
+
+def remove(rule: Rule) -> Any:
+    made = flow_mod(rule, ofp.OFPFC_DELETE_STRICT)
+    made.out_port, made.out_group = ofp.OFPP_ANY, ofp.OFPG_ANY
+    return made
+
+
+def a_planned_rule(fakes: FakeFabric, switch: str = "leaf1") -> Rule:
+    return next(rule for rule in fakes.rules(switch).rules.values() if is_planned(rule))
+
+
+def changes(fakes: FakeFabric, switch: str) -> list[tuple[str, list[Any], dict[str, int]]]:
+    """What somebody may do to a leaf, the messages that do it, and how many of which kind are told."""
+    held = fakes.rules(switch)
+    planned = a_planned_rule(fakes, switch)
+    base = next(rule for rule in held.rules.values() if rule.priority == PREFIX)
+    extra = Rule(0, FLOW + 5, match(eth_type=0x800, ipv4_dst="10.9.9.9"), (Output(1),))
+    redirected = flow_mod(planned._replace(actions=(Output(1),)), ofp.OFPFC_MODIFY_STRICT)
+    (action,) = planned.actions
+    assert isinstance(action, ToGroup)
+    group = held.groups[action.group]
+    users = sum(action in rule.actions for rule in held.rules.values())
+    fewer = group._replace(buckets=group.buckets[:1])
+    return [
+        ("deletes a planned rule", [remove(planned)], {"missing": 1}),
+        ("deletes a base rule", [remove(base)], {"missing": 1}),
+        ("redirects a planned rule", [redirected], {"changed": 1}),
+        ("replaces a rule", [put(planned._replace(actions=()), cookie(0))], {"changed": 1}),
+        ("deletes a group", [messages.remove_group(PROTOCOL, group)], {"missing": users, "groups": 1}),
+        ("changes a group", [messages.put_group(PROTOCOL, fewer, replaces=True)], {"groups": 1}),
+        ("adds a rule", [put(extra, cookie(0))], {"added": 1}),
+    ]
+
+
+def test_whatever_somebody_does_to_rules_and_groups_is_told_and_put_right(setup: Setup) -> None:
+    fakes, controller = started(setup)
+    held, events = fakes.held(), Events(controller)
+    nothing = {"missing": 0, "changed": 0, "added": 0, "groups": 0}
+    repaired = dict.fromkeys(("leaf1", "leaf2", "leaf3"), 0)
+    # On three leaves in turn: one that is changed again and again is another matter.
+    for number, switch in enumerate(islice(cycle(repaired), len(changes(fakes, "leaf1")))):
+        what, sent, told = changes(fakes, switch)[number]
+        fakes.someone_sends(switch, *sent)
+        assert fakes.held() != held, what
+        data = events.next("drift")
+        assert {name: data[name] for name in nothing} == {**nothing, **told}, what
+        assert (data["switch"], data["repaired"]) == (switch, True)
+        eventually(lambda: fakes.held() == held, f"{what}: it is put right")
+        repaired[switch] += sum(told.values())
+    events.close()
+    controller.wait_for("all is well", lambda: health(controller) == "ok")
+    assert {name: metric(controller, "rules_repaired_total", name) for name in repaired} == repaired
+    assert metric(controller, "rules_repaired_total", "spine1") == 0
+
+
+def test_changes_of_its_own_are_no_drift(setup: Setup) -> None:
+    fakes, controller = started(setup, "--readback-seconds", "0.02")
+    fakes.forget_messages()
+    for enforcement in ("segment_routing", "source_port", "per_flow"):
+        assert controller.put("/v1/mode", {"enforcement": enforcement}).status == 200
+        fakes.set_cable("leaf1-spine1", up=False)
+        settled(controller)
+        fakes.set_cable("leaf1-spine1", up=True)
+        settled(controller)
+    assert "does not hold what it confirmed" not in controller.log.read_text()
+    assert {metric(controller, "rules_repaired_total", name) for name in ("leaf1", "leaf2", "spine1")} == {0.0}
+    asked = [message for message in fakes.messages("leaf1") if isinstance(message, parser.OFPRoleRequest)]
+    assert asked
+
+
+def test_a_rule_of_somebody_else_above_ours_is_told_and_left_alone(setup: Setup) -> None:
+    fakes, controller = started(setup)
+    harmless = Rule(0, 4000, match(eth_type=0x800, ip_proto=6, ipv4_dst="10.77.0.1"), (Output(1),))
+    rule = Rule(0, 4000, match(eth_type=0x800, ipv4_dst="10.0.1.1"))
+    fakes.someone_sends("leaf2", put(harmless, 0x77))
+    fakes.someone_sends("leaf2", put(rule._replace(match=match(eth_type=0x800)), 0x77))
+    controller.wait_for("it is told", lambda: "leaf2: a rule that is not ours (cookie 0x77" in reasons(controller), 10)
+    assert "priority 4000" in reasons(controller)
+    assert {harmless.key, (0, 4000, match(eth_type=0x800))} <= fakes.counts("leaf2").keys()
+    assert health(controller) == "degraded"
+    fakes.someone_sends("leaf2", remove(rule._replace(match=match(eth_type=0x800))))
+    controller.wait_for("all is well", lambda: health(controller) == "ok")
+
+
+def test_a_switch_that_is_changed_again_and_again_is_repaired_once_a_minute_and_told(setup: Setup) -> None:
+    fakes, controller = started(setup)
+    held, rule = fakes.held(), a_planned_rule(fakes)
+    for _ in range(3):
+        fakes.someone_sends("leaf1", remove(rule))
+        eventually(lambda: fakes.held() == held, "it is put right")
+    fakes.someone_sends("leaf1", remove(rule))
+    controller.wait_for("it is told", lambda: "changed again and again" in reasons(controller), 10)
+    assert metric(controller, "switch_contested", "leaf1") == 1
+    assert metric(controller, "switch_contested", "leaf2") == 0
+    assert rule.key not in fakes.rules("leaf1").rules
+    assert controller.log.read_text().count("repaired in") == 1
+    # A change of the network or of jobs is carried out all the same, and repairs it.
+    assert controller.put("/v1/jobs/other", flows(("h3", "h2"))).status == 201
+    settled(controller)
+    assert rule.key in fakes.rules("leaf1").rules
+
+
+def test_rules_of_another_fairspine_are_told_by_its_instance_and_not_fought_over(setup: Setup) -> None:
+    fakes, controller = started(setup)
+    other = Rule(0, FLOW + 1, match(eth_type=0x800, ipv4_dst="10.0.2.1"), (Output(1),))
+    events = Events(controller)
+    fakes.someone_sends("leaf1", put(other, cookie(0xBEEF)))
+    assert events.next("drift")["instance"] == 0xBEEF
+    eventually(lambda: other.key not in fakes.rules("leaf1").rules, "it is removed")
+    controller.wait_for(
+        "it is told", lambda: "another fairspine controller (instance 0xbeef)" in reasons(controller), 10
+    )
+    fakes.someone_sends("leaf1", put(other, cookie(0xBEEF)))
+    assert events.next("drift")["repaired"] is False
+    events.close()
+    assert other.key in fakes.rules("leaf1").rules
+    assert metric(controller, "switch_contested", "leaf1") == 1

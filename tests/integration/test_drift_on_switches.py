@@ -1,0 +1,135 @@
+"""Open vSwitch with manually changed rules, or with two controllers at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.clos import clos
+from controller.southbound.base import DISCOVERY, FLOW
+from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
+from emulation.lab import Lab
+from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.real_controller import free_ports
+from tests.integration.test_drift import Events, health, metric
+from tests.integration.test_jobs import active, started
+from tests.integration.test_refusals import flows, reasons
+
+pytestmark = pytest.mark.switches
+
+FABRIC = clos(4, 4, 1)
+JOB = flows(("h1", "h2"), ("h2", "h3"), ("h3", "h4"), ("h4", "h1"), ("h1", "h3"))
+FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
+
+
+def held(lab: Lab) -> dict[str, Any]:
+    """Rules without counters, and groups, of every switch."""
+    names = [switch.name for switch in (*FABRIC.leaves, *FABRIC.spines)]
+    return {
+        name: (
+            {(flow.table, flow.priority, flow.match, flow.actions) for flow in lab.flows(name)},
+            {(group.number, str(group)) for group in lab.groups(name) if group.number & GROUP_MASK == GROUP_BASE},
+        )
+        for name in names
+    }
+
+
+def planned(lab: Lab, switch: str) -> list[Any]:
+    ours = [flow for flow in lab.flows(switch) if flow.cookie >> 48 == COOKIE_PREFIX]
+    return [flow for flow in ours if FLOW <= flow.priority < DISCOVERY]
+
+
+def test_what_is_changed_by_hand_is_told_and_put_right(bench: Bench, tmp_path: Path) -> None:
+    lab, controller = started(bench, FABRIC, tmp_path)
+    assert controller.put("/v1/jobs/job", JOB).status == 201
+    active(controller)
+    before, events = held(lab), Events(controller)
+    flow = planned(lab, "leaf1")[0]
+    group = next(group.number for group in lab.groups("leaf3") if group.number & GROUP_MASK == GROUP_BASE)
+    fields = f"priority={flow.priority},{flow.match}"
+    for switch, command, argument in (
+        ("leaf1", "del-flows", f"{fields}"),
+        ("leaf1", "mod-flows", f"{fields},actions=output:1"),
+        ("leaf3", "del-groups", f"group_id={group}"),
+        ("leaf3", "mod-group", f"group_id={group},type=select,bucket=weight:1,actions=output:1"),
+    ):
+        lab.ofctl(command, switch, *(("--strict", argument) if "flows" in command else (argument,)))
+        began = time.monotonic()
+        told = events.next("drift")
+        assert (told["switch"], told["repaired"]) == (switch, True)
+        eventually(lambda: held(lab) == before, f"{command} is put right")
+        print(f"{command} on {switch}: put right after {time.monotonic() - began:.1f} s")
+    events.close()
+    controller.wait_for("all is well", lambda: health(controller) == "ok")
+    assert metric(controller, "rules_repaired_total", "leaf1") == 2
+    assert lab.ping_all() == []
+
+
+def test_a_trace_fails_where_a_planned_flow_has_no_rule(bench: Bench, tmp_path: Path) -> None:
+    _, controller = lab_and_controller = started(bench, FABRIC, tmp_path, "--readback-seconds", "0")
+    lab = lab_and_controller[0]
+    assert controller.put("/v1/jobs/job", JOB).status == 201
+    active(controller)
+    flow = planned(lab, "leaf1")[0]
+    command = [FAIRSPINE, "trace", "--differs", "--url", f"http://127.0.0.1:{controller.http_port}"]
+
+    def differs() -> int:
+        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+
+    eventually(lambda: differs() == 0, "every flow is as planned")
+    lab.ofctl("del-flows", "leaf1", "--strict", f"priority={flow.priority},{flow.match}")
+    eventually(lambda: differs() == 1, "a flow without its rule differs")
+
+
+def test_two_controllers_with_stores_of_their_own_notice_each_other_and_stop_fighting(
+    bench: Bench, tmp_path: Path
+) -> None:
+    lab, first = started(bench, FABRIC, tmp_path, "--readback-seconds", "0.5")
+    assert first.put("/v1/jobs/job", JOB).status == 201
+    active(first)
+    openflow, http = free_ports(2)
+    second = bench.controller(
+        "--fabric", str(tmp_path / "fabric.yaml"), "--readback-seconds", "0.5", "--wsapi-port", str(http),
+        "--ofp-tcp-listen-port", str(openflow), "controller.app", http_port=http,
+    )  # fmt: skip
+    other = flows(("h1", "h4"), ("h2", "h4"), ("h3", "h1"))
+    assert second.put("/v1/jobs/other", other).status in (201, 503)
+    for switch in lab.wiring.switches:
+        lab.ovs.vsctl(
+            "--id=@c", "create", "controller", f'target="tcp:127.0.0.1:{openflow}"', "max_backoff=1000",
+            "--", "add", "bridge", switch.bridge, "controller", "@c",
+        )  # fmt: skip
+    second.wait_for("it has all switches", lambda: connected(second) == 8, 30)
+    if second.get("/v1/jobs/other").status == 404:
+        assert second.put("/v1/jobs/other", other).status == 201
+    for controller in (first, second):
+        controller.wait_for(
+            "it notices",
+            lambda c=controller: metric(c, "switch_contested", "leaf1") == 1,
+            60,  # type: ignore[misc]
+        )
+        assert health(controller) == "degraded"
+    assert "another fairspine controller (instance 0x" in reasons(first) + reasons(second)
+    # Neither takes the other's rules back for ever.
+    counts = [changes(controller) for controller in (first, second)]
+    time.sleep(5)
+    more = [changes(controller) - count for controller, count in zip((first, second), counts, strict=True)]
+    assert max(more) < 30, more
+    assert lab.ping_all() == []
+
+
+def connected(controller: Controller) -> int:
+    return int(controller.get("/healthz").body["switches"]["connected"])
+
+
+def changes(controller: Controller) -> float:
+    """Changes of rules that switches have confirmed so far."""
+    text = controller.get("/metrics").body
+    return float(
+        next(line.split()[1] for line in text.splitlines() if line.startswith("fairspine_rule_changes_total "))
+    )

@@ -1,0 +1,107 @@
+"""A switch that is not in the fabric file does not delay others, even if it refuses or ignores requests."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ryu.ofproto import ofproto_v1_3 as ofp
+
+from controller.southbound.base import FLOW
+from controller.southbound.rules import COOKIE_PREFIX
+from tests.fake_switch import encode
+from tests.fake_switch.decode import header
+from tests.fake_switch.fabric import FakeFabric
+from tests.fake_switch.refusal import table_full
+from tests.integration.both_kinds import Setup
+from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.rogue import Rogue
+from tests.integration.test_refusals import FABRIC, LARGE, SMALL, plan, settled
+
+PART_SECONDS = 0.5
+"""Between two parts of a reply without end; the controller waits 5 s for each."""
+
+
+@pytest.fixture
+def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
+    made = Setup(bench, tmp_path)
+    yield made
+    made.close()
+
+
+def started(setup: Setup) -> tuple[FakeFabric, Controller, tuple[str, int]]:
+    """Fake switches that hold the plan of a small job."""
+    controller, address = setup.controller(FABRIC)
+    fakes = setup.fakes(FABRIC, address)
+    fakes.wait_connected()
+    settled(controller)
+    assert controller.put("/v1/jobs/small", SMALL).status == 201
+    settled(controller)
+    return fakes, controller, address
+
+
+def asks_for_rules(message: bytes) -> bool:
+    """Whether a message requests flow statistics."""
+    return header(message).type == ofp.OFPT_MULTIPART_REQUEST and message[8:10] == b"\0\1"
+
+
+def test_a_reply_that_never_ends_holds_up_no_other_switch(setup: Setup) -> None:
+    fakes, controller, address = started(setup)
+    asked: list[int] = []
+    over = threading.Event()
+
+    def answers(message: bytes) -> bytes | None:
+        if asks_for_rules(message):
+            asked.append(header(message).xid)
+            return b""
+        return None
+
+    def drip(rogue: Rogue) -> None:
+        while not over.wait(PART_SECONDS):
+            part = struct.pack("!HH4x", ofp.OFPMP_FLOW, ofp.OFPMPF_REPLY_MORE)
+            rogue.send(encode.message(ofp.OFPT_MULTIPART_REPLY, asked[0], part))
+
+    with Rogue(address, answers=answers) as rogue:
+        rogue.join()
+        eventually(lambda: bool(asked), "its rules are asked for")
+        dripping = threading.Thread(target=drip, args=(rogue,))
+        dripping.start()
+        try:
+            fakes.set_cable("leaf1-spine1", up=False)
+            eventually(lambda: fakes.ping_all() == [], "every host reaches every other", 10, shown=fakes.ping_all)
+            assert controller.put("/v1/jobs/large", LARGE).status == 201
+            settled(controller)
+        finally:
+            over.set()
+            dripping.join()
+        assert not rogue.ended
+
+
+def test_a_switch_that_refuses_to_give_up_a_planned_rule_keeps_no_plan_from_the_others(setup: Setup) -> None:
+    _, controller, address = started(setup)
+    refusals: list[int] = []
+
+    def answers(message: bytes) -> bytes | None:
+        head = header(message)
+        if asks_for_rules(message):
+            match = struct.pack("!HH4x", 1, 4)
+            entry = struct.pack("!HBxIIHHHH4xQQQ", 56, 0, 0, 0, FLOW, 0, 0, 0, COOKIE_PREFIX << 48, 0, 0) + match
+            return b"".join(encode.multipart(ofp.OFPMP_FLOW, head.xid, [entry], part_bytes=32_000))
+        if head.type == ofp.OFPT_FLOW_MOD:
+            refusals.append(head.xid)
+            return encode.error(table_full(), head.xid, message)
+        return None
+
+    with Rogue(address, answers=answers) as rogue:
+        rogue.join()
+        eventually(lambda: bool(refusals), "the rule is removed")
+        before = len(refusals)
+        assert controller.put("/v1/jobs/large", LARGE).status == 201
+        settled(controller)
+        eventually(lambda: len(refusals) > before, "the removal is tried again")
+        settled(controller)
+        assert plan(controller)["refused"] is None
+        assert not rogue.ended
