@@ -9,79 +9,100 @@ MODE ?= per_flow
 SEED ?= 1
 ROUNDS ?= 30
 comma := ,
+# MkDocs Material announces another program at each build.
+DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+# Two workers, each in a network namespace of its own: most of the time these tests wait for switches and processes.
+INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 2 --dist loadfile
+UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test check format run demo bench bench-loop bench-active bench-polling bench-emulated faults \
-  faults-night evaluation evaluation-emulated screenshots load constraints clean
+.PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
+.PHONY: bench bench-loop bench-active bench-polling bench-emulated bench-scale
+.PHONY: faults faults-night attack evaluation evaluation-emulated
 
-help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
-setup: ## Debian packages and .venv with the commands fairspine and ryu-manager
+setup: ## install missing Debian packages (as root) and .venv with fairspine and ryu-manager
 	@scripts/setup.sh run
 
-setup-test: ## setup, and what only the tests need
+setup-test: ## the same, and what tests and checks need
 	@scripts/setup.sh test
 
-test: setup-test ## every test, those on real switches included (as root)
-	@$(BIN)/pytest
+test: setup-test ## run all tests, also those on real switches (as root)
+	@status=0; for part in "$(UNIT_TESTS)" "$(BIN)/pytest tests/package" "$(INTEGRATION_TESTS)"; do \
+	  $$part || status=1; done; exit $$status
 
-check: setup-test ## ruff, mypy, import borders
+test-unit: setup-test ## run the unit tests in parallel; they need no switch, browser, database or root
+	@$(UNIT_TESTS)
+
+check: setup-test ## check the code (ruff, mypy, import borders) and the documentation (links, pages)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(DOCS)
 
-format: setup-test ## rewrite the code in the project's format
+docs: setup-test ## build the documentation as a site: out/site/index.html
+	@$(DOCS)
+
+format: setup-test ## format the code and apply automatic fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-run: setup ## the controller, for FABRIC=file (default: examples/clos-4x4x4.yaml)
+run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.yaml; empty: discover)
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## two training jobs on packets: ECMP against fairspine, measured (as root); MODE= and POLICY= choose
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY=
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  --mode $(MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
 
-bench: setup ## every policy: time, quality, memory, re-planning, growth; the contract of fair; the simulator and SimGrid
+bench: setup ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/simulator.py
 
-bench-loop: setup ## how long a large job holds the controller's event loop
+bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py
 
-bench-active: setup ## from a PUT until the last switch has confirmed the plan (as root)
+bench-active: setup ## measure the time from a PUT until the last switch has confirmed the plan (as root)
 	@$(BIN)/python benchmarks/put_to_active.py
 
-bench-polling: setup ## what it costs to poll 10,000 rules (as root)
+bench-polling: setup ## measure the cost of polling 10,000 rules (as root)
 	@$(BIN)/python benchmarks/polling.py
 
-bench-emulated: setup ## failures, drains, mode switches, restarts on Mininet: gaps and losses, as tables (as root)
+bench-scale: setup ## measure start, restart, refill and 20,000 flows on 24 to 514 fake switches; LEAVES= SPINES=
+	@$(BIN)/python -m benchmarks.scale $(if $(LEAVES),$(LEAVES)x$(SPINES)$(if $(HOSTS),x$(HOSTS))) $(if $(LIMIT),--limit $(LIMIT))
+
+bench-emulated: setup ## measure gaps and losses in failures, drains, mode changes and restarts on Mininet (as root)
 	@$(BIN)/python benchmarks/emulated.py
 
-faults: setup ## seeded random faults on a running emulation, SEED=n ROUNDS=n; all is checked after each (as root)
+faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= (as root)
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS)
 
-faults-night: setup ## the same, 500 rounds
+faults-night: setup ## the same with 500 rounds
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds 500
 
-evaluation: setup ## the paper's evaluation and more, simulated: out/evaluation/index.html; POLICIES=a,b chooses
-	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal,--scenario examples/scenarios/$(name).yaml) \
+attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROUND=n KEEP_GOING=1 (as root)
+	@$(BIN)/python -m emulation.attacks --seed $(SEED) --rounds $(ROUNDS) $(if $(ROUND),--round $(ROUND)) \
+	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
+
+evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b
+	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1,--scenario examples/scenarios/$(name).yaml) \
 	  $(if $(POLICIES),--policies $(POLICIES)) --jobs 2 --out out/evaluation
 
-evaluation-emulated: setup ## ecmp, greedy and fair on packets, beside the simulator's times for the same paths (as root)
+evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compare with the simulator (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/emulated.yaml --seconds 3 --link-mbps 10 --name evaluation-emulated
 
-screenshots: setup-test ## the dashboard on an emulated fabric: out/screenshots/, and the pictures in docs/ (as root)
+screenshots: setup-test ## renew the pictures of the dashboard: out/screenshots/, docs/images/ (as root)
 	@$(BIN)/python -m tests.integration.screenshots
 
-load: setup-test ## a minute of 50 mixed requests a second on the HTTP interface: latency and memory
+load: setup-test ## send 50 mixed HTTP requests a second for a minute; measure latency and memory
 	@$(BIN)/python benchmarks/load.py
 
-constraints: ## resolve requirements/constraints.txt anew, on this Python
+constraints: ## resolve requirements/constraints.txt again, on this Python
 	@scripts/constraints.sh
 
-clean: ## remove .venv and everything that was generated
+clean: ## remove .venv and all generated files
 	@rm -rf $(VENV) out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

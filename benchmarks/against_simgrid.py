@@ -1,4 +1,4 @@
-"""SimGrid as another opinion: the same jobs over the same paths, by Debian's own Python and ``simgrid_flows.py``."""
+"""SimGrid as a reference: the same jobs over the same paths, by Debian's own Python and ``simgrid_flows.py``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SCRIPT = Path(__file__).with_name("simgrid_flows.py")
 
 @dataclass(frozen=True, eq=False)
 class Opinion:
-    """What SimGrid says.
+    """The result of SimGrid.
 
     Attributes:
         ended: for each transfer of the joined schedule, seconds at which each of its runs ended, in order.
-        seconds: how long SimGrid took, without reading the case and setting it up.
+        seconds: the time that SimGrid took, without reading the case and setting it up.
     """
 
     ended: list[NDArray[np.float64]]
@@ -34,7 +34,7 @@ class Opinion:
 
 
 def is_installed() -> bool:
-    """Whether Debian's python3-simgrid is there (``make setup-test``)."""
+    """Return whether Debian's python3-simgrid is installed (``make setup-test``)."""
     try:
         return subprocess.run([PYTHON, "-c", "import simgrid"], capture_output=True, check=False).returncode == 0
     except OSError:
@@ -45,7 +45,10 @@ def ask(fabric: Fabric, jobs: Sequence[SimulatedJob], path: NDArray[np.int32], *
     """Run jobs whose groups do not wait for each other (one phase, no trees) over fixed paths.
 
     Args:
+        fabric: the fabric.
+        jobs: the jobs to run.
         path: [F] path class of each flow of all jobs, one after the other.
+        timeout: the most seconds that SimGrid may take.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than ``timeout`` seconds.
@@ -60,7 +63,7 @@ def ask(fabric: Fabric, jobs: Sequence[SimulatedJob], path: NDArray[np.int32], *
 
 
 def largest_deviation(results: Results, opinion: Opinion) -> float:
-    """Of the end of any run of any transfer, relative; results with a flow, one piece each, at a time."""
+    """Return the largest relative deviation of the end of any run; ``results`` has one piece a flow at a time."""
     own = results.flows
     turn = np.lexsort((own.run, own.epoch, own.owner))
     ours = np.split(own.ended[turn], np.flatnonzero(np.diff(own.owner[turn])) + 1)

@@ -1,8 +1,8 @@
-"""How often ``fair`` keeps its contract (docs/policies.md), on many random instances: numbers tried and worst cases.
+"""Count how often ``fair`` keeps its contract (docs/explanation/policies.md) on random instances; print worst cases.
 
     python benchmarks/contract.py [--instances 300] [--seed 0] [--json FILE]
 
-Point 1 compares levels lexicographically, so its worst case is how many instances break it; the others are ratios.
+Point 1 compares levels lexicographically, so its worst case is the number of violations; the others are ratios.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from controller.routing import Options, Previous, assign
 from controller.routing.base import TOLERANCE
 from controller.routing.bounds import bound
 from controller.routing.demand import Demand
-from controller.routing.filling import Incidence
+from controller.routing.incidence import Incidence
 from controller.routing.objective import compare_levels, evaluate
 from controller.routing.validate import validate_assignment
 
 
 def levels(fabric: Fabric, traffic: Traffic, name: str) -> np.ndarray:
-    """[K] levels of a policy's plan."""
+    """Return the levels [K] of a policy's plan."""
     demand = Demand.of(fabric, traffic)
     return Incidence.of(demand, assign(name, fabric, traffic).assignment).levels(demand)[0]
 
 
 def no_worse(instances: int, seed: int) -> list[dict[str, Any]]:
-    """Point 1: lexicographically at least as good as the simple placements; and as annealing on the benchmark's."""
+    """Check point 1: levels at least those of the simple placements, and of annealing on the benchmark's instances."""
     worse = dict.fromkeys(("greedy", "coloring", "first_fit", "annealing"), 0)
     better = dict(worse)
     for i in range(instances):
@@ -61,7 +61,7 @@ def no_worse(instances: int, seed: int) -> list[dict[str, Any]]:
 
 
 def equal_loads(instances: int, seed: int) -> list[dict[str, Any]]:
-    """Point 2: equal loads (in each phase) on a healthy symmetric fabric, gap for one path a flow."""
+    """Check point 2: gap for one path a flow with equal loads (in each phase) on a healthy symmetric fabric."""
     worst, tried = 0.0, 0
     for i in range(instances):
         rng = np.random.default_rng([seed, 2, i])
@@ -84,7 +84,7 @@ def equal_loads(instances: int, seed: int) -> list[dict[str, Any]]:
 
 
 def near_the_optimum(instances: int, seed: int) -> list[dict[str, Any]]:
-    """Point 3: min_speed against ``ilp`` wherever that proves its optimum."""
+    """Check point 3: min_speed against ``ilp`` where that proves its optimum."""
     ratios = []
     for i in range(instances):
         fabric, traffic = odd(np.random.default_rng([seed, 3, i]))
@@ -98,7 +98,7 @@ def near_the_optimum(instances: int, seed: int) -> list[dict[str, Any]]:
 
 
 def splitting(instances: int, seed: int) -> list[dict[str, Any]]:
-    """Point 4: with splitting, level against ``bound_split`` and pieces against leaves x spines."""
+    """Check point 4: with splitting, level against ``bound_split`` and pieces against leaves x spines."""
     ratio, pieces = np.inf, 0.0
     for i in range(instances):
         fabric, traffic = odd(np.random.default_rng([seed, 4, i]), weights=True)
@@ -111,7 +111,7 @@ def splitting(instances: int, seed: int) -> list[dict[str, Any]]:
 
 
 def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
-    """Point 5: one failed link or one new job, min_speed against planning afresh, and how many flows moved."""
+    """Check point 5: one failed link or one new job, min_speed against a fresh plan, and how many flows moved."""
     ratio, moved, moved_afresh = np.inf, [], []
     for i in range(instances):
         rng = np.random.default_rng([seed, 5, i])
@@ -138,7 +138,7 @@ def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Try every point, print a table."""
+    """Check every point and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--instances", type=int, default=300, help="for each point (default: 300)")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""What failures and changes cost on real switches: gaps, losses, times, flow-mods, as tables. Needs root.
+"""Measure failures and changes on real switches: gaps, losses, times, flow-mods, as tables. Needs root.
 
 On a 4 x 4 Clos with 4 hosts a leaf, with two flows of 1,000 packets a second that a plan places:
 
@@ -47,8 +47,8 @@ RULES, RULES_ACTIVE_TARGET, READY_TARGET = 10_000, 3.0, 5.0
 
 
 @dataclass
-class Row:
-    """One line of the table. ``values`` are seconds or counts; ``target`` is for the median (worst, if ``worst``)."""
+class GapRow:
+    """A row of the table. ``values`` are seconds or counts; ``target`` is for the median (worst, if ``worst``)."""
 
     what: str
     unit: str
@@ -58,11 +58,13 @@ class Row:
 
     @property
     def met(self) -> bool:
+        """Whether the values meet the target; true without a target or without values."""
         if self.target is None or not self.values:
             return True
         return (max(self.values) if self.worst else median(self.values)) <= self.target
 
     def text(self) -> str:
+        """Return the row as text: median, worst, number of values, target and verdict."""
         scale = 1e3 if self.unit == "ms" else 1.0
         digits = {"ms": 0, "s": 2, "": 0}[self.unit]
         shown = [f"{value * scale:.{digits}f} {self.unit}" for value in (median(self.values), max(self.values))]
@@ -72,9 +74,10 @@ class Row:
 
 
 class Running:
-    """A lab and a controller with a store, which is restarted at will, and the events it tells."""
+    """A lab and a restartable controller with a store."""
 
     def __init__(self, lab: Lab, folder: Path, fabric: str) -> None:
+        """Write the fabric file to a new folder; the controller is not started yet."""
         self.lab = lab
         folder.mkdir()
         path = folder / "fabric.yaml"
@@ -84,10 +87,11 @@ class Running:
         self.child: Child | None = None
 
     def start(self) -> None:
+        """Start the controller."""
         self.child = self.lab.spawn("controller", self._command)
 
     def wait_ready(self) -> None:
-        """Until the network is as intended and the newest plan is active."""
+        """Wait until the network is as intended and the newest plan is active."""
         try:
             wait(self.ready, "the controller is ready", self.lab.ovs.try_again)
         except SystemExit as error:
@@ -95,19 +99,20 @@ class Running:
 
     @staticmethod
     def ready() -> bool:
+        """Return whether ``/healthz`` reports ``ok``."""
         try:
             return bool(ask("GET", "/healthz")[1]["status"] == "ok")
         except OSError:
             return False
 
     def changes(self) -> int:
-        """Flow-mods and group-mods that switches have confirmed so far, by the controller's log."""
+        """Return the number of flow-mods and group-mods confirmed by switches so far, from the controller's log."""
         return sum(int(found) for found in CHANGES.findall(self.lab.log_path("controller").read_text()))
 
 
 @contextmanager
 def plan_events() -> Iterator[list[tuple[float, str, dict[str, Any]]]]:
-    """Follow ``/v1/events`` meanwhile: (monotonic time of arrival, kind, data) of each."""
+    """Follow ``/v1/events`` in a ``with`` block: (monotonic time of arrival, kind, data) of each event."""
     import http.client
 
     connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=60)
@@ -134,6 +139,7 @@ def plan_events() -> Iterator[list[tuple[float, str, dict[str, Any]]]]:
 
 
 def wait(ready: Callable[[], bool], what: str, meanwhile: Callable[[], None] | None = None) -> None:
+    """Wait until ``ready()``, calling ``meanwhile()``; raise ``SystemExit`` after ``PATIENCE_SECONDS``."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not ready():
         if time.monotonic() > deadline:
@@ -144,12 +150,13 @@ def wait(ready: Callable[[], bool], what: str, meanwhile: Callable[[], None] | N
 
 
 def plan_is_active() -> bool:
+    """Return whether the newest computed plan is active."""
     status, body = ask("GET", "/v1/plan")
     return status == 200 and body["active"] is not None and body["active"]["epoch"] == body["computed"]["epoch"]
 
 
 def first_spine(src: str, dst: str) -> tuple[str, int]:
-    """The spine and the port that the plan gives a flow."""
+    """Return the spine and the UDP source port that the plan gives a flow."""
     for flow in ask("GET", f"/v1/routes?host={src}")[1]["flows"]:
         if flow["dst"] == dst:
             (piece,) = flow["pieces"]
@@ -158,7 +165,7 @@ def first_spine(src: str, dst: str) -> tuple[str, int]:
 
 
 FLOWS = (("h1", "h5"), ("h6", "h2"))
-"""Out of leaf1, and into it."""
+"""The watched flows: out of leaf1, and into it."""
 
 JOB = {
     "flows": [{"src": a, "dst": b, "bytes": 10**9, "collective": f"{a}-{b}"} for a, b in FLOWS]
@@ -167,10 +174,10 @@ JOB = {
 
 
 @dataclass
-class Failure:
-    """A row of gaps: which flow is watched, and how what it uses fails."""
+class FailureRow:
+    """A row of gaps: the watched flow, and the failure of a part that it uses."""
 
-    row: Row
+    row: GapRow
     flow: int
     fail: Callable[[Lab, str], None]
     mend: Callable[[Lab, str], None]
@@ -178,40 +185,45 @@ class Failure:
 
 
 def cable(up: bool) -> Callable[[Lab, str], None]:
-    """Of leaf1, to the flow's spine: both watched flows have one end there."""
+    """Return a function that sets the cable from leaf1 to the flow's spine up or down."""
     return lambda lab, spine: lab.set_cable(f"leaf1-{spine}", up=up)
 
 
 def power_off(lab: Lab, spine: str) -> None:
+    """Set the spine's ports at its neighbours down and kill the switch."""
     for end in lab.wiring.ends(spine):
         lab.set_port(spine, end.port, up=False)
     lab.kill_switch(spine)
 
 
 def power_on(lab: Lab, spine: str) -> None:
+    """Start the spine and enlarge its packet buffers."""
     lab.start_switch(spine)
     enlarge_packet_buffers(lab.ovs.daemon.pid)
 
 
-def failures(running: Running, rounds: int) -> list[Row]:
+def failures(running: Running, rounds: int) -> list[GapRow]:
+    """Measure gaps of flows and times of planning for each kind of failure."""
     kinds = [
-        Failure(Row("gap, uplink fails, traffic leaving by it", "ms", target=GAP_TARGET), 0, cable(False), cable(True)),
-        Failure(
-            Row("gap, uplink fails, traffic coming down it", "ms", target=GAP_TARGET), 1, cable(False), cable(True)
+        FailureRow(
+            GapRow("gap, uplink fails, traffic leaving by it", "ms", target=GAP_TARGET), 0, cable(False), cable(True)
         ),
-        Failure(Row("gap, spine loses power", "ms"), 0, power_off, power_on),
+        FailureRow(
+            GapRow("gap, uplink fails, traffic coming down it", "ms", target=GAP_TARGET), 1, cable(False), cable(True)
+        ),
+        FailureRow(GapRow("gap, spine loses power", "ms"), 0, power_off, power_on),
     ]
-    seen_after = Row("port down until the controller tells of it", "ms")
-    planned_after = Row("port down until the new plan is computed", "ms")
-    active_after = Row("port down until the new plan is active", "ms", target=ACTIVE_TARGET)
-    sent = Row("flow-mods and group-mods sent for it", "")
+    seen_after = GapRow("port down until the controller tells of it", "ms")
+    planned_after = GapRow("port down until the new plan is computed", "ms")
+    active_after = GapRow("port down until the new plan is active", "ms", target=ACTIVE_TARGET)
+    sent = GapRow("flow-mods and group-mods sent for it", "")
     records = [_with_flows(running, kind, rounds, (seen_after, planned_after, active_after, sent)) for kind in kinds]
     for kind, record in zip(kinds, records, strict=True):
         kind.row.values = [record.gap(*window) for window in kind.windows]
     return [*(kind.row for kind in kinds), seen_after, planned_after, active_after, sent]
 
 
-def _with_flows(running: Running, kind: Failure, rounds: int, rows: tuple[Row, Row, Row, Row]) -> Record:
+def _with_flows(running: Running, kind: FailureRow, rounds: int, rows: tuple[GapRow, GapRow, GapRow, GapRow]) -> Record:
     lab = running.lab
     src, dst = FLOWS[kind.flow]
     with SteadyFlow(lab, src, dst, first_spine(src, dst)[1]) as flow, plan_events() as events:
@@ -238,7 +250,7 @@ def _with_flows(running: Running, kind: Failure, rounds: int, rows: tuple[Row, R
 
 
 def _times(events: list[tuple[float, str, dict[str, Any]]]) -> tuple[float, float, float] | None:
-    """When the link was told of, the new plan computed, and active; ``None``: not yet."""
+    """Return when the link event came, the new plan was computed, and was active; ``None``: not yet."""
     link = next((at for at, kind, data in events if kind == "link" and not data["up"]), None)
     computed = next(((at, data["epoch"]) for at, kind, data in events if kind == "plan"), None)
     if link is None or computed is None:
@@ -249,8 +261,8 @@ def _times(events: list[tuple[float, str, dict[str, Any]]]) -> tuple[float, floa
     return None
 
 
-def changes(running: Running, rounds: int) -> list[Row]:
-    """Packets lost where none may be."""
+def changes(running: Running, rounds: int) -> list[GapRow]:
+    """Count packets lost in changes that must lose none."""
     lab = running.lab
     rows = []
 
@@ -283,7 +295,7 @@ def changes(running: Running, rounds: int) -> list[Row]:
     if "enforcement" in ask("GET", "/v1/mode")[1]:
         actions["enforcement segment_routing and back"] = enforcement
     for what, action in actions.items():
-        row = Row(f"packets lost, {what}", "", target=0, worst=True)
+        row = GapRow(f"packets lost, {what}", "", target=0, worst=True)
         for _ in range(rounds):
             ports = [first_spine(*flow)[1] for flow in FLOWS]
             with (
@@ -298,13 +310,13 @@ def changes(running: Running, rounds: int) -> list[Row]:
     return rows
 
 
-def many_rules(folder: Path, out: Path) -> list[Row]:
-    """10,000 rules on 12 switches: pushed, and found again by a controller that starts anew."""
+def many_rules(folder: Path, out: Path) -> list[GapRow]:
+    """Measure 10,000 rules on 12 switches: their installation, and a restart of the controller."""
     leaves, hosts = 8, 2
     fabric = clos(4, leaves, hosts)
-    pushed = Row(f"{RULES:,} rules on 12 switches, PUT until active", "s", target=RULES_ACTIVE_TARGET)
-    ready = Row("controller restart with them: ready", "s", target=READY_TARGET)
-    sent = Row("controller restart with them: flow-mods sent", "", target=0, worst=True)
+    pushed = GapRow(f"{RULES:,} rules on 12 switches, PUT until active", "s", target=RULES_ACTIVE_TARGET)
+    ready = GapRow("controller restart with them: ready", "s", target=READY_TARGET)
+    sent = GapRow("controller restart with them: flow-mods sent", "", target=0, worst=True)
     with Lab(fabric, out=out) as lab:
         running = Running(lab, folder, f"clos: {{spines: 4, leaves: {leaves}, hosts_per_leaf: {hosts}}}\n")
         running.start()
@@ -335,7 +347,7 @@ def many_rules(folder: Path, out: Path) -> list[Row]:
 
 
 def cookies(lab: Lab, fabric: Fabric) -> set[tuple[str, int, str, str, int]]:
-    """Every rule with the epoch in which it was written, and every group."""
+    """Return every rule with the epoch in which it was written, and every group."""
     switches = [switch.name for switch in (*fabric.leaves, *fabric.spines)]
     rules = {(name, rule.table, rule.match, rule.actions, rule.cookie) for name in switches for rule in lab.flows(name)}
     groups = {
@@ -344,16 +356,17 @@ def cookies(lab: Lab, fabric: Fabric) -> set[tuple[str, int, str, str, int]]:
     return rules | groups
 
 
-def measure(rounds: int, out: Path) -> list[Row]:
+def measure(rounds: int, out: Path) -> list[GapRow]:
+    """Run all measurements in a network namespace and return their rows."""
     isolate.enter()
-    rows: list[Row] = []
-    # Stores of its own: nothing of an earlier run may be there. Logs stay.
+    rows: list[GapRow] = []
+    # Separate stores: nothing of an earlier run may be in them. Logs are kept.
     with tempfile.TemporaryDirectory() as folder:
         with Lab(clos(4, 4, 4), out=out / "small") as lab:
             running = Running(lab, Path(folder, "small"), "clos: {spines: 4, leaves: 4, hosts_per_leaf: 4}\n")
             running.start()
             running.wait_ready()
-            # What is lost is to be the network's doing, not that of a machine without enough processors.
+            # Losses must come from the network, not from a machine with too few processors.
             enlarge_packet_buffers(lab.ovs.daemon.pid)
             assert lab.ping_all() == []
             status, answer = ask("PUT", "/v1/jobs/bench", json.dumps(JOB).encode())
@@ -368,6 +381,7 @@ def measure(rounds: int, out: Path) -> list[Row]:
 
 
 def main() -> int:
+    """Run the benchmark and print tables; return 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("out/bench-emulated"), help="logs go here")

@@ -1,8 +1,8 @@
-"""How long a large job holds the controller's event loop, and how long it takes.
+"""Measure how long a large job blocks the controller's event loop, and how long it takes.
 
-Starts a real ``ryu-manager`` without switches, pushes jobs in the flows form, and meanwhile asks ``GET /healthz``,
-which the event loop answers by itself, as often as it can: the slowest answer shows the longest hold. An idle run
-beside it shows what the machine adds. Usage: ``python benchmarks/event_loop.py [--json FILE] [--megabytes 5]``.
+Starts a real ``ryu-manager`` without switches, pushes jobs in the flows form, and meanwhile requests ``GET /healthz``,
+which the event loop answers itself, as often as possible: the slowest answer shows the longest block. An idle run
+shows the share of the machine itself. Usage: ``python benchmarks/event_loop.py [--json FILE] [--megabytes 5]``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HOSTS = 256
 
 
 def job(flows: int) -> bytes:
-    """A job in the flows form: every host sends to hosts of other leaves in turn."""
+    """Return a job in the flows form: every host sends to hosts of other leaves in turn."""
     rows = [
         {
             "src": f"h{i % HOSTS + 1}",
@@ -38,11 +38,13 @@ def job(flows: int) -> bytes:
 
 
 def free_port() -> int:
+    """Return a free TCP port on loopback."""
     with socket.create_server(("127.0.0.1", 0)) as s:
         return int(s.getsockname()[1])
 
 
 def request(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    """Send a request to the controller on loopback and return the status and body of the response."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
     response = connection.getresponse()
@@ -51,14 +53,16 @@ def request(port: int, method: str, path: str, body: bytes | None = None) -> tup
     return answer
 
 
-class Prober(threading.Thread):
-    """Asks for /healthz over one connection until told to stop; keeps the seconds each answer took."""
+class LatencyProber(threading.Thread):
+    """A thread that requests /healthz over one connection until ``running`` is false, and keeps the response times."""
 
     def __init__(self, port: int) -> None:
+        """Create the thread for the controller on this port."""
         super().__init__(daemon=True)
         self.port, self.running, self.took = port, True, [0.0][:0]
 
     def run(self) -> None:
+        """Request /healthz until ``running`` is false."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         while self.running:
             start = time.perf_counter()
@@ -69,7 +73,8 @@ class Prober(threading.Thread):
 
 
 def probed(port: int, work) -> tuple[object, list[float]]:  # type: ignore[no-untyped-def]
-    prober = Prober(port)
+    """Run ``work`` and return its result with the response times of ``/healthz`` in seconds."""
+    prober = LatencyProber(port)
     prober.start()
     time.sleep(0.2)
     result = work()
@@ -79,7 +84,7 @@ def probed(port: int, work) -> tuple[object, list[float]]:  # type: ignore[no-un
 
 
 def measure(megabytes: list[float]) -> list[dict[str, object]]:
-    """A row a job size; the first row is the idle controller."""
+    """Measure a row for each job size; the first row is the idle controller."""
     openflow, port = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
         fabric = Path(folder, "fabric.yaml")
@@ -97,7 +102,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
                 except OSError:
                     pass
                 time.sleep(0.1)
-            # The worker process and every kernel are warm after one large job.
+            # After one large job the worker process and all kernels are warm.
             status, answer = request(port, "PUT", "/v1/jobs/warm", job(5000))
             assert status == 201, (answer, Path(folder, "log").read_text()[-3000:])
             _, idle = probed(port, lambda: time.sleep(3))
@@ -124,6 +129,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
 
 
 def row(name: str, flows: int, seconds: float, took: list[float]) -> dict[str, object]:
+    """Return a row of the table; ``seconds`` and ``took`` are in seconds, latencies in milliseconds."""
     return {
         "what": name,
         "flows": flows,
@@ -135,6 +141,7 @@ def row(name: str, flows: int, seconds: float, took: list[float]) -> dict[str, o
 
 
 def main() -> None:
+    """Run the benchmark, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=float, nargs="*", default=[0.2, 1, 5])
     parser.add_argument("--json", type=Path, help="write the rows to this file, too")

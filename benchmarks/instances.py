@@ -1,4 +1,4 @@
-"""The instances that the routing benchmarks run on."""
+"""The instances of the routing benchmarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST_PORT, PORTS = 49152, 16384
 def traffic_of(
     src: NDArray, dst: NDArray, size: NDArray, collective: NDArray, collectives: list[Collective]
 ) -> Traffic:
-    """Traffic of flows in order of their collectives, each with a port that is its own for its two hosts."""
+    """Return traffic of flows in order of their collectives, each with a port that is unique for its two hosts."""
     first = np.searchsorted(collective, collective)
     number = np.arange(len(src))
     return Traffic(
@@ -28,7 +28,7 @@ def traffic_of(
 
 
 def rings(fabric: Fabric, size: int, seed: int = 0, *, unequal: bool = False) -> Traffic:
-    """Rings of ``size`` over all hosts in random order; ``unequal``: every flow has its own number of bytes."""
+    """Return rings of ``size`` over all hosts in random order; ``unequal``: each flow has another number of bytes."""
     rng = np.random.default_rng(seed)
     n = fabric.n_hosts // size
     hosts = rng.permutation(fabric.n_hosts)[: n * size].reshape(n, size)
@@ -39,7 +39,7 @@ def rings(fabric: Fabric, size: int, seed: int = 0, *, unequal: bool = False) ->
 
 
 def all_to_all(fabric: Fabric, size: int, seed: int = 0, *, flows: int | None = None) -> Traffic:
-    """All-to-all in groups of ``size`` over all hosts in random order, cut off after ``flows`` flows."""
+    """Return all-to-all in groups of ``size`` over all hosts in random order, cut off after ``flows`` flows."""
     rng = np.random.default_rng(seed)
     n = fabric.n_hosts // size
     hosts = rng.permutation(fabric.n_hosts)[: n * size].reshape(n, size)
@@ -51,7 +51,7 @@ def all_to_all(fabric: Fabric, size: int, seed: int = 0, *, flows: int | None = 
 
 
 def in_phases(parts: Sequence[Traffic]) -> Traffic:
-    """One job that does one part after the other."""
+    """Return one job that runs the parts one after the other."""
     jobs = [
         Collective("job", f"c{i}.{k}", 1.0, i) for i, part in enumerate(parts) for k in range(len(part.collectives))
     ]
@@ -64,7 +64,7 @@ def in_phases(parts: Sequence[Traffic]) -> Traffic:
 
 
 def five_jobs(fabric: Fabric, seed: int = 0) -> Traffic:
-    """Five jobs of rings of four over 2,048 hosts, like the concurrent_jobs_5 scenario of the paper's evaluation.
+    """Return five jobs of rings of four over 2,048 hosts, like scenario concurrent_jobs_5 of the paper's evaluation.
 
     A job takes whole leaves; ring i of a job joins host i of four of its leaves.
     """
@@ -88,9 +88,9 @@ def five_jobs(fabric: Fabric, seed: int = 0) -> Traffic:
 
 
 def five_jobs_of_paper(folder: Path) -> Traffic:
-    """The same from its files: source, destination, their leaves, start, bytes a step, compute time, ring a row.
+    """Read the paper's files: source, destination, their leaves, start, bytes a step, compute time, ring a row.
 
-    Hosts are numbered from 96 there; a ring of four does six steps of the given bytes.
+    Hosts are numbered from 96 in them; a ring of four does six steps of the given bytes.
     """
     rows, jobs = [], []
     for path in sorted(folder.glob("*.txt")):
@@ -103,9 +103,9 @@ def five_jobs_of_paper(folder: Path) -> Traffic:
 
 
 def odd(rng: np.random.Generator, *, phases: bool = True, weights: bool = False) -> tuple[Fabric, Traffic]:
-    """A small instance with everything that makes routing hard.
+    """Return a small irregular instance.
 
-    Unequal, parallel, missing and failed links, oversubscription, a few collectives of unequal flows, phases.
+    It has unequal, parallel, missing and failed links, oversubscription, a few collectives of unequal flows, phases.
     """
     spines, leaves, hosts = (int(n) for n in rng.integers(2, 7, 3))
     fabric = clos(

@@ -1,11 +1,11 @@
-"""A minute of mixed requests to a real controller: how long reads take, what is refused, and whether memory stays flat.
+"""Send a minute of mixed requests to a real controller: latency of reads, refused requests, growth of memory.
 
-Starts a ``ryu-manager`` of its own on loopback, with a fabric file and no switches, and sends it requests at a steady
-rate from a few threads: reads, jobs that come and go, drains, previews, and about one in four that is wrong in one way
-or another. A request's latency is counted from when it was due, so that a server that falls behind is not measured by
+Starts its own ``ryu-manager`` on loopback, with a fabric file and no switches, and sends it requests at a steady
+rate from a few threads: reads, jobs that start and end, drains, previews, and about one in four that is invalid.
+A request's latency is counted from its due time, so that a server that falls behind is not measured by
 fewer requests. Usage: ``python benchmarks/load.py [--seconds 60] [--rate 50] [--json FILE]``.
 
-Exits 1 where reads take 50 ms or more at the median, a request is answered other than it should be, or memory grows by
+Exits 1 where reads take 50 ms or more at the median, a request gets an unexpected answer, or memory grows by
 more than a tenth from the end of the warm-up to the end.
 """
 
@@ -39,8 +39,8 @@ MEDIAN_MS, GROWTH = 50.0, 0.1
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of request. ``right``: the statuses that are right answers to it; ``weight``: how often it is sent."""
+class RequestKind:
+    """A kind of request. ``right``: the expected statuses of its responses; ``weight``: its relative frequency."""
 
     name: str
     weight: int
@@ -51,15 +51,18 @@ class Kind:
     reads: bool = False
 
     @staticmethod
-    def read(weight: int, target: str, *also: int) -> Kind:
-        return Kind(f"GET {target}", weight, "GET", target, frozenset({200, *also}), reads=True)
+    def read(weight: int, target: str, *also: int) -> RequestKind:
+        """Return a GET request with 200 and ``also`` as expected statuses."""
+        return RequestKind(f"GET {target}", weight, "GET", target, frozenset({200, *also}), reads=True)
 
     @staticmethod
-    def wrong(weight: int, name: str, method: str, target: str, status: int, body: bytes | None = None) -> Kind:
-        return Kind(f"wrong: {name}", weight, method, target, frozenset({status}), body)
+    def wrong(weight: int, name: str, method: str, target: str, status: int, body: bytes | None = None) -> RequestKind:
+        """Return an invalid request with its expected error status."""
+        return RequestKind(f"wrong: {name}", weight, method, target, frozenset({status}), body)
 
 
-def kinds() -> list[Kind]:
+def kinds() -> list[RequestKind]:
+    """Return all kinds of requests, valid and invalid."""
     job, other = (
         json.dumps(
             {
@@ -72,42 +75,42 @@ def kinds() -> list[Kind]:
     drained, used = (json.dumps({"drained": value}).encode() for value in (True, False))
     preview = json.dumps({"drain": ["spine2"]}).encode()
     reads = [
-        Kind.read(10, "/v1/jobs"),
-        Kind.read(10, "/v1/jobs/load-{n}", 404),
-        Kind.read(8, "/v1/plan"),
-        Kind.read(6, "/v1/links"),
-        Kind.read(4, "/v1/fabric"),
-        Kind.read(8, "/v1/routes?host=h1"),
-        Kind.read(4, "/v1/plans?limit=20"),
-        Kind.read(4, "/v1/mode"),
-        Kind.read(6, "/healthz"),
+        RequestKind.read(10, "/v1/jobs"),
+        RequestKind.read(10, "/v1/jobs/load-{n}", 404),
+        RequestKind.read(8, "/v1/plan"),
+        RequestKind.read(6, "/v1/links"),
+        RequestKind.read(4, "/v1/fabric"),
+        RequestKind.read(8, "/v1/routes?host=h1"),
+        RequestKind.read(4, "/v1/plans?limit=20"),
+        RequestKind.read(4, "/v1/mode"),
+        RequestKind.read(6, "/healthz"),
     ]
     changes = [
-        Kind("PUT job", 4, "PUT", "/v1/jobs/load-{n}", frozenset({200, 201}), job),
-        Kind("PUT job", 4, "PUT", "/v1/jobs/load-{n}", frozenset({200, 201}), other),
-        Kind("DELETE job", 3, "DELETE", "/v1/jobs/load-{n}", frozenset({204, 404})),
-        Kind("drain", 1, "PUT", "/v1/fabric/links/leaf1-spine1", frozenset({200}), drained),
-        Kind("undrain", 1, "PUT", "/v1/fabric/links/leaf1-spine1", frozenset({200}), used),
-        Kind("preview", 2, "POST", "/v1/plans:preview", frozenset({200}), preview),
+        RequestKind("PUT job", 4, "PUT", "/v1/jobs/load-{n}", frozenset({200, 201}), job),
+        RequestKind("PUT job", 4, "PUT", "/v1/jobs/load-{n}", frozenset({200, 201}), other),
+        RequestKind("DELETE job", 3, "DELETE", "/v1/jobs/load-{n}", frozenset({204, 404})),
+        RequestKind("drain", 1, "PUT", "/v1/fabric/links/leaf1-spine1", frozenset({200}), drained),
+        RequestKind("undrain", 1, "PUT", "/v1/fabric/links/leaf1-spine1", frozenset({200}), used),
+        RequestKind("preview", 2, "POST", "/v1/plans:preview", frozenset({200}), preview),
     ]
     wrong = [
-        Kind.wrong(3, "no JSON", "PUT", "/v1/jobs/load-{n}", 400, b'{"hosts": '),
-        Kind.wrong(3, "unknown host", "PUT", "/v1/jobs/load-{n}", 422, job.replace(b"h13", b"h99")),
-        Kind.wrong(3, "unknown member", "PUT", "/v1/mode", 422, b'{"mode": "planned", "x": 1}'),
-        Kind.wrong(3, "no such job", "GET", "/v1/jobs/nobody", 404),
-        Kind.wrong(2, "no such host", "GET", "/v1/routes?host=h99", 404),
-        Kind.wrong(2, "unknown parameter", "GET", "/v1/plan?verbose=1", 400),
-        Kind.wrong(2, "wrong method", "PATCH", "/v1/jobs", 405),
-        Kind.wrong(2, "no such path", "GET", "/v2", 404),
-        Kind.wrong(2, "wrong name", "PUT", "/v1/jobs/a%2Fb", 400, job),
-        Kind.wrong(1, "too large", "PUT", "/v1/mode", 413, b" " * 100_000),
+        RequestKind.wrong(3, "no JSON", "PUT", "/v1/jobs/load-{n}", 400, b'{"hosts": '),
+        RequestKind.wrong(3, "unknown host", "PUT", "/v1/jobs/load-{n}", 422, job.replace(b"h13", b"h99")),
+        RequestKind.wrong(3, "unknown member", "PUT", "/v1/mode", 422, b'{"mode": "planned", "x": 1}'),
+        RequestKind.wrong(3, "no such job", "GET", "/v1/jobs/nobody", 404),
+        RequestKind.wrong(2, "no such host", "GET", "/v1/routes?host=h99", 404),
+        RequestKind.wrong(2, "unknown parameter", "GET", "/v1/plan?verbose=1", 400),
+        RequestKind.wrong(2, "wrong method", "PATCH", "/v1/jobs", 405),
+        RequestKind.wrong(2, "no such path", "GET", "/v2", 404),
+        RequestKind.wrong(2, "wrong name", "PUT", "/v1/jobs/a%2Fb", 400, job),
+        RequestKind.wrong(1, "too large", "PUT", "/v1/mode", 413, b" " * 100_000),
     ]
     return reads + changes + wrong
 
 
 @contextmanager
 def controller(fabric: str, folder: Path) -> Iterator[tuple[int, int]]:
-    """Port and process id of a controller that answers."""
+    """Start a controller; yield its port and process id once it answers."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         openflow, port = one.getsockname()[1], other.getsockname()[1]
     command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", fabric]
@@ -136,7 +139,7 @@ def controller(fabric: str, folder: Path) -> Iterator[tuple[int, int]]:
 
 
 def ask(port: int, method: str, target: str, body: bytes | None = None) -> tuple[int, int]:
-    """Status and length of the answer."""
+    """Send a request; return the status and the length of the response."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, target, body)
@@ -147,7 +150,7 @@ def ask(port: int, method: str, target: str, body: bytes | None = None) -> tuple
 
 
 def memory_mib(pid: int) -> float:
-    """Resident memory of the controller and the processes that it has started."""
+    """Return the resident memory in MiB of the controller and its child processes."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     pages = 0
     for each in (str(pid), *children):
@@ -160,15 +163,15 @@ def memory_mib(pid: int) -> float:
 
 @dataclass(frozen=True)
 class Done:
-    """One request: seconds from when it was due to the end of its answer. ``status`` 0: there was none."""
+    """A finished request: seconds from its due time to the end of the response. ``status`` 0: no response."""
 
-    kind: Kind
+    kind: RequestKind
     status: int
     seconds: float
 
 
 def send(port: int, rate: float, seconds: float, seed: int) -> list[Done]:
-    """Requests at a steady rate, whatever becomes of those before."""
+    """Send requests at a steady rate, independent of the progress of earlier ones."""
     choices, draw = kinds(), random.Random(seed)
     plan = draw.choices(choices, [kind.weight for kind in choices], k=int(rate * seconds))
     names = [draw.randrange(JOBS) for _ in plan]
@@ -196,6 +199,7 @@ def send(port: int, rate: float, seconds: float, seed: int) -> list[Done]:
 
 
 def measure(fabric: str, rate: float, seconds: float, warm_up: float, seed: int) -> dict[str, object]:
+    """Measure a controller after a warm-up; return latencies, unexpected answers and memory."""
     with tempfile.TemporaryDirectory() as folder, controller(fabric, Path(folder)) as (port, pid):
         memory = {"start": memory_mib(pid)}
         send(port, rate, warm_up, seed + 1)
@@ -225,6 +229,7 @@ def measure(fabric: str, rate: float, seconds: float, warm_up: float, seed: int)
 
 
 def main() -> int:
+    """Run the benchmark and print the result; return 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=50.0, help="requests a second")

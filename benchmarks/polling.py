@@ -1,8 +1,8 @@
-"""What polling costs: how long the counters of many rules hold the controller's event loop, and what decoding takes.
+"""Measure polling: how long counters of many rules block the controller's event loop, and the time of decoding.
 
 First, the same statistics reply decoded by Ryu's parser and by ours. Then a real ``ryu-manager`` with a 4 x 4 Clos of
-Open vSwitch, of which one leaf holds nearly all rules: ``GET /healthz``, which the event loop answers by itself, is
-asked as often as can be, without polling and with it. Needs root. Usage: ``python benchmarks/polling.py``.
+Open vSwitch, of which one leaf holds nearly all rules: ``GET /healthz``, which the event loop answers itself, is
+requested as often as possible, without polling and with it. Needs root. Usage: ``python benchmarks/polling.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PART_BYTES = 65_000
 
 
 def reply(flows: int) -> list[bytes]:
-    """The parts of a reply with the counters of planned rules, as Open vSwitch sends them."""
+    """Return the parts of a reply with the counters of planned rules, as Open vSwitch sends them."""
     parts, entries = [], bytearray()
     instruction = parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, [parser.OFPActionGroup(0xFA000001)])
     for n in range(flows):
@@ -55,7 +55,7 @@ def reply(flows: int) -> list[bytes]:
 
 
 def decoding(flows: int) -> dict[str, float]:
-    """Milliseconds for one reply: by Ryu's parser, by ours for the first time, and every time after."""
+    """Measure milliseconds for one reply: by Ryu's parser, by ours for the first time, and every time after."""
     parts = reply(flows)
     took = {}
     began = time.perf_counter()
@@ -71,7 +71,7 @@ def decoding(flows: int) -> dict[str, float]:
 
 
 def job(flows: int) -> bytes:
-    """All flows but a few begin at the hosts of one leaf."""
+    """Return a job of which nearly all flows begin at the hosts of one leaf."""
     pairs = [(a, b) for a in range(1, 5) for b in range(5, 17)]
     rows = [
         {"src": f"h{a}", "dst": f"h{b}", "bytes": 10**6, "collective": "all"}
@@ -81,7 +81,7 @@ def job(flows: int) -> bytes:
 
 
 def polled() -> tuple[int, float]:
-    """How many polls there were, and how long all of them took."""
+    """Return the number of polls and their total seconds, from ``/metrics``."""
     connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=60)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
@@ -92,7 +92,7 @@ def polled() -> tuple[int, float]:
 
 
 def held(flows: int, period: float, seconds: float) -> dict[str, float]:
-    """How long /healthz took meanwhile, and polls of all eight switches."""
+    """Measure response times of /healthz and polls of all eight switches."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fabric.yaml")
         path.write_text(FABRIC)
@@ -124,6 +124,7 @@ def held(flows: int, period: float, seconds: float) -> dict[str, float]:
 
 
 def main() -> None:
+    """Run the benchmark and print a table."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--flows", type=int, default=10_000)
     options.add_argument("--seconds", type=float, default=20.0)

@@ -1,6 +1,6 @@
-"""From a PUT of a job until every switch has confirmed its rules, on real Open vSwitch switches.
+"""Measure the time from the PUT of a job until every switch has confirmed its rules, on real Open vSwitch switches.
 
-Brings up a 4 x 4 Clos with 4 hosts a leaf in a namespace of its own, with a real ``ryu-manager``, and pushes jobs of
+Starts a 4 x 4 Clos with 4 hosts a leaf in its own namespace, with a real ``ryu-manager``, and pushes jobs of
 10, 1,000 and 10,000 flows several times each. Needs root. Usage: ``python benchmarks/put_to_active.py [--json FILE]``.
 """
 
@@ -26,7 +26,7 @@ FABRIC = f"clos: {{spines: 4, leaves: {LEAVES}, hosts_per_leaf: {HOSTS}}}\n"
 
 
 def job(flows: int, leaves: int = LEAVES, per_leaf: int = HOSTS) -> bytes:
-    """Flows between hosts of different leaves, as even as can be."""
+    """Return a job of flows between hosts of different leaves, as even as possible."""
     hosts = range(leaves * per_leaf)
     pairs = [(a, b) for a in hosts for b in hosts if a // per_leaf != b // per_leaf]
     rows = [
@@ -37,6 +37,7 @@ def job(flows: int, leaves: int = LEAVES, per_leaf: int = HOSTS) -> bytes:
 
 
 def ask(method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    """Send a request to the controller and return the status and the parsed body."""
     connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=120)
     connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
     response = connection.getresponse()
@@ -46,17 +47,18 @@ def ask(method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
 
 
 def flow_rules(lab: Lab) -> int:
-    """Rules of planned flows on all leaves."""
+    """Return the number of rules of planned flows on all leaves."""
     return sum("tp_src" in flow.match for leaf in lab.fabric.leaves for flow in lab.flows(leaf.name))
 
 
 def active() -> bool:
-    """By /v1/jobs, which stays small: /v1/plan carries every flow."""
+    """Return whether all jobs are active, by /v1/jobs, which is small: /v1/plan contains every flow."""
     status, jobs = ask("GET", "/v1/jobs")
     return status == 200 and all(job["active"] for job in jobs["jobs"])
 
 
 def measure(rounds: int) -> list[dict[str, object]]:
+    """Measure each size ``rounds`` times and return a row for each."""
     isolate.enter()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -97,6 +99,7 @@ def measure(rounds: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
+    """Run the benchmark, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write the rows to this file, too")

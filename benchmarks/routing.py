@@ -2,8 +2,8 @@
 
     python benchmarks/routing.py [--cases a,b,c,d] [--json out/routing.json] [--paper-data FOLDER]
 
-Each row runs in a process of its own, so that its memory is its own: instance, warm-up, then the best and the first of
-several runs. A run is everything from the arrays of Traffic and Fabric to the Assignment, without the objective.
+Each row runs in its own process, so that its memory is measured alone: instance, warm-up, then the best and the first
+of several runs. A run goes from the arrays of Traffic and Fabric to the Assignment, without the objective.
 Beside our policies run a greedy in plain NumPy, edge colouring by networkx's matchings, and HiGHS (``ilp``).
 """
 
@@ -49,7 +49,7 @@ ILP_SECONDS = 10.0
 
 
 def instance(case: str, paper_data: Path) -> tuple[Fabric, Traffic]:
-    """The fabric and traffic of a case."""
+    """Return the fabric and traffic of a case."""
     if case == "d":
         fabric = clos(64, 1024, 64)
         return fabric, all_to_all(fabric, 17, flows=1_000_000)
@@ -65,12 +65,12 @@ def instance(case: str, paper_data: Path) -> tuple[Fabric, Traffic]:
 
 
 def fresh(traffic: Traffic) -> Traffic:
-    """The same traffic without anything that an earlier run worked out."""
+    """Return the same traffic without the cached properties of an earlier run."""
     return Traffic(*(getattr(traffic, name) for name in traffic.__dataclass_fields__))
 
 
 def numpy_greedy(fabric: Fabric, traffic: Traffic) -> Assignment:
-    """The paper's greedy as one would first write it: a Python loop over flows, NumPy over spines."""
+    """Place flows by a simple version of the paper's greedy: a Python loop over flows, NumPy over spines."""
     src, dst = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
     up, down = (np.zeros((fabric.n_leaves, fabric.n_paths)) for _ in range(2))
     total = np.concatenate([np.bincount(end, minlength=fabric.n_leaves) for end in (src, dst)])
@@ -88,7 +88,7 @@ def numpy_greedy(fabric: Fabric, traffic: Traffic) -> Assignment:
 
 
 def networkx_coloring(fabric: Fabric, traffic: Traffic) -> Assignment:
-    """Edge colouring the textbook way: a maximum matching of the busiest leaves, again and again (Hopcroft-Karp)."""
+    """Place flows by textbook edge colouring: repeated maximum matchings of the busiest leaves (Hopcroft-Karp)."""
     src, dst = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
     path = np.full(traffic.n_flows, -1)
     waiting: dict[tuple[int, int], list[int]] = {}
@@ -110,7 +110,7 @@ def networkx_coloring(fabric: Fabric, traffic: Traffic) -> Assignment:
 
 
 def runner(name: str, fabric: Fabric) -> Callable[[Traffic], Assignment]:
-    """What a row of the table runs."""
+    """Return the function that a row of the table measures."""
     if name == "NumPy greedy":
         return lambda traffic: numpy_greedy(fabric, traffic)
     if name == "networkx matchings":
@@ -122,12 +122,12 @@ def runner(name: str, fabric: Fabric) -> Callable[[Traffic], Assignment]:
 
 
 def timed_run(run: Callable[[Traffic], Assignment], traffic: Traffic) -> Assignment:
-    """One run on traffic from which nothing is worked out yet."""
+    """Run once on traffic without cached properties."""
     return run(fresh(traffic))
 
 
 def best_of(run: Callable[[], Any], budget: float = 2.0, most: int = 30) -> tuple[Any, float, float]:
-    """Result, best and first time of as many runs as the budget (seconds) allows."""
+    """Return the result, best and first time of as many runs as the budget (seconds) allows."""
     times: list[float] = []
     while not times or (sum(times) < budget and len(times) < most):
         begin = time.perf_counter()
@@ -137,7 +137,7 @@ def best_of(run: Callable[[], Any], budget: float = 2.0, most: int = 30) -> tupl
 
 
 def measure(case: str, name: str, paper_data: Path) -> dict[str, Any]:
-    """One row, run in a process of its own."""
+    """Measure one row; called in a separate process."""
     warm_up()
     fabric, traffic = instance(case, paper_data)
     _ = fabric.live_up, fabric.live_down, fabric.path_type, fabric.host_leaf, fabric.link_gbps, fabric.host_ip
@@ -155,7 +155,10 @@ def measure(case: str, name: str, paper_data: Path) -> dict[str, Any]:
 
 
 def replanning(paper_data: Path) -> list[dict[str, Any]]:
-    """Case b with a plan in force: a link fails; a large and a small job arrive. From the new Fabric or Traffic on."""
+    """Measure case b with a plan in force: a link fails; a large and a small job arrive.
+
+    Times start at the new Fabric or Traffic.
+    """
     warm_up()
     fabric, traffic = instance("b", paper_data)
     plan = assign("fair", fabric, traffic).assignment
@@ -192,7 +195,7 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
 
 
 def growth() -> list[dict[str, Any]]:
-    """Time by number of flows: full leaves of 64 hosts under 64 spines, all-to-all in groups of 16."""
+    """Measure time by number of flows: full leaves of 64 hosts under 64 spines, all-to-all in groups of 16."""
     warm_up()
     rows = []
     for leaves in (2, 10, 104, 1042):
@@ -207,13 +210,13 @@ def growth() -> list[dict[str, Any]]:
 
 
 def in_process(task: Callable[..., Any], *args: Any) -> Any:
-    """The task's answer from a fresh process (spawned: nothing of this one's memory is in it)."""
+    """Run the task in a fresh process (spawned, so it shares no memory with this one) and return its result."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(task, args)
 
 
 def rows_of(case: str) -> list[str]:
-    """Which rows make sense for a case: those that would not end, or not fit, are left out."""
+    """Return the rows of a case, without those that would not end or not fit in memory."""
     rows = [name for name in POLICIES if name != "ilp"] + ["fair+split", "NumPy greedy"]
     if case == "d":
         return [n for n in rows if n not in ("spray", "ethereal", "annealing", "NumPy greedy")]
@@ -221,7 +224,7 @@ def rows_of(case: str) -> list[str]:
 
 
 def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
-    """A table of rows that all have the same keys."""
+    """Print a table of rows that all have the same keys."""
     table = Table(title=title, title_justify="left")
     for key in rows[0]:
         table.add_column(key, justify="left" if isinstance(rows[0][key], str) else "right", no_wrap=True)
@@ -231,7 +234,7 @@ def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Run what is asked for, print tables, write JSON."""
+    """Run the chosen cases, print tables, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default=",".join(CASES), help="which cases (default: all), or none")
     parser.add_argument("--policies", help="only these rows, separated by commas")

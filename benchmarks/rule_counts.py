@@ -1,4 +1,4 @@
-"""Rules and groups per switch under each enforcement, counted in what the compilers make (docs/enforcement.md).
+"""Count the rules and groups per switch that each enforcement compiles (docs/explanation/enforcement.md).
 
     python benchmarks/rule_counts.py [--leaves 16,64,1024]
 
@@ -20,17 +20,17 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.southbound.base import compile_base
 from controller.southbound.compilers import compile_rules
+from controller.southbound.flow_encoding import encode_flows
 from controller.southbound.rules import RuleSet
-from controller.southbound.wire import on_wire
 
 SIZES = {16: (8, 16), 64: (32, 32), 1024: (32, 32)}
-"""Spines, and hosts a leaf, by leaves."""
+"""Number of spines and of hosts on each leaf, by number of leaves."""
 
 FLOWS_PER_HOST = 8
 
 
 def traffic_of(fabric: Fabric) -> tuple[Traffic, Assignment]:
-    """Each host's i-th flow goes to the host in its place i leaves on, over paths in turn."""
+    """Send each host's i-th flow to the host at the same place i leaves on, over paths in turn."""
     per_leaf = fabric.n_hosts // fabric.n_leaves
     number = np.arange(fabric.n_hosts * FLOWS_PER_HOST, dtype=np.int32)
     src, turn = number // FLOWS_PER_HOST, number % FLOWS_PER_HOST
@@ -47,16 +47,17 @@ def traffic_of(fabric: Fabric) -> tuple[Traffic, Assignment]:
 
 
 def cells(fabric: Fabric, rules: RuleSet) -> str:
-    """Rules of a leaf and of a spine, the largest there are, and groups of a leaf."""
+    """Return the most rules of a leaf and of a spine, and the most groups of a leaf, as a table cell."""
     leaves, spines = ([rules[switch.dpid] for switch in role] for role in (fabric.leaves, fabric.spines))
     return f"{max(map(len, leaves)):,} | {max(map(len, spines)):,} | {max(len(leaf.groups) for leaf in leaves):,}"
 
 
 def main() -> None:
+    """Print the table of rule counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leaves", default=",".join(map(str, SIZES)))
     chosen = [int(leaves) for leaves in parser.parse_args().leaves.split(",")]
-    # Millions of rules that all live to the end: looking for garbage among them takes most of the time.
+    # Millions of rules that all stay alive: garbage collection among them would take most of the time.
     gc.disable()
     print("| leaves | spines | hosts | flows | enforcement | rules a leaf | rules a spine | groups a leaf | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -69,9 +70,9 @@ def main() -> None:
         counted = cells(fabric, compile_base(fabric))
         print(f"{sizes} | none (ECMP) | {counted} | {time.perf_counter() - started:.2f} |", flush=True)
         for enforcement in ENFORCEMENTS:
-            wire = on_wire(fabric, traffic, assignment, enforcement)
+            encoding = encode_flows(fabric, traffic, assignment, enforcement)
             started = time.perf_counter()
-            counted = cells(fabric, compile_rules(enforcement, fabric, traffic, wire))
+            counted = cells(fabric, compile_rules(enforcement, fabric, traffic, encoding))
             print(f"{sizes} | {enforcement} | {counted} | {time.perf_counter() - started:.2f} |", flush=True)
 
 

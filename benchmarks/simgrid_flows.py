@@ -1,4 +1,4 @@
-"""Jobs under SimGrid's flow model, its TCP corrections off: plain max-min sharing, to hold the simulator against.
+"""Jobs under SimGrid's flow model, its TCP corrections off: plain max-min sharing, to compare the simulator with.
 
 Run by Debian's own Python, which has python3-simgrid: JSON from standard input to standard output.
 
@@ -7,7 +7,7 @@ Run by Debian's own Python, which has python3-simgrid: JSON from standard input 
      "jobs": [{"start": s, "compute": s, "epochs": n, "groups": [{"delay": s, "repeat": n, "flows": [indices]}]}]}
     ->  {"ended": [F][epochs x repeat], "seconds": real time without reading and setting up}
 
-In each epoch a job computes, and then all its groups begin, each after its delay: the flows of a group go together,
+In each epoch a job computes, and then all its groups begin, each after its delay: the flows of a group run together,
 ``repeat`` times, with a barrier after each run. The next epoch waits for all groups.
 """
 
@@ -29,17 +29,17 @@ SETTINGS = (
 )
 
 LATENCY = 1e-9
-"""Seconds, the same for every flow: SimGrid shares in proportion to it, and needs one above zero."""
+"""Seconds, the same for every flow: SimGrid shares bandwidth by latency, and requires one above zero."""
 
 
 def main() -> None:
-    """Read a case, run it, write when each flow ended."""
+    """Read a case, run it, write the end of every flow."""
     case = json.load(sys.stdin)
     engine = Engine(["simgrid", "--log=root.thres:critical", *(f"--cfg={setting}" for setting in SETTINGS)])
     zone = NetZone.create_full_zone("all")
     links = [zone.create_link(f"link{e}", [gbps * 1e9 / 8]).seal() for e, gbps in enumerate(case["gbps"])]
     ended: list[list[float]] = [[] for _ in case["flows"]]
-    # Every flow has two ends of its own, and between them the links that it is meant to take.
+    # Every flow has its own two end hosts, joined by the links of its path.
     ends = []
     for f, flow in enumerate(case["flows"]):
         source, sink = (zone.create_host(f"{end}{f}", 1e9).seal() for end in ("from", "to"))

@@ -1,10 +1,10 @@
-"""The simulator: how long it takes on the paper's five jobs and on a large fabric, and SimGrid on the same instances.
+"""Measure the simulator on the paper's five jobs and on a large fabric, and SimGrid on the same instances.
 
     python benchmarks/simulator.py [--epochs 10] [--json out/simulator.json] [--paper-data FOLDER] [--without-simgrid]
 
-Each row runs in a process of its own, after warm-up: processor and wall-clock time of the best of several runs, plans
-included, and the peak memory of the process. SimGrid gets one plan for all of the time (it asks no policy), and as many
-epochs as it works off in a minute; the simulator runs that very instance, too, and the end of every flow is compared.
+Each row runs in its own process, after warm-up: processor and wall-clock time of the best of several runs, plans
+included, and the peak memory of the process. SimGrid gets one plan for the whole time (it calls no policy), and as many
+epochs as it runs in a minute; the simulator runs the same instance, too, and the end of every flow is compared.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import Previous, assign
-from emulation.evaluation.cell import warm
 from emulation.evaluation.data_files import jobs_of_folder
 from emulation.evaluation.generator import Mix, generate
 from emulation.evaluation.timed_job import simulated_jobs
+from emulation.evaluation.warm_up import warm
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import SimulatedJob, joined
 from emulation.fluid.simulator import Planner, Simulation, simulate
@@ -44,11 +44,11 @@ INSTANCES = {
 RUNS = {"five": 3, "five'": 3, "large": 1}
 SEED = 1
 PATIENCE = 60.0
-"""Seconds that SimGrid may take."""
+"""Most seconds that SimGrid may take."""
 
 
 def instance(name: str, epochs: int, paper_data: Path) -> tuple[Fabric, tuple[SimulatedJob, ...]]:
-    """The fabric and the jobs."""
+    """Return the fabric and the jobs of an instance."""
     fabric = clos(32, 512, 32) if name == "large" else clos(32, 64, 32)
     if name == "five":
         jobs = jobs_of_folder(fabric, paper_data / SCENARIO, epochs)
@@ -58,7 +58,7 @@ def instance(name: str, epochs: int, paper_data: Path) -> tuple[Fabric, tuple[Si
 
 
 def measure(name: str, policy: str, epochs: int, paper_data: Path) -> dict[str, Any]:
-    """One row, run in a process of its own."""
+    """Measure one row; called in a separate process."""
 
     def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
         return assign(policy, fabric, traffic, seed=SEED, previous=previous).assignment
@@ -77,7 +77,7 @@ def measure(name: str, policy: str, epochs: int, paper_data: Path) -> dict[str, 
 def timed(
     fabric: Fabric, jobs: Sequence[SimulatedJob], planner: Planner, runs: int = 1
 ) -> tuple[Results, float, float]:
-    """Results of the last run, the least processor time and the least wall-clock time (seconds)."""
+    """Return the results of the last run, the least processor time and the least wall-clock time (seconds)."""
     cpu, wall = [], []
     for _ in range(runs):
         began = time.process_time(), time.perf_counter()
@@ -88,7 +88,7 @@ def timed(
 
 
 def compare(name: str, epochs: int, paper_data: Path) -> dict[str, Any]:
-    """SimGrid and the simulator over the same paths: first one epoch of each job, then as many as fit."""
+    """Compare SimGrid and the simulator over the same paths: first one epoch of each job, then as many as fit."""
     warm()
     fabric, jobs = instance(name, epochs, paper_data)
     traffic, _, _ = joined(jobs)

@@ -1,7 +1,8 @@
-"""A flow of 1,000 packets a second between two hosts of a lab, and what became of every packet.
+"""A flow of 1,000 packets a second between two hosts of a lab, with a record of every packet.
 
-Run by itself it is one end of such a flow: ``python steady.py send IP PORT DESTINATION`` and ``... receive IP``. Both
-end when their standard input does; the sender then prints how many it sent, the receiver what it got, as JSON.
+Run as a script, it is one end of such a flow: ``python steady.py send IP PORT DESTINATION`` or ``... receive IP``. Both
+end when their standard input does; the sender then prints the number of packets sent, and the receiver the packets
+received, as JSON.
 """
 
 from __future__ import annotations
@@ -24,26 +25,28 @@ RATE = 1000
 """Packets a second."""
 ROCE_PORT = 4791
 SO_RCVBUFFORCE = 33
-"""socket(7): beyond the system's limit, as root. A receiver that has to wait for a processor loses nothing."""
+"""socket(7): beyond the system's limit, as root. So a receiver that waits for a processor loses no packets."""
 _PACKET = struct.Struct("!Qd")
 FLOW_WORDS = b"steady flow".ljust(100)
 
 
 @dataclass(frozen=True)
 class Record:
-    """When each packet was sent (seconds of the monotonic clock), by sequence number; those that arrived only."""
+    """Sequence numbers and sending times (seconds of the monotonic clock) of the packets that arrived."""
 
     sent: int
     arrived: list[tuple[int, float]]
 
     @property
     def lost(self) -> int:
-        """Packets that did not arrive. What was sent before the receiver listened does not count."""
+        """The number of packets lost since the receiver's first packet."""
         return self.sent - self.arrived[0][0] - len(self.arrived) if self.arrived else self.sent
 
     def gap(self, start: float, end: float) -> float:
-        """The longest interruption between two times: from the last packet before it to the first one after it, by
-        when they were sent, in seconds. 0 if every packet arrived."""
+        """Return the longest interruption between two times, in seconds; 0 if every packet arrived.
+
+        It lasts from the last packet before it to the first one after it, by the times at which they were sent.
+        """
         longest = 0.0
         for (number, at), (after, later) in zip(self.arrived, self.arrived[1:], strict=False):
             if after != number + 1 and start <= later and at <= end:
@@ -52,9 +55,10 @@ class Record:
 
 
 class SteadyFlow:
-    """The flow from one host to another, from a UDP source port, while a ``with`` block runs."""
+    """A flow from one host to another, from a UDP source port, during a ``with`` block."""
 
     def __init__(self, lab: Lab, src: str, dst: str, udp_src: int) -> None:
+        """Start the receiver and the sender."""
         ip = {host.name: host.ip for host in lab.fabric.hosts}
         self._receiver = self._start(lab, dst, ["receive", ip[dst], ip[src], str(udp_src)])
         self._sender = self._start(lab, src, ["send", ip[src], str(udp_src), ip[dst]])
@@ -71,12 +75,14 @@ class SteadyFlow:
         )
 
     def __enter__(self) -> SteadyFlow:
+        """Return the flow."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop both ends and read the record."""
         said, _ = self._sender.communicate(timeout=20)
         sent = json.loads(said)
-        # What is on its way gets there in far less.
+        # Packets in transit arrive in far less.
         time.sleep(0.5)
         said, _ = self._receiver.communicate(timeout=20)
         self.record = Record(sent, [(number, at) for number, at in json.loads(said)])
@@ -94,7 +100,7 @@ def send(ip: str, port: int, destination: str) -> None:
 
 
 def receive(ip: str, source: str, port: int) -> None:
-    """Note every packet from one sender."""
+    """Record every packet from one sender."""
     sock = _socket(ip, ROCE_PORT)
     sock.setblocking(False)
     arrived: list[tuple[int, float]] = []
@@ -122,7 +128,7 @@ def _socket(ip: str, port: int) -> socket.socket:
 
 
 def _ended(seconds: float) -> bool:
-    """Wait so long; whether standard input has ended meanwhile."""
+    """Wait up to ``seconds``; return whether standard input has ended meanwhile."""
     return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 

@@ -1,8 +1,8 @@
-"""How long ``GET /v1/trace`` takes, and how long it holds the controller's event loop, with 10,000 rules on one leaf.
+"""Measure the time of ``GET /v1/trace``, and how long it blocks the event loop, with 10,000 rules on one leaf.
 
-Brings up two leaves and four spines of real Open vSwitch in a namespace of its own, with a real ``ryu-manager``, and
-pushes a job all of whose flows leave the first leaf. Meanwhile ``GET /healthz`` is asked as often as can be: the
-slowest answer shows the longest hold. Needs root. Usage: ``python benchmarks/trace.py [--json FILE]``.
+Starts two leaves and four spines of real Open vSwitch in its own namespace, with a real ``ryu-manager``, and
+pushes a job all of whose flows leave the first leaf. Meanwhile ``GET /healthz`` is requested as often as possible: the
+slowest answer shows the longest block. Needs root. Usage: ``python benchmarks/trace.py [--json FILE]``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from event_loop import probed, request
 from put_to_active import active, ask, flow_rules
 
 from controller.model.clos import clos
-from controller.telemetry.held import FRESH
+from controller.telemetry.fabric_snapshot import FRESH
 from emulation import isolate
 from emulation.lab import Lab
 
@@ -29,7 +29,7 @@ PORT = 8080
 
 
 def job(flows: int) -> bytes:
-    """Flows from the hosts of leaf 1 to those of leaf 2 in turn."""
+    """Return a job of flows from the hosts of leaf 1 to those of leaf 2 in turn."""
     rows = [
         {"src": f"h{i % HOSTS + 1}", "dst": f"h{HOSTS + i // HOSTS % HOSTS + 1}", "bytes": 10**6, "collective": "all"}
         for i in range(flows)
@@ -38,6 +38,7 @@ def job(flows: int) -> bytes:
 
 
 def measure(rounds: int) -> list[dict[str, object]]:
+    """Measure ``rounds`` traces and return the rows of the table."""
     isolate.enter()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -89,6 +90,7 @@ def _row(what: str, flows: int, took: list[float], probes: list[float]) -> dict[
 
 
 def main() -> None:
+    """Run the benchmark, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write the rows to this file, too")
