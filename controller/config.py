@@ -36,15 +36,15 @@ def _option(default: Any, text: str, **limits: Any) -> Any:
 class Settings:
     """The options: field name = key in the file = option on the command line (there with dashes)."""
 
-    fabric: str = _option("", "fabric file that the network is meant to be; without it: discovery alone")
+    fabric: str = _option("", "fabric file of the intended network; without it, only discovery is used")
     policy: str = _option("fair", "routing policy of the plan")
-    seed: int = _option(0, "seed of policies that draw", at_least=0, at_most=2**63 - 1)
+    seed: int = _option(0, "seed of randomised policies", at_least=0, at_most=2**63 - 1)
     policy_options: str = _option(
         "", "options of the policy, such as rounds=1000000,churn_price=0.1 (docs/explanation/policies.md)"
     )
     ecmp_action: str = _option(
         "bundle",
-        "how traffic that is in no plan is spread: Open vSwitch's bundle action, which hashes UDP ports, or a "
+        "how traffic outside of plans is spread: by Open vSwitch's bundle action, which hashes UDP ports, or by a "
         "standard select group",
         choices=("bundle", "select"),
     )
@@ -59,76 +59,83 @@ class Settings:
         at_least=16,
         at_most=2**20 - 1,
     )
-    debounce_ms: int = _option(20, "wait this long for more changes before planning", at_least=0, at_most=10_000)
+    debounce_ms: int = _option(20, "milliseconds to wait for more changes before planning", at_least=0, at_most=10_000)
     discovered_host_gbps: float = _option(
-        100.0, "capacity of a host link when there is no fabric file", at_least=1e-6, at_most=1e6
+        100.0, "capacity (Gbit/s) of host links if there is no fabric file", at_least=1e-6, at_most=1e6
     )
     discovered_uplink_gbps: float = _option(
-        100.0, "capacity of a leaf-spine cable when there is no fabric file", at_least=1e-6, at_most=1e6
+        100.0, "capacity (Gbit/s) of leaf-spine cables if there is no fabric file", at_least=1e-6, at_most=1e6
     )
-    max_flows: int = _option(1_000_000, "most flows that all jobs together may have", at_least=1, at_most=10_000_000)
-    max_jobs: int = _option(10_000, "most jobs at a time", at_least=1, at_most=1_000_000)
+    max_flows: int = _option(1_000_000, "maximum number of flows of all jobs together", at_least=1, at_most=10_000_000)
+    max_jobs: int = _option(10_000, "maximum number of jobs", at_least=1, at_most=1_000_000)
     max_changes_waiting: int = _option(
         100,
-        "most requests that change something and wait for their turn; more are sent away",
+        "maximum number of queued changes; further requests get 503",
         at_least=1,
         at_most=10_000,
     )
     headroom: float = _option(
         0.0,
-        "part of every link that plans leave to traffic in no plan (storage, checkpoints)",
+        "fraction of every link to reserve for traffic outside of plans (storage, checkpoints)",
         at_least=0.0,
         at_most=MOST_HEADROOM,
     )
     store: str = _option(
         "",
-        "where jobs, drains, mode and plans are kept: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory "
-        "(nothing is kept); by default fairspine.db in $STATE_DIRECTORY, else in ~/.local/state/fairspine",
+        "store of jobs, drains, mode and plans: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory "
+        "(nothing is stored); default: fairspine.db in $STATE_DIRECTORY, else in ~/.local/state/fairspine",
     )
-    plans_kept: int = _option(1000, "plans in the history", at_least=1, at_most=1_000_000)
+    plans_kept: int = _option(1000, "number of plans in the history", at_least=1, at_most=1_000_000)
     tokens: str = _option(
-        "", "file of who may use the HTTP interface (fairspine token add); needed where it listens beyond loopback"
+        "",
+        "file of tokens of the HTTP interface (fairspine token add); required if it listens on other addresses than "
+        "loopback",
     )
     http_hosts: str = _option(
         "",
-        "names under which the HTTP interface is used besides the addresses that it listens on (a proxy's, say), "
-        "between commas, each with or without a port (docs/how-to/access.md)",
+        "further names of the HTTP interface, for example that of a proxy, "
+        "separated by commas, with or without a port (docs/how-to/access.md)",
     )
-    https_cert: str = _option("", "certificate of the HTTP interface, with its chain, in PEM: with it, HTTPS alone")
+    https_cert: str = _option(
+        "", "certificate of the HTTP interface, with its chain, in PEM; HTTPS is then used instead of HTTP"
+    )
     https_key: str = _option("", "key of that certificate, in PEM, without a password")
     poll_seconds: float = _option(
         5.0,
-        "ask each switch for its counters (ports, planned rules, groups) once in so many seconds; 0: never",
+        "seconds between two readings of a switch's counters (ports, planned rules, groups); 0: never",
         at_least=0.0,
         at_most=3600.0,
     )
     readback_seconds: float = _option(
         5.0,
-        "compare what each switch holds with what it should, once in so many seconds (more often than large tables "
-        "allow: docs/how-to/operations.md), and repair it; 0: never",
+        "seconds between two comparisons of a switch's rules with the desired rules, with repair (large tables take "
+        "longer: docs/how-to/operations.md); 0: never",
         at_least=0.0,
         at_most=3600.0,
     )
     max_switch_connections: int = _option(
         0,
-        "most connections of switches at a time, half of them for those that are only connecting; 0: 4,096, or as many "
-        "as the limit on open files leaves",
+        "maximum number of switch connections, half of them for handshakes; 0: 4,096, or as many "
+        "as the limit on open files allows",
         at_least=0,
         at_most=100_000,
     )
     probes_per_second: int = _option(
-        100, "most ARP probes sent, to find hosts and to check where they are", at_least=1, at_most=10_000
+        100,
+        "maximum number of ARP probes a second, which find hosts and check their locations",
+        at_least=1,
+        at_most=10_000,
     )
     switch_meters: str = _option(
         "on",
-        "limit what switches send to the controller by meters, where they have some",
+        "limit the packets from switches to the controller by meters, on switches that have meters",
         choices=("on", "off"),
     )
     hosts_per_port: int = _option(
-        16, "most hosts that are learned at one switch port when there is no fabric file", at_least=1, at_most=1000
+        16, "maximum number of hosts learned at one switch port if there is no fabric file", at_least=1, at_most=1000
     )
     max_discovered_hosts: int = _option(
-        10_000, "most hosts that are learned when there is no fabric file", at_least=1, at_most=1_000_000
+        10_000, "maximum number of hosts learned if there is no fabric file", at_least=1, at_most=1_000_000
     )
 
 
@@ -161,7 +168,9 @@ def settings_from(values: Mapping[str, Any], *, policies: Sequence[str] | None =
         if limits.at_most is not None and not value <= limits.at_most:
             raise InputError(f"must be at most {limits.at_most:g}", field=name, value=value)
     if policies is not None and settings.policy not in policies:
-        raise InputError(f"no such policy; there are {', '.join(policies)}", field="policy", value=settings.policy)
+        raise InputError(
+            f"no policy has this name; there are {', '.join(policies)}", field="policy", value=settings.policy
+        )
     _check_policy_options(settings)
     return settings
 

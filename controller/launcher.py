@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if signalled():
         return 0
     # Only the OpenFlow listener can have ended. A status other than 0 makes the service manager restart the program.
-    print(f"{PROG}: the OpenFlow listener has ended, and so does the program", file=sys.stderr)
+    print(f"{PROG}: the OpenFlow listener has ended; the program stops", file=sys.stderr)
     return 1
 
 
@@ -162,7 +162,7 @@ def _parse(conf: Any, args: list[str]) -> None:
         cfg.ConfigParser(path, sections).parse()
         unknown = unknown_keys(sections, options)
         if unknown:
-            raise InputError("no option has this name", field=unknown[0], source=path)
+            raise InputError("unknown option", field=unknown[0], source=path)
 
 
 def _all_options(conf: Any) -> list[tuple[str | None, str]]:
@@ -185,7 +185,7 @@ def _check_port(host: str, port: int, field: str, what: str) -> None:
     from controller.model.errors import InputError
 
     if not 0 < port < 65536:
-        raise InputError("a port is 1 to 65535", field=field, value=port)
+        raise InputError("a port must be 1 to 65535", field=field, value=port)
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, proto) as probe:

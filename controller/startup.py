@@ -54,5 +54,5 @@ def current() -> Startup:
         RuntimeError: it was started by another ``ryu-manager`` than ours.
     """
     if not _announced:
-        raise RuntimeError("controller.app needs fairspine's own ryu-manager (make setup; .venv/bin/ryu-manager)")
+        raise RuntimeError("controller.app requires the ryu-manager of fairspine (make setup; .venv/bin/ryu-manager)")
     return _announced[0]

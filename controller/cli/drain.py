@@ -100,7 +100,7 @@ def _print(rows: list[dict[str, Any]], drained: bool) -> None:
     )
     still_used = dict.fromkeys(cable for row in rows for cable in row["still_used"])
     if still_used:
-        typer.echo(f"still in use, because nothing else joins two leaves: {', '.join(still_used)}")
+        typer.echo(f"still in use because no other path connects two leaves: {', '.join(still_used)}")
 
 
 def _path(name: str) -> tuple[str, str, str]:

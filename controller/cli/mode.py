@@ -30,9 +30,9 @@ class EnforcementName(StrEnum):
 
 
 MEANING = {
-    ModeName.PLANNED: "the newest plan is on the switches",
-    ModeName.ECMP: "no plan is on the switches, all traffic is hashed",
-    ModeName.FROZEN: "the switches keep what they hold; changes come into force with 'fairspine mode planned'",
+    ModeName.PLANNED: "switches enforce the newest plan",
+    ModeName.ECMP: "switches enforce no plan; all traffic is hashed",
+    ModeName.FROZEN: "the rules on the switches do not change; changes take effect with 'fairspine mode planned'",
 }
 
 
@@ -54,7 +54,7 @@ def mode(
 ) -> None:
     """Show how plans are enforced, or change it: the big switch for a bad night. It outlives restarts.
 
-    planned: the newest plan is on the switches. ecmp: no plan is, all traffic is hashed. frozen: the switches keep
+    planned: switches enforce the newest plan. ecmp: no plan is, all traffic is hashed. frozen: the switches keep
     what they hold; changes are taken and kept, and come into force with the return to planned.
 
     The enforcement is how switches follow a plan: by a rule a flow at its first leaf (per_flow), by MPLS labels

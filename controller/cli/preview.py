@@ -136,4 +136,4 @@ def _print(document: dict[str, Any]) -> None:
         typer.echo(f"would move: {', '.join(moved[:_NAMED])}" + (f" and {more} more" if more else ""))
     if document["still_used"]:
         cables = ", ".join(document["still_used"])
-        typer.echo(f"would stay in use, because nothing else joins two leaves: {cables}")
+        typer.echo(f"would stay in use because no other path connects two leaves: {cables}")

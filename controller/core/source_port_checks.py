@@ -17,7 +17,7 @@ def check_free(job: Job) -> None:
         InputError: it names one, or its ports are unknown.
     """
     if not job.ports_known:
-        reason = "with source_port enforcement hosts must send from the ports that they are told"
+        reason = "source_port enforcement requires hosts to send from the ports that the controller assigns"
         raise InputError(reason, field="ports", value="unknown")
     claims = np.flatnonzero(job.flows.udp_src != ANY_PORT)
     if len(claims):
@@ -30,5 +30,7 @@ def own_ports(traffic: JobTraffic) -> str:
     """Return, in words, why a job with an ``own_port`` cannot be steered."""
     assert traffic.own_port is not None
     port, flow = int(traffic.udp_src[traffic.own_port]), traffic.flow_id(traffic.own_port)
-    what = f"the source port of {flow} is unknown" if port == ANY_PORT else f"it names source port {port} for {flow}"
-    return f"source_port enforcement cannot steer it: {what}"
+    what = (
+        f"the source port of {flow} is unknown" if port == ANY_PORT else f"it specifies source port {port} for {flow}"
+    )
+    return f"source_port enforcement does not support it: {what}"

@@ -79,8 +79,8 @@ def check_unique(text: bytes, document: Any) -> None:
     try:
         json_document(text)
     except RecursionError:
-        raise InputError("is nested too deep, and a key is there twice in one object") from None
-    raise InputError("a key is there twice in one object")
+        raise InputError("is nested too deep, and a key occurs twice in one object") from None
+    raise InputError("a key occurs twice in one object")
 
 
 def check_yaml(root: yaml.Node | None) -> None:
@@ -105,7 +105,7 @@ def check_yaml(root: yaml.Node | None) -> None:
                     continue
                 below = f"{path}.{key.value}" if path else key.value
                 if key.tag != _MERGE and (key.tag, key.value) in keys:
-                    raise _twice(below, f"this key is there twice (line {key.start_mark.line + 1})")
+                    raise _twice(below, f"this key occurs twice (line {key.start_mark.line + 1})")
                 keys.add((key.tag, key.value))
                 waiting.append((below, value))
 
@@ -146,5 +146,5 @@ def _first_twice(keys: list[str]) -> str:
     raise AssertionError("no key is there twice")
 
 
-def _twice(path: str, reason: str = "this key is there twice") -> InputError:
+def _twice(path: str, reason: str = "this key occurs twice") -> InputError:
     return InputError(reason, field=path)

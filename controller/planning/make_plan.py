@@ -100,7 +100,7 @@ def _against(intended: Fabric, fabric: Fabric, traffic: Traffic, objective: Obje
     if intended.link_ids == fabric.link_ids and np.array_equal(intended.link_gbps, fabric.link_gbps):
         return objective
     if [host.name for host in intended.hosts] != [host.name for host in fabric.hosts]:
-        raise ValueError("the intended fabric has other hosts than the one that is planned for")
+        raise ValueError("the hosts of the intended fabric differ from those of the fabric to plan for")
     return dataclasses.replace(objective, healthy_seconds=Demand.of(intended.healthy(), traffic).ideal_seconds)
 
 

@@ -49,7 +49,9 @@ class Budget:
         fits = self._held[who] + amount <= self._most - self.used
         if amount and not fits and not (alone and self.used == 0):
             full = self.used + amount > self._most
-            raise unavailable(f"{self._what}; try again" if full else f"{self._what}, most of them yours; try again")
+            raise unavailable(
+                f"{self._what}; try again" if full else f"{self._what}, most of them from this client; try again"
+            )
         self.used += amount
         self._held[who] += amount
 

@@ -50,7 +50,7 @@ class Shared:
 
     def _cut_off(self, greenlet: Any) -> None:
         if greenlet in self.waiting:
-            greenlet.throw(TimeoutError("another client needs its place"))
+            greenlet.throw(TimeoutError("closed to accept another client"))
 
 
 class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
@@ -136,7 +136,7 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
     def _read_request_line(self) -> bytes | str:
         self.framing, self.body_unread, self.command = Framing(), False, ""
         self.shared.waiting[eventlet.getcurrent()] = None
-        self._head_timer = eventlet.Timeout(self.limits.head_seconds, TimeoutError("no request came"))
+        self._head_timer = eventlet.Timeout(self.limits.head_seconds, TimeoutError("no request received"))
         line: bytes | str = super()._read_request_line()
         if len(line) >= self.server.url_length_limit:
             self._refuse(ProblemError(HTTPStatus.REQUEST_URI_TOO_LONG, "the request line is too long"))

@@ -142,7 +142,7 @@ def _chunked_pieces(stream: BinaryIO, at_most: int) -> Iterator[bytes]:
         left -= size
         yield from _exactly(stream, size)
         if stream.read(2) != b"\r\n":
-            raise _malformed("chunk: its data is not as long as its size")
+            raise _malformed("chunk: the length of the data differs from the size")
     room = _LONGEST_TRAILER_SECTION
     while (line := stream.readline(room)) != b"\r\n":
         room -= len(line)

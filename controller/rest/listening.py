@@ -34,7 +34,7 @@ class Listener:
                 if self.closed:
                     raise OSError(errno.ENOTCONN, "closed") from error
                 if error.errno in _NOT_NOW:
-                    LOG.warning("HTTP cannot take another connection now: %s", error.strerror)
+                    LOG.warning("HTTP cannot accept a connection now: %s", error.strerror)
                     eventlet.sleep(0.5)
                 continue
             self._accepted()

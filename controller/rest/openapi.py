@@ -28,12 +28,13 @@ _DESCRIPTIONS = {
     400: "The request is malformed, or a parameter is invalid",
     403: "The request comes from a page of another origin, or the token's role is read",
     404: "Resource not found",
-    409: "The controller's present state does not allow it",
+    409: "The present state of the controller does not allow the request",
     412: "If-Match or If-None-Match does not hold",
     413: "The body is too large",
     421: "The Host header is not a name of this server",
-    422: "The body is well-formed and invalid: see field and value",
-    503: "Not known yet, too many requests at once, or the change cannot be stored (type storage): try again",
+    422: "The body is well-formed but has an invalid value: see field and value",
+    503: "The answer is not known yet, there are too many requests, or the change cannot be stored (type storage): "
+    "try again",
 }
 
 

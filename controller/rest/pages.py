@@ -24,7 +24,7 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Content-Security-Policy: our own files only, no inline code, no frames around us."""
+"""Content-Security-Policy: only files of this server, no inline code, no embedding in frames."""
 
 _HEADERS = {
     "Content-Security-Policy": POLICY,

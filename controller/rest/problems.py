@@ -28,12 +28,12 @@ _TITLES = {
     BAD_INPUT: "Invalid input",
     NOT_FOUND: "Resource not found",
     UNAVAILABLE: "Temporarily unavailable",
-    STORAGE: "Change not stored and therefore not made",
+    STORAGE: "The change was not made, because it could not be stored",
     INTERNAL: "Internal server error",
 }
 
 _FALCON_SAYS = {404: "no resource has this path", 405: "the resource does not support this method"}
-"""Details of the errors that Falcon raises by itself."""
+"""Details of the errors that Falcon raises."""
 
 _LARGEST_EXACT_INTEGER = 2**53 - 1
 """RFC 8259, section 6: larger integers do not survive every JSON reader."""

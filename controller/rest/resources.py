@@ -48,17 +48,17 @@ EpochNumber = Annotated[int, Field(ge=0, le=schemas.LARGEST_EPOCH), BeforeValida
 PageSize = Annotated[int, Field(ge=1, le=schemas.MOST_PLANS, default=50), BeforeValidator(_decimal)]
 
 NAME = Parameter("name", "the job's name", schemas.JobName, "gpt3-a", place="path")
-LINK = Parameter("id", "of a cable (leaf1-spine2), a spine or a leaf", schemas.ThingId, "leaf1-spine2", place="path")
+LINK = Parameter("id", "id of a cable (leaf1-spine2), a spine or a leaf", schemas.ThingId, "leaf1-spine2", place="path")
 EPOCH = Parameter("epoch", "the plan's number", EpochNumber, 7, place="path")
 HOST = Parameter("host", "name of the sending host", schemas.ThingId, "h1", required=True)
 BEFORE = Parameter("before", "only plans with a smaller number", EpochNumber, 100)
 LIMIT = Parameter("limit", "plans in one answer", PageSize, 20)
-UNDER = Parameter("under", "plan (the default), or ecmp: with the paths that hashing would choose", Under, "ecmp")
+UNDER = Parameter("under", "plan (the default), or ecmp: the loads of the same flows under ECMP hashing", Under, "ecmp")
 AFTER = Parameter("after", "id of the last event received: continue after it", EventId, "6a0f-41")
 JOB = Parameter("job", "only this job's flows", schemas.JobName, "gpt3-a")
 COMPARE = Parameter("compare", "a policy to compare with", Annotated[str, StringConstraints(pattern="^ecmp$")], "ecmp")
 LAST_EVENT_ID = Parameter(
-    "Last-Event-ID", "as ?after=, which it overrides: sent by browsers", EventId, "6a0f-41", place="header"
+    "Last-Event-ID", "like ?after=, over which it has priority; browsers send it", EventId, "6a0f-41", place="header"
 )
 
 EXAMPLE_JOB = {
@@ -283,7 +283,7 @@ RESOURCES: tuple[Resource, ...] = (
             "POST": Operation(
                 "preview",
                 _answer(lambda backend, call: backend.preview(call.body)),
-                "The effect of a change, without making it",
+                "Compute the effect of a change without making it",
                 {200: schemas.PreviewDocument},
                 body=Body(schemas.PreviewForm, {"drain": ["spine1"]}, most_bytes=None),
                 problems=frozenset({404}),
@@ -324,7 +324,7 @@ RESOURCES: tuple[Resource, ...] = (
             "GET": Operation(
                 "getTrace",
                 _answer(lambda b, call: b.trace(call.values.get("job"), call.values.get("compare"))),
-                "The path that each flow takes on the switches, and how unevenly links are used",
+                "The path of each flow on the switches, and the imbalance of links",
                 {200: schemas.TraceDocument},
                 parameters=(JOB, COMPARE),
                 problems=frozenset({404}),
@@ -343,12 +343,14 @@ RESOURCES: tuple[Resource, ...] = (
             "PUT": Operation(
                 "putMode",
                 _answer(_set_mode),
-                "Set the operating mode (enforce plans, hash all traffic, keep the rules) and the kind of rules",
+                "Set the operating mode (enforce plans, hash all traffic, leave the rules unchanged) and the kind of "
+                "rules",
                 {200: schemas.ModeDocument},
                 role=Role.WRITE,
                 body=Body(schemas.ModeForm, {"mode": "planned", "enforcement": "segment_routing"}),
                 problems=frozenset({409}),
-                description="409: the present jobs or fabric exclude it, such as a job that names its own ports.",
+                description="409: the present jobs or fabric do not support it; for example, a job specifies its "
+                "source ports.",
             ),
         },
     ),
@@ -359,11 +361,12 @@ RESOURCES: tuple[Resource, ...] = (
             "GET": Operation(
                 "getEvents",
                 _events,
-                "Events as they happen (server-sent events)",
+                "A stream of events (server-sent events)",
                 {200: schemas.EventDocument},
                 parameters=(AFTER, LAST_EVENT_ID),
                 media_type=EVENT_STREAM,
-                description="Each event's data is an EventDocument. The stream ends only when either side closes it.",
+                description="The data of each event is an EventDocument. The stream continues until the client or "
+                "the server closes it.",
             )
         },
     ),
@@ -408,7 +411,7 @@ RESOURCES: tuple[Resource, ...] = (
             "GET": Operation(
                 "getOpenApi",
                 _answer(lambda _backend, call: _openapi(call.secured)),
-                "This description",
+                "This OpenAPI document",
                 {200: schemas.OpenApi},
             )
         },

@@ -163,7 +163,7 @@ def expand_preview(
         if not isinstance(name, str):
             raise InputError("a job needs its name here", field=f"put[{i}].name", value=name)
         if name in names[:i]:
-            raise InputError("this job is there twice", field=f"put[{i}].name", value=name)
+            raise InputError("this job is listed twice", field=f"put[{i}].name", value=name)
         text = orjson.dumps(document)
         room = max_flows - sum(other.n_flows for other in there)
         try:

@@ -51,7 +51,7 @@ class EventLog:
         events: list[Event] = []
         if number is None or number < oldest - 1:
             number = oldest - 1
-            reason = "events before this one are not known any more: read everything anew"
+            reason = "earlier events are no longer available: read the full state again"
             events.append(Event(self._id(number), self._runtime.now(), "reset", {"text": reason}))
         events += islice(self._events, number - oldest + 1, number - oldest + 1 + AT_ONCE)
         known = sum(event.kind != "reset" for event in events)

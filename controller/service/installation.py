@@ -82,7 +82,8 @@ class Installation:
         """Return the faults besides errors of single switches, for people."""
         refused = [] if self._refused is None else [self._text(self._refused) + self._when()]
         missing = [
-            f"{report.name} lacks port {', '.join(map(str, report.missing))}: what its rules send there is dropped"
+            f"{report.name} does not have port {', '.join(map(str, report.missing))}: packets that rules send there "
+            "are dropped"
             for report in self._southbound.switches()
             if report.missing
         ]
@@ -121,7 +122,7 @@ class Installation:
                 instead = self._runtime.offload(fewer_rules, self._settings, state, refusal.dpid)
             except Exception:
                 # The refusal is reported in any case.
-                LOG.exception("no other enforcement could be tried")
+                LOG.exception("the rules of other enforcements could not be counted")
         if self._refused is refusal:
             self._instead = instead
         self._events.append(
@@ -139,7 +140,7 @@ class Installation:
 
     def _when(self) -> str:
         seconds = self._southbound.next_try()
-        return "; it is being tried again" if seconds is None else f"; it is tried again in {seconds:.0f} s"
+        return "; it is being retried" if seconds is None else f"; it is retried in {seconds:.0f} s"
 
     def _text(self, refusal: Refusal) -> str:
         return _with(refusal, self._instead)
@@ -154,7 +155,7 @@ def _with(refusal: Refusal, instead: Mapping[str, int]) -> str:
     if not instead:
         return refusal.text
     others = " and ".join(f"{name} {rules}" for name, rules in instead.items())
-    return f"{refusal.text}; of all its rules {others} would do"
+    return f"{refusal.text}; rules needed with other enforcements: {others}"
 
 
 def fewer_rules(settings: Settings, state: ControllerState, dpid: int) -> dict[str, int]:

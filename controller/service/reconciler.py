@@ -164,7 +164,7 @@ class Reconciler:
             UnavailableError: too many are waiting for it.
         """
         if self._queued >= self._settings.max_changes_waiting:
-            raise UnavailableError(f"{self._queued} changes are waiting for their turn already")
+            raise UnavailableError(f"{self._queued} changes are already waiting")
         self._queued += 1
         try:
             with self._changing:
@@ -211,7 +211,7 @@ class Reconciler:
                 pending.error = error
             except Exception as error:
                 LOG.exception("no plan for a change request (%s)", pending.request.cause)
-                text = f"no plan could be made with it: {type(error).__name__}: {error}"
+                text = f"no plan could be made: {type(error).__name__}: {error}"
                 self._events.append("error", text=f"{pending.request.cause}: {text}")
                 pending.error = UnavailableError(text)
             self._pending = None
@@ -303,7 +303,7 @@ class Reconciler:
         placed = self._admission.readmit(desired, fabric, self._settings.max_flows)
         self._attempt = (fabric.host_names, placed.jobs, desired.steered)
         for job in placed.left_out:
-            LOG.warning("job %s is saved and not planned: %s", job.name, job.left_out)
+            LOG.warning("job %s is stored but not planned: %s", job.name, job.left_out)
         return placed
 
     # -- both ----------------------------------------------------------------------------------------------------

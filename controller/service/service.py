@@ -116,7 +116,7 @@ class Service:
             if old is not None and old.traffic is not None and old.document == body:
                 return PutOutcome(False, self._answer(reconciler.state, old))
             if old is None and len(reconciler.desired.jobs) >= self._settings.max_jobs:
-                raise InputError(f"there is room for {self._settings.max_jobs} jobs", field="name", value=name)
+                raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
             others = reconciler.desired.without_job(name)
             room = self._settings.max_flows - others.n_flows
             steered = reconciler.desired.steered
@@ -256,11 +256,11 @@ class Service:
         reconciler = self._reconciler
         kept = self._read(self._store.plan, epoch)
         if kept.paths is None:
-            raise ConflictError(f"plan {epoch} is kept without its paths")
+            raise ConflictError(f"plan {epoch} is stored without its paths")
         with reconciler.change_lock():
             self._known_step()
             if reconciler.desired.mode == "frozen":
-                raise ConflictError("the switches are frozen and keep what they hold; set the mode to planned first")
+                raise ConflictError("the mode is frozen, so rules do not change; set the mode to planned first")
             _, record = reconciler.change(
                 ChangeRequest(
                     lambda desired: desired,

@@ -26,7 +26,7 @@ class CablingReport:
 
     def __init__(self, intended: bool) -> None:
         """Begin with no findings; ``intended``: whether a fabric file gives the cabling."""
-        self._well = "as intended" if intended else "discovered without contradiction"
+        self._well = "as intended" if intended else "discovered without differences"
         self._reported = Survey(None, ())
         self._known: frozenset[Finding] = frozenset()
         self._quiet = QuietLog(LOG, most_lines=CLASH_LINES)
@@ -44,7 +44,7 @@ class CablingReport:
             for finding in cables[:LINES]:
                 LOG.warning("cabling: %s", finding.text)
             if len(cables) > LINES:
-                LOG.warning("cabling: and %d more findings, which /v1/fabric lists", len(cables) - LINES)
+                LOG.warning("cabling: %d more findings are listed in /v1/fabric", len(cables) - LINES)
             for finding in new:
                 if finding.kind == EXTRA_SWITCH:
                     self._quiet_strangers.warning(finding.subject, "cabling: %s", finding.text)

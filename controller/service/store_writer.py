@@ -87,7 +87,7 @@ class StoreWriter:
             except UnavailableError as error:
                 self._broken(error.reason)
             except Exception as error:
-                LOG.exception("the store failed in a way that it does not explain")
+                LOG.exception("the store failed with an unexpected error")
                 self._broken(str(error))
 
     def _run(self) -> None:
@@ -101,7 +101,7 @@ class StoreWriter:
                     self._write(StateChange(drained=self._drained if self.error else None))
             except Exception as error:
                 if not isinstance(error, UnavailableError):
-                    LOG.exception("the store failed in a way that it does not explain")
+                    LOG.exception("the store failed with an unexpected error")
                 self._broken(str(error))
                 self._runtime.sleep(delay)
                 delay = min(2 * delay, RETRY_LAST)

@@ -31,7 +31,7 @@ def notify(address: str, message: str) -> bool:
             sender.setblocking(False)
             sender.sendto(message.encode(), address)
     except OSError as error:
-        LOG.warning("systemd cannot be told %s: %s", message.partition("\n")[0], error.strerror)
+        LOG.warning("systemd cannot be notified of %s: %s", message.partition("\n")[0], error.strerror)
         return False
     return True
 
@@ -88,6 +88,6 @@ class Watchdog:
         if ended := self._ended():
             if not self._told:
                 self._told = True
-                LOG.critical("a vital task has ended (%s): the watchdog is not told any more", ", ".join(ended))
+                LOG.critical("an essential task has ended (%s): the watchdog is no longer notified", ", ".join(ended))
             return False
         return late <= MOST_LAG * self._period

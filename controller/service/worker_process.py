@@ -46,7 +46,7 @@ class Worker:
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             self.close()
             # Not logged here: this is a thread of its own, and logging's locks belong to the event loop.
-            raise UnavailableError(f"the worker process ended while it was at work ({type(error).__name__})") from None
+            raise UnavailableError(f"the worker process ended during its work ({type(error).__name__})") from None
         if not worked:
             raise result
         return result

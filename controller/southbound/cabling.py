@@ -71,7 +71,9 @@ def _against(intended: Fabric, observed: NetworkState, before: Fabric | None) ->
     findings: list[Finding] = []
     known = intended.switch_by_dpid
     for dpid in sorted(observed.switches - known.keys()):
-        findings.append(Finding(EXTRA_SWITCH, f"{dpid:#x}", f"switch {dpid:#x} is connected and not intended"))
+        findings.append(
+            Finding(EXTRA_SWITCH, f"{dpid:#x}", f"switch {dpid:#x} is connected but not in the fabric file")
+        )
     for switch in (*intended.leaves, *intended.spines):
         if switch.dpid not in observed.switches:
             findings.append(Finding("missing switch", switch.name, f"{switch.name} is not connected"))
@@ -95,11 +97,11 @@ def _slow(fabric: Fabric, real: Fabric) -> Iterable[Finding]:
         return
     for name, cable, found in zip(fabric.cable_names, fabric.cables, real.cables, strict=True):
         if found.gbps != cable.gbps:
-            text = f"{name} runs at {found.gbps:g} Gbit/s, it should at {cable.gbps:g}"
+            text = f"{name} runs at {found.gbps:g} Gbit/s instead of {cable.gbps:g}"
             yield Finding("slow", name, text)
     for host, seen in zip(fabric.hosts, real.hosts, strict=True):
         if seen.gbps != host.gbps:
-            text = f"the link of {host.name} runs at {seen.gbps:g} Gbit/s, it should at {host.gbps:g}"
+            text = f"the link of {host.name} runs at {seen.gbps:g} Gbit/s instead of {host.gbps:g}"
             yield Finding("slow", host.name, text)
 
 
@@ -269,14 +271,16 @@ def _cable_findings(
         name, cable = intended.cable_names[c], intended.cables[c]
         if not {names[cable.leaf], names[cable.spine]} <= observed.switches:
             continue  # the missing switch is a finding of its own
-        why = "no discovery packet came through"
+        why = "discovery packets are lost"
         for switch, port in ((cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)):
             if port is not None and observed.ports.get(PortId(names[switch], port)) is False:
                 flaps = PortId(names[switch], port) in observed.flapping
-                why = f"port {port} of {switch} {'comes and goes too often' if flaps else 'is down'}"
+                why = f"port {port} of {switch} {'flaps' if flaps else 'is down'}"
         findings.append(Finding("missing", name, f"{name} is missing: {why}"))
     for a, b in extra:
-        findings.append(Finding("extra", f"{a}-{b}", f"{a} and {b} are cabled and should not be"))
+        findings.append(
+            Finding("extra", f"{a}-{b}", f"{a} and {b} are connected, but the fabric file has no such cable")
+        )
     return findings
 
 
@@ -351,11 +355,11 @@ def _place_hosts(
             at = heard.at
             taken.add(at)
         if heard is not None and heard.at == at and heard.mac != host.mac:
-            text = f"{host.ip} answers from {heard.mac}, {host.name} should have {host.mac}"
+            text = f"{host.ip} has the MAC address {heard.mac}; the fabric file gives {host.mac} for {host.name}"
             findings.append(Finding("other address", host.name, text))
         if at is not None and at in observed.links:
             # A rule for the host would send its packets to another switch, and they might come back.
-            text = f"port {at.port} of {host.leaf} leads to a switch, and {host.name} should be there"
+            text = f"port {at.port} of {host.leaf} leads to a switch instead of {host.name}"
             findings.append(Finding("misplaced host", host.name, text))
             at = None
         port = None if at is None else at.port
@@ -382,7 +386,7 @@ def _discovered(observed: NetworkState, before: Fabric | None, host_gbps: float,
         if a.dpid not in leaves:
             a, b = b, a
         if a.dpid in leaves and b.dpid in leaves:
-            text = f"{_name('leaf', a.dpid)} port {a.port} and {_name('leaf', b.dpid)} port {b.port} join two leaves"
+            text = f"{_name('leaf', a.dpid)} port {a.port} and {_name('leaf', b.dpid)} port {b.port} connect two leaves"
             findings.append(Finding("link between leaves", f"{a.dpid:#x}-{b.dpid:#x}", f"{text}: not used"))
         elif a.dpid in leaves:
             names = _name("leaf", a.dpid), _name("spine", b.dpid)

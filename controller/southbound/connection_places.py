@@ -163,7 +163,7 @@ class Places:
         if now - oldest.since < PATIENCE_SECONDS:
             return False
         self._drop_new(oldest)
-        oldest.leave("another connection needs its place and it has not been through the handshake")
+        oldest.leave("its handshake is not complete, and a new connection needs its place")
         return True
 
     def _drop_new(self, place: Place) -> bool:

@@ -94,10 +94,14 @@ class ForeignRules:
     def text(self) -> str:
         """The foreign rules in words."""
         fields = ",".join(f"{name}={_shown(value)}" for name, value in self.rule.match) or "any packet"
-        rules = "a rule that is not ours" if self.count == 1 else f"{self.count} rules that are not ours, such as one"
+        rules = (
+            "a rule not installed by fairspine"
+            if self.count == 1
+            else f"{self.count} rules not installed by fairspine, for example one"
+        )
         return (
             f"{rules} (cookie {self.cookie:#x}, table {self.rule.table}, priority {self.rule.priority}, "
-            f"{fields}) catches packets before our rules do; it is left alone"
+            f"{fields}) matches packets before the rules of fairspine; it is not changed"
         )
 
 

@@ -37,7 +37,7 @@ def clash_findings(observed: NetworkState, names: Mapping[str, str], leaves: Map
     clashes = sorted(observed.clashes, key=repr)
     found = [_told(clash, names, leaves) for clash in clashes[:MOST_CLASHES]]
     if len(clashes) > MOST_CLASHES:
-        text = f"and {len(clashes) - MOST_CLASHES} more claims to hosts' addresses that were not believed"
+        text = f"{len(clashes) - MOST_CLASHES} more claims to addresses of hosts were rejected"
         found.append(Finding(CLAIMED, "others", text))
     return found
 
@@ -47,12 +47,15 @@ def _told(clash: Clash, names: Mapping[str, str], leaves: Mapping[int, str]) -> 
     who = _host(clash.ip, names)
     subject = names.get(clash.ip, clash.ip)
     if clash.kind == "full":
-        text = f"{who} answers at {at}, and is not taken: as many hosts are there as hosts_per_port allows, or in all"
+        text = (
+            f"{who} answers at {at} and is ignored: the limit on hosts (hosts_per_port or max_discovered_hosts) "
+            "is reached"
+        )
         return Finding(FULL, subject, text)
     kept = "" if clash.kept_at is None else _port(clash.kept_at, leaves)
     if clash.kind == "misplaced":
-        instead = f"not at {kept}: traffic to it goes there" if kept else "the fabric file does not allow that port"
-        return Finding(MISPLACED, subject, f"{who} answers at {at}, and {instead}")
+        instead = f"not at {kept}, to which its traffic is sent" if kept else "the fabric file does not allow this port"
+        return Finding(MISPLACED, subject, f"{who} answers at {at}, {instead}")
     if clash.against in ("", clash.ip):
         text = f"{who} is claimed at {at} by {clash.mac}" + (f"; it stays at {kept}" if kept else "")
         return Finding(CLAIMED, subject, text)

@@ -74,7 +74,7 @@ def _steering(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> IntAr
     if len(outside):
         flow, given = int(outside[0]), int(traffic.udp_src[outside[0]])
         what = "its source port is unknown" if given == ANY_PORT else f"its source port {given} is below {FIRST_PORT}"
-        raise InputError(f"{what}, so source_port enforcement cannot steer it", field=traffic.flow_id(flow))
+        raise InputError(f"{what}, so source_port enforcement does not support it", field=traffic.flow_id(flow))
     bits = class_bits(fabric)
     key = unit_key(traffic.src, traffic.dst, traffic.udp_src)
     units, unit = np.unique(key, return_inverse=True)
@@ -135,7 +135,7 @@ def _granted(fabric: Fabric, pair: Int64Array, wish: Int64Array, taken: Int64Arr
             number = (number + 1) % room
         else:
             src, dst = fabric.host_names[int(pair[row]) >> 24], fabric.host_names[int(pair[row]) & 0xFFFFFF]
-            raise InputError(f"more flows, or pieces of split flows, than the {room} source ports for {src} to {dst}")
+            raise InputError(f"more flows, or pieces of split flows, than the {room} source ports from {src} to {dst}")
         had.add(base + number)
         granted[row] = number
     return granted

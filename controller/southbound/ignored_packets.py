@@ -91,10 +91,10 @@ class IgnoredPackets:
         where = f"{self._name(at.dpid)} port {at.port}"
         host = self._host(at)
         if host is not None:
-            where += f", which is for {host}"
+            where += f", which belongs to {host}"
         if kind is IgnoredKind.FORGED or sender is None:
             return f"forged or foreign discovery packets at {where}: ignored"
         origin = f"{self._name(sender.dpid)} port {sender.port}"
         if kind is IgnoredKind.STALE:
             return f"discovery packets of {origin} are repeated at {where}: ignored"
-        return f"discovery packets of {origin} come in at {where}, which is no link between switches: ignored"
+        return f"discovery packets of {origin} arrive at {where}, which is not a link between switches: ignored"

@@ -161,7 +161,7 @@ class RuleInterpreter:
                 frame.push(action.label)
             elif isinstance(action, PopMpls):
                 if not frame.pop(action.eth_type):
-                    return "popped a label that is not there, or to a type that is not"
+                    return "popped a missing label, or to a wrong type"
             elif isinstance(action, Output):
                 return action.port
             elif isinstance(action, ToController):
@@ -173,7 +173,7 @@ class RuleInterpreter:
                 return self._hand_to(action, frame, held, switch, choose)
             else:
                 # A foreign rule, read back from a switch.
-                return "met an action that is none of ours"
+                return "reached an action that fairspine does not use"
         return None
 
     def _hand_to(
@@ -184,7 +184,7 @@ class RuleInterpreter:
             return "no such group"
         if group.kind not in ("failover", "select"):
             # Foreign, read back from a switch.
-            return "met a group that is none of ours"
+            return "reached a group that fairspine does not use"
         live = [bucket for bucket in group.buckets if self._live(bucket.watch_port, bucket.watch_group, held, switch)]
         if not live:
             return "no live bucket"
@@ -192,7 +192,7 @@ class RuleInterpreter:
             return self._act(live[0].actions, frame, held, switch, choose)
         by_port = {action.port: bucket for bucket in live for action in bucket.actions if isinstance(action, Output)}
         if not by_port:
-            return "met a group that is none of ours"
+            return "reached a group that fairspine does not use"
         return self._act(by_port[choose(tuple(by_port))].actions, frame, held, switch, choose)
 
     def _live(self, port: int | None, group: int | None, held: SwitchRules, switch: str) -> bool:

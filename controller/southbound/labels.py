@@ -52,10 +52,10 @@ class LabelBlock:
         """
         for what, many in (("spines", fabric.n_spines), ("leaves", fabric.n_leaves)):
             if many > PART:
-                raise InputError(f"there are labels for {PART} {what} only, and the fabric has {many}")
+                raise InputError(f"there are only labels for {PART} {what}; the fabric has {many}")
         end = self.base + PART * (1 + widest(fabric))
         if self.base < FIRST_LABEL or end > END_OF_LABELS:
-            reason = f"labels {self.base} to {end - 1} are needed, and there are {FIRST_LABEL} to {END_OF_LABELS - 1}"
+            reason = f"labels {self.base} to {end - 1} are needed; labels are {FIRST_LABEL} to {END_OF_LABELS - 1}"
             raise InputError(reason, field="label_base", value=self.base)
 
 

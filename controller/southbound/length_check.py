@@ -61,7 +61,7 @@ def entries_of(what: str, size: int) -> Check:
 
     def check_sizes(_data: bytes, at: int, end: int) -> None:
         if (end - at) % size:
-            raise MalformedError(f"{end - at} bytes are no whole number of {what}s of {size} bytes")
+            raise MalformedError(f"{end - at} bytes are not a whole number of {what}s of {size} bytes")
 
     return check_sizes
 
@@ -104,11 +104,9 @@ def elements(
             kind = _ONE.unpack_from(data, at)[0] if typed else 0
             length = _ONE.unpack_from(data, at + length_at)[0]
             if length < least or length > end - at:
-                raise MalformedError(
-                    f"{what} at byte {at} has length {length}, where {least} to {end - at} are possible"
-                )
+                raise MalformedError(f"{what} at byte {at} has length {length}, instead of {least} to {end - at}")
             if aligned and length % 8:
-                raise MalformedError(f"{what} at byte {at} has length {length}, which is no multiple of 8")
+                raise MalformedError(f"{what} at byte {at} has length {length}, which is not a multiple of 8")
             inside = of(kind)
             if inside is None:
                 raise MalformedError(f"{what} at byte {at} has the unknown type {kind}")

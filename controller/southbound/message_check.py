@@ -87,7 +87,7 @@ def check(message: bytes) -> None:
     if length != len(message):
         raise MalformedError(f"its header says {length} bytes, it has {len(message)}")
     if version != VERSION and kind != HELLO:
-        raise MalformedError(f"version {version} where {VERSION} was agreed on")
+        raise MalformedError(f"version {version} instead of {VERSION}, which was agreed on")
     body = MESSAGES.get(kind)
     if body is None:
         raise MalformedError("switches do not send this type")
@@ -129,9 +129,9 @@ _HELLO_ELEMENTS = elements("the HELLO element", 4, of=always(anything), padded=T
 
 def _hello(data: bytes, at: int, end: int) -> None:
     if end > MOST_HELLO_BYTES:
-        raise MalformedError(f"a HELLO of {end} bytes; {MOST_HELLO_BYTES} are the most that is read")
+        raise MalformedError(f"a HELLO of {end} bytes; at most {MOST_HELLO_BYTES} are read")
     if data[0] == 0:
-        raise MalformedError("there is no version 0")
+        raise MalformedError("version 0 does not exist")
     _HELLO_ELEMENTS(data, at, end)
 
 

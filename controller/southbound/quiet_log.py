@@ -82,13 +82,13 @@ class QuietLog:
         if len(line) > MOST_CHARACTERS:
             line = line[:MOST_CHARACTERS] + "..."
         if repeated:
-            line += f" (and {repeated} times more since the last such line)"
+            line += f" ({repeated} more since the last such line)"
         self._log.log(level, "%s", line)
         return True
 
     def _next_period(self, now: float) -> None:
         if self._left_out:
-            self._log.warning("%d further lines like these were left out", self._left_out)
+            self._log.warning("%d similar lines were left out", self._left_out)
         self._began, self._lines, self._left_out = now, 0, 0
 
     def _has_room(self, now: float) -> bool:

@@ -136,10 +136,10 @@ class Refusal:
         if self.is_full:
             things = "groups" if self.table is None else "rules"
             what = f"{where} are full" if self.table is None else f"{where} is full"
-            reason = f"{what}: {self.short} {things} short, with {self.room} of ours in it"
+            reason = f"{what}: {self.short} {things} too many, {self.room} of fairspine fit"
         else:
-            reason = f"refuses a change of {where}: {self.kind}"
-        return f"{self.switch} does not take plan {self.epoch}, {reason} ({self.detail}){self._instead}"
+            reason = f"change of {where} failed, {self.kind}"
+        return f"{self.switch} refuses plan {self.epoch}: {reason} ({self.detail}){self._instead}"
 
     @property
     def _instead(self) -> str:

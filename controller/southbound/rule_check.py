@@ -43,7 +43,7 @@ def _oxm(data: bytes, at: int, end: int) -> int:
     (head,) = _WORD.unpack_from(data, at)
     length, masked = head & 0xFF, head >> 8 & 1
     if length > end - at - 4:
-        raise MalformedError(f"a match field at byte {at} has length {length}, where {end - at - 4} are left")
+        raise MalformedError(f"a match field at byte {at} has length {length}; {end - at - 4} bytes are left")
     kind, number = head >> 16, head >> 9 & 0x7F
     if kind == _OXM_BASIC:
         size = OXM_SIZES[number] if number < len(OXM_SIZES) else 0
@@ -73,7 +73,7 @@ def match(what: str, rest: Check) -> Check:
         if kind != 1:
             raise MalformedError(f"the match of {what} is of type {kind}, not OXM")
         if length < 4 or padded_size(length) > end - at:
-            raise MalformedError(f"the match of {what} has length {length}, where 4 to {end - at} are possible")
+            raise MalformedError(f"the match of {what} has length {length} instead of 4 to {end - at}")
         _oxms(data, at + 4, at + length)
         rest(data, at + padded_size(length), end)
 

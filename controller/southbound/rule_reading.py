@@ -48,7 +48,7 @@ _PAIR = struct.Struct("!HH")
 _GROUP = struct.Struct("!HBxI")
 _BUCKET = struct.Struct("!HxxII4x")
 _NAMES = {field.number: (name, field) for name, field in FIELDS.items()}
-_MULTI_BYTE_CUT = "an entry of a statistics reply is cut"
+_MULTI_BYTE_CUT = "an entry of a statistics reply is truncated"
 
 
 class RuleReader:
@@ -111,7 +111,7 @@ class RuleReader:
         kind, length = _PAIR.unpack_from(part, at + _FLOW_MATCH)
         after = at + _FLOW_MATCH + (length + 7) // 8 * 8
         if kind != 1 or length < _PAIR.size or after > end:
-            raise ValueError("a rule's match is cut")
+            raise ValueError("the match of a rule is truncated")
         match = self._match(part[at + _FLOW_MATCH + _PAIR.size : at + _FLOW_MATCH + length])
         rule = Rule(table, priority, match, *_instructions(part[after:end]))
         pair = rule.key, rule
@@ -124,7 +124,7 @@ class RuleReader:
         while at < len(fields):
             end = at + 4 + fields[at + 3] if at + 4 <= len(fields) else len(fields) + 1
             if end > len(fields):
-                raise ValueError("a rule's match is cut")
+                raise ValueError("the match of a rule is truncated")
             written = fields[at:end]
             if len(self._fields) >= KEPT:
                 self._fields.clear()
@@ -139,7 +139,7 @@ class RuleReader:
 def check_number(rules: int) -> None:
     """Raise ``ValueError`` where a switch reports more rules than ``MOST_RULES``."""
     if rules > MOST_RULES:
-        raise ValueError(f"it tells more than {MOST_RULES} rules")
+        raise ValueError(f"it reports more than {MOST_RULES} rules")
 
 
 def entries(part: bytes, kind: int, least: int) -> Iterator[tuple[int, int]]:
@@ -149,10 +149,10 @@ def entries(part: bytes, kind: int, least: int) -> Iterator[tuple[int, int]]:
         ValueError: it is of another kind, or an entry has an impossible length.
     """
     if len(part) < _HEADER.size:
-        raise ValueError("a statistics reply is cut")
+        raise ValueError("a statistics reply is truncated")
     _, message, length, _, multipart, _ = _HEADER.unpack_from(part)
     if message != MULTIPART_REPLY or multipart != kind or length != len(part):
-        raise ValueError(f"statistics of kind {multipart} where {kind} was asked for")
+        raise ValueError(f"statistics of kind {multipart} instead of {kind}")
     at, whole = _HEADER.size, len(part)
     while at < whole:
         if at + least > whole:
@@ -209,7 +209,7 @@ def _tlvs(data: bytes, least: int) -> Iterator[tuple[int, bytes]]:
     while at < len(data):
         kind, length = _PAIR.unpack_from(data, at) if at + least <= len(data) else (0, 0)
         if length < least or at + length > len(data):
-            raise ValueError("an instruction or action of a rule is cut")
+            raise ValueError("an instruction or action of a rule is truncated")
         yield kind, data[at + _PAIR.size : at + length]
         at += length
 
@@ -249,7 +249,7 @@ def _buckets(data: bytes) -> Iterator[Bucket]:
     while at < len(data):
         length, port, group = _BUCKET.unpack_from(data, at) if at + _BUCKET.size <= len(data) else (0, 0, 0)
         if length < _BUCKET.size or at + length > len(data):
-            raise ValueError("a bucket of a group is cut")
+            raise ValueError("a bucket of a group is truncated")
         yield Bucket(
             _actions(data[at + _BUCKET.size : at + length]),
             None if port == ANY else port,

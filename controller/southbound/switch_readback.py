@@ -116,7 +116,7 @@ def digest(
 def counted(parts: Sequence[bytes]) -> int:
     """Return the number of rules in an aggregate reply."""
     if len(parts) != 1 or len(parts[0]) != _AGGREGATE_SIZE:
-        raise ValueError("an aggregate reply is cut")
+        raise ValueError("an aggregate reply is truncated")
     _check_kind(parts[0], AGGREGATE)
     number: int = _FLOW_COUNT.unpack_from(parts[0], _FLOW_COUNT_AT)[0]
     return number
@@ -128,7 +128,7 @@ def active(parts: Iterable[bytes]) -> dict[int, int]:
     for part in parts:
         _check_kind(part, TABLE)
         if (len(part) - _HEADER_SIZE) % _TABLE.size:
-            raise ValueError("table statistics are cut")
+            raise ValueError("table statistics are truncated")
         for table, number, _, _ in _TABLE.iter_unpack(part[_HEADER_SIZE:]):
             found[table] = number
     return found
@@ -136,4 +136,4 @@ def active(parts: Iterable[bytes]) -> dict[int, int]:
 
 def _check_kind(part: bytes, kind: int) -> None:
     if len(part) < _HEADER_SIZE or int.from_bytes(part[8:10], "big") != kind:
-        raise ValueError(f"no statistics of kind {kind}, which was asked for")
+        raise ValueError(f"no statistics of kind {kind}, which was requested")

@@ -49,10 +49,10 @@ def unpack(data: bytes, count: int) -> list[bytes]:
         DamagedError: it did not make this of so many sections.
     """
     if not data.startswith(FORMAT):
-        raise DamagedError("it begins otherwise than packed data")
+        raise DamagedError("it does not begin like packed data")
     sections = list(_sections(memoryview(data)[len(FORMAT) :]))
     if len(sections) != count:
-        raise DamagedError("it holds another number of parts")
+        raise DamagedError("the number of its parts is wrong")
     return sections
 
 
@@ -69,7 +69,7 @@ def _sections(rest: memoryview) -> Iterator[bytes]:
         except (zlib.error, OverflowError) as error:
             raise DamagedError(str(error)) from None
         if len(section) != length or not reader.eof or len(rest) < packed:
-            raise DamagedError("a part has another length than it says")
+            raise DamagedError("the length of a part is wrong")
         yield section
         rest = rest[packed:]
 
@@ -115,7 +115,7 @@ def unpack_paths(data: bytes) -> Previous:
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(str(error)) from None
     if not len(paths.key) == len(paths.path) == len(paths.share):
-        raise DamagedError("the columns of its rows have several lengths")
+        raise DamagedError("the columns of its rows differ in length")
     return paths
 
 
@@ -127,6 +127,6 @@ def _planes(array: NDArray[Any], kind: str) -> bytes:
 def _array(planes: bytes, kind: str) -> NDArray[Any]:
     width = np.dtype(kind).itemsize
     if len(planes) % width:
-        raise DamagedError("an array has half an item")
+        raise DamagedError("an array ends within an item")
     items = np.frombuffer(planes, dtype=np.uint8).reshape(width, -1).T
     return np.ascontiguousarray(items).view(kind).reshape(-1)

@@ -30,7 +30,7 @@ def default_url(environment: Mapping[str, str]) -> str:
     elif folder := environment.get("HOME", ""):
         base = Path(folder, ".local", "state", "fairspine")
     else:
-        raise InputError("there is no home folder to keep it in: name a store", field="store")
+        raise InputError("there is no home directory for the default store: set the option store", field="store")
     return URL.create("sqlite", database=str(base / "fairspine.db")).render_as_string()
 
 
@@ -64,7 +64,7 @@ def _check_file(url: URL) -> None:
     if not url.database or url.database == ":memory:":
         raise InputError("names no file: sqlite:////FOLDER/FILE (four slashes), or memory", field="store")
     if "\0" in url.database or url.database.startswith("file:"):
-        raise InputError("this is no file name", field="store", value=url.database)
+        raise InputError("this is not a file name", field="store", value=url.database)
 
 
 def shown(url: URL) -> str:

@@ -56,7 +56,7 @@ _SESSION = {
 
 _REASONS = {
     "53100": "the server's disk is full",
-    "53300": "the server has no connection to spare",
+    "53300": "the server accepts no more connections",
     "25006": "the server is read-only",
     "55P03": "another program holds a lock on it",
     "57014": "the server took too long",
@@ -125,7 +125,7 @@ class PostgresDatabase:
     def _set_up(self, connection: sa.Connection) -> None:
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
         if encoding != "UTF8":
-            raise StoreError(f"{self.shown} has the encoding {encoding}, and it must be UTF8")
+            raise StoreError(f"{self.shown} has the encoding {encoding}; it must be UTF8")
         # A server may be configured to acknowledge writes before they are on disk; other values are left as they are.
         connection.exec_driver_sql(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"

@@ -40,10 +40,10 @@ _REASONS = {
     sqlite3.SQLITE_BUSY: "another program has it locked",
     sqlite3.SQLITE_LOCKED: "another program has it locked",
     sqlite3.SQLITE_CORRUPT: "the file is damaged",
-    sqlite3.SQLITE_NOTADB: "the file is no SQLite database",
+    sqlite3.SQLITE_NOTADB: "the file is not a SQLite database",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
     sqlite3.SQLITE_PERM: "access is denied",
-    sqlite3.SQLITE_IOERR: "the disk does not read or write",
+    sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
     sqlite3.SQLITE_TOOBIG: "the change is larger than a database can hold",
 }
 
@@ -71,7 +71,7 @@ class SqliteFile:
             raise StoreError(f"{self.shown} is in use by another controller") from None
         except OSError as error:
             self.release()
-            raise StoreError(f"{self.shown} cannot be made or written: {error.strerror}") from None
+            raise StoreError(f"{self.shown} cannot be created or written: {error.strerror}") from None
 
     def connect(self) -> sa.Connection:
         """Open the file, and put it back first if it was removed."""

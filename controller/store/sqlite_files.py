@@ -117,13 +117,15 @@ class SqliteFiles:
         assert self._file is not None
         mine, found = os.fstat(self._file), _identity(self.path)
         if found is not None and found != (mine.st_dev, mine.st_ino):
-            raise StoreError(f"{self._shown} was removed or replaced; restart the controller to use what is there now")
+            raise StoreError(f"{self._shown} was removed or replaced; restart the controller to use the present file")
         if found is None and mine.st_nlink:
             raise StoreError(f"{self._shown} was removed or replaced; put it back or restart the controller")
         if found is None and not self.path.parent.is_dir():
-            raise StoreError(f"{self._shown} was removed, and its folder with it; make the folder again")
+            raise StoreError(f"{self._shown} was removed with its folder; create the folder again")
         if mine.st_size < self._bytes:
-            raise StoreError(f"{self._shown} was cut short by another program; stop the controller, restore a backup")
+            raise StoreError(
+                f"{self._shown} was truncated by another program; stop the controller and restore a backup"
+            )
         return (
             found is not None
             and self._lock_is_there()

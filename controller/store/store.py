@@ -139,7 +139,7 @@ class Store:
             try:
                 return self._attempt(known, write=True)
             except ValueError:
-                raise StoreError(f"{self.shown} is damaged: its instance is no number") from None
+                raise StoreError(f"{self.shown} is damaged: its instance is not a number") from None
 
     def commit(self, change: StateChange) -> None:
         """Keep all of a change, or nothing: after the return it outlives the controller and the loss of power.
@@ -153,7 +153,7 @@ class Store:
         def write(connection: sa.Connection) -> None:
             # The row is locked on a server: even of two controllers that a pooler lets in at once, one cannot pass.
             if connection.scalar(_LAST_CHANGE.with_for_update()) != self._last_change:
-                raise _OvertakenError(f"{self.shown} was changed by somebody else; restart the controller to go on")
+                raise _OvertakenError(f"{self.shown} was changed by another program; restart the controller")
             undo = inverse(connection, edit)
             apply(connection, edit)
             prune_plans(connection, self._plans_kept)
@@ -220,7 +220,7 @@ class Store:
     def _in_turn(self) -> Iterator[None]:
         """Hold the lock for one thread; raise ``StoreError`` when a disk or a server does not answer for too long."""
         if not self._turn.acquire(timeout=TURN_SECONDS):
-            raise StoreError(f"{self.shown} has not answered for too long")
+            raise StoreError(f"{self.shown} did not answer in time")
         try:
             yield
         finally:
@@ -276,7 +276,7 @@ class Store:
         connection.execution_options(**{IMMEDIATE: False})
         with connection.begin():
             if connection.scalar(_LAST_CHANGE) not in last:
-                raise StoreError(f"{self.shown} was removed, and what is left of it is not complete")
+                raise StoreError(f"{self.shown} was removed, and the remaining files are incomplete")
         self._connection = None
         try:
             self._database.mend(connection)
@@ -284,7 +284,7 @@ class Store:
             # Only this connection still sees the data.
             self._connection = connection if not connection.closed else None
             raise
-        LOG.warning("%s: files of the database were removed; it was written anew, with everything in it", self.shown)
+        LOG.warning("%s: files of the database were removed; they were written again with all data", self.shown)
         return self._database.connect()
 
     def _settle(self, connection: sa.Connection, change: str, undo: RowChanges) -> None:

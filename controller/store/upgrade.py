@@ -29,7 +29,7 @@ def upgrade(connection: sa.Connection, shown: str) -> None:
     if present is not None and present not in {step.revision for step in script.walk_revisions()}:
         raise StoreError(
             f"{shown} was used by a newer fairspine (its tables are at step {present}, "
-            f"this program knows them up to {script.get_current_head()})"
+            f"this program supports up to {script.get_current_head()})"
         )
     if present != script.get_current_head():
         command.upgrade(config, "head")

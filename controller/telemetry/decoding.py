@@ -56,7 +56,7 @@ def port_counts(parts: Iterable[bytes]) -> dict[int, PortCounters]:
     for part in parts:
         at = _begin(part, PORT_STATS)
         if (len(part) - at) % _PORT.size:
-            raise ValueError("the port counters are cut")
+            raise ValueError("the port counters are truncated")
         for number, *counted in _PORT.iter_unpack(memoryview(part)[at:]):
             if number < FIRST_RESERVED_PORT:
                 found[number] = PortCounters(*counted[:8])
@@ -76,7 +76,7 @@ def group_counts(parts: Iterable[bytes]) -> dict[int, tuple[RuleCounters, ...]]:
             if number & GROUP_MASK != GROUP_BASE:
                 continue
             if (end - at - _GROUP_SIZE) % _BUCKET.size:
-                raise ValueError("the counters of a group are cut")
+                raise ValueError("the counters of a group are truncated")
             buckets = memoryview(part)[at + _GROUP_SIZE : end]
             found[number] = tuple(RuleCounters(*counted) for counted in _BUCKET.iter_unpack(buckets))
     return found
@@ -150,7 +150,7 @@ class FlowCounts:
                 continue
             fields = part[at + _OXM_FIELDS : at + _FLOW_MATCH + length]
             if kind != _OFPMT_OXM or at + _FLOW_MATCH + length > end:
-                raise ValueError("a rule's match is cut")
+                raise ValueError("the match of a rule is truncated")
             name = b"%c%c%c" % (table, priority >> 8, priority & 255) + fields
             key = before[name] if name in before else self._key(table, priority, fields)
             after[name] = key
@@ -167,7 +167,7 @@ class FlowCounts:
         at = 0
         while at < len(fields):
             if at + 4 > len(fields):
-                raise ValueError("a rule's match is cut")
+                raise ValueError("the match of a rule is truncated")
             end = at + 4 + fields[at + 3]
             written = fields[at:end]
             if written not in self._fields:
@@ -234,17 +234,17 @@ def _field(written: bytes) -> tuple[str, MatchValue] | None:
     name, size, read = known
     value = written[4:]
     if len(value) != size:
-        raise ValueError(f"{name} of a rule's match is cut")
+        raise ValueError(f"{name} of the match of a rule is truncated")
     return name, read(value)
 
 
 def _begin(part: bytes, kind: int) -> int:
     """Check the header of a part and return the offset of its first entry."""
     if len(part) < _HEADER.size:
-        raise ValueError("a statistics reply is cut")
+        raise ValueError("a statistics reply is truncated")
     _, message, length, _, multipart, _ = _HEADER.unpack_from(part)
     if message != _MULTIPART_REPLY or multipart != kind or length != len(part):
-        raise ValueError(f"statistics of kind {multipart} where {kind} was asked for")
+        raise ValueError(f"statistics of kind {multipart} instead of {kind}")
     return _HEADER.size
 
 
@@ -253,7 +253,7 @@ def _entries(part: bytes, kind: int, least: int) -> Iterator[tuple[int, int]]:
     at, whole = _begin(part, kind), len(part)
     while at < whole:
         if at + least > whole:
-            raise ValueError("the last entry of a statistics reply is cut")
+            raise ValueError("the last entry of a statistics reply is truncated")
         end = at + _LENGTH.unpack_from(part, at)[0]
         if end < at + least or end > whole:
             raise ValueError("an entry of a statistics reply has an impossible length")

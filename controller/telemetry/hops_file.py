@@ -79,7 +79,7 @@ def _columns(head: Sequence[str], source: str) -> dict[str, int]:
             known = ", ".join((*REQUIRED, *OPTIONAL))
             raise InputError(f"this column is not known; there are {known}", field=name, source=f"{source}:1")
         if name in names[:i]:
-            raise InputError("this column is there twice", field=name, source=f"{source}:1")
+            raise InputError("this column occurs twice", field=name, source=f"{source}:1")
     return {name: i for i, name in enumerate(names)}
 
 

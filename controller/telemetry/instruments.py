@@ -45,23 +45,30 @@ class Instruments:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self._plans = self._counter("plans", "Plans that were made.", "policy")
-        self._moved = self._counter("flows_moved", "Flows that new plans have sent on another path than before.")
-        self._solving = self._histogram("plan_solve_seconds", "The policy's own time for a plan.", FAST, "policy")
+        self._plans = self._counter("plans", "Plans computed.", "policy")
+        self._moved = self._counter("flows_moved", "Flows moved to another path by new plans.")
+        self._solving = self._histogram(
+            "plan_solve_seconds", "Computing time of the policy for a plan.", FAST, "policy"
+        )
         self._installing = self._histogram(
             "plan_active_seconds",
-            "From the request or the change of the network to the last switch's confirmation of the plan.",
+            "Time from the request or the change of the network until the last switch has confirmed the plan.",
             FAST,
         )
-        self._store_errors = self._counter("store_errors", "Times that the store has stopped working.")
-        self._polling = self._histogram("poll_seconds", "From asking a switch for its counters to having them.", FAST)
-        self._skipped = self._counter("polls_skipped", "Polls left out, since the last one had not been answered.")
-        self._failed = self._counter("polls_failed", "Polls without a usable answer.")
+        self._store_errors = self._counter("store_errors", "Number of times that the store stopped working.")
+        self._polling = self._histogram(
+            "poll_seconds", "Time from the request of a switch's counters to the answer.", FAST
+        )
+        self._skipped = self._counter("polls_skipped", "Polls skipped because the last one had not been answered.")
+        self._failed = self._counter("polls_failed", "Polls without a valid answer.")
         self._requests = self._counter(
             "http_requests", "Requests answered, by operation and class of status.", "operation", "method", "status"
         )
         self._answering = self._histogram(
-            "http_request_seconds", "From a request's head to the beginning of its answer.", REQUESTS, "operation"
+            "http_request_seconds",
+            "Time from the head of a request to the beginning of the response.",
+            REQUESTS,
+            "operation",
         )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:

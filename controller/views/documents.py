@@ -254,7 +254,7 @@ def _enforced(state: ControllerState, active: Active) -> bool:
 
 def unknown_because(intended: Fabric | None) -> str:
     """Return the reason why there is no fabric yet."""
-    return "no host has been heard on any switch" if intended is None else "the controller has only just started"
+    return "no host has been discovered at any switch" if intended is None else "the controller has just started"
 
 
 @dataclass(frozen=True)
@@ -282,23 +282,23 @@ def health(
     if troubles.plan:
         reasons.append(f"no new plan could be made: {troubles.plan}")
     if troubles.store:
-        reasons.append(f"changes are refused, because the store does not work: {troubles.store}")
+        reasons.append(f"changes are refused because the store does not work: {troubles.store}")
     reasons += [f"{report.name}: {report.error}" for report in switches if report.error]
     reasons += troubles.switches
     reasons += [finding.text for finding in state.survey.findings[:MOST_FINDINGS]]
     if len(state.survey.findings) > MOST_FINDINGS:
-        reasons.append(f"and {len(state.survey.findings) - MOST_FINDINGS} more findings, which /v1/fabric lists")
+        reasons.append(f"{len(state.survey.findings) - MOST_FINDINGS} more findings are listed in /v1/fabric")
     starting = state.fabric is None or not switches or (active is None and not troubles.refused)
     if state.fabric is None:
         reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")
     else:
         gone = state.desired.drained - known(state.fabric, state.desired.drained)
-        reasons += [f"{name} is drained, and the fabric has no such thing" for name in sorted(gone)]
+        reasons += [f"{name} is drained, but the fabric has no cable or switch of this name" for name in sorted(gone)]
         if not switches:
             reasons.append("no switch is connected")
         elif active is None or active[0] < state.enforced:
             reasons.append(f"plan {state.enforced} is not active on every switch yet")
-    reasons += [f"job {job.name} is kept and not planned: {job.left_out}" for job in state.desired.left_out]
+    reasons += [f"job {job.name} is stored but not planned: {job.left_out}" for job in state.desired.left_out]
     expected = None if intended is None else intended.n_leaves + intended.n_spines
     return {
         "status": "starting" if starting else "degraded" if reasons else "ok",

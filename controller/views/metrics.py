@@ -102,37 +102,41 @@ def _one_of(label: str, name: str, text: str, all_: Sequence[str], now: str) -> 
 
 def _controller(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     desired = snapshot.state.desired
-    build = GaugeMetricFamily("fairspine_build_info", "Which controller this is.", labels=("version", "python"))
+    build = GaugeMetricFamily(
+        "fairspine_build_info", "Version of the controller and of Python.", labels=("version", "python")
+    )
     build.add_metric((VERSION, platform.python_version()), 1)
     yield build
-    yield _one_of("status", "health", "1 for the status that /healthz tells.", STATUSES, snapshot.status)
-    yield _one_of("mode", "mode", "1 for how plans are enforced.", get_args(Mode), desired.mode)
+    yield _one_of("status", "health", "1 for the status of /healthz.", STATUSES, snapshot.status)
+    yield _one_of("mode", "mode", "1 for the operating mode.", get_args(Mode), desired.mode)
     yield _one_of(
-        "enforcement", "enforcement", "1 for the kind of rules that plans become.", ENFORCEMENTS, desired.enforcement
+        "enforcement", "enforcement", "1 for the enforcement (the kind of rules).", ENFORCEMENTS, desired.enforcement
     )
-    yield _gauge("store_up", "Whether the store takes changes.", snapshot.store_works)
-    yield _gauge("http_event_streams", "Clients that read the events.", snapshot.streams)
-    yield _gauge("poll_period_seconds", "Time between two polls of a switch; 0: no switch is polled.", snapshot.period)
-    yield _gauge("poll_newest_timestamp_seconds", "When the newest counters came.", snapshot.measured)
-    yield _gauge("jobs", "Jobs that are kept.", len(desired.jobs))
-    yield _gauge("jobs_left_out", "Jobs that are kept and not planned.", len(desired.left_out))
+    yield _gauge("store_up", "1 if the store accepts changes.", snapshot.store_works)
+    yield _gauge("http_event_streams", "Clients that read the event stream.", snapshot.streams)
+    yield _gauge(
+        "poll_period_seconds", "Time between two polls of a switch; 0: switches are not polled.", snapshot.period
+    )
+    yield _gauge("poll_newest_timestamp_seconds", "Time of the newest counters.", snapshot.measured)
+    yield _gauge("jobs", "Stored jobs.", len(desired.jobs))
+    yield _gauge("jobs_left_out", "Stored jobs that are not planned.", len(desired.left_out))
 
 
 def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     state, connected = snapshot.state, {report.dpid: report for report in snapshot.switches}
     names = {**{report.dpid: report.name for report in snapshot.switches}, **state.names}
-    yield _gauge("switches_connected", "Switches that are connected.", len(connected))
-    yield _gauge("switches_expected", "Switches that the fabric file names.", snapshot.expected)
+    yield _gauge("switches_connected", "Connected switches.", len(connected))
+    yield _gauge("switches_expected", "Switches in the fabric file.", snapshot.expected)
     yield _by(
-        "switch", "switch_connected", "Whether a switch is connected.",
+        "switch", "switch_connected", "1 if a switch is connected.",
         {name: float(dpid in connected) for dpid, name in names.items()},
     )  # fmt: skip
     yield _by(
-        "switch", "switch_behind", "Whether a connected switch has not confirmed the newest rules yet.",
+        "switch", "switch_behind", "1 if a connected switch has not confirmed the newest rules yet.",
         {names[dpid]: float(report.epoch < state.enforced) for dpid, report in connected.items()},
     )  # fmt: skip
     yield _by(
-        "switch", "switch_failed", "Whether the rules of a connected switch could not be brought up to date.",
+        "switch", "switch_failed", "1 if the rules of a connected switch could not be updated.",
         {names[dpid]: float(bool(report.error)) for dpid, report in connected.items()},
     )  # fmt: skip
     yield _by(
@@ -145,7 +149,7 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         {name: short.short if short is not None and short.dpid == dpid else 0 for dpid, name in names.items()},
     )  # fmt: skip
     refused = GaugeMetricFamily(
-        "fairspine_plan_refused", "1 for the switch that does not take the newest plan.", labels=("switch", "kind")
+        "fairspine_plan_refused", "1 for the switch that refuses the newest plan.", labels=("switch", "kind")
     )
     if snapshot.refusal is not None:
         refused.add_metric((snapshot.refusal.switch, snapshot.refusal.kind), 1)
@@ -153,42 +157,44 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     counts = snapshot.counts
     yield _counted("rule_changes", "Changes of rules and groups that switches have confirmed.", counts.edits)
     yield _by(
-        "switch", "rules_repaired", "Rules and groups that others had changed, and that were put right.",
+        "switch", "rules_repaired", "Rules and groups that other programs had changed and that were repaired.",
         {name: counts.repaired.get(name, 0) for name in (names[dpid] for dpid in connected)}, counter=True,
     )  # fmt: skip
     yield _by(
-        "switch", "switch_contested", "Whether another controller seems to manage a connected switch, too.",
+        "switch", "switch_contested", "1 if another controller seems to manage a connected switch.",
         {names[dpid]: float(report.name in counts.contested) for dpid, report in connected.items()},
     )  # fmt: skip
-    yield _counted("plans_refused", "Plans that some switch did not take.", counts.refusals)
-    yield _counted("connections_refused", "Connections turned away, since another switch has their id.", counts.refused)
-    yield _by("type", "openflow_errors", "OpenFlow errors that switches have sent.", counts.errors, counter=True)
-    hosts = counts.hosts
-    yield _gauge("hosts_placed", "Hosts that have answered a probe where they are.", hosts.placed)
-    yield _gauge("host_claims", "Claims to hosts' addresses that are being checked or told.", hosts.claims)
-    yield _counted("host_clashes", "Claims to hosts' addresses that were not believed.", hosts.clashes)
+    yield _counted("plans_refused", "Plans that a switch refused.", counts.refusals)
     yield _counted(
-        "host_claims_refused", "Claims for which there was no room: their port makes too many.", hosts.refused
+        "connections_refused", "Connections rejected because another switch has the same datapath id.", counts.refused
     )
-    yield _counted("arp_malformed", "ARP packets that were not sound.", hosts.malformed)
+    yield _by("type", "openflow_errors", "OpenFlow errors sent by switches.", counts.errors, counter=True)
+    hosts = counts.hosts
+    yield _gauge("hosts_placed", "Hosts whose location was confirmed by a probe.", hosts.placed)
+    yield _gauge("host_claims", "Claims to addresses of hosts that are being checked or reported.", hosts.claims)
+    yield _counted("host_clashes", "Claims to addresses of hosts that were rejected.", hosts.clashes)
+    yield _counted("host_claims_refused", "Claims dropped because their port made too many.", hosts.refused)
+    yield _counted("arp_malformed", "Malformed ARP packets.", hosts.malformed)
     yield _by(
-        "kind", "connections_ended", "Connections of switches that the controller has ended.", counts.ended,
+        "kind", "connections_ended", "Connections of switches closed by the controller.", counts.ended,
         counter=True,
     )  # fmt: skip
     yield _by(
-        "switch", "packet_ins_dropped", "Packets from a switch that were dropped unread, since they were too many.",
+        "switch", "packet_ins_dropped", "Packets from a switch that were dropped unread because they exceeded the budget.",
         counts.dropped_packets, counter=True,
     )  # fmt: skip
 
 
 def _discovery(counts: DiscoveryCounts) -> Iterator[Metric]:
-    yield _counted("discovery_packets_sent", "Discovery packets that were sent.", counts.sent)
-    yield _counted("discovery_packets_received", "Discovery packets that came back.", counts.received)
-    yield _by("kind", "discovery_packets_ignored", "LLDP packets that were not believed.", counts.refused, counter=True)
-    yield _gauge("discovery_round_age_seconds", "Time since every port was asked last.", counts.round_age)
-    yield _gauge("discovery_period_seconds", "Time in which every port is asked once.", counts.period)
-    yield _gauge("discovery_lag_seconds", "How late the sender was at most, lately.", counts.lag)
-    yield _gauge("discovery_ports_silent", "Ports that are up and whose packets are lost.", counts.silent)
+    yield _counted("discovery_packets_sent", "Discovery packets sent.", counts.sent)
+    yield _counted("discovery_packets_received", "Discovery packets received.", counts.received)
+    yield _by("kind", "discovery_packets_ignored", "LLDP packets ignored.", counts.refused, counter=True)
+    yield _gauge(
+        "discovery_round_age_seconds", "Time since the end of the last round of discovery packets.", counts.round_age
+    )
+    yield _gauge("discovery_period_seconds", "Duration of a round of discovery packets.", counts.period)
+    yield _gauge("discovery_lag_seconds", "Largest recent delay of the sender.", counts.lag)
+    yield _gauge("discovery_ports_silent", "Ports that are up but whose discovery packets are lost.", counts.silent)
     unconfirmed = (
         "Ports that should lead to a switch, whose discovery packets have neither come through nor are known to"
         " be lost. No fault: the controller may be behind."
@@ -201,22 +207,24 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     active = snapshot.active
     yield _gauge("plan_epoch", "Number of the newest plan.", state.epoch)
     yield _gauge(
-        "plan_active_epoch", "Number of the plan that every switch has.", None if active is None else active[0]
+        "plan_active_epoch",
+        "Number of the plan that every switch has confirmed.",
+        None if active is None else active[0],
     )
     yield _gauge(
-        "plan_active", "Whether every connected switch has the newest rules.",
+        "plan_active", "1 if every connected switch has the newest rules.",
         float(active is not None and active[0] >= state.enforced),
     )  # fmt: skip
-    yield _gauge("plan_computed_timestamp_seconds", "When the newest plan was made.", snapshot.computed_at)
+    yield _gauge("plan_computed_timestamp_seconds", "Time at which the newest plan was computed.", snapshot.computed_at)
     if plan is None:
         return
     yield _gauge("plan_flows", "Flows of the newest plan.", state.traffic.n_flows)
-    yield _gauge("plan_unroutable_flows", "Flows that no live path joins.", len(plan.unroutable))
+    yield _gauge("plan_unroutable_flows", "Flows without a live path.", len(plan.unroutable))
     yield _gauge("plan_min_speed_ratio", "Speed of the slowest collective.", plan.objective.min_speed)
-    yield _gauge("plan_min_level_ratio", "Lowest speed over weight.", plan.objective.min_level)
-    yield _gauge("plan_bound_split_ratio", "What no plan beats, flows split or not.", plan.bound.split)
-    yield _gauge("plan_bound_single_ratio", "What no plan beats that keeps flows whole.", plan.bound.single)
-    yield _gauge("plan_gap_ratio", "Bound over lowest level, minus 1; 0: proved best.", plan.gap)
+    yield _gauge("plan_min_level_ratio", "Lowest speed divided by weight.", plan.objective.min_level)
+    yield _gauge("plan_bound_split_ratio", "Upper bound for all plans, with or without splits.", plan.bound.split)
+    yield _gauge("plan_bound_single_ratio", "Upper bound for plans without splits.", plan.bound.single)
+    yield _gauge("plan_gap_ratio", "Bound divided by lowest level, minus 1; 0: proved optimal.", plan.gap)
     yield _by("job", "job_min_speed_ratio", "Speed of a job's slowest collective.", _job_speeds(state, plan))
 
 
@@ -248,17 +256,22 @@ def _links(state: ControllerState, fabric: Fabric, rates: LinkRates, rest: Calla
                 family.samples.append(Sample(sample, label, value))
         return family
 
-    yield told("bytes", "Bytes sent over a link, as its port counts them.", rates.bytes, counter=True)
-    yield told("dropped_packets", "Packets dropped at the port that sends.", rates.dropped, counter=True)
-    yield told("errors", "Errors at the port that sends.", rates.errors, counter=True)
+    yield told("bytes", "Bytes sent over a link, as counted by its port.", rates.bytes, counter=True)
+    yield told("dropped_packets", "Packets dropped at the sending port.", rates.dropped, counter=True)
+    yield told("errors", "Errors at the sending port.", rates.errors, counter=True)
     yield told(
-        "utilisation_ratio", "Rate over capacity, over the last period.", rates.gbps / fabric.link_gbps, counter=False
+        "utilisation_ratio",
+        "Rate divided by capacity, over the last period.",
+        rates.gbps / fabric.link_gbps,
+        counter=False,
     )
     capacity = fabric.link_gbps * BYTES_PER_GBIT
-    yield told("capacity_bytes_per_second", "What a link carries at most.", capacity, counter=False)
-    yield told("planned_bytes_per_second", "Load at the newest plan's speeds.", load * BYTES_PER_GBIT, counter=False)
-    yield told("up", "Whether a link carries traffic.", fabric.link_up.astype(np.int8), counter=False)
-    yield told("drained", "Whether a link is drained.", drained.astype(np.int8), counter=False)
+    yield told("capacity_bytes_per_second", "Capacity of a link.", capacity, counter=False)
+    yield told(
+        "planned_bytes_per_second", "Load at the speeds of the newest plan.", load * BYTES_PER_GBIT, counter=False
+    )
+    yield told("up", "1 if a link is up.", fabric.link_up.astype(np.int8), counter=False)
+    yield told("drained", "1 if a link is drained.", drained.astype(np.int8), counter=False)
 
 
 def link_labels(fabric: Fabric) -> list[tuple[str, str, str]]:

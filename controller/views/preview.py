@@ -58,7 +58,9 @@ def compare(
 def _settings(settings: Settings, request: PreviewRequest, policies: Sequence[str]) -> Settings:
     """Return the options with the policy and the seed of the request."""
     if request.policy is not None and request.policy not in policies:
-        raise InputError(f"no such policy; there are {', '.join(policies)}", field="policy", value=request.policy)
+        raise InputError(
+            f"no policy has this name; there are {', '.join(policies)}", field="policy", value=request.policy
+        )
     return dataclasses.replace(
         settings,
         policy=settings.policy if request.policy is None else request.policy,
@@ -89,7 +91,7 @@ def _desired_after(desired: DesiredState, fabric: Fabric, preview: ExpandedPrevi
         )
         desired = desired.with_job(new)
     if preview.jobs and len(desired.jobs) > max_jobs:
-        raise InputError(f"that makes {len(desired.jobs)} jobs, and there is room for {max_jobs}", field="put")
+        raise InputError(f"this gives {len(desired.jobs)} jobs; at most {max_jobs} are allowed", field="put")
     drained = (desired.drained | set(request.drain)) - set(request.undrain)
     return dataclasses.replace(desired, drained=drained, mode=request.mode or desired.mode)
 

@@ -11,8 +11,8 @@ TWO_AT_ONCE = 0.5
 
 
 DISCOVERY, CLAIMS, SECOND = "discovery packets", "is claimed at|the MAC address of|answers at", "claims the datapath id"
-PLACES = "connections of switches are turned away|open files are exhausted"
-PORTS = "tells of more than [0-9]+ ports"
+PLACES = "connections of switches are rejected|open files are exhausted"
+PORTS = "reports more than [0-9]+ ports"
 LINGERING = "|".join((DISCOVERY, CLAIMS, SECOND, PLACES, PORTS))
 """Reasons that ``/healthz`` may give for a minute after an attack; all others must disappear sooner."""
 

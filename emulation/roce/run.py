@@ -111,7 +111,7 @@ def agent_configs(
     for i, spec in enumerate(collectives):
         where = f"collectives[{i}]"
         if spec.label in labels:
-            raise InputError("this collective is there twice", field=where, value=spec.label)
+            raise InputError("this collective is listed twice", field=where, value=spec.label)
         labels.add(spec.label)
         for host in spec.ranks:
             if host not in hosts:

@@ -51,7 +51,7 @@ def test_a_job_is_changed_only_as_it_was_read_however_often_the_network_is_plann
     slurm, ops = clients["slurm"], clients["ops"]
     made = slurm.request("PUT", "jobs", "gpt3-a", body=JOB, if_none_match="*")
     assert (made.status, made.document["by"]) == (201, "slurm")
-    with pytest.raises(Failure, match="there is such a job already"):
+    with pytest.raises(Failure, match="the job exists already"):
         slurm.request("PUT", "jobs", "gpt3-a", body=JOB, if_none_match="*")
     drained = put(ops, "fabric", "links", "spine1", drained=True).document
     assert drained["epoch"] > made.document["epoch"]

@@ -121,8 +121,8 @@ def test_missing_swapped_and_extra_cables_are_named(bench, tmp_path) -> None:
     lab, controller = started(bench, intended, tmp_path, wired_as=real)
     expected = [
         "leaf1-spine1 and leaf2-spine2 are swapped: leaf1 is cabled to spine2 and leaf2 to spine1",
-        "leaf3 and spine2 are cabled and should not be",
-        "leaf3-spine1 is missing: no discovery packet came through",
+        "leaf3 and spine2 are connected, but the fabric file has no such cable",
+        "leaf3-spine1 is missing: discovery packets are lost",
     ]
     controller.wait_for("the faults are found", lambda: cabling(controller) == expected)
     assert controller.get("/v1/fabric").body["cabling"]["matches"] is False
@@ -209,7 +209,7 @@ def test_discovery_alone_learns_hosts_and_reaches_them_and_survives_a_restart(be
     lab.wait_connected()
     refused = controller.get("/v1/fabric")
     assert refused.status == 503
-    assert "no host has been heard" in refused.body["detail"]
+    assert "no host has been discovered" in refused.body["detail"]
 
     def everybody() -> bool:
         return lab.ping_all() == []

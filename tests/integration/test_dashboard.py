@@ -197,7 +197,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert page.text("#tile-speed") == "0.333"
     page.one("#links tr:first-child button").click()
     page.until("#detail .collision", "the collision is explained")
-    assert "want 300 Gbit/s" in page.text("#detail")
+    assert "need 300 Gbit/s" in page.text("#detail")
     for scheme in ("light", "dark"):
         page.scheme(scheme)
         page.until(lambda s=scheme: page.run(DARK) == (s == "dark"), "the scheme is taken")
@@ -246,7 +246,7 @@ def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controll
         page.until("#token", "the token is asked for")
         assert "a token is required" in page.text("dialog")
         page.press(Keys.ESCAPE)
-        page.until(lambda: page.text("#connection") == "a token is needed", "who gives none is told")
+        page.until(lambda: page.text("#connection") == "a token is required", "the page says that a token is missing")
         assert page.count("dialog") == 0
         page.one("#who").click()
         use("fairspine_wrong")
@@ -261,7 +261,7 @@ def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controll
         buttons = page.all("button.action")
         assert len(buttons) > 2
         assert {button.is_enabled() for button in buttons} == {False}
-        assert "the token eyes may only read" in page.text("#detail")
+        assert "the role of token eyes is read" in page.text("#detail")
         # Not only the page keeps them from it.
         tried = (
             "return import('/web/api.js').then(api => api.ask('PUT', 'v1/mode', {mode: 'ecmp'})).catch(e => e.status)"
@@ -280,7 +280,7 @@ def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controll
         assert (mode["mode"], mode["by"]) == ("frozen", "ops")
         page.one("#history tr:nth-child(2) button").click()
         page.one("dialog .primary").click()
-        page.until(lambda: "the switches are frozen" in page.text("dialog .wrong"), "the problem is told")
+        page.until(lambda: "the mode is frozen" in page.text("dialog .wrong"), "the problem is told")
         page.press(Keys.ESCAPE)
         page.one("#find").send_keys("no such link")
         page.until(lambda: page.count("#links tr") == 0, "nothing is found")

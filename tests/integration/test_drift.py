@@ -158,7 +158,7 @@ def test_changes_of_its_own_are_no_drift(setup: Setup) -> None:
         settled(controller)
         fakes.set_cable("leaf1-spine1", up=True)
         settled(controller)
-    assert "does not hold what it confirmed" not in controller.log.read_text()
+    assert "differ from those that it confirmed" not in controller.log.read_text()
     assert {metric(controller, "rules_repaired_total", name) for name in ("leaf1", "leaf2", "spine1")} == {0.0}
     asked = [message for message in fakes.messages("leaf1") if isinstance(message, parser.OFPRoleRequest)]
     assert asked
@@ -170,7 +170,9 @@ def test_a_rule_of_somebody_else_above_ours_is_told_and_left_alone(setup: Setup)
     rule = Rule(0, 4000, match(eth_type=0x800, ipv4_dst="10.0.1.1"))
     fakes.someone_sends("leaf2", put(harmless, 0x77))
     fakes.someone_sends("leaf2", put(rule._replace(match=match(eth_type=0x800)), 0x77))
-    controller.wait_for("it is told", lambda: "leaf2: a rule that is not ours (cookie 0x77" in reasons(controller), 10)
+    controller.wait_for(
+        "it is told", lambda: "leaf2: a rule not installed by fairspine (cookie 0x77" in reasons(controller), 10
+    )
     assert "priority 4000" in reasons(controller)
     assert {harmless.key, (0, 4000, match(eth_type=0x800))} <= fakes.counts("leaf2").keys()
     assert health(controller) == "degraded"
@@ -185,7 +187,7 @@ def test_a_switch_that_is_changed_again_and_again_is_repaired_once_a_minute_and_
         fakes.someone_sends("leaf1", remove(rule))
         eventually(lambda: fakes.held() == held, "it is put right")
     fakes.someone_sends("leaf1", remove(rule))
-    controller.wait_for("it is told", lambda: "changed again and again" in reasons(controller), 10)
+    controller.wait_for("it is told", lambda: "changed repeatedly" in reasons(controller), 10)
     assert metric(controller, "switch_contested", "leaf1") == 1
     assert metric(controller, "switch_contested", "leaf2") == 0
     assert rule.key not in fakes.rules("leaf1").rules

@@ -31,7 +31,7 @@ def test_a_job_is_refused_with_the_path_of_the_key(server: Server, count: int) -
     refused = server.ask("PUT", "/v1/jobs/a", job(count, WRONG), JSON_TYPE)
     assert refused.status == 422
     assert refused.problem["field"] == f"flows[{count - 1}].bytes"
-    assert refused.problem["detail"] == "this key is there twice"
+    assert refused.problem["detail"] == "this key occurs twice"
     assert server.ask("GET", "/v1/jobs/a").status == 404
 
 

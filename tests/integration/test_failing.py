@@ -50,7 +50,7 @@ def test_a_port_that_flaps_is_left_out_until_it_is_quiet_and_costs_few_plans(ben
         time.sleep(0.15)
     # It is up now, and not used.
     said = controller.get("/v1/fabric").body["cabling"]["findings"]
-    assert ["comes and goes too often" in finding["text"] for finding in said] == [True]
+    assert ["flaps" in finding["text"] for finding in said] == [True]
     assert not used(active(controller)) & {"leaf1->spine1", "spine1->leaf1"}
     assert lab.ping_all() == []
     # Once for each time that was still believed, and once more when it was not.

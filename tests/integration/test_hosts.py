@@ -116,7 +116,7 @@ def test_a_host_in_another_port_is_told_and_reached_once_the_file_says_so(bench,
     path = fabric_file(intended, tmp_path)
     controller = bench.controller("--fabric", path, "controller.app")
     lab.wait_connected()
-    told = "10.0.1.1 (h1) answers at leaf1 port 9, and not at leaf1 port 1: traffic to it goes there"
+    told = "10.0.1.1 (h1) answers at leaf1 port 9, not at leaf1 port 1, to which its traffic is sent"
     controller.wait_for("it is told", lambda: told in cabling(controller))
     assert place(controller, "10.0.1.1") == ("leaf1", 1)
     controller.stop()

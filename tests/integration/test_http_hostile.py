@@ -178,7 +178,7 @@ def test_a_server_that_runs_out_of_files_waits_for_some_and_goes_on() -> None:
             for _ in range(12):
                 stack.enter_context(running.raw(b"GET /healthz HT"))
             assert running.ask("GET", "/healthz").status == 200
-        assert "HTTP cannot take another connection now: Too many open files" in running.log
+        assert "HTTP cannot accept a connection now: Too many open files" in running.log
 
 
 METHODS = st.sampled_from([b"GET", b"PUT", b"DELETE", b"HEAD", b"OPTIONS", b"POST", b"CONNECT", b"get", b"G T", b""])

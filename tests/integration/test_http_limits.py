@@ -82,7 +82,7 @@ def test_a_thousand_stalled_clients_leave_the_interface_answering() -> None:
 def test_where_there_is_no_place_left_whoever_waits_longest_without_asking_makes_room() -> None:
     with serving(connections=20) as server, ExitStack() as stack:
         idle = [stack.enter_context(server.raw(b"GET /healthz HT")) for _ in range(40)]
-        # Each is cut off after 30 s at the earliest if nobody needs its place.
+        # Each is cut off after 30 s at the earliest unless the place is needed.
         assert server.ask("GET", "/healthz").status == 200
         for client in idle[:10]:
             assert until_closed(client) == b""

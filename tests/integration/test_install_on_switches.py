@@ -47,7 +47,7 @@ def test_a_full_table_changes_nothing_on_any_switch_and_with_room_the_plan_gets_
     bench: Bench, tmp_path: Path
 ) -> None:
     bench.harmless += [
-        ("does not take plan", "the table is made too small"),
+        ("refuses plan", "the table is made too small"),
         ("OFPFMFC_TABLE_FULL", "and the switch says so"),
     ]
     lab, controller = started(bench, FABRIC, tmp_path)

@@ -160,7 +160,7 @@ def test_unknown_options_and_bad_values_are_one_line_each(ports, tmp_path) -> No
         ("--fabrik", "x"): "unrecognized arguments: --fabrik",
         ("--seed", "many"): "seed",
         ("--seed=-1",): "seed: -1: must be at least 0",
-        ("--policy", "magic"): "policy: 'magic': no such policy; there are ",
+        ("--policy", "magic"): "policy: 'magic': no policy has this name; there are ",
         ("--ecmp-action", "x"): "ecmp_action: 'x': must be one of bundle, select",
         ("--wsapi-host", "no.such.host.invalid"): "wsapi_host: 'no.such.host.invalid': HTTP cannot listen there",
         ("--fabric", str(tmp_path / "none.yaml")): "none.yaml: cannot be read: No such file or directory",
@@ -173,8 +173,8 @@ def test_unknown_options_and_bad_values_are_one_line_each(ports, tmp_path) -> No
 def test_keys_of_the_file_that_no_option_has_are_named(ports, tmp_path) -> None:
     file = tmp_path / "f.conf"
     for text, words in (
-        ("[DEFAULT]\npolicy = greedy\nfabrick = x\n", f"ryu-manager: {file}: fabrick: no option has this name"),
-        ("[http]\nport = 1\n", f"ryu-manager: {file}: [http] port: no option has this name"),
+        ("[DEFAULT]\npolicy = greedy\nfabrick = x\n", f"ryu-manager: {file}: fabrick: unknown option"),
+        ("[http]\nport = 1\n", f"ryu-manager: {file}: [http] port: unknown option"),
     ):
         file.write_text(text)
         assert refused("--config-file", str(file), *ports, "controller.app") == words
@@ -201,5 +201,5 @@ def test_another_ryu_manager_than_ours_is_told_so() -> None:
     """Ryu's own command cannot even be imported here; whoever mends that still lacks our options."""
     code = "from controller import ryu_compat; ryu_compat.prepare(); import controller.app as a; a.FairspineApp()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "controller.app needs fairspine's own ryu-manager" in done.stderr.splitlines()[-1]
+    assert "controller.app requires the ryu-manager of fairspine" in done.stderr.splitlines()[-1]
     assert os.path.exists(RYU_MANAGER)

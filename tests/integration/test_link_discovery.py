@@ -124,7 +124,7 @@ def test_after_the_controller_stood_still_a_cable_that_fails_silently_is_noticed
     leaf, port = uplink(FABRIC, "leaf1-spine1")
     # Its ports stay up.
     lab.ofctl("mod-port", leaf, str(port), "no-receive")
-    missing = ["leaf1-spine1 is missing: no discovery packet came through"]
+    missing = ["leaf1-spine1 is missing: discovery packets are lost"]
     controller.wait_for("it is noticed", lambda: cabling(controller) == missing)
     eventually(lambda: rules_are(lab, FABRIC.without_links(["leaf1-spine1"])), "nothing is sent over it")
     lab.ofctl("mod-port", leaf, str(port), "receive")

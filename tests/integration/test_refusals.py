@@ -34,7 +34,7 @@ LARGE = flows(*((a, b) for a in SENDERS for b in RECEIVERS), (RECEIVERS[1], SEND
 
 @pytest.fixture
 def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    bench.harmless.append((r"does not take plan", "a switch is told to refuse it"))
+    bench.harmless.append((r"refuses plan", "a switch is told to refuse it"))
     made = Setup(bench, tmp_path)
     yield made
     made.close()

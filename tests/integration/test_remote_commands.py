@@ -83,7 +83,7 @@ def test_a_week_of_an_operator(served: Controller, run: Run, told: Callable[...,
 
     rest = told("drain", "spine1", "spine3", "spine4")["links"]
     assert [len(row["still_used"]) for row in rest] == [4, 4, 4]
-    assert "still in use, because nothing else joins two leaves: leaf1-spine1" in run("drain", "spine1")[1]
+    assert "still in use because no other path connects two leaves: leaf1-spine1" in run("drain", "spine1")[1]
     assert run("drain", "spine5")[0] == 1
     told("undrain", "spine1", "spine2", "spine3", "spine4")
     assert told("plan", "--live")["min_speed"] == pytest.approx(1)

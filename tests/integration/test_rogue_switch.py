@@ -170,7 +170,7 @@ def test_idle_connections_are_given_up_and_honest_switches_get_in_meanwhile(setu
         assert time.monotonic() - began < 60
     world.controller.wait_for("it is counted", lambda: world.counted("fairspine_connections_ended_total") >= 1000)
     # One line of it all.
-    assert world.log.count("has not gone on with its handshake") == 1
+    assert world.log.count("its handshake made no progress") == 1
     assert world.controller.get("/healthz").body["switches"]["connected"] == 4
 
 
@@ -182,10 +182,10 @@ def test_connections_beyond_the_limit_are_closed_at_once_and_displace_nobody(set
         one_more = stack.enter_context(Rogue(world.address, dpid=0xBADFF)).greet()
         eventually(lambda: one_more.ended, "there is no place for it")
         new = [stack.enter_context(Rogue(world.address)) for _ in range(40)]
-        eventually(lambda: "turned away" in world.reasons, "it is told")
+        eventually(lambda: "is rejected" in world.reasons, "it is told")
         assert all(rogue.closed_within(20) for rogue in new)
         assert not any(rogue.ended for rogue in joined)
-    assert "there are too many" in world.reasons
+    assert "the limit is reached" in world.reasons
     world.fakes.cut("leaf1")
     world.fakes.reconnect("leaf1")
     world.controller.wait_for("it is back", lambda: world.controller.get("/healthz").body["switches"]["connected"] == 4)
@@ -272,7 +272,7 @@ def test_a_flood_of_packets_costs_neither_its_switch_the_connection_nor_others_t
         assert not rogue.ended
         dropped = world.counted("fairspine_packet_ins_dropped_total")
         assert dropped > 0.5 * sent
-    assert world.log.count("sends more packets than are looked at") == 1
+    assert world.log.count("exceeds its packet budget") == 1
     world.controller.wait_for("no link is missed", lambda: "missing" not in world.reasons)
 
 

@@ -290,7 +290,7 @@ def test_who_lost_the_store_to_another_controller_does_not_write_to_it(
             with pytest.raises(StoreError, match="in use by another controller"):
                 store.commit(step(2))
             other.commit(step(3))
-        with pytest.raises(StoreError, match="changed by somebody else"):
+        with pytest.raises(StoreError, match="changed by another program"):
             store.commit(step(2))
         with closing(Store.open(postgres_url)) as other:
             assert other.load().epoch == 3

@@ -74,7 +74,7 @@ class Condition:
             and revision is not None
             and (not self.none_match or revision in self.none_match)
         ):
-            raise PreconditionFailedError("If-None-Match: there is such a job already", revision=revision)
+            raise PreconditionFailedError("If-None-Match: the job exists already", revision=revision)
 
 
 UNCONDITIONAL = Condition()

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 _LETTER, _DOTLESS = "[A-Za-z0-9._-]", "[A-Za-z0-9_-]"
 JOB_NAME = rf"(?:{_DOTLESS}|{_DOTLESS}{_LETTER}|\.{_DOTLESS}|{_LETTER}{{3,63}})"
-"""1 to 63 letters, digits, ``.``, ``_`` and ``-``; but ``.`` and ``..`` are no names (RFC 3986, section 5.2.4)."""
+"""1 to 63 letters, digits, ``.``, ``_`` and ``-``; not ``.`` or ``..`` (RFC 3986, section 5.2.4)."""
 LARGEST_EPOCH = 2**53 - 1
 MOST_PLANS = 500
 """Plans in one page of the history."""
@@ -24,7 +24,7 @@ Bytes = Annotated[int, Field(ge=0)]
 Gbps = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
-Speed = Annotated[float, Field(ge=0, description="ideal time alone over time under the plan")]
+Speed = Annotated[float, Field(ge=0, description="ideal time alone divided by the time under the plan")]
 UdpPort = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -50,6 +50,6 @@ class Problem(BaseModel):
     status: Annotated[int, Field(ge=400, le=599)]
     detail: str
     instance: str | None = None
-    field: str | None = Field(None, description="the field, parameter or path variable that cannot be used")
+    field: str | None = Field(None, description="the invalid field, parameter or path variable")
     value: Any = Field(None, description="its value as sent, shortened")
-    error_id: str | None = Field(None, description="what to look for in the controller's log")
+    error_id: str | None = Field(None, description="id of the error in the controller's log")

@@ -1,4 +1,4 @@
-"""The fabric, its links, and what is drained."""
+"""The fabric, its links, and drains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FabricSwitch(Document):
 
 
 class FabricHost(Document):
-    """A host's NIC. ``port``: the leaf's OpenFlow port, null while nobody knows it."""
+    """A host's NIC. ``port``: the OpenFlow port of the leaf; null if it is not known yet."""
 
     name: str
     leaf: str
@@ -48,7 +48,7 @@ class FabricCable(Document):
 
 
 class CablingFinding(Document):
-    """One difference between the network and what it is meant to be."""
+    """One difference between the network and the fabric file."""
 
     kind: str
     subject: str
@@ -56,7 +56,7 @@ class CablingFinding(Document):
 
 
 class Cabling(Document):
-    """The cabling check. ``matches`` is null where no fabric file says what is meant."""
+    """The cabling check. ``matches`` is null if there is no fabric file."""
 
     matches: bool | None
     findings: list[CablingFinding]
@@ -64,7 +64,7 @@ class Cabling(Document):
 
 
 class FabricDocument(Document):
-    """The fabric as it is now."""
+    """The present fabric."""
 
     source: Literal["file", "discovery"]
     version: str
@@ -83,23 +83,23 @@ class LinkState(PlanLink):
 
     up: bool
     drained: bool
-    rate_gbps: Gbps | None = Field(None, description="measured over the last period")
-    utilisation: Annotated[float, Field(ge=0)] | None = Field(None, description="rate_gbps over gbps")
-    dropped: Count | None = Field(None, description="packets that the port has dropped since it started")
-    errors: Count | None = Field(None, description="since the port started")
+    rate_gbps: Gbps | None = Field(None, description="measured rate over the last period")
+    utilisation: Annotated[float, Field(ge=0)] | None = Field(None, description="rate_gbps divided by gbps")
+    dropped: Count | None = Field(None, description="packets dropped by the port since it started")
+    errors: Count | None = Field(None, description="errors counted by the port since it started")
 
 
 class LinkList(Document):
-    """Every directed link, hosts' first. ``under``: whose paths ``load_gbps`` is told for."""
+    """All directed links, those of hosts first. ``under``: the plan, or ECMP, to which ``load_gbps`` refers."""
 
     under: Under = "plan"
-    measured: AwareDatetime | None = Field(None, description="when the newest counters came")
-    period: Seconds = Field(0, description="between two polls of a switch; 0: none is polled")
+    measured: AwareDatetime | None = Field(None, description="time of the newest counters")
+    period: Seconds = Field(0, description="time between two polls of a switch; 0: switches are not polled")
     links: list[LinkState]
 
 
 class DrainForm(Form):
-    """Whether a cable, a spine or a leaf should carry no traffic as far as that can be avoided."""
+    """Request to drain a cable, a spine or a leaf, or to use it again."""
 
     drained: bool
 
@@ -114,6 +114,6 @@ class DrainDocument(Document):
     id: str
     kind: Literal["cable", "spine", "leaf"]
     drained: bool
-    epoch: Epoch = Field(description="the plan that takes account of it")
+    epoch: Epoch = Field(description="the first plan that includes the change")
     cables: list[str]
     still_used: list[str]

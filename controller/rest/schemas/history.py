@@ -1,4 +1,4 @@
-"""Plans that were made before."""
+"""Previous plans."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from controller.rest.schemas.base import Count, Document, Epoch, Form, Seconds, 
 
 
 class RollbackForm(Form):
-    """Nothing: which plan it is, the path says."""
+    """An empty object: the path identifies the plan."""
 
 
 class PlanSummary(Document):
-    """A plan that was made, and why. ``cause`` is for people; ``by``: the token whose request it was."""
+    """A plan and its cause, as text. ``by``: the name of the token that requested it."""
 
     epoch: Epoch
     at: AwareDatetime
     cause: str
-    by: str | None = Field(description="null where the network was the cause")
+    by: str | None = Field(description="null if a change of the network was the cause")
     policy: str
     seed: Annotated[int, Field(ge=0)]
     mode: Mode
@@ -37,7 +37,7 @@ class PlanSummary(Document):
     gap: float | None
     seconds: Seconds
     flows: Count
-    moved: Count = Field(description="flows that were there before and have another path now")
+    moved: Count = Field(description="flows of the previous plan that have another path now")
     unroutable: Count
     rollback_of: Epoch | None
 
@@ -50,16 +50,18 @@ class PlanHistory(Document):
 
 
 class KeptPath(Document):
-    """Where the plan sent what a host sends another from one UDP source port."""
+    """A path of the plan: for the traffic from one host to another with one UDP source port."""
 
     src: str
     dst: str
-    udp_src: UdpPort | None = Field(description="null: whatever the host sends the other from ports that are unknown")
-    path: str = Field(description="the path's class, such as spine2")
+    udp_src: UdpPort | None = Field(
+        description="null: all traffic between the two hosts whose source ports are unknown"
+    )
+    path: str = Field(description="path class, such as spine2")
     share: Share
 
 
 class PlanRecord(PlanSummary):
-    """A kept plan with its paths through the fabric; traffic within one leaf has none."""
+    """A stored plan with its paths through the fabric; traffic within one leaf has no path."""
 
-    paths: list[KeptPath] | None = Field(description="null where only the summary is kept")
+    paths: list[KeptPath] | None = Field(description="null if only the summary is stored")

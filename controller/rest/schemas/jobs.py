@@ -9,11 +9,11 @@ from pydantic import AwareDatetime, Field
 from controller.rest.schemas.base import Bytes, Document, Revision, Speed
 from controller.rest.schemas.plans import PlanCollective, PlanFlow
 
-LEFT_OUT = Field(None, description="why it is kept and not planned: the fabric does not have its hosts; null: it is")
+LEFT_OUT = Field(None, description="the reason why the job is stored but not planned; null: it is planned")
 
 
 class JobSummary(Document):
-    """A job without its flows. ``by``: the token that pushed it as it is now."""
+    """A job without its flows. ``by``: the name of the token that pushed the present document."""
 
     name: str
     revision: Revision
@@ -23,19 +23,19 @@ class JobSummary(Document):
     collectives: Annotated[int, Field(ge=0)]
     flows: Annotated[int, Field(ge=0)]
     bytes: Bytes
-    min_speed: Speed | None = Field(description="its slowest collective; null where none is on the network")
-    active: bool = Field(description="whether the switches enforce its present plan")
+    min_speed: Speed | None = Field(description="speed of its slowest collective; null if none uses the network")
+    active: bool = Field(description="whether the switches enforce the newest plan of the job")
     left_out: str | None = LEFT_OUT
 
 
 class JobList(Document):
-    """All jobs, by name."""
+    """All jobs, sorted by name."""
 
     jobs: list[JobSummary]
 
 
 class JobDocument(Document):
-    """A job with its part of the plan of that epoch. ``active``: the switches enforce it."""
+    """A job with its part of the plan ``epoch``. ``active``: the switches enforce this plan."""
 
     name: str
     revision: Revision

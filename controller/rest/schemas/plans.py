@@ -12,14 +12,14 @@ from controller.rest.schemas.base import Bytes, Document, Gbps, Seconds, Share, 
 
 
 class PlanState(Document):
-    """A plan's number, and since when it has been computed or active."""
+    """The number of a plan, and the time since when it has been computed or active."""
 
     epoch: Annotated[int, Field(ge=0)]
     since: AwareDatetime
 
 
 class PlanLevel(Document):
-    """One step of the sorted levels, what is proved about the best possible one, and how many collectives share it."""
+    """One step of the sorted levels, its proved upper bound, and the number of collectives at this level."""
 
     level: float
     bound: float | None
@@ -27,14 +27,16 @@ class PlanLevel(Document):
 
 
 class PlanCollective(Document):
-    """How fast one collective is. A collective without flows on the network has no speed."""
+    """The speed of one collective. A collective without flows on the network has no speed."""
 
     job: str
     name: str
     speed: Speed | None
     ideal_seconds: Seconds | None
     seconds: Seconds | None
-    slowdown: Annotated[float, Field(ge=0)] | None = Field(description="against the healthy fabric")
+    slowdown: Annotated[float, Field(ge=0)] | None = Field(
+        description="seconds divided by the ideal time on the healthy fabric"
+    )
 
 
 class PlanPath(Document):
@@ -45,7 +47,7 @@ class PlanPath(Document):
 
 
 class PlanFlow(Document):
-    """One flow and its paths; none where it is unroutable."""
+    """One flow and its paths; an unroutable flow has none."""
 
     id: str
     job: str
@@ -54,7 +56,7 @@ class PlanFlow(Document):
     dst: str
     bytes: Bytes
     udp_src: UdpPort | None = Field(
-        None, description="the flow's own port (/v1/routes has those to send from); null where it is unknown"
+        None, description="source port of the flow (/v1/routes has the ports of its pieces); null if it is unknown"
     )
     paths: list[PlanPath]
 
@@ -68,30 +70,30 @@ class PlanLink(Document):
 
 
 class JobTimes(Document):
-    """Expected iterations of one job; ``duty`` is the part of them in which it sends."""
+    """Expected iterations of one job; ``duty`` is the fraction of the time in which it sends."""
 
     job: str
     compute_seconds: Seconds
     alone_seconds: Seconds
     iteration_seconds: Seconds
-    slowdown: Annotated[float, Field(ge=1)] = Field(description="against an iteration alone")
+    slowdown: Annotated[float, Field(ge=1)] = Field(description="iteration time divided by that of the job alone")
     duty: Share
 
 
 class PlanTimes(Document):
-    """Expected iterations, if some job says how it computes; no plan and no schedule is below ``bound``."""
+    """Expected iterations, if at least one job states its computing times; ``bound`` is a lower bound for any plan."""
 
-    slowdown: Annotated[float, Field(ge=1)] = Field(description="mean over jobs by weight")
+    slowdown: Annotated[float, Field(ge=1)] = Field(description="weighted mean over jobs")
     bound: Annotated[float, Field(ge=1)]
     gap: float
     jobs: list[JobTimes]
 
 
 class Plan(Document):
-    """What ``fairspine plan --format json`` prints, too."""
+    """A plan, in the form of ``fairspine plan --format json``."""
 
     policy: str
-    seconds: Seconds = Field(description="the policy's own time")
+    seconds: Seconds = Field(description="computing time of the policy")
     min_speed: float
     min_level: float
     bound_split: float | None
@@ -99,47 +101,51 @@ class Plan(Document):
     gap: float | None
     levels: list[PlanLevel]
     times: PlanTimes | None = None
-    unroutable: list[str] = Field(description="ids of flows that no live path joins")
+    unroutable: list[str] = Field(description="ids of flows without a live path")
     collectives: list[PlanCollective]
     flows: list[PlanFlow]
     links: list[PlanLink]
 
 
 class Alternative(Document):
-    """Another enforcement of the same plan, and how many rules the switch would hold then."""
+    """Another enforcement of the same plan, and the number of rules that the switch would need."""
 
     enforcement: Enforcement
     rules: Annotated[int, Field(ge=0)]
 
 
 class PlanRefusal(Document):
-    """A switch that does not take the newest plan.
+    """A switch that refuses the newest plan.
 
-    Meanwhile switches hold the planned rules of the former plan and the newest base rules.
+    Until it accepts the plan, switches hold the planned rules of the previous plan and the newest base rules.
     """
 
     epoch: Annotated[int, Field(ge=0)]
     switch: str
     kind: Literal["table full", "groups full", "bad group", "overlap", "bad port", "refused"]
-    table: int | None = Field(description="null where groups were refused")
-    short: Annotated[int, Field(ge=0)] | None = Field(description="rules (or groups) for which there is no room")
+    table: int | None = Field(description="null if groups were refused")
+    short: Annotated[int, Field(ge=0)] | None = Field(
+        description="number of rules (or groups) for which there is no room"
+    )
     text: str
-    next_try: AwareDatetime | None = Field(None, description="when it is tried again; null: it is being tried now")
-    bare: list[str] = Field([], description="switches that hold base rules alone meanwhile")
-    instead: list[Alternative] = Field(description="what would need fewer rules there, fewest first")
+    next_try: AwareDatetime | None = Field(
+        None, description="time of the next attempt; null: an attempt is in progress"
+    )
+    bare: list[str] = Field([], description="switches that have only base rules until then")
+    instead: list[Alternative] = Field(description="enforcements that need fewer rules on this switch, fewest first")
 
 
 class PlanDocument(Document):
-    """The newest plan, and which one the switches enforce: ``active``: every connected switch has confirmed it.
+    """The newest plan, and the active one, which every connected switch has confirmed.
 
-    In mode ``ecmp`` the plan is computed and not enforced; in mode ``frozen`` the switches keep an older one.
+    In mode ``ecmp`` the plan is computed but not enforced; in mode ``frozen`` the switches enforce an older one.
     """
 
     mode: Mode
     enforcement: Enforcement
     computed: PlanState
     active: PlanState | None
-    waits_for: list[str] = Field([], description="connected switches that do not have the newest rules")
+    waits_for: list[str] = Field([], description="connected switches without the newest rules")
     refused: PlanRefusal | None = None
-    under: Under = Field("plan", description="ecmp: plan is what hashing would make of the same traffic, asked for so")
+    under: Under = Field("plan", description="ecmp: the plan has the paths of ECMP hashing for the same traffic")
     plan: Plan

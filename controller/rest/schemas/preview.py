@@ -1,4 +1,4 @@
-"""What a change would do."""
+"""Previews of changes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from controller.rest.schemas.plans import PlanLevel
 
 _JobDocument = Annotated[
     dict[str, Any],
-    Field(description="a job's document, with its name"),
+    Field(description="a job document with a name"),
     WithJsonSchema({"$ref": "#/components/schemas/JobForm"}),
 ]
 
 
 class PreviewForm(Form):
-    """A change to try: everything given here together, on top of what is there now."""
+    """A change to preview: all parts together, applied to the present state."""
 
-    put: list[_JobDocument] = Field([], description="jobs as they would be pushed")
-    delete: list[JobName] = Field([], description="jobs to forget")
+    put: list[_JobDocument] = Field([], description="jobs to push")
+    delete: list[JobName] = Field([], description="names of jobs to delete")
     drain: list[ThingId] = Field([], description="ids of cables, spines and leaves")
     undrain: list[ThingId] = Field([], description="ids of cables, spines and leaves")
     policy: Annotated[str, StringConstraints(min_length=1, max_length=63)] | None = None
@@ -30,7 +30,7 @@ class PreviewForm(Form):
 
 
 class PlanValue(Document):
-    """What a plan is worth."""
+    """The objective of a plan."""
 
     policy: str
     seed: Annotated[int, Field(ge=0)]
@@ -46,7 +46,7 @@ class PlanValue(Document):
 
 
 class JobChange(Document):
-    """A job's slowest collective before and after; null where the job is not there or not on the network."""
+    """A job's lowest speed before and after; null if the job does not exist or does not use the network."""
 
     job: str
     before: Speed | None
@@ -54,9 +54,9 @@ class JobChange(Document):
 
 
 class PreviewDocument(Document):
-    """What a change would do; nothing has changed.
+    """The effect of a change that has not been made.
 
-    ``epoch`` is the plan that it was compared with. ``moved``: ids of the flows that are there before and after and
+    ``epoch`` is the plan for comparison. ``moved``: ids of the flows that exist before and after the change and
     would have another path, at most 1,000 of them; ``moved_count`` counts all.
     """
 
@@ -66,4 +66,6 @@ class PreviewDocument(Document):
     moved_count: Count
     moved: list[str]
     jobs: list[JobChange]
-    still_used: list[str] = Field(description="drained cables that stay in use, because nothing else joins two leaves")
+    still_used: list[str] = Field(
+        description="drained cables that stay in use because no other path connects two leaves"
+    )

@@ -1,4 +1,4 @@
-"""What hosts' agents are told."""
+"""Routes for host agents."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, Share, Ud
 class RoutePiece(Document):
     """One path of a flow."""
 
-    path: str | None = Field(description="the path's class, such as spine2; null within one leaf and in mode ecmp")
+    path: str | None = Field(description="path class, such as spine2; null within one leaf and in mode ecmp")
     share: Share
-    rate_gbps: Gbps = Field(description="this piece's part of the rate that the plan gives the flow")
+    rate_gbps: Gbps = Field(description="planned rate of this piece")
     links: list[str]
     labels: list[Annotated[int, Field(ge=16, lt=2**20)]] = Field(
         description="MPLS labels, outermost first, that carry a packet along the path; empty without segment routing"
     )
-    udp_src: UdpPort | None = Field(
-        description="source port of this piece's packets; null where the job keeps its ports unknown"
-    )
+    udp_src: UdpPort | None = Field(description="source port of this piece; null if the ports of the job are unknown")
 
 
 class RouteFlow(Document):
     """A flow that the host sends. Its destination port is RoCE's, 4791.
 
-    One with several pieces is split: a queue pair a piece, each with its share of the bytes.
+    A flow with several pieces is split: each piece is a queue pair with its share of the bytes.
     """
 
     id: str
@@ -39,9 +37,9 @@ class RouteFlow(Document):
 
 
 class Routes(Document):
-    """All flows that a host sends, under the plan of that epoch. In mode ``ecmp`` no flow has a path.
+    """All flows that a host sends, with their paths in the plan ``epoch``. In mode ``ecmp`` no flow has a path.
 
-    With ``source_port`` enforcement the source port is what leads a flow over its path, and changes with it.
+    With ``source_port`` enforcement the source port selects the path of a flow, and changes with the path.
     """
 
     host: str

@@ -22,7 +22,7 @@ from controller.rest.schemas.base import Count, Document, Epoch, Form
 
 
 class ModeForm(Form):
-    """How plans should be enforced: one of the two, or both; what is left out stays as it is."""
+    """The mode, the enforcement, or both; a field that is left out does not change."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -33,14 +33,14 @@ class ModeForm(Form):
     @classmethod
     def _said(cls, value: object) -> object:
         if value is None:
-            raise ValueError("leave it out where it should stay as it is")
+            raise ValueError("leave the field out if it should not change")
         return value
 
 
 class ModeDocument(Document):
     """The operating mode.
 
-    ``planned``: the newest plan is on the switches. ``ecmp``: none is, all traffic is hashed. ``frozen``: the switches
+    ``planned``: switches enforce the newest plan. ``ecmp``: no plan is enforced, all traffic is hashed. ``frozen``: the
     keep what they hold; changes are taken, kept, and come into force with the return to ``planned``.
 
     ``enforcement``: the kind of rules by which switches follow plans, once the mode is ``planned``.
@@ -48,7 +48,7 @@ class ModeDocument(Document):
 
     mode: Mode
     enforcement: Enforcement
-    since: AwareDatetime | None = Field(description="null: ever since the controller was installed")
+    since: AwareDatetime | None = Field(description="null: since the store was created")
     by: str | None
     epoch: Epoch = Field(description="the plan that takes account of it")
 
@@ -56,7 +56,7 @@ class ModeDocument(Document):
 class EventDocument(Document):
     """The ``data`` of a server-sent event.
 
-    ``reset`` says that events are lost to this reader, who had better read everything anew.
+    ``reset`` means that the client has missed events and should read the full state again.
     """
 
     id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
@@ -66,15 +66,15 @@ class EventDocument(Document):
 
 
 class WhoAmI(Document):
-    """Who asks, and what they may do. ``secured``: whether tokens are needed; where not, everybody may write."""
+    """The caller and its role. ``secured``: whether tokens are required; without tokens every caller may write."""
 
-    name: str = Field(description="the token's; anonymous where none is needed")
+    name: str = Field(description="name of the token; anonymous if no token is required")
     role: Role
     secured: bool
 
 
 class SwitchCount(Document):
-    """``expected`` is null where no fabric file says how many there should be."""
+    """Number of connected switches, and of those in the fabric file; ``expected`` is null without a file."""
 
     connected: Count
     expected: Count | None
@@ -84,10 +84,10 @@ Status = Literal["ok", "starting", "degraded"]
 
 
 class Health(Document):
-    """Whether the controller does its work; ``reasons`` says in words why not.
+    """The health of controller and network; ``reasons`` describes each problem.
 
-    The answer's status is 200 in all three states, because the controller itself is alive: a watchdog that restarts
-    it would not bring a switch back.
+    The HTTP status is 200 in all three states, because the controller is running: a watchdog that restarted
+    it would not repair a switch.
     """
 
     status: Status
@@ -101,13 +101,13 @@ class Health(Document):
 
 
 class Liveness(Document):
-    """What a caller without a token is told of the controller's health, where tokens are required."""
+    """The health document for callers without a token, if tokens are required."""
 
     status: Status
 
 
 class HealthAnswer(RootModel[Health | Liveness]):
-    """In full for whoever may read."""
+    """The full health document for callers that may read, else only the status."""
 
 
 class Metrics(RootModel[str]):

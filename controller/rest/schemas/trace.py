@@ -1,4 +1,4 @@
-"""The paths that flows really take."""
+"""Traces of the real paths of flows."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ class TraceFlow(Document):
     """One flow, or one piece of a split flow."""
 
     id: str
-    piece: Count = Field(description="number of the piece; 0 where the flow is not split")
+    piece: Count = Field(description="number of the piece; 0 if the flow is not split")
     job: str
     collective: str
     src: str
     dst: str
-    src_rank: Count | None = Field(description="null where the job names no ranks")
+    src_rank: Count | None = Field(description="null if the job has no ranks")
     dst_rank: Count | None
     udp_src: UdpPort | None
     share: Share
-    planned: list[str] | None = Field(description="links; null where no live path joins the leaves")
-    real: list[str] | None = Field(description="links; null where they are not known, or the flow does not arrive")
+    planned: list[str] | None = Field(description="links; null if no live path connects the leaves")
+    real: list[str] | None = Field(description="links; null if they are not known, or the flow does not arrive")
     how: Literal["rules", "counters", "capture", "plan", "given", "none"] = Field(
-        description="how the real path is known: by the switches' rules alone; a hash's choice by port counters or by "
-        "captured packets; taken from the plan; given by a file; or not at all"
+        description="source of the real path: the rules of the switches; for hashed flows, port counters or captured "
+        "packets; the plan; a file; or none"
     )
     sure: Annotated[float, Field(ge=0, le=1)] = Field(
-        description="of a hash's choice: the part of all placings of the leaf's flows that explain its counters which "
-        "has the flow there; 1 only where no other is left"
+        description="confidence: the fraction of all placements of the leaf's flows that explain its counters and "
+        "have the flow on this path"
     )
-    differs: bool = Field(description="whether it is not on its planned path, or (mode planned) nothing keeps it there")
-    why: str = Field(description="why it is not on its planned path, or is not known to be; empty where it is")
-    bytes: Bytes | None = Field(description="that it carries in one run of its collective; null where that is unknown")
+    differs: bool = Field(
+        description="true if the flow is not on its planned path, or (mode planned) has no rule for it"
+    )
+    why: str = Field(description="the reason why the flow is not known to be on its planned path; else empty")
+    bytes: Bytes | None = Field(description="bytes in one run of its collective; null if unknown")
     rate_gbps: Gbps | None = Field(
-        description="counted by its own rule, between two traces or two polls; null where it has none"
+        description="counted by the rule of the flow, between two traces or two polls; null without such a rule"
     )
 
 
 class TraceMeasures(Document):
-    """How unevenly the links of a layer are used: 0, 1 and 0 where all carry the same."""
+    """The imbalance of a layer; 0, 1 and 0 if all links carry the same load."""
 
     fim: Annotated[float, Field(ge=0)] = Field(description="flow imbalance metric: mean of |n - mean| / mean")
     max_over_mean: Annotated[float, Field(ge=1)]
@@ -57,16 +59,16 @@ class TraceLayer(Document):
     layer: Layer
     links: Count
     flows: TraceMeasures
-    bytes: TraceMeasures | None = Field(description="null where the bytes of some flow are not known")
+    bytes: TraceMeasures | None = Field(description="null if the bytes of a flow are not known")
 
 
 class TraceLink(Document):
-    """A live link between a leaf and a spine, and what is on it."""
+    """A live link between a leaf and a spine, with its flows."""
 
     id: str
     layer: Layer
     gbps: Gbps | None
-    utilisation: Annotated[float, Field(ge=0)] | None = Field(description="measured; null where it is not known")
+    utilisation: Annotated[float, Field(ge=0)] | None = Field(description="measured; null if unknown")
     flows: Count
     bytes: Bytes | None
 
@@ -82,7 +84,7 @@ class TraceHot(Document):
 
 
 class Spread(Document):
-    """Over several draws."""
+    """Statistics over several draws."""
 
     mean: float
     min: float
@@ -107,7 +109,7 @@ class TraceComparedLayer(Document):
 
 
 class TraceComparison(Document):
-    """What another policy would do with the same flows; ``hot``: under the seed that is worst."""
+    """The same flows under another policy; ``hot``: the hot links of the worst seed."""
 
     policy: Literal["ecmp"]
     seeds: Annotated[int, Field(ge=1)]
@@ -115,11 +117,11 @@ class TraceComparison(Document):
     layers: list[TraceComparedLayer]
     hot: list[TraceHot]
     min_speed: Spread
-    plan_min_speed: float | None = Field(description="of the newest plan, enforced or not")
+    plan_min_speed: float | None = Field(description="lowest speed in the newest plan, even if it is not enforced")
 
 
 class TraceBody(Document):
-    """What every trace has, also one that no controller has made."""
+    """The fields of every trace, with or without a controller."""
 
     flows: list[TraceFlow]
     layers: list[TraceLayer]
@@ -129,12 +131,14 @@ class TraceBody(Document):
 
 
 class TraceDocument(TraceBody):
-    """Where every flow really goes, beside where it should."""
+    """The real path of every flow beside the planned one."""
 
-    at: AwareDatetime = Field(description="when the switches were read")
+    at: AwareDatetime = Field(description="time at which the switches were read")
     epoch: Epoch
     mode: Mode
     enforcement: Enforcement
-    seconds: Seconds = Field(description="how long it took, reading the switches included")
-    window: Seconds | None = Field(description="seconds over which was counted; null: there is one reading only yet")
+    seconds: Seconds = Field(description="time to make the trace, including reading the switches")
+    window: Seconds | None = Field(
+        description="seconds between the two readings of counters; null: there is only one reading"
+    )
     silent: list[str] = Field(description="switches that are not connected or did not answer")

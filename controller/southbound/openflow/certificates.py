@@ -25,7 +25,7 @@ def tls_context(key: str | None, cert: str | None, ca: str | None) -> ssl.SSLCon
         return None
     for field in paths:
         if field not in given:
-            raise InputError(f"OpenFlow over TLS needs {', '.join(paths)}, and this one is not given", field=field)
+            raise InputError(f"OpenFlow over TLS needs {', '.join(paths)}; this option is not set", field=field)
     for field, path in given.items():
         try:
             Path(path).read_bytes()
@@ -37,17 +37,17 @@ def tls_context(key: str | None, cert: str | None, ca: str | None) -> ssl.SSLCon
     try:
         context.load_cert_chain(given["ctl_cert"], given["ctl_privkey"], password=_no_password)
     except _EncryptedError:
-        raise InputError("is encrypted; the controller needs it without a password", field="ctl_privkey") from None
+        raise InputError("is encrypted; the key must have no password", field="ctl_privkey") from None
     except (ssl.SSLError, OSError) as error:
-        reason = f"is no certificate with its key: {reason_of(error)}"
+        reason = f"is not a certificate that matches the key: {reason_of(error)}"
         raise InputError(reason, field="ctl_cert", value=given["ctl_cert"]) from None
     try:
         context.load_verify_locations(given["ca_certs"])
     except (ssl.SSLError, OSError) as error:
-        reason = f"holds no certificate of an authority: {reason_of(error)}"
+        reason = f"has no certificate of an authority: {reason_of(error)}"
         raise InputError(reason, field="ca_certs", value=given["ca_certs"]) from None
     if not context.get_ca_certs():
-        raise InputError("holds no certificate of an authority", field="ca_certs", value=given["ca_certs"])
+        raise InputError("has no certificate of an authority", field="ca_certs", value=given["ca_certs"])
     return context
 
 

@@ -247,7 +247,7 @@ class SwitchConnection(controller.Datapath):
                 self._refuse(error.message, str(error))
                 return
             except TooMuchError as error:
-                self.context.notices.give((self.id, "too long"), f"{self.who}: {error}: the connection was ended")
+                self.context.notices.give((self.id, "too long"), f"{self.who}: {error}: the connection was closed")
                 self.end(str(error), "reply too long")
                 return
             if used or self.unfinished_since is None:
@@ -322,7 +322,7 @@ class SwitchConnection(controller.Datapath):
             return state == CONFIG_DISPATCHER and self.id is None
         if kind not in _EVENTS:
             name = check.name(kind)
-            self.context.log.warning((self.place, "unknown"), "%s sends %s, which is dropped", self.who, name)
+            self.context.log.warning((self.place, "unknown"), "%s sends %s, which are dropped", self.who, name)
             return False
         if state != MAIN_DISPATCHER:
             return kind == check.ERROR
@@ -348,7 +348,7 @@ class SwitchConnection(controller.Datapath):
         """Handle a HELLO: Ryu's own parser of this message misreads the padding of its elements."""
         offered = check.offered_versions(message)
         if ofp.OFP_VERSION not in offered:
-            text = f"it speaks OpenFlow {own_messages.versions(offered)}, not 1.3"
+            text = f"it supports OpenFlow {own_messages.versions(offered)}, not 1.3"
             self.end(text, "version", error=own_messages.incompatible(message, text))
             return
         self.progress += 1
@@ -370,7 +370,7 @@ class SwitchConnection(controller.Datapath):
     def _has_room_for_port(self, known: int) -> bool:
         if known < MOST_PORTS:
             return True
-        text = f"{self.who} tells of more than {MOST_PORTS} ports: the others are not used"
+        text = f"{self.who} reports more than {MOST_PORTS} ports: the others are not used"
         self.context.notices.give((self.id, "ports"), text)
         self.context.log.warning((self.id, "ports"), "%s", text)
         return False
@@ -382,9 +382,9 @@ class SwitchConnection(controller.Datapath):
         try:
             parsed = parser.msg_parser(self, message[0], kind, len(message), xid, message)
         except Exception as error:
-            raise MalformedError(f"{check.name(kind)}: it cannot be parsed: {type(error).__name__} {error}") from None
+            raise MalformedError(f"{check.name(kind)}: cannot be parsed: {type(error).__name__} {error}") from None
         if kind == check.ERROR and self.state != MAIN_DISPATCHER:
-            self.end(f"it refuses the handshake: error of type {parsed.type}", "refused by the switch")
+            self.end(f"it rejects the handshake: error of type {parsed.type}", "refused by the switch")
             return
         self.progress += kind in (check.FEATURES_REPLY, check.MULTIPART_REPLY)
         self._tell(parsed)

@@ -45,7 +45,7 @@ class ConnectionContext:
     def ended(self, place: str, who: str, kind: str, reason: str) -> None:
         """Count and log a connection that this side has ended."""
         self.ends[kind] += 1
-        self.log.warning((place, kind), "%s is ended: %s", who, reason)
+        self.log.warning((place, kind), "%s is closed: %s", who, reason)
 
     def too_many_packets(self, dpid: int | None, who: str, count: int) -> None:
         """Count and log packets of a switch that were dropped."""
@@ -53,4 +53,4 @@ class ConnectionContext:
             return
         if dpid in self.dropped or len(self.dropped) < MOST_SWITCHES:
             self.dropped[dpid] += count
-        self.log.warning((dpid, "packets"), "%s sends more packets than are looked at: the others are dropped", who)
+        self.log.warning((dpid, "packets"), "%s exceeds its packet budget: further packets are dropped", who)

@@ -73,7 +73,7 @@ class ConnectionTimeouts:
                     self.look(connection, watched)
                 except Exception:
                     # Continue with the others: this is a programming error.
-                    LOG.exception("%s could not be looked at", connection.who)
+                    LOG.exception("%s could not be checked", connection.who)
 
     def look(self, connection: Any, watched: _Watched) -> None:
         """Look at one connection."""
@@ -81,15 +81,15 @@ class ConnectionTimeouts:
             return
         now = self._context.awake
         if connection.unfinished_since is not None and now - connection.unfinished_since > MESSAGE_SECONDS:
-            self._end(connection, f"a message has not come to its end in {MESSAGE_SECONDS:g} s", "slow")
+            self._end(connection, f"a message was not complete within {MESSAGE_SECONDS:g} s", "slow")
         elif connection.sending_since is not None and now - connection.sending_since > TAKING_SECONDS:
-            self._end(connection, f"it has taken nothing for {TAKING_SECONDS:g} s", "slow")
+            self._end(connection, f"it has read no data for {TAKING_SECONDS:g} s", "slow")
         elif connection.state == MAIN_DISPATCHER:
             self._keep_alive(connection, watched, now)
         elif connection.progress != watched.progress or connection.at_gate:
             watched.progress, watched.deadline = connection.progress, now + HANDSHAKE_SECONDS
         elif now > watched.deadline:
-            self._end(connection, f"it has not gone on with its handshake for {HANDSHAKE_SECONDS:g} s", "handshake")
+            self._end(connection, f"its handshake made no progress for {HANDSHAKE_SECONDS:g} s", "handshake")
 
     def _keep_alive(self, connection: Any, watched: _Watched, now: float) -> None:
         """Ask for a sign of life now and then; everything that comes is one, for some time."""
@@ -106,7 +106,7 @@ class ConnectionTimeouts:
         if now - watched.answered > ECHO_SECONDS:
             self._end(connection, f"it has answered no echo request for {ECHO_SECONDS:g} s", "silent")
         elif watched.silent > connection.max_unreplied_echo_requests:
-            self._end(connection, f"it has said nothing since {watched.silent} echo requests", "silent")
+            self._end(connection, f"it has sent nothing since {watched.silent} echo requests", "silent")
         else:
             connection.ask_echo()
 

@@ -166,7 +166,7 @@ class DpidRegistry:
         if found is None:
             text = (
                 f"a second switch, at {place}, claims the datapath id {dpid:#x} of {self._name(dpid)}, which is "
-                f"connected from {first.place} and answers: it is turned away"
+                f"connected from {first.place} and answers: it is rejected"
             )
             found = Newcomer(text)
             if len(self._newcomers) < MOST_NEWCOMERS:
@@ -215,8 +215,8 @@ class GuardedDatapath(SwitchConnection):
                 return
             self.intended = self._dpids.is_known(int(self.id))
             if self.arrival is not None and not self.arrival.settle(known=self.intended):
-                kind = "it" if self.intended else "switches that are not intended"
-                text = f"no place is left for {kind}"
+                kind = "it" if self.intended else "switches that are not in the fabric file"
+                text = f"the limit on connections is reached for {kind}"
                 self.end(text, "crowded")
                 return
             self._was_inside = True

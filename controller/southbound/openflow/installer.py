@@ -200,7 +200,7 @@ class Installer:
         exchange = self.exchange(message.datapath)
         if exchange is None or not exchange.failed(message):
             dpid, text = message.datapath.id, refusals.describe(message)
-            self._errors_log.warning((dpid, text), "switch %#x refused something: %s", dpid, text)
+            self._errors_log.warning((dpid, text), "switch %#x refused a request: %s", dpid, text)
 
     def datapath(self, dpid: int) -> Any:
         """Return the connection of a switch, or ``None``."""
@@ -267,7 +267,7 @@ class Installer:
     def _all_fits(self) -> None:
         """End the fall-back: every switch has taken the target."""
         if self.refusal is not None:
-            LOG.info("plan %d: every switch takes it now", self.refusal.epoch)
+            LOG.info("plan %d: every switch accepts it now", self.refusal.epoch)
         self.refusal = self._fall_back = None
         self._retry_seconds = RETRY_FIRST
         self._room.forget()
@@ -326,7 +326,7 @@ class Installer:
                 self._begin_fall_back(target, fall_back, refusal)
             except Exception:
                 # This is a programming error. Nothing of the target has been sent: it must be tried as a whole.
-                LOG.exception("plan %d: no fall-back could be made", target.epoch)
+                LOG.exception("plan %d: the fall-back could not be computed", target.epoch)
                 if self._target is target:
                     self.refusal = refusal
                     self._try_later()
@@ -338,7 +338,7 @@ class Installer:
             rules = self.offload(fall_back.rules, target)
         except Exception:
             # Base rules alone need no plan.
-            LOG.exception("no fall-back with planned rules could be made")
+            LOG.exception("the fall-back with planned rules could not be computed")
             fall_back = Fallback(all_bare=True)
             rules = fall_back.rules(target)
         if self._target is not target or self.rollout is not before:
@@ -369,7 +369,7 @@ class Installer:
     def _try_again(self) -> None:
         self._retry = self._retry_at = None
         if self.refusal is not None and self._target is not None:
-            LOG.info("plan %d is tried again: %s did not take it", self._target.epoch, self.refusal.switch)
+            LOG.info("plan %d is retried: %s refused it", self._target.epoch, self.refusal.switch)
             self._try_whole()
 
     def _stop_retry(self) -> None:

@@ -165,7 +165,7 @@ class OpenFlowServer(hub.StreamServer):
         text = f"there are {self._places.taken} connections, {self._places.new} of them in their handshake"
         self._context.ended(arrival.address, f"a new connection from {arrival.address}", "excess", text)
         self._context.notices.give(
-            "excess", f"connections of switches are turned away, since there are too many: {text}"
+            "excess", f"connections of switches are rejected, because the limit is reached: {text}"
         )
 
     def _no_room(self, error: OSError) -> None:
@@ -198,7 +198,7 @@ class OpenFlowServer(hub.StreamServer):
             self._context.ends["tls"] += 1
             # The kinds of reason are few, but some hold numbers.
             self._context.log.warning(
-                (address[0], "tls", reason[:80]), "a switch at %s is not let in: %s", address[0], reason
+                (address[0], "tls", reason[:80]), "a switch at %s is rejected: %s", address[0], reason
             )
             return None
         self._quiet.write(logging.INFO, address[0], "%s:%d is connected over TLS", *address[:2])

@@ -109,9 +109,9 @@ class MessageCutter:
             version, kind, length, xid = unpack(data, at)
             end = at + length
             if length < 8 or (version != check.VERSION and kind not in (check.HELLO, check.ERROR)):
-                broken = f"its header says that it has {length} bytes"
+                broken = f"its header gives the length {length}"
                 if length >= 8:
-                    broken = f"it is of version {version}, and {check.VERSION} is spoken here"
+                    broken = f"it has version {version} instead of {check.VERSION}"
                 return Cut(pieces, at, f"{check.name(kind)}: {broken}")
             if end > size:
                 break

@@ -209,7 +209,7 @@ def _entries(parts: Iterable[bytes], kind: Any) -> Iterator[Any]:
     for part in parts:
         check(part)
         if part[8:10] != (ofp.OFPMP_FLOW if kind is parser.OFPFlowStats else ofp.OFPMP_GROUP_DESC).to_bytes(2, "big"):
-            raise ValueError("a statistics reply is of another kind than was asked for")
+            raise ValueError("a statistics reply has another type than the request")
         at = ofp.OFP_MULTIPART_REPLY_SIZE
         while at < len(part):
             count += 1

@@ -64,7 +64,9 @@ class Meters:
         if refused:
             text = refusals.describe(refused[0].error)
             dpid = exchange.datapath.id
-            self._quiet.warning((dpid, "meters"), "switch %#x refuses meters: %s; its rules go without", dpid, text)
+            self._quiet.warning(
+                (dpid, "meters"), "switch %#x refuses meters: %s; it gets rules without meters", dpid, text
+            )
 
     def given_up(self, name: str, refused: Sequence[Refused]) -> bool:
         """Return whether some rules were refused for their meters.
@@ -82,7 +84,7 @@ class Meters:
                     self._has = False
                     text = refusals.describe(each.error)
                     self._quiet.warning(
-                        (name, "metered"), "%s refuses rules with meters: %s; it gets them without", name, text
+                        (name, "metered"), "%s refuses rules with meters: %s; it gets rules without meters", name, text
                     )  # fmt: skip
                 self._doubted, self.usable = True, False
                 return True

@@ -1,4 +1,4 @@
-"""Sends discovery packets, receives them, and reports when discovery stands still.
+"""Sends discovery packets, receives them, and reports when discovery has stopped.
 
 Packets of one switch go out in one write: packet-outs of which only stamp and code differ from the last time, and a
 barrier request behind them, whose answer shows that they are out. What comes in is taken before Ryu's parser
@@ -31,7 +31,7 @@ TICK = 0.05
 """Seconds between two looks at what is to be sent and what should be back."""
 
 STILL_SECONDS = 10.0
-"""Without a packet that comes back for so long (and for two rounds), discovery stands still."""
+"""Without a packet that comes back for so long (and for two rounds), discovery has stopped."""
 
 WAITING_BYTES = 1 << 16
 """A connection on which so much waits to be sent gets no more packets."""
@@ -273,15 +273,15 @@ class Prober:
         now, evidence = self._clock(), self._evidence
         found = []
         if self._running and now - self._ran > STILL_SECONDS:
-            found.append("link discovery stands still: its sender does not run; a cable that fails is not noticed")
+            found.append("link discovery has stopped: its task does not run; failures of cables are not detected")
         elif evidence.links and now - evidence.heard > max(STILL_SECONDS, 2 * evidence.schedule.period):
-            found.append("link discovery stands still: no packet comes back; a cable that fails is not noticed")
+            found.append("link discovery has stopped: no packet has come back; failures of cables are not detected")
         for dpid, connection in self._connections.items():
             since = connection.unanswered
             if since is not None and now - since > LONGEST and connection.datapath.intended:
-                found.append(f"{self._name(dpid)} answers no barrier requests: its cables cannot be checked")
+                found.append(f"{self._name(dpid)} does not answer barrier requests: its cables cannot be checked")
         for dpid in evidence.deaf(now):
-            found.append(f"no discovery packet comes in at {self._name(dpid)}: its cables cannot be checked")
+            found.append(f"{self._name(dpid)} receives no discovery packets: its cables cannot be checked")
         for dpid in evidence.mute(now):
             found.append(f"{self._name(dpid)} does not send discovery packets: its cables cannot be checked")
         return found

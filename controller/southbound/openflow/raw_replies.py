@@ -116,8 +116,9 @@ def receive(datapath: Any, xid: int, message: bytes) -> bool:
         raise TooMuchError(f"its replies are longer than {most >> 20} MiB")
     if _bytes_in_all > MOST_BYTES_IN_ALL and asked.bytes == max(each.bytes for each in _asked.values()):
         raise TooMuchError(
-            f"replies of all switches together are longer than {MOST_BYTES_IN_ALL >> 20} MiB, and its are the longest "
-            f"({asked.bytes >> 20} MiB)"
+            f"the replies of all switches together are longer than {MOST_BYTES_IN_ALL >> 20} MiB, and those of this "
+            "switch are "
+            f"the longest ({asked.bytes >> 20} MiB)"
         )
     more = bool(int.from_bytes(message[_FLAGS_AT : _FLAGS_AT + 2], "big") & ofp.OFPMPF_REPLY_MORE)
     request.taken_by(message, more)

@@ -219,7 +219,7 @@ class RequestChannel:
         while before != progress():
             before, left = progress(), deadline - time.monotonic()
             if left <= 0:
-                raise SwitchGone(f"no whole answer within {LONGEST_REPLY:g} s")
+                raise SwitchGone(f"no complete answer within {LONGEST_REPLY:g} s")
             with Timeout(min(self.timeout, left), False):
                 event.wait()
                 return

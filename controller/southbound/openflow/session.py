@@ -204,7 +204,7 @@ class Session:
                 if not self._running:
                     return
                 error = str(reason)
-                self._warn("gone", "%s: %s; trying again in %g s", self.state.name, error, delay)
+                self._warn("gone", "%s: %s; next attempt in %g s", self.state.name, error, delay)
             except _NotTakenError as reason:
                 error, until_new = str(reason), self._coordinator.rollout
                 if error != self.state.error:
@@ -242,7 +242,7 @@ class Session:
                 _as_rules(rules, groups) if is_short else self._coordinator.offload(_as_rules, rules, groups)
             )
         except ValueError as error:
-            raise SwitchGone(f"it does not tell its rules: {error}") from None
+            raise SwitchGone(f"its rules cannot be read: {error}") from None
         self._holding, self._drifted = HeldRules(held), None
         self.version += 1
         self._meters.prepare(exchange)
@@ -274,7 +274,7 @@ class Session:
         )
         if todo.missing and todo.missing != state.missing:
             numbers = ", ".join(map(str, todo.missing))
-            self._warn("ports", "%s: rules lead to ports that it does not have: %s", state.name, numbers)
+            self._warn("ports", "%s: rules send to ports that the switch does not have: %s", state.name, numbers)
         state.missing, state.sent = todo.missing, 0
         rollout.owes(state.dpid, todo.others_use)
         self._coordinator.moved_on()
@@ -348,7 +348,7 @@ class Session:
             return
         refusal = refusals.explain(refused, rollout, state.dpid, state.name, want, holding)
         if refusal.is_full and self._can_make_room(rollout, want, refusal):
-            text = "%s has no room for old and new rules at once: it removes planned rules first"
+            text = "%s has no room for old and new rules at once: planned rules are removed first"
             self._warn("room", text, state.name)
             return
         self._done = None
@@ -359,7 +359,7 @@ class Session:
         if not refusal.is_full and self._doubted is not rollout:
             # Its state may differ: another program has removed a group. Read it again, and retry.
             self._doubted = rollout
-            text = "%s refuses %d changes: %s; reading it again"
+            text = "%s refuses %d changes: %s; its rules are read again"
             self._warn("refuses", text, state.name, len(refused), refusal.detail)
             return
         if not refusal.is_full and any(_is_base(each.cause) for each in refused):

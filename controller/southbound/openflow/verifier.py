@@ -108,7 +108,7 @@ class SwitchFault:
         """Return the faults in words."""
         found = []
         if self.slave:
-            found.append(f"{name}: another controller is its master; it takes no change from here")
+            found.append(f"{name}: another controller is its master; it refuses changes of this controller")
         if self.by is not None:
             found.append(
                 f"{name}: another fairspine controller (instance {self.by:#06x}) writes to this switch; its rules are "
@@ -116,11 +116,11 @@ class SwitchFault:
             )
         elif self.repairs.contested:
             found.append(
-                f"{name}: its rules are changed again and again, perhaps by another controller; they are repaired once "
+                f"{name}: its rules are changed repeatedly, perhaps by another controller; they are repaired once "
                 "a minute"
             )
         if self.drift:
-            found.append(f"{name} does not hold what it confirmed: {self.drift.text}")
+            found.append(f"the rules of {name} differ from those that it confirmed: {self.drift.text}")
         if self.foreign is not None:
             found.append(f"{name}: {self.foreign.text}")
         return found
@@ -319,7 +319,7 @@ class Verifier:
         seen = found.drift
         does = f"repaired in {found.held_back:.0f} s" if found.held_back else "repaired now"
         who = "" if seen.by is None else f", by fairspine instance {seen.by:#06x}"
-        text = f"{name} does not hold what it confirmed{who}: {seen.text}; {does}"
+        text = f"the rules of {name} differ from those that it confirmed{who}: {seen.text}; {does}"
         LOG.warning("%s", text)
         details = {
             "switch": name, "missing": seen.missing, "changed": seen.changed, "added": seen.added,

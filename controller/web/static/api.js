@@ -27,7 +27,7 @@ async function fetched(path, options) {
   try {
     return await fetch(path, { cache: "no-store", credentials: "omit", redirect: "error", ...options });
   } catch (error) {
-    throw new Problem(0, { detail: error.name === "AbortError" ? "given up" : "there is no connection to the controller" });
+    throw new Problem(0, { detail: error.name === "AbortError" ? "no answer in time" : "no connection to the controller" });
   }
 }
 
@@ -43,7 +43,7 @@ export async function ask(method, path, body) {
   const response = await fetched(path, { method, headers: headers({ Accept: "application/json", ...json }), body: sent });
   if (!response.ok) throw await problemOf(response);
   const text = await response.text().catch(() => {
-    throw new Problem(0, { detail: "the answer broke off" });
+    throw new Problem(0, { detail: "the connection ended during the answer" });
   });
   try {
     return text === "" ? null : JSON.parse(text);

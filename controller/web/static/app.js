@@ -126,7 +126,7 @@ const patient = []; // what goes on when there is a token
 /** Ask for a token, once; who does not want to give one finds the button. Returns when there is one. */
 async function needToken(problem) {
   known.who = null;
-  connection("lost", "a token is needed");
+  connection("lost", "a token is required");
   if (!declined) {
     asking ??= askToken(problem.message).finally(() => (asking = null));
     declined = !(await asking);
@@ -215,15 +215,15 @@ function shownNow(hashed, planned) {
 
 function showWho() {
   const { who } = known;
-  say(byId("who"), who === null ? "Token…" : who.secured ? `${who.name} (${who.role})` : "no token needed");
+  say(byId("who"), who === null ? "Token…" : who.secured ? `${who.name} (${who.role})` : "no token required");
   mark(byId("who"), "disabled", who !== null && !who.secured);
-  allowed(byId("change-mode"), known.health === null ? "nothing is known yet" : null);
+  allowed(byId("change-mode"), known.health === null ? "the state of the controller is not known yet" : null);
 }
 
 /** Leave a button to whoever may write; `reason`: why even they cannot use it now. */
 function allowed(button, reason) {
   const may = known.who?.role === "write";
-  const why = may ? reason : known.who === null ? "nobody knows yet who you are" : `the token ${known.who.name} may only read`;
+  const why = may ? reason : known.who === null ? "your role is not known yet" : `the role of token ${known.who.name} is read`;
   mark(button, "disabled", why !== null);
   mark(button, "title", why);
 }
@@ -260,17 +260,17 @@ function showTiles(shown, plan, newest, cables, health) {
 }
 
 function sourceText(shown) {
-  if (chosen.view === "ecmp") return shown.view === "ecmp" ? "What the same flows would load if switches hashed them (policy ecmp, seed 0)." : "Asking what hashing would do…";
+  if (chosen.view === "ecmp") return shown.view === "ecmp" ? "Loads of the same flows if switches hashed them (policy ecmp, seed 0)." : "Computing the loads under hashing…";
   if (shown.view === "plan") return `Loads of plan ${known.plan?.computed.epoch ?? DASH} at its speeds.`;
   const all = shown.loads.size;
   const when = known.links.measured ? `, ${clock(known.links.measured)}` : "";
-  const rest = known.health.mode === "planned" ? "planned loads" : `planned loads, which mode ${known.health.mode} may not follow,`;
+  const rest = known.health.mode === "planned" ? "planned loads" : `planned loads (not enforced in mode ${known.health.mode})`;
   if (shown.measured === 0) return `No counters yet: ${rest} are shown.`;
   return shown.measured === all ? `Measured on all ${all} links${when}.` : `Measured on ${shown.measured} of ${all} links${when}; ${rest} on the others.`;
 }
 
 function jobsText(health, hashed) {
-  const speed = "Speed: time alone over time, of the slowest collective";
+  const speed = "Speed of the slowest collective: its time alone divided by its time";
   if (hashed !== null) return `${speed}, if switches hashed.`;
   return health.mode === "planned" ? `${speed}.` : `${speed}, as planned. The mode is ${health.mode}.`;
 }
@@ -308,14 +308,14 @@ async function change(id, drained) {
   const done = await confirmDrain(id, drained);
   if (done === null) return;
   const kept = done.still_used.length > 0 ? `; still used: ${done.still_used.join(", ")}` : "";
-  told(`${id} ${drained ? "drained" : "taken back"}, plan ${done.epoch}${kept}`);
+  told(`${id} ${drained ? "drained" : "undrained"}, plan ${done.epoch}${kept}`);
   await refresh();
 }
 
 async function rollBack(plan) {
   const done = await confirmRollback(plan, known.plans[0]);
   if (done === null) return;
-  told(`rolled back: plan ${done.epoch} has the paths of plan ${plan.epoch}, ${plural(done.moved, "flow")} moved`);
+  told(`rolled back: plan ${done.epoch} uses the paths of plan ${plan.epoch}, ${plural(done.moved, "flow")} moved`);
   await refresh();
 }
 
@@ -364,7 +364,7 @@ function begin() {
   byId("trace").addEventListener("click", trace);
   byId("change-mode").addEventListener("click", changeMode);
   byId("who").addEventListener("click", async () => {
-    if (!(await askToken(token.get() ? "Another token, or none." : "The controller needs a token."))) return;
+    if (!(await askToken(token.get() ? "Enter another token, or leave it empty." : "The controller requires a token."))) return;
     declined = false;
     for (const go of patient.splice(0)) go();
     known.who = await read("v1/whoami").catch((problem) => trouble(problem).then(() => null));

@@ -18,7 +18,7 @@ export function showDetail(selected, state, actions) {
   const node = fabric.switches.find((one) => one.name === selected);
   if (cable !== undefined) panel.replaceChildren(...cableParts(cable, shown, actions));
   else if (node !== undefined) panel.replaceChildren(...switchParts(node, fabric, cables, shown, states, actions));
-  else panel.replaceChildren(el("p", { class: "note" }, selected === null ? "Choose a link, a leaf or a spine, in the drawing or in the tables." : `The fabric has no ${selected} any more.`));
+  else panel.replaceChildren(el("p", { class: "note" }, selected === null ? "Choose a link, a leaf or a spine, in the drawing or in the tables." : `The fabric no longer contains ${selected}.`));
   say(byId("detail-title"), selected ?? "Nothing selected");
   panel.scrollTop = at;
   if (focused !== undefined) panel.querySelector(`[data-act="${focused}"]`)?.focus({ preventScroll: true });
@@ -35,7 +35,7 @@ function cableParts(cable, shown, actions) {
     if (load === undefined) continue;
     parts.push(el("h3", {}, `${id} `, el("span", { class: "note" }, `${name}: ${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`)));
     if (load.dropped !== null || load.errors !== null) parts.push(el("p", { class: "note" }, `Since the port started: ${plural(load.dropped ?? 0, "packet")} dropped, ${plural(load.errors ?? 0, "error")}.`));
-    if (load.contended) parts.push(el("p", { class: "collision" }, `▲ Collision: its flows want ${gbps(load.wanted)} Gbit/s together. Slower than alone: ${held(load.flows)}.`));
+    if (load.contended) parts.push(el("p", { class: "collision" }, `▲ Collision: its flows need ${gbps(load.wanted)} Gbit/s together. Slower than alone: ${held(load.flows)}.`));
     parts.push(flowList(load.flows));
   }
   return parts;
@@ -43,7 +43,7 @@ function cableParts(cable, shown, actions) {
 
 function held(flows) {
   const slow = new Set(flows.filter((flow) => flow.speed !== null && flow.speed < 0.995).map((flow) => `${flow.job}/${flow.collective} (speed ${number(flow.speed)})`));
-  return slow.size > 0 ? [...slow].join(", ") : "those who share it";
+  return slow.size > 0 ? [...slow].join(", ") : "the collectives that share it";
 }
 
 function switchParts(node, fabric, cables, shown, states, actions) {
@@ -78,7 +78,7 @@ function facts(rows) {
 }
 
 function buttons(id, drained, actions) {
-  const button = el("button", { type: "button", class: "action", "data-act": "drain", onclick: () => actions.change(id, !drained) }, drained ? `Take ${id} back…` : `Drain ${id}…`);
+  const button = el("button", { type: "button", class: "action", "data-act": "drain", onclick: () => actions.change(id, !drained) }, drained ? `Undrain ${id}…` : `Drain ${id}…`);
   const reason = el("span", { class: "note" });
   actions.allowed(button, null);
   if (button.disabled) say(reason, button.title);
@@ -86,10 +86,10 @@ function buttons(id, drained, actions) {
 }
 
 function flowList(flows) {
-  if (flows.length === 0) return el("p", { class: "note" }, "No flow of a job is known to be here.");
+  if (flows.length === 0) return el("p", { class: "note" }, "No flow of a job is known to use it.");
   const list = el("ul", { class: "flows" });
   for (const flow of flows.slice(0, MOST_FLOWS)) {
-    const part = flow.share < 1 ? `, ${percent(flow.share)} of it` : "";
+    const part = flow.share < 1 ? `, ${percent(flow.share)} of the flow` : "";
     const guessed = flow.how && flow.how !== "rules" ? `, by ${flow.how}, ${percent(flow.sure)} sure` : ""; // of a trace
     const differs = flow.differs ? " — not as planned" : "";
     list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${part}${flow.speed === null ? "" : `, speed ${number(flow.speed)}`}${guessed}${differs}`));

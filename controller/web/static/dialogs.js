@@ -64,10 +64,10 @@ export function askToken(reason) {
       el("p", {}, reason),
       el("label", { for: "token" }, "Secret of a token"),
       input,
-      el("p", { class: "note" }, "Kept until this tab is closed, and sent to this controller only. Made by: fairspine token add NAME --role read|write"),
+      el("p", { class: "note" }, "Stored until this tab is closed, and sent only to this controller. Create one with: fairspine token add NAME --role read|write"),
     );
-    foot(form, close, "Use it", async () => {
-      if (!/^[\x21-\x7e]*$/.test(input.value)) throw new Error("That is no token: it has signs that none has.");
+    foot(form, close, "Use token", async () => {
+      if (!/^[\x21-\x7e]*$/.test(input.value)) throw new Error("Invalid token: only printable ASCII characters without spaces are allowed.");
       token.set(input.value);
       return true;
     });
@@ -76,11 +76,11 @@ export function askToken(reason) {
 
 /** Preview draining something (or taking it back), and do it once that is confirmed. */
 export function confirmDrain(id, drained) {
-  const title = drained ? `Drain ${id}?` : `Take ${id} back into use?`;
+  const title = drained ? `Drain ${id}?` : `Undrain ${id}?`;
   return modal(title, (form, close) => {
-    const result = el("div", { class: "preview", role: "status", "aria-busy": "true" }, el("p", { class: "note" }, "Planning what it would do…"));
+    const result = el("div", { class: "preview", role: "status", "aria-busy": "true" }, el("p", { class: "note" }, "Computing the preview…"));
     form.append(result);
-    const parts = foot(form, close, drained ? `Drain ${id}` : `Take ${id} back`, () => ask("PUT", `v1/fabric/links/${encodeURIComponent(id)}`, { drained }));
+    const parts = foot(form, close, drained ? `Drain ${id}` : `Undrain ${id}`, () => ask("PUT", `v1/fabric/links/${encodeURIComponent(id)}`, { drained }));
     parts.confirm.disabled = true;
     ask("POST", "v1/plans:preview", drained ? { drain: [id] } : { undrain: [id] }).then(
       (preview) => {
@@ -89,7 +89,7 @@ export function confirmDrain(id, drained) {
         parts.confirm.focus();
       },
       (problem) => {
-        result.replaceChildren(el("p", { class: "note" }, "There is no preview, so nothing can be confirmed."));
+        result.replaceChildren(el("p", { class: "note" }, "There is no preview, so the change cannot be confirmed."));
         say(parts.wrong, problemText(problem));
       },
     ).finally(() => result.setAttribute("aria-busy", "false"));
@@ -112,22 +112,22 @@ function previewParts(preview) {
   const head = el("tr", {}, el("th", { scope: "col" }, ""), el("th", { scope: "col", class: "number" }, "Now"), el("th", { scope: "col", class: "number" }, "After"));
   const moved = preview.moved.slice(0, 5).join(", ") + (preview.moved_count > 5 ? ", …" : "");
   const parts = [
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What would change" }, el("table", { "aria-label": "What would change" }, el("thead", {}, head), body)),
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Effect of the change" }, el("table", { "aria-label": "Effect of the change" }, el("thead", {}, head), body)),
     el("p", {}, preview.moved_count === 0 ? "No flow moves." : `${plural(preview.moved_count, "flow moves", "flows move")}: ${moved}`),
   ];
-  if (preview.still_used.length > 0) parts.push(el("p", { class: "collision" }, `Stay in use, because nothing else joins two leaves: ${preview.still_used.join(", ")}`));
+  if (preview.still_used.length > 0) parts.push(el("p", { class: "collision" }, `Stay in use, because no other path connects two leaves: ${preview.still_used.join(", ")}`));
   return parts;
 }
 
 const MODES = {
-  planned: "the newest plan is on the switches",
-  ecmp: "no plan is on the switches, all traffic is hashed",
-  frozen: "the switches keep what they hold; changes come into force with the return to planned",
+  planned: "switches enforce the newest plan",
+  ecmp: "switches enforce no plan; all traffic is hashed",
+  frozen: "the rules on the switches do not change; changes take effect when the mode is planned again",
 };
 const ENFORCEMENTS = {
-  per_flow: "a rule a flow at its first leaf",
-  segment_routing: "MPLS labels put on at the first leaf",
-  source_port: "the UDP source port that hosts are told",
+  per_flow: "one rule per flow at its first leaf",
+  segment_routing: "MPLS labels pushed at the first leaf",
+  source_port: "the UDP source port of each flow, which hosts read from /v1/routes",
 };
 
 export function chooseMode(health) {
@@ -155,7 +155,7 @@ export function confirmRollback(plan, newest) {
   return modal(`Roll back to plan ${plan.epoch}?`, (form, close) => {
     form.append(
       el("p", {}, `Plan ${plan.epoch} (${plan.cause}): slowest collective ${number(plan.min_speed)}; that of the newest plan is ${newest === undefined ? DASH : number(newest.min_speed)}.`),
-      el("p", { class: "note" }, "Flows of today take that plan's paths where those are live. Jobs, drains and the mode stay."),
+      el("p", { class: "note" }, "The present flows take the live paths of that plan. Jobs, drains and the mode do not change."),
     );
     foot(form, close, `Roll back to plan ${plan.epoch}`, () => ask("POST", `v1/plans/${plan.epoch}:rollback`, {}));
   });

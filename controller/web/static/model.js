@@ -166,7 +166,7 @@ export function eventText(kind, data) {
   if (kind === "plan" && data.state === "computed") {
     return `${data.epoch} computed: ${data.cause}${by}; slowest ${Number(data.min_speed).toFixed(3)}, ${data.moved} moved`;
   }
-  if (kind === "link" && "drained" in data) return `${data.id} ${data.drained ? "drained" : "taken back"}${by}`;
+  if (kind === "link" && "drained" in data) return `${data.id} ${data.drained ? "drained" : "undrained"}${by}`;
   if (kind === "link" && "up" in data) return `${data.id} ${data.up ? "is up" : "is down"}`;
   if (kind === "job" && "change" in data) return `${data.job} ${data.change}${by}`;
   if (typeof data.text === "string") return data.text;

@@ -35,7 +35,7 @@ export function showLinks(cables, shown, words, selected, choose) {
     meter.firstElementChild.style.setProperty("width", `${Math.min(100, Math.max(0, item.utilisation * 100))}%`);
     say(value, item.state === "failed" ? DASH : percent(item.utilisation));
     say(made.cells[2], item.state === "failed" ? DASH : gbps(item.gbps));
-    mark(made.cells[2], "title", item.wanted > 0 ? `of ${gbps(item.capacity)}; its flows want ${gbps(item.wanted)}` : `of ${gbps(item.capacity)}`);
+    mark(made.cells[2], "title", item.wanted > 0 ? `of ${gbps(item.capacity)}; its flows need ${gbps(item.wanted)}` : `of ${gbps(item.capacity)}`);
     say(made.cells[3], item.source);
     say(made.cells[4], item.flows.length);
     say(made.cells[5], who(item.flows) || DASH);
@@ -118,7 +118,7 @@ export function showHistory(plans, rollBack, allowed) {
 }
 
 export function showReasons(reasons) {
-  const items = reasons.length > 0 ? reasons : ["Nothing is wrong."];
+  const items = reasons.length > 0 ? reasons : ["No problems."];
   sync(byId("reasons"), items.map((text, k) => ({ text, k })), (item) => item.k, () => el("li"), (made, item) => say(made, item.text));
 }
 

@@ -65,4 +65,4 @@ def _rate(gbps: float) -> str:
     for unit, factor in (("Gbps", 1.0), ("Mbps", 1e3), ("Kbps", 1e6)):
         if abs(gbps * factor - round(gbps * factor)) < 1e-9:
             return f"{round(gbps * factor)}{unit}"
-    raise InputError("is no whole number of kbit/s", field="gbps", value=gbps)
+    raise InputError("is not a whole number of kbit/s", field="gbps", value=gbps)

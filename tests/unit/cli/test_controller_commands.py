@@ -106,7 +106,7 @@ def test_draining_says_how_many_flows_moved_and_which_cables_stay_in_use(run: Ru
     code, out, err = run("drain", "spine2")
     assert (code, err) == (0, "")
     assert out.splitlines()[4].split() == ["spine2", "spine", "drained", "2", "1", "7", "5"]
-    assert out.splitlines()[-1] == "still in use, because nothing else joins two leaves: leaf1-spine2"
+    assert out.splitlines()[-1] == "still in use because no other path connects two leaves: leaf1-spine2"
     assert [(method, path, body) for method, path, body in controller.asked if method == "PUT"] == [
         ("PUT", "/v1/fabric/links/spine2", b'{"drained": true}')
     ]
@@ -146,7 +146,7 @@ def test_a_mode_in_which_it_makes_no_difference_yet_is_told(run: Run, controller
 def test_the_mode_is_shown_and_set(run: Run, controller: Controller) -> None:
     controller.lay_out(mode("planned"), mode("frozen"))
     assert "2026-01-02 02:12:00" in run("mode")[1]
-    assert run("mode", "frozen")[1].startswith("frozen: the switches keep what they hold; ")
+    assert run("mode", "frozen")[1].startswith("frozen: the rules on the switches do not change; ")
     assert controller.asked == [("GET", "/v1/mode", b""), ("PUT", "/v1/mode", b'{"mode": "frozen"}')]
 
 
@@ -234,7 +234,7 @@ def test_a_preview_asks_for_all_of_it_at_once(run: Run, controller: Controller) 
     assert (form.policy, form.seed, form.mode) == ("ecmp", 0, "frozen")
     assert "12 flows would move" in out
     assert out.splitlines()[-2].endswith("a/b/9 and 2 more")
-    assert out.splitlines()[-1].endswith("joins two leaves: leaf1-spine2")
+    assert out.splitlines()[-1].endswith("connects two leaves: leaf1-spine2")
 
 
 def test_a_job_that_the_controller_refuses_is_told_by_its_file(run: Run, controller: Controller) -> None:
@@ -282,7 +282,7 @@ def live(**changes: Any) -> dict[str, Any]:
     [
         ({}, "; active on every switch"),
         ({"active": None}, "; not active on every switch yet"),
-        ({"mode": "ecmp"}, "; mode ecmp: no plan is on the switches"),
+        ({"mode": "ecmp"}, "; mode ecmp: switches enforce no plan"),
     ],
 )
 def test_the_live_plan_has_the_tables_of_a_plan(

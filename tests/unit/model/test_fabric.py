@@ -212,7 +212,7 @@ def test_text_that_looks_like_a_number_stays_text_in_a_yaml_file(tmp_path_factor
 
 def test_a_key_that_stands_twice_in_a_yaml_mapping_is_refused_with_its_line(tmp_path) -> None:
     (tmp_path / "a.yaml").write_text("a: {b: 1, c: 1}\nb: 2\na: 3\n")
-    with pytest.raises(InputError, match=r"a\.yaml: a: this key is there twice \(line 3\)"):
+    with pytest.raises(InputError, match=r"a\.yaml: a: this key occurs twice \(line 3\)"):
         read_document(tmp_path / "a.yaml")
 
 

@@ -65,7 +65,7 @@ def test_one_key_more_is_noticed_whatever_it_holds(document: dict[str, Any], dat
     ],
 )
 def test_the_path_of_the_key_is_told(text: str, path: str) -> None:
-    with pytest.raises(InputError, match="this key is there twice") as caught:
+    with pytest.raises(InputError, match="this key occurs twice") as caught:
         check_unique(text.encode(), orjson.loads(text))
     assert caught.value.field == path
 
@@ -88,9 +88,9 @@ def test_deep_documents_are_checked_too() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("f.json", '{"clos": {"spines": 2, "spines": 3}}', "clos.spines: this key is there twice"),
-        ("f.yaml", "clos:\n  spines: 2\n  leaves: 2\n  spines: 3\n", "clos.spines: this key is there twice (line 4)"),
-        ("f.yaml", "a: [{b: 1}, {b: 1, 'b': 2}]\n", "a[1].b: this key is there twice (line 1)"),
+        ("f.json", '{"clos": {"spines": 2, "spines": 3}}', "clos.spines: this key occurs twice"),
+        ("f.yaml", "clos:\n  spines: 2\n  leaves: 2\n  spines: 3\n", "clos.spines: this key occurs twice (line 4)"),
+        ("f.yaml", "a: [{b: 1}, {b: 1, 'b': 2}]\n", "a[1].b: this key occurs twice (line 1)"),
     ],
 )
 def test_files_are_refused_in_one_line(tmp_path: Path, name: str, text: str, said: str) -> None:

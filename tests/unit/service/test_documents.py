@@ -181,5 +181,5 @@ def test_health_names_some_findings_and_counts_the_others(n) -> None:
     named = [text for text in told["reasons"] if text.endswith(" is missing")]
     assert named == [finding.text for finding in findings[: documents.MOST_FINDINGS]]
     rest = n - len(named)
-    assert told["reasons"][len(named) :] == ([f"and {rest} more findings, which /v1/fabric lists"] if rest else [])
+    assert told["reasons"][len(named) :] == ([f"{rest} more findings are listed in /v1/fabric"] if rest else [])
     assert (told["status"] == "ok") == (n == 0)

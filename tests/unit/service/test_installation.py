@@ -62,9 +62,9 @@ def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(wor
     for part in (found.text, "7 rules short", f"plan {state.epoch - 1} stays active", f"source_port {other['rules']}"):
         assert part in told["text"]
     assert told["next_try"] is None
-    assert f"{told['text']}; it is being tried again" in world.health["reasons"]
+    assert f"{told['text']}; it is being retried" in world.health["reasons"]
     world.next_try = 7.6
-    assert f"{told['text']}; it is tried again in 8 s" in world.health["reasons"]
+    assert f"{told['text']}; it is retried in 8 s" in world.health["reasons"]
     assert plan(world)["refused"]["next_try"] is not None
     (event,) = [each for each in reader.wait(1) if each.kind == "error"]
     assert event.data["text"] == told["text"]
@@ -72,7 +72,7 @@ def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(wor
     world.refusal = None
     world.service.settled()
     assert plan(world)["refused"] is None
-    assert not any("does not take" in reason for reason in world.health["reasons"])
+    assert not any("refuses plan" in reason for reason in world.health["reasons"])
 
 
 def test_where_nothing_is_full_nothing_else_is_proposed(world: World) -> None:
@@ -97,7 +97,7 @@ def test_who_is_not_there_yet_and_what_else_is_wrong_is_told(world: World) -> No
         world.service.settled()
     assert plan(world)["waits_for"] == ["leaf1"]
     reasons = world.health["reasons"]
-    assert "leaf2 lacks port 3, 4: what its rules send there is dropped" in reasons
+    assert "leaf2 does not have port 3, 4: packets that rules send there are dropped" in reasons
     assert world.notices[0] in reasons
     assert [event.data["text"] for event in reader.wait(0) if event.kind == "error"] == world.notices
 

@@ -69,7 +69,7 @@ def test_each_enforcement_has_rules_of_its_own_and_the_same_paths() -> None:
 @pytest.mark.parametrize(
     ("flows", "ports", "reason"),
     [
-        (NAMED, {}, "it names source port 50000 for a/all/1"),
+        (NAMED, {}, "it specifies source port 50000 for a/all/1"),
         ([flow("h1", "h3")], {"ports": "unknown"}, "the source port of a/all/0 is unknown"),
     ],
 )
@@ -100,7 +100,9 @@ def test_a_kept_job_with_ports_of_its_own_waits_until_plans_are_enforced_otherwi
     first.settle()
     first.close()
     world = started(store, enforcement="source_port")
-    assert "job a is kept and not planned: source_port enforcement cannot steer it" in str(world.health["reasons"])
+    assert "job a is stored but not planned: source_port enforcement does not support it" in str(
+        world.health["reasons"]
+    )
     assert routes(world)["flows"] == []
     world.service.set_mode(None, "segment_routing", ANN)
     world.until(lambda: world.service.state.desired.left_out == [])

@@ -218,7 +218,7 @@ def test_in_discovery_kept_jobs_wait_for_their_hosts_and_no_rule_changes_for_tha
     assert again.read(lambda service: service.jobs())["jobs"][0]["left_out"]
     some = dict(list(whole.hosts.items())[::-1][:2])
     again.show(dataclasses.replace(whole, hosts=some, starting=True), lambda state: state.fabric is not None)
-    assert "is kept and not planned" in str(again.health["reasons"])
+    assert "is stored but not planned" in str(again.health["reasons"])
     with pytest.raises(UnavailableError, match="still being discovered"):
         again.delete("a")
     reversed_hosts = dict(list(whole.hosts.items())[::-1])

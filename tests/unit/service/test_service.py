@@ -352,7 +352,7 @@ def test_a_job_whose_hosts_are_gone_from_the_file_stays_kept_and_is_named(world:
     world.put("a", JOB)
     smaller = clos(2, 1, 1)
     after = World(smaller, seen(smaller), world.store).planned()
-    assert "job a is kept and not planned" in str(after.health["reasons"])
+    assert "job a is stored but not planned" in str(after.health["reasons"])
     assert after.read(lambda service: service.jobs())["jobs"][0]["left_out"]
     assert list(after.store.jobs) == ["a"]
     back = World(clos(2, 2, 1), seen(clos(2, 2, 1)), after.store).planned()

@@ -203,7 +203,7 @@ def test_one_way_links_do_not_count() -> None:
     del links[PortId(1, 2)]
     assert survey(intended, dataclasses.replace(shown, links=links)).unconfirmed == 1
     found = survey(intended, dataclasses.replace(shown, links=links, silent=frozenset({PortId(1, 2)})))
-    assert [finding.text for finding in found.findings] == ["leaf1-spine1 is missing: no discovery packet came through"]
+    assert [finding.text for finding in found.findings] == ["leaf1-spine1 is missing: discovery packets are lost"]
 
 
 @given(intended=fabrics(failures=False), data=st.data())
@@ -232,7 +232,7 @@ def test_a_host_whose_port_leads_to_a_switch_has_none_and_that_is_told() -> None
     a, b = PortId(1, 1), PortId(65537, 9)
     shown = dataclasses.replace(shown, links={**shown.links, a: b, b: a}, ports={**shown.ports, b: True})
     found = survey(intended, shown)
-    assert "port 1 of leaf1 leads to a switch, and h1 should be there" in {f.text for f in found.findings}
+    assert "port 1 of leaf1 leads to a switch instead of h1" in {f.text for f in found.findings}
     assert found.hosts_unplaced == ("h1",)
 
 
@@ -256,11 +256,11 @@ MAC = "02:66:66:66:66:66"
         ),
         (
             Clash("misplaced", "10.0.1.1", MAC, PortId(1, 9), "10.0.1.1", PortId(1, 1)),
-            "10.0.1.1 (h1) answers at leaf1 port 9, and not at leaf1 port 1: traffic to it goes there",
+            "10.0.1.1 (h1) answers at leaf1 port 9, not at leaf1 port 1, to which its traffic is sent",
         ),
         (
             Clash("misplaced", "10.0.1.1", MAC, PortId(3, 9), "", None),
-            "10.0.1.1 (h1) answers at 0x3 port 9, and the fabric file does not allow that port",
+            "10.0.1.1 (h1) answers at 0x3 port 9, the fabric file does not allow this port",
         ),
     ],
 )
@@ -315,7 +315,9 @@ def test_a_link_between_two_leaves_is_named_and_not_used() -> None:
     a, b = PortId(1, 8), PortId(2, 8)
     shown = dataclasses.replace(shown, links={**shown.links, a: b, b: a}, ports={**shown.ports, a: True, b: True})
     found = survey(None, shown)
-    assert [finding.text for finding in found.findings] == ["leaf1 port 8 and leaf2 port 8 join two leaves: not used"]
+    assert [finding.text for finding in found.findings] == [
+        "leaf1 port 8 and leaf2 port 8 connect two leaves: not used"
+    ]
     assert found.fabric is not None
     assert len(found.fabric.cables) == 2
 

@@ -230,7 +230,7 @@ def test_a_switch_of_another_version_is_told_so_and_the_log_has_one_line(
     assert header(error).type == ofp.OFPT_ERROR
     assert struct.unpack_from("!HH", error, 8) == (ofp.OFPET_HELLO_FAILED, ofp.OFPHFC_INCOMPATIBLE)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line == "the connection from 10.0.0.9 is ended: it speaks OpenFlow 1.0, not 1.3"
+    assert line == "the connection from 10.0.0.9 is closed: it supports OpenFlow 1.0, not 1.3"
 
 
 @pytest.mark.parametrize(
@@ -266,5 +266,5 @@ def test_a_failure_of_ryus_parser_is_one_line_without_a_traceback(
         one._recv_loop()
     assert one.state == DEAD_DISPATCHER
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "FLOW_REMOVED: it cannot be parsed: KeyError" in line
+    assert "FLOW_REMOVED: cannot be parsed: KeyError" in line
     assert all(record.exc_info is None for record in caplog.records)

@@ -40,7 +40,7 @@ def test_any_flood_is_counted_has_a_line_a_port_at_most_and_bounded_notices(
 
 def test_a_notice_names_switch_port_and_host() -> None:
     ignored = made()
-    text = "forged or foreign discovery packets at leaf1 port 5, which is for h5: ignored"
+    text = "forged or foreign discovery packets at leaf1 port 5, which belongs to h5: ignored"
     assert ignored.saw(IgnoredKind.FORGED, AT, 0.0) == text
     assert ignored.saw(IgnoredKind.FORGED, AT, LOG_SECONDS - 1) is None
     assert ignored.notices(LOG_SECONDS) == [text]
@@ -49,7 +49,7 @@ def test_a_notice_names_switch_port_and_host() -> None:
     assert repeated == "discovery packets of leaf1 port 5 are repeated at leaf2 port 6: ignored"
     relayed = ignored.saw(IgnoredKind.DENIED, PortId(3, 1), 0.0, SENDER)
     assert relayed == (
-        "discovery packets of leaf2 port 6 come in at leaf3 port 1, which is no link between switches: ignored"
+        "discovery packets of leaf2 port 6 arrive at leaf3 port 1, which is not a link between switches: ignored"
     )
 
 

@@ -79,7 +79,7 @@ def test_a_switch_that_comes_back_without_end_and_never_answers_is_one_line(
         monkeypatch.setattr(one, "_read", gone)
         monkeypatch.setattr(one, "_back_off", over)
         one._run()
-    assert [record.getMessage() for record in caplog.records] == ["leaf7: no answer; trying again in 0.5 s"]
+    assert [record.getMessage() for record in caplog.records] == ["leaf7: no answer; next attempt in 0.5 s"]
 
 
 def test_refused_meters_are_one_line_however_often_a_switch_comes_back(caplog: pytest.LogCaptureFixture) -> None:

@@ -135,7 +135,7 @@ def test_an_element_of_length_0_is_refused_wherever_it_stands(data: bytes) -> No
 
 
 def test_lengths_that_point_outside_are_refused() -> None:
-    raised(flow(struct.pack("!HH4x", 4, 64)), "length 64, where 8 to 8 are possible")
+    raised(flow(struct.pack("!HH4x", 4, 64)), "length 64 instead of 8 to 8")
     raised(reply(1, struct.pack("!H", 4096) + bytes(54)), "4096")
     raised(reply(13, bytes(63)), "whole number of ports of 64 bytes")
     raised(message(message_check.PACKET_IN, bytes(16) + struct.pack("!HH", 1, 400) + bytes(20)), "400")

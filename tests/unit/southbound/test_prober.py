@@ -109,9 +109,9 @@ def test_a_switch_that_answers_no_barrier_is_told_of_and_checked_again_once_it_a
     tick(prober, clock, 40, 1.0)
     assert len(wire.asked) > module.BARRIERS
     assert len(prober._connections[1].barriers) <= module.BARRIERS
-    assert prober.notices() == ["leaf1 answers no barrier requests: its cables cannot be checked"]
+    assert prober.notices() == ["leaf1 does not answer barrier requests: its cables cannot be checked"]
     tick(prober, clock, 100, 1.0)
-    assert prober.notices() == ["leaf1 answers no barrier requests: its cables cannot be checked"]
+    assert prober.notices() == ["leaf1 does not answer barrier requests: its cables cannot be checked"]
     prober.answered(wire, wire.asked[-1])
     assert prober.notices() == []
     for _ in range(100):

@@ -206,6 +206,6 @@ def test_a_reply_in_parts_without_end_is_waited_for_no_longer_than_the_bound(mon
             spawn_after(0.02, again, part)
 
     connection.send = send  # type: ignore[method-assign]
-    with pytest.raises(SwitchGone, match="no whole answer"):
+    with pytest.raises(SwitchGone, match="no complete answer"):
         connection.ask()
     assert 2 < len(sent) < 100

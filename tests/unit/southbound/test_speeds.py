@@ -43,7 +43,7 @@ def test_a_cable_that_comes_back_slower_has_less_capacity_and_one_that_recovers_
     assert found.fabric is not None
     assert [cable.gbps for cable in found.fabric.cables] == [25.0] + [100.0] * 11
     if intended:
-        assert [f.text for f in found.findings] == ["leaf1-spine1 runs at 25 Gbit/s, it should at 100"]
+        assert [f.text for f in found.findings] == ["leaf1-spine1 runs at 25 Gbit/s instead of 100"]
     # Over and over: nothing adds up. Also while it is lost from sight, and back at full speed.
     again = survey(known, observed, before=found.fabric)
     assert again.fabric == found.fabric

@@ -26,7 +26,7 @@ def test_who_names_no_store_gets_one_in_the_state_folder(environment: dict[str, 
 
 
 def test_without_any_folder_the_store_has_to_be_named() -> None:
-    with pytest.raises(InputError, match="name a store"):
+    with pytest.raises(InputError, match="set the option store"):
         default_url({})
 
 

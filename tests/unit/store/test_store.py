@@ -144,7 +144,7 @@ def refused(file: Path) -> str:
 def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("my notes\n" * 100)
-    assert "no SQLite database" in refused(file)
+    assert "not a SQLite database" in refused(file)
     assert file.read_text() == "my notes\n" * 100
 
 
@@ -176,9 +176,9 @@ def test_the_plans_of_a_store_from_before_the_three_enforcements_are_per_flow(st
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "cannot be made or written" in refused(tmp_path / "file" / "kept.db")
+    assert "cannot be created or written" in refused(tmp_path / "file" / "kept.db")
     (tmp_path / "folder").mkdir()
-    assert "cannot be made or written" in refused(tmp_path / "folder")
+    assert "cannot be created or written" in refused(tmp_path / "folder")
 
 
 def test_a_damaged_file_is_one_clear_error(store: Store, file: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_backup_made_while_the_controller_runs_is_a_store(store: Store, file: 
 def test_what_somebody_else_has_written_is_not_overwritten(store: Store, file: Path) -> None:
     store.commit(StateChange(put=(job("a"),)))
     sql(file, "UPDATE settings SET value = 'theirs' WHERE name = 'last_change'")
-    with pytest.raises(StoreError, match="changed by somebody else"):
+    with pytest.raises(StoreError, match="changed by another program"):
         store.commit(StateChange(deleted=("a",)))
     assert [job.name for job in store.load().jobs] == ["a"]
 
@@ -399,6 +399,6 @@ def test_a_store_has_an_instance_that_stays_and_another_store_has_another(tmp_pa
         database.execute("UPDATE settings SET value = 'none' WHERE name = 'instance'")
         database.commit()
     store = Store.open(f"sqlite:///{tmp_path / 'a'}.db")
-    with pytest.raises(StoreError, match="damaged: its instance is no number"):
+    with pytest.raises(StoreError, match="damaged: its instance is not a number"):
         store.instance()
     store.close()

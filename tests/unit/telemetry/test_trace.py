@@ -158,7 +158,7 @@ def test_a_stranger_s_rule_counts_as_any_other() -> None:
     assert first["why"] == "leaf1 has no rule for it: it takes leaf1-spine2"
     unknown = Rule(0, 9000, to_h3, ("set_field",))  # type: ignore[arg-type]
     first, *_ = told(case, reading(case.fabric, changed(case.rules, spine.dpid, put=(unknown,))))
-    assert first["why"] == "met an action that is none of ours at spine1"
+    assert first["why"] == "reached an action that fairspine does not use at spine1"
     two = (Rule(0, 9000, to_h3), Rule(0, 9000, match(in_port=1)))
     first, *_ = told(case, reading(case.fabric, changed(case.rules, 1, put=two)))
     assert (first["how"], first["why"]) == ("none", "two rules of one priority match it: the switch may take either")
