@@ -75,7 +75,7 @@ def largest_deviation(results: Results, opinion: Opinion) -> float:
 def _case(fabric: Fabric, jobs: Sequence[SimulatedJob], path: NDArray[np.int32]) -> dict[str, Any]:
     traffic, schedule, first_group = joined(jobs)
     if len(schedule.before):
-        raise ValueError("simgrid_flows.py knows no groups that wait for others")
+        raise ValueError("simgrid_flows.py does not support groups that wait for others")
     flows = []
     for flow, size in zip(schedule.flow.tolist(), schedule.bytes.tolist(), strict=True):
         src, dst = int(traffic.src[flow]), int(traffic.dst[flow])

@@ -133,7 +133,7 @@ def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
         keepable = (old >= 0) & there.up_alive[a, old] & there.down_alive[b, old]
         for plan, share in ((near, moved), (afresh, moved_afresh)):
             share.append((keepable & (plan.path != old)).sum() / max(1, keepable.sum()))
-    worst = f"{ratio:.5f} of planning afresh; {np.mean(moved):.1%} of flows moved, afresh {np.mean(moved_afresh):.1%}"
+    worst = f"{ratio:.5f} of a new plan; {np.mean(moved):.1%} of flows moved, afresh {np.mean(moved_afresh):.1%}"
     return [{"point": "5 near the plan in force", "instances": instances, "worst": worst}]
 
 

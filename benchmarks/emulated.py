@@ -213,7 +213,7 @@ def failures(running: Running, rounds: int) -> list[GapRow]:
         ),
         FailureRow(GapRow("gap, spine loses power", "ms"), 0, power_off, power_on),
     ]
-    seen_after = GapRow("port down until the controller tells of it", "ms")
+    seen_after = GapRow("port down until the controller reports it", "ms")
     planned_after = GapRow("port down until the new plan is computed", "ms")
     active_after = GapRow("port down until the new plan is active", "ms", target=ACTIVE_TARGET)
     sent = GapRow("flow-mods and group-mods sent for it", "")
@@ -385,7 +385,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("out/bench-emulated"), help="logs go here")
-    parser.add_argument("--json", type=Path, help="write the values to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the values to this file")
     options = parser.parse_args()
     rows = measure(options.rounds, options.out)
     print(f"{'':<64}{'median':>10}{'worst':>10}{'of':>6}{'target':>10}")

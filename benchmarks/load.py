@@ -233,10 +233,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=50.0, help="requests a second")
-    parser.add_argument("--warm-up", type=float, default=20.0, help="seconds before memory is looked at first")
+    parser.add_argument("--warm-up", type=float, default=20.0, help="seconds before the first measurement of memory")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fabric", default="examples/clos-4x4x4.yaml")
-    parser.add_argument("--json", type=Path, help="write the figures here, too")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     found = measure(options.fabric, options.rate, options.seconds, options.warm_up, options.seed)
     text = json.dumps(found, indent=2)
@@ -250,7 +250,7 @@ def main() -> int:
     if reads["median"] >= MEDIAN_MS:
         failures.append(f"reads take {reads['median']:.1f} ms at the median")
     if found["not_as_it_should_be"]:
-        failures.append("some answers are not as they should be")
+        failures.append("some answers are wrong")
     if memory["end"] > memory["warm"] * (1 + GROWTH):
         failures.append(f"memory grew from {memory['warm']:.0f} to {memory['end']:.0f} MiB")
     for failure in failures:

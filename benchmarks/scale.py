@@ -387,7 +387,7 @@ COLUMNS: tuple[tuple[str, Callable[[ScaleRow], str]], ...] = (
     ("empty to filled", lambda row: _seconds(row.empty, row.empty_cpu)),
     ("jobs active", lambda row: "-" if row.jobs_pushed is None else _seconds(row.jobs_active)),
     ("p99 /healthz, pushing / in force", lambda row: _latencies(row)),
-    ("good cables taken as down, named as not seen", lambda row: f"{row.called_down}, {row.called_missing}"),
+    ("working cables reported as down, as missing", lambda row: f"{row.called_down}, {row.called_missing}"),
     ("pairs that lose", lambda row: f"{row.pairs_lost} of {PAIRS}"),
     ("fakes, cores", lambda row: f"{row.steady_fakes:.2f}"),
 )
@@ -408,11 +408,11 @@ def main() -> int:
     """Run the benchmark for the sizes given and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sizes", nargs="*", metavar="LEAVESxSPINES[xHOSTS]", help=f"default: {' '.join(SIZES)}")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that each step may take")
-    parser.add_argument("--no-jobs", action="store_true", help="leave the jobs out")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="time limit of each step in seconds")
+    parser.add_argument("--no-jobs", action="store_true", help="do not push jobs")
     parser.add_argument("--option", action="append", default=[], help="of ryu-manager, --option=--poll-seconds=0")
-    parser.add_argument("--json", type=Path, help="write the figures here, too")
-    parser.add_argument("--log", type=Path, help="keep the controller's log of the last size here")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--log", type=Path, help="write the controller's log of the last size to this file")
     options = parser.parse_args()
     # The signal must reach the finally blocks, which end the controller and the fake switches.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

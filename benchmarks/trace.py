@@ -93,7 +93,7 @@ def main() -> None:
     """Run the benchmark, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write the rows to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
     options = parser.parse_args()
     rows = measure(options.rounds)
     print(f"{'':8}{'flows':>8}{'answered in':>14}{'healthz median':>17}{'worst':>12}")

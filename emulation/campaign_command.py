@@ -71,7 +71,7 @@ def carry_out(
     except LabError as error:
         return complain(program, str(error), 1)
     except KeyboardInterrupt:
-        return complain(program, "interrupted; everything that was made is gone", INTERRUPTED)
+        return complain(program, "interrupted; everything has been cleaned up", INTERRUPTED)
 
 
 def begin(out: Path) -> Say:

@@ -132,7 +132,7 @@ def _permitted(action: Callable[[], T]) -> T:
     try:
         return action()
     except OSError as error:
-        raise LabError(f"the lab needs namespaces of its own, and only root can make them ({error.strerror})") from None
+        raise LabError(f"the lab needs its own namespaces, which only root can create ({error.strerror})") from None
 
 
 def _settle() -> None:

@@ -115,7 +115,7 @@ class Lab:
         if lacking:
             raise LabError(lacking)
         if not isolate.isolated():
-            raise LabError("the lab needs a network namespace of its own: python -m emulation.isolate COMMAND ...")
+            raise LabError("the lab needs its own network namespace: python -m emulation.isolate COMMAND ...")
         sweep_dead()
         try:
             self._build()

@@ -22,10 +22,10 @@ SUSPICIOUS = (
 HARMLESS: tuple[tuple[str, str], ...] = (
     (
         r"\|dpif_netdev\|ERR\|error receiving data from \S+: Network is down$",
-        "somebody set the interface down: what a failing cable looks like from inside a switch",
+        "an interface was set down, which is how a switch sees a failing cable",
     ),
 )
-"""Exact patterns of lines that look bad and are not, each with its reason."""
+"""Exact patterns of harmless lines that look like errors, each with its reason."""
 
 DROPPED = re.compile(r"\|(?P<module>\w+)\|ERR\|Dropped \d+ log messages in last .* due to excessive rate$")
 """Open vSwitch's note that its rate limit suppressed lines; it precedes the next line of the same kind."""

@@ -24,7 +24,7 @@ PROGRAMS = {
 def missing() -> str:
     """Return the reason why no lab can run here, in one line; empty if one can."""
     if os.geteuid() != 0:
-        return "the lab makes network namespaces and switches, and only root can"
+        return "the lab creates network namespaces and switches, which only root can do"
     packages = sorted({package for program, package in PROGRAMS.items() if shutil.which(program) is None})
     if packages:
         return f"the lab needs more Debian packages: apt-get install {' '.join(packages)}"

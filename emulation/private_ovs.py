@@ -134,7 +134,7 @@ class PrivateOvs:
             wanted = numbers.get(row["name"])
             if wanted is not None and row["ofport"] != wanted:
                 why = row["error"] or f"it has number {row['ofport']}, not {wanted}"
-                raise LabError(f"port {row['name']} is not as it should be: {why}{self.daemon.tail()}")
+                raise LabError(f"port {row['name']} was not created correctly: {why}{self.daemon.tail()}")
 
     def _allowed(self, controller: str) -> str:
         """Return the target in a form that Open vSwitch accepts: it connects only to Unix sockets in its own folder."""
@@ -249,7 +249,7 @@ class PrivateOvs:
                 env=os.environ | self.environment(self.folder),
             )
         except FileNotFoundError:
-            raise LabError(f"{argv[0]} is not there (Debian: apt-get install openvswitch-switch)") from None
+            raise LabError(f"{argv[0]} is not installed (Debian: apt-get install openvswitch-switch)") from None
         except subprocess.TimeoutExpired:
             raise LabError(f"no answer within {COMMAND_SECONDS + 5:.0f} s: {' '.join(argv)[:200]}") from None
         if done.returncode:

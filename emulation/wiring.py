@@ -111,7 +111,7 @@ class Wiring:
         for name, port in (a, b):
             switch = self.switch(name)
             if any(end.port == port for end in self.ends(name)):
-                raise InputError("the port is taken", field=name, value=port)
+                raise InputError("the port is already used", field=name, value=port)
             ends.append(CableEnd(name, port, f"{switch.bridge}-eth{port}"))
         _check_names([*self._names(), *(end.interface for end in ends)])
         wire = LabCable(f"{a[0]}-{b[0]}:extra", ends[0], ends[1], gbps)

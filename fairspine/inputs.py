@@ -54,7 +54,7 @@ def traffic(fabric: Fabric, jobs: Traffic | Iterable[Job]) -> Traffic:
     expanded: list[JobTraffic] = []
     for each in jobs:
         if any(each.name == other.name for other in expanded):
-            raise InputError("a job before it has this name", field="name", value=each.name)
+            raise InputError("a previous job has this name", field="name", value=each.name)
         try:
             expanded.append(expand(fabric, each, expanded))
         except InputError as error:

@@ -34,7 +34,7 @@ from controller.southbound.rules import RuleSet
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DRAWN = 30
 MEASURED = {"seconds", "planning_mean", "planning_worst", "wall_seconds", "report"}
-"""Fields that hold a measured time, or name the directory of a run."""
+"""Fields with a measured time or with the directory of a run."""
 
 POLICIES = "ecmp,random,greedy,coloring,first_fit,ethereal,split,fair,spray"
 ALGORITHMS = {

@@ -83,20 +83,20 @@ class Clos(Topo):
     def _check(**sizes):
         for name, value in sizes.items():
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f"clos: {name}={value!r}: a whole number from 1 on is needed")
+                raise ValueError(f"clos: {name}={value!r}: must be an integer of at least 1")
         if sizes["hosts"] > HOSTS_PER_PREFIX:
             raise ValueError(
                 f"clos: hosts={sizes['hosts']}: a leaf's /24 prefix holds at most {HOSTS_PER_PREFIX} hosts"
             )
         if sizes["leaves"] > 0xFFFF:
-            raise ValueError(f"clos: leaves={sizes['leaves']}: there are addresses for at most 65535")
+            raise ValueError(f"clos: leaves={sizes['leaves']}: there are addresses for at most 65535 leaves")
         longest = [
             f"leaf{sizes['leaves']}-eth{sizes['hosts'] + sizes['spines'] * sizes['parallel']}",
             f"spine{sizes['spines']}-eth{sizes['leaves'] * sizes['parallel']}",
         ]
         for name in longest:
             if len(name) > LONGEST_NAME:
-                raise ValueError(f"clos: too large: Linux takes no interface named {name}")
+                raise ValueError(f"clos: too large: Linux does not allow the interface name {name}")
 
 
 topos = {"clos": Clos}

@@ -67,7 +67,7 @@ class Client:
             raise InputError("must be like http://127.0.0.1:8080", field="--url", value=url)
         if parts.username is not None or parts.password is not None:
             # The value is not shown, since it holds a secret.
-            raise InputError("holds a name or a password; fairspine has tokens (--token)", field="--url")
+            raise InputError("contains a user name or a password; use a token (--token)", field="--url")
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
             raise InputError("is no token", field="--token")
         self.url, self._prefix, self._token = url, parts.path.rstrip("/"), token
@@ -207,7 +207,7 @@ def described_rows(rows: Any, *members: str) -> list[dict[str, Any]]:
 
 def not_understood(part: object) -> Failure:
     """Return the failure to raise if (part of) an answer does not have the expected form."""
-    return Failure(f"the answer is not understood; is this a fairspine controller? {shorten(part)}")
+    return Failure(f"unexpected answer; is this a fairspine controller? {shorten(part)}")
 
 
 def _content_type(method: str, body: bytes | None) -> dict[str, str]:
@@ -228,7 +228,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(ca_file)
         except ssl.SSLError:
-            raise InputError("holds no certificates in PEM", field="--ca-file", value=str(ca_file)) from None
+            raise InputError("contains no PEM certificates", field="--ca-file", value=str(ca_file)) from None
         except OSError as error:
             raise InputError(error.strerror or str(error), field="--ca-file", value=str(ca_file)) from None
     return context

@@ -16,7 +16,9 @@ from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 
 IdsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="ID...", help="Cables (leaf1-spine2, leaf1-spine2:2), spines, leaves.", show_default=False),
+    typer.Argument(
+        metavar="ID...", help="Cables (leaf1-spine2, leaf1-spine2:2), spines or leaves.", show_default=False
+    ),
 ]
 
 
@@ -75,7 +77,7 @@ def _change(client: Client, names: list[str], drained: bool) -> dict[str, int | 
         except Failure as failure:
             if not moved:
                 raise
-            raise Failure(f"{failure} (done before that: {', '.join(moved)})", exit_code=failure.exit_code) from None
+            raise Failure(f"{failure} (already done: {', '.join(moved)})", exit_code=failure.exit_code) from None
         moved[name] = None if plan is None else plan["moved"]
     return moved
 

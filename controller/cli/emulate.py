@@ -33,7 +33,8 @@ def emulate(
         typer.Option(
             "--scenario",
             metavar="FILE",
-            help="A scenario of 'fairspine simulate' in place of fabric and jobs: measured beside simulated.",
+            help="A scenario of 'fairspine simulate' instead of fabric and jobs; measured and simulated times are "
+            "compared.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +42,7 @@ def emulate(
         str | None,
         typer.Option(
             "--policies",
-            help="Policies with commas between; the others are compared with the first.  "
+            help="Policies, separated by commas; all are compared with the first.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,
         ),
@@ -53,23 +54,21 @@ def emulate(
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(
-            "--draws", help="Draws of each policy that leaves it to chance.  [default: 3]", show_default=False
-        ),
+        typer.Option("--draws", help="Draws of each randomised policy.  [default: 3]", show_default=False),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="About how long the longest job takes if it is alone on the fabric.")
+        float, typer.Option("--seconds", help="Approximate time of the longest job if it is alone on the fabric.")
     ] = 5.0,
     link_mbps: Annotated[
         float | None,
-        typer.Option("--link-mbps", help="Rate of the fastest link.  [default: what two cores carry]"),
+        typer.Option("--link-mbps", help="Rate of the fastest link.  [default: as two cores can carry]"),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where picture, numbers and logs go.")] = Path(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for picture, numbers and logs.")] = Path(
         "out"
     ),
-    name: Annotated[str, typer.Option("--name", help="NAME.png and NAME.json are written.")] = "emulate",
+    name: Annotated[str, typer.Option("--name", help="Name of the files NAME.png and NAME.json.")] = "emulate",
     expect_faster: Annotated[
-        bool, typer.Option("--expect-faster", help="Fail unless every job is faster than under the first policy.")
+        bool, typer.Option("--expect-faster", help="Fail if a job is not faster than under the first policy.")
     ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
@@ -95,13 +94,13 @@ def emulate(
         given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--expect-faster": expect_faster}
         for option, value in given.items():
             if value:
-                raise InputError("a scenario says that itself", field=option)
+                raise InputError("is defined by the scenario", field=option)
         from emulation.experiments.scenario_command import run_scenario
 
         wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
         sys.exit(run_scenario(scenario, wanted, names, "json" if format is Format.JSON else "table"))
     if fabric is None or not job:
-        raise InputError("is missing, and there is no --scenario", field="--job" if fabric is not None else "--fabric")
+        raise InputError("is required without --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
     request = ExperimentRequest(
         fabric=fabric,

@@ -35,13 +35,14 @@ class Kind(StrEnum):
 def events(
     after: Annotated[
         str | None,
-        typer.Option("--after", metavar="ID", help="Begin behind this event; without it, with what happens next."),
+        typer.Option("--after", metavar="ID", help="Begin after this event; default: only new events."),
     ] = None,
     kind: Annotated[
         list[Kind] | None, typer.Option("--kind", help="Only events of this kind; may be given several times.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", min=1, help="End after so many; else Ctrl-C does.")
+        int | None,
+        typer.Option("--count", metavar="N", min=1, help="Stop after this number of events; default: at Ctrl-C."),
     ] = None,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -81,7 +82,7 @@ def follow(client: Client, after: str | None) -> Iterator[ServerEvent]:
     def opened() -> None:
         nonlocal known, away, pause
         if away:
-            since = "" if after is not None else "; what happened meanwhile is not known"
+            since = "" if after is not None else "; events of the meantime are not known"
             typer.echo(f"fairspine: {client.url}: answers again{since}", err=True)
         known, away, pause = True, False, FIRST_PAUSE_SECONDS
 

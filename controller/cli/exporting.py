@@ -17,23 +17,25 @@ if TYPE_CHECKING:
     from controller.workload.expand import JobTraffic
     from controller.workload.exporters.messages import Routes
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Write fabrics and jobs as other tools read them.")
+app = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True, help="Write fabrics and jobs in the formats of other tools."
+)
 
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Where it goes; else standard output.", show_default=False),
+    typer.Option("--out", metavar="FILE", help="The output file; default: standard output.", show_default=False),
 ]
 
 
 LatencyOption = Annotated[
-    int, typer.Option("--latency", metavar="NS", min=1, max=2**31 - 1, help="Nanoseconds of each cable.")
+    int, typer.Option("--latency", metavar="NS", min=1, max=2**31 - 1, help="Latency of each cable in nanoseconds.")
 ]
 PlanOption = Annotated[
     Path | None,
     typer.Option(
         "--plan",
         metavar="FILE",
-        help="A plan of these jobs (JSON, as 'fairspine plan' prints it), whose paths are written too.",
+        help="A plan of these jobs (JSON of 'fairspine plan'), whose paths are written as well.",
         show_default=False,
     ),
 ]
@@ -47,7 +49,8 @@ def htsim_matrix(
     fabric: FabricOption,
     job: JobOption,
     scale: Annotated[
-        float, typer.Option("--scale", min=1e-12, max=1.0, help="Factor of all bytes; htsim takes 2 GiB a connection.")
+        float,
+        typer.Option("--scale", min=1e-12, max=1.0, help="Factor for all bytes; htsim allows 2 GiB per connection."),
     ] = 1.0,
     out: OutOption = None,
 ) -> None:
@@ -84,9 +87,9 @@ def htsim_topology(
 )
 def containerlab(
     fabric: FabricOption,
-    name: Annotated[str, typer.Option("--name", help="Name of the lab.")] = "fairspine",
-    kind: Annotated[str, typer.Option("--kind", help="containerlab's kind of the switches.")] = "nokia_srlinux",
-    image: Annotated[str, typer.Option("--image", help="Their container image.")] = "ghcr.io/nokia/srlinux",
+    name: Annotated[str, typer.Option("--name", help="The name of the lab.")] = "fairspine",
+    kind: Annotated[str, typer.Option("--kind", help="Kind of the switches in containerlab.")] = "nokia_srlinux",
+    image: Annotated[str, typer.Option("--image", help="Container image of the switches.")] = "ghcr.io/nokia/srlinux",
     out: OutOption = None,
 ) -> None:
     """Write a fabric as a topology of containerlab (.clab.yml)."""
@@ -120,7 +123,7 @@ def ns3_flows(
     fabric: FabricOption,
     job: JobOption,
     phase: Annotated[
-        int | None, typer.Option("--phase", min=0, help="Of jobs with several phases: which.", show_default=False)
+        int | None, typer.Option("--phase", min=0, help="The phase, for jobs with several phases.", show_default=False)
     ] = None,
     out: OutOption = None,
 ) -> None:
@@ -139,7 +142,14 @@ def goal(
     fabric: FabricOption,
     job: JobOption,
     compute: Annotated[
-        int, typer.Option("--compute", metavar="NS", min=0, max=2**62, help="Computing of each rank before a job.")
+        int,
+        typer.Option(
+            "--compute",
+            metavar="NS",
+            min=0,
+            max=2**62,
+            help="Computing time of each rank before a job, in nanoseconds.",
+        ),
     ] = 0,
     plan: PlanOption = None,
     out: OutOption = None,
@@ -157,7 +167,7 @@ def goal(
 @app.command("chakra", epilog="Example: fairspine export chakra --job examples/gpt3-a.json --out traces")
 def chakra(
     job: JobOption,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for a trace of each rank.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the traces, one per rank.")],
     fabric: Annotated[
         Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric of the plan.", show_default=False)
     ] = None,
@@ -172,10 +182,10 @@ def chakra(
     from controller.workload.job_file import load_job
 
     if (fabric is None) != (plan is None):
-        raise InputError("a plan and its fabric belong together", field="plan" if plan is None else "fabric")
+        raise InputError("--plan and --fabric require each other", field="plan" if plan is None else "fabric")
     if fabric is None:
         if len(job) > 1:
-            raise InputError("several jobs have no common ranks: --fabric and --plan put them on hosts", field="job")
+            raise InputError("several jobs have no common numbering of ranks: give --fabric and --plan", field="job")
         _write_files(out, chakra_files(load_job(job[0])))
         return
     place, traffic = _load(fabric, job)

@@ -22,11 +22,11 @@ from controller.cli.remote import (
 
 app = typer.Typer(
     rich_markup_mode=None,
-    help="Show the plans that were made, newest first, and why; or one of them; or go back to one.",
+    help="List plans with their causes, newest first; show one; or roll back to one.",
 )
 
 EpochArgument = Annotated[
-    int, typer.Argument(metavar="EPOCH", help="The plan's number.", min=0, max=2**53 - 1, show_default=False)
+    int, typer.Argument(metavar="EPOCH", help="The number of the plan.", min=0, max=2**53 - 1, show_default=False)
 ]
 
 # Members that are read of the API's documents (controller.rest.schemas.PlanSummary).
@@ -73,7 +73,7 @@ def list_plans(
         return
     _print_plans(f"{len(page['plans'])} plans", page["plans"])
     if page["next_before"] is not None:
-        typer.echo(f"there are older ones: fairspine history --before {page['next_before']}")
+        typer.echo(f"for older plans: fairspine history --before {page['next_before']}")
 
 
 @app.command("show", epilog="Example: fairspine history show 41 --format json")
@@ -99,7 +99,7 @@ def show(
     for name, title in (("jobs", "jobs"), ("links_down", "links that were down"), ("drained", "drained")):
         typer.echo(f"{title}: {', '.join(plan[name]) or 'none'}")
     if paths is None:
-        typer.echo("its paths are not kept")
+        typer.echo("its paths are not stored")
         return
     print_table(
         "flows between leaves, and pieces of them, by path",

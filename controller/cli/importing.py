@@ -35,7 +35,7 @@ def import_files(
         typer.Argument(
             metavar="FORMAT",
             help="nccl, nccl-tests, kineto, flight-recorder, chakra, aicb, goal, taskgraph, htsim, ns3, slurm, "
-            "ibnetdiscover, containerlab, lldp, astra-network, traffic-pairs, or a plug-in's.",
+            "ibnetdiscover, containerlab, lldp, astra-network, traffic-pairs, or the format of a plug-in.",
             show_default=False,
             autocompletion=_formats,
         ),
@@ -43,14 +43,15 @@ def import_files(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FILE", help="Files of that format, also in gzip or tar; - is standard input.", show_default=False
+            metavar="FILE", help="Files of this format, also in gzip or tar; - is standard input.", show_default=False
         ),
     ] = None,
     guess: Annotated[
-        bool, typer.Option("--guess", help="Say which formats the files have (no FORMAT is given), and do no more.")
+        bool, typer.Option("--guess", help="Only print the formats of the files (without FORMAT).")
     ] = False,
     fabric: Annotated[
-        Path | None, typer.Option("--fabric", metavar="FILE", help="The fabric that the job is put on (YAML or JSON).")
+        Path | None,
+        typer.Option("--fabric", metavar="FILE", help="The fabric on which the job is placed (YAML or JSON)."),
     ] = None,
     placement: Annotated[
         str | None,
@@ -64,11 +65,11 @@ def import_files(
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement.")] = 0,
     topology: Annotated[
         Path | None,
-        typer.Option("--topology", metavar="XML", help="NCCL's topology of a server: which GPU is at which rail."),
+        typer.Option("--topology", metavar="XML", help="NCCL topology of a server, which gives the rail of each GPU."),
     ] = None,
     inventory: Annotated[
         Path | None,
-        typer.Option("--inventory", metavar="FILE", help="Which NIC is which host (YAML, JSON or CSV)."),
+        typer.Option("--inventory", metavar="FILE", help="Mapping of NICs to hosts (YAML, JSON or CSV)."),
     ] = None,
     bytes: Annotated[
         int | None,
@@ -76,27 +77,29 @@ def import_files(
             "--bytes",
             min=0,
             max=2**53,
-            help="Bytes of a collective whose size the files do not tell. Of an NCCL log: of the operation that "
-            "nccl-tests names, else of one all-reduce on each communicator.",
+            help="Bytes of a collective if the files contain no size. For an NCCL log: of the operation that "
+            "nccl-tests ran, else of one all-reduce on each communicator.",
         ),
     ] = None,
     iterations: Annotated[
-        int, typer.Option("--iterations", min=1, help="Iterations that a log covers; the job is one of them.")
+        int, typer.Option("--iterations", min=1, help="Number of iterations in the log; the job is one iteration.")
     ] = 1,
     gbps: Annotated[
         float | None,
         typer.Option(
-            "--gbps", min=1e-3, max=1e6, help="Speed of cables where the files tell none.", show_default=False
+            "--gbps", min=1e-3, max=1e6, help="Speed of cables if the files contain none.", show_default=False
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The job's name.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The name of the job.", show_default=False)] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="JOB", help="Where the job goes, YAML or JSON by suffix; else standard output."),
+        typer.Option(
+            "--out", metavar="JOB", help="Output file of the job, YAML or JSON by suffix; default: standard output."
+        ),
     ] = None,
     fabric_out: Annotated[
         Path | None,
-        typer.Option("--fabric-out", metavar="FILE", help="Where the fabric goes that the files describe."),
+        typer.Option("--fabric-out", metavar="FILE", help="Output file of the fabric in the files."),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
@@ -130,7 +133,7 @@ def import_files(
     with _progress(files) as on_read:
         imported = read(open_sources(files, on_read), request)
     if fabric_out is not None and imported.fabric is None:
-        raise InputError("the files describe no fabric", field="fabric-out")
+        raise InputError("the files contain no fabric", field="fabric-out")
     place = place or _described(imported)
     job = _placed(imported, place, method, seed) if topology is None else _railed(imported, place, method, topology)
     summary = _summary(imported, job, place)
@@ -169,7 +172,7 @@ def _guess(files: Sequence[Path], format: Format) -> None:
         print_table("files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in found])
     unknown = [row for row in found if not row.is_known]
     if unknown:
-        raise InputError("no format is known that looks like this", source=unknown[0].file)
+        raise InputError("unknown format", source=unknown[0].file)
 
 
 def _fabric(path: Path | None) -> Fabric | None:
@@ -212,7 +215,7 @@ def placement_of(given: str | None) -> Method | Sequence[str] | None:
     document = read_document(given)
     hosts = document.split() if isinstance(document, str) else document
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-        raise InputError("is no list of hosts", source=given)
+        raise InputError("is not a list of hosts", source=given)
     return hosts
 
 
@@ -242,9 +245,9 @@ def _railed(imported: Imported, fabric: Fabric | None, placement: object, topolo
         what = "needs --fabric" if fabric is None else "places ranks in order"
         raise InputError(f"a topology {what}", field="topology", value=str(topology))
     if imported.placed:
-        raise InputError("the input itself says on which hosts its ranks run", field="topology", value=str(topology))
+        raise InputError("the input already gives the hosts of its ranks", field="topology", value=str(topology))
     if imported.job.hosts not in ((), provisional_hosts(imported.ranks)):
-        raise InputError("the input itself says which NICs its ranks use", field="topology", value=str(topology))
+        raise InputError("the input already gives the NICs of its ranks", field="topology", value=str(topology))
     return in_order(imported.job, fabric, load_rails(topology))
 
 
@@ -316,7 +319,7 @@ def _print_summary(summary: dict[str, Any], fabric: Fabric | None, *, err: bool)
         typer.echo(f"note: {note}", err=err)
     if summary["measured"]:
         print_table(
-            "times that the files tell",
+            "measured times in the files",
             ("operation", "ranks>", "bytes>", "seconds>", "bus Gbit/s>"),
             [
                 (row["op"], str(row["ranks"]), str(row["bytes"]), f"{row['seconds']:.6g}", f"{row['bus_gbps']:.1f}")

@@ -40,7 +40,7 @@ def describe(
     job: JobOption,
     fabric: Annotated[
         Path | None,
-        typer.Option("--fabric", metavar="FILE", help="The fabric that the job's hosts are on.", show_default=False),
+        typer.Option("--fabric", metavar="FILE", help="The fabric with the hosts of the job.", show_default=False),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
@@ -78,25 +78,31 @@ def place(
     fabric: Annotated[Path, typer.Option("--fabric", metavar="FILE", help="The fabric.", show_default=False)],
     method: Annotated[
         Method,
-        typer.Option("--method", help="What talks most under one leaf, a leaf after the other in turn, or drawn."),
+        typer.Option(
+            "--method", help="Minimise the bytes between leaves, use the leaves in turn, or draw servers at random."
+        ),
     ] = Method.PACKED,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement.")] = 0,
     beside: Annotated[
         list[Path] | None,
-        typer.Option("--beside", metavar="FILE", help="A job whose hosts are taken; may be given several times."),
+        typer.Option(
+            "--beside", metavar="FILE", help="A job whose hosts are not available; may be given several times."
+        ),
     ] = None,
     topology: Annotated[
         Path | None,
         typer.Option(
             "--topology",
             metavar="XML",
-            help="NCCL's topology of a server: which GPU, and so which rank, is at which rail.",
+            help="NCCL topology of a server, which gives the rail of each GPU and rank.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where the job goes, YAML or JSON by suffix; else standard output."),
+        typer.Option(
+            "--out", metavar="FILE", help="Output file of the job, YAML or JSON by suffix; default: standard output."
+        ),
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:

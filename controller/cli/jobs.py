@@ -33,9 +33,9 @@ from controller.cli.remote import (
 )
 from controller.cli.servers import hosts_of, on_servers
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.", show_default=False)]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the job.", show_default=False)]
 
-app = typer.Typer(rich_markup_mode=None, help="Show or delete the jobs of a running controller; without more: list.")
+app = typer.Typer(rich_markup_mode=None, help="List, show or delete the jobs of a running controller.")
 
 _POLL_SECONDS = 0.1
 
@@ -45,23 +45,23 @@ _LISTED = ("name", "weight", "collectives", "flows", "bytes", "min_speed", "acti
 
 
 def push(
-    job: Annotated[Path, typer.Argument(metavar="JOB", help="The job's file (JSON or YAML).", show_default=False)],
+    job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file (JSON or YAML).", show_default=False)],
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="The job's name.  [default: as in its file]", show_default=False)
+        str | None, typer.Option("--name", help="The name of the job.  [default: as in its file]", show_default=False)
     ] = None,
     servers: Annotated[
         str | None,
         typer.Option(
             "--servers",
             metavar="NAMES",
-            help="Put the ranks on the hosts of these servers of the fabric, in order; commas between.",
+            help="Place the ranks on the hosts of these servers, in order, separated by commas.",
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when the switches enforce the job's plan.")] = False,
-    timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait at most.")] = 30.0,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the switches enforce the plan of the job.")] = False,
+    timeout: Annotated[float, typer.Option("--timeout", min=0, help="Maximum time to wait, in seconds.")] = 30.0,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Push a job to a running controller, in place of any of that name."""
@@ -188,7 +188,7 @@ def _wait(client: Client, name: str, timeout: float) -> None:
         if row["active"]:
             return
         if time.monotonic() >= deadline:
-            raise Failure(f"{name} was taken, but its plan is not active on every switch after {timeout:g} s")
+            raise Failure(f"{name} was accepted, but its plan is not active on every switch after {timeout:g} s")
         time.sleep(_POLL_SECONDS)
 
 

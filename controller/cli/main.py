@@ -99,7 +99,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback(epilog="Example: fairspine plan --help")
 def _fairspine(
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Max-min fair routing for machine-learning training fabrics."""

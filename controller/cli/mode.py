@@ -39,13 +39,11 @@ MEANING = {
 def mode(
     mode: Annotated[
         ModeName | None,
-        typer.Argument(
-            metavar="MODE", help="The mode to set; without it, the present one is shown.", show_default=False
-        ),
+        typer.Argument(metavar="MODE", help="The mode to set; default: show the present mode.", show_default=False),
     ] = None,
     enforcement: Annotated[
         EnforcementName | None,
-        typer.Option("--enforcement", help="The kind of rules to follow plans by; without it, as it is."),
+        typer.Option("--enforcement", help="The kind of rules by which switches follow plans; default: unchanged."),
     ] = None,
     url: UrlOption = None,
     token: TokenOption = None,

@@ -25,7 +25,7 @@ class Format(StrEnum):
     JSON = "json"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="A table for people or JSON for programs.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="A table for people, or JSON for programs.")]
 
 
 def print_json(document: bytes) -> None:

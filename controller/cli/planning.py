@@ -26,7 +26,7 @@ FabricOption = Annotated[Path, typer.Option("--fabric", metavar="FILE", help="Th
 JobOption = Annotated[
     list[Path], typer.Option("--job", metavar="FILE", help="A job (JSON or YAML); may be given several times.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of policies that draw.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of randomised policies.")]
 
 
 def policy_names() -> list[str]:
@@ -49,7 +49,8 @@ OptionsOption = Annotated[
         "--option",
         "-o",
         metavar="NAME=VALUE",
-        help="An option of the policy, such as max_splits=16; repeatable (docs/explanation/policies.md).",
+        help="An option of the policy, such as max_splits=16; may be given several times "
+        "(docs/explanation/policies.md).",
         autocompletion=lambda: _option_names(),
     ),
 ]
@@ -60,7 +61,7 @@ HeadroomOption = Annotated[
         "--headroom",
         min=0.0,
         max=MOST_HEADROOM,
-        help="The part of every link to leave to traffic in no plan (storage, checkpoints).",
+        help="Fraction of every link to reserve for traffic outside of plans (storage, checkpoints).",
     ),
 ]
 
@@ -82,11 +83,13 @@ def plan(
     previous: Annotated[
         Path | None,
         typer.Option(
-            "--previous", metavar="FILE", help="A plan in force (JSON, as this command prints it) to stay near."
+            "--previous",
+            metavar="FILE",
+            help="An existing plan (JSON of this command); the new plan moves few of its flows.",
         ),
     ] = None,
     headroom: HeadroomOption = 0.0,
-    live: Annotated[bool, typer.Option("--live", help="Show a running controller's plan instead.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Show the plan of a running controller instead.")] = False,
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
@@ -100,7 +103,7 @@ def plan(
         for name in _OF_FILES:
             source = ctx.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
-                raise InputError("is for plans from files, without --live", field=f"--{name}")
+                raise InputError("cannot be used with --live", field=f"--{name}")
         show_live_plan(Remote(url, token, ca_file).client(), format)
         return
     for name in ("fabric", "job"):
@@ -147,7 +150,7 @@ def compare(
         str,
         typer.Option(
             "--policies",
-            help="Policies with commas between, or 'all'.",
+            help="Policies, separated by commas, or 'all'.",
             autocompletion=lambda: ["all", *policy_names()],
         ),
     ] = "ecmp,greedy,fair",

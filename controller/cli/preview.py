@@ -30,13 +30,21 @@ def preview(
         list[Path] | None,
         typer.Option("--put", metavar="JOB", help="A job to push (JSON or YAML); may be given several times."),
     ] = None,
-    delete: Annotated[Names, typer.Option("--delete", metavar="NAME", help="A job to delete; likewise.")] = None,
-    drain: Annotated[
-        Names, typer.Option("--drain", metavar="ID", help="A cable, spine or leaf to drain; likewise.")
+    delete: Annotated[
+        Names, typer.Option("--delete", metavar="NAME", help="A job to delete; may be given several times.")
     ] = None,
-    undrain: Annotated[Names, typer.Option("--undrain", metavar="ID", help="One to take back into use.")] = None,
+    drain: Annotated[
+        Names,
+        typer.Option("--drain", metavar="ID", help="A cable, spine or leaf to drain; may be given several times."),
+    ] = None,
+    undrain: Annotated[
+        Names,
+        typer.Option(
+            "--undrain", metavar="ID", help="A cable, spine or leaf to use again; may be given several times."
+        ),
+    ] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="Another routing policy.", autocompletion=policy_names)
+        str | None, typer.Option("--policy", help="The routing policy to use.", autocompletion=policy_names)
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**53 - 1, help="Another seed.")] = None,
     mode: Annotated[ModeName | None, typer.Option("--mode", help="Another mode.")] = None,

@@ -22,7 +22,7 @@ def _url(envvar: str | None) -> Any:
         "--url",
         envvar=envvar,
         metavar="URL",
-        help=f"Where the controller listens.  [default: that of the config file, or {DEFAULT_URL}]",
+        help=f"URL of the controller.  [default: that of the config file, or {DEFAULT_URL}]",
         show_default=False,
     )
 
@@ -32,7 +32,8 @@ def _token(envvar: str | None) -> Any:
         "--token",
         envvar=envvar,
         metavar="SECRET",
-        help="A token's secret; better in the environment or in the config file, where other users do not see it.",
+        help="The secret of a token; prefer the environment or the config file, because other users can read command "
+        "lines.",
         show_default=False,
     )
 
@@ -111,12 +112,12 @@ def read_config(path: Path) -> Remote:
         raise InputError(f"is not TOML: {error}", source=str(path)) from None
     for key, value in document.items():
         if key not in _KEYS:
-            raise InputError(f"this key is not known; there are {', '.join(_KEYS)}", field=key, source=str(path))
+            raise InputError(f"unknown key; the keys are {', '.join(_KEYS)}", field=key, source=str(path))
         if not isinstance(value, str) or not value:
             # The value is not shown: it may be a secret.
             raise InputError("must be text", field=key, source=str(path))
     if "token" in document and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InputError("others may read this secret: chmod 600", field="token", source=str(path))
+        raise InputError("other users can read this secret: chmod 600", field="token", source=str(path))
     ca_file = document.get("ca_file")
     return Remote(
         document.get("url"),

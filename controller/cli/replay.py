@@ -19,16 +19,21 @@ if TYPE_CHECKING:
 
 def replay(
     kind: Annotated[str, typer.Argument(metavar="FORMAT", help="goal, taskgraph or chakra.", show_default=False)],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of that format.", show_default=False)],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of this format.", show_default=False)],
     fabric: Annotated[
-        Path | None, typer.Option("--fabric", metavar="FILE", help="Else one switch without bottlenecks.")
+        Path | None,
+        typer.Option("--fabric", metavar="FILE", help="The fabric; default: one switch without bottlenecks."),
     ] = None,
-    gbps: Annotated[float, typer.Option("--gbps", min=1e-3, max=1e6, help="Of each rank, without a fabric.")] = 100.0,
-    policies: Annotated[str, typer.Option("--policies", help="Policies with commas between.")] = "fair,ecmp",
+    gbps: Annotated[
+        float, typer.Option("--gbps", min=1e-3, max=1e6, help="Rate of each rank without a fabric, in Gbit/s.")
+    ] = 100.0,
+    policies: Annotated[str, typer.Option("--policies", help="Policies, separated by commas.")] = "fair,ecmp",
     placement: Annotated[
         str | None, typer.Option("--placement", metavar="P", help="As for import.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of a random placement, and of ecmp.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement and of randomised policies.")
+    ] = 0,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Play a graph of computations and messages: how long it takes, under each policy.
@@ -44,7 +49,7 @@ def replay(
 
     imported = importer(kind)(open_sources(files), ImportRequest(graph=True))
     if imported.dag is None:
-        raise InputError("tells no graph of tasks: goal, taskgraph and chakra's .et files do", source=str(files[0]))
+        raise InputError("contains no task graph: use goal, taskgraph or chakra .et files", source=str(files[0]))
     rows = _ideal(imported.dag, gbps)
     if fabric is not None:
         rows += _on_fabric(imported, fabric, policies.split(","), placement, seed)
@@ -115,7 +120,7 @@ def _network(fabric: Fabric, job: Job, policy: str, seed: int) -> Any:
     traffic = combine([expand(fabric, job)])
     assignment = assign(policy, fabric, traffic, seed=seed).assignment
     if assignment.is_split():
-        raise InputError("splits flows, and a message goes one way here", field="policies", value=policy)
+        raise InputError("splits flows; in this command a message uses one path", field="policies", value=policy)
     rank = {fabric.host_index[host]: i for i, host in enumerate(job.hosts)}
     links = np.full((traffic.n_flows, 4), NO_LINK, dtype=np.int32)
     pair = {}
@@ -123,7 +128,7 @@ def _network(fabric: Fabric, job: Job, policy: str, seed: int) -> Any:
         src, dst = int(traffic.src[flow]), int(traffic.dst[flow])
         if path == UNROUTABLE:
             ends = f"{fabric.host_names[src]} {fabric.host_names[dst]}"
-            raise InputError("no live path joins these hosts", source=policy, value=ends)
+            raise InputError("no live path connects these hosts", source=policy, value=ends)
         way = fabric.flow_links(src, dst, path)
         links[flow, : len(way)] = way
         pair[rank[src], rank[dst]] = flow

@@ -49,5 +49,5 @@ def on_servers(document: dict[str, Any], hosts: Sequence[str], source: str) -> d
     job = parse_job(document, source=source)
     count = len(participants(job))
     if count != len(hosts):
-        raise InputError(f"the servers have {len(hosts)} hosts, and the job has {count} ranks", source=source)
+        raise InputError(f"the servers have {len(hosts)} hosts; the job has {count} ranks", source=source)
     return document_on_hosts(document, moved(job, tuple(hosts)))

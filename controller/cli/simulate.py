@@ -22,25 +22,34 @@ if TYPE_CHECKING:
 def simulate(
     scenario: Annotated[
         list[Path],
-        typer.Option("--scenario", metavar="FILE", help="What to simulate (YAML or JSON); may be given several times."),
+        typer.Option("--scenario", metavar="FILE", help="A scenario (YAML or JSON); may be given several times."),
     ],
     policies: Annotated[
         str | None,
-        typer.Option("--policies", help="Policies with commas between.  [default: the scenario's]", show_default=False),
+        typer.Option(
+            "--policies", help="Policies, separated by commas.  [default: the scenario's]", show_default=False
+        ),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the report goes; finished simulations are kept there.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the report and finished simulations.")
     ] = Path("out/evaluation"),
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=1024, help="Simulations at once on this machine.")] = 1,
-    backend: Annotated[str, typer.Option("--backend", help="local, or dask: a cluster does the work.")] = "local",
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, max=1024, help="Number of simulations at the same time on this machine.")
+    ] = 1,
+    backend: Annotated[
+        str, typer.Option("--backend", help="local, or dask: run the simulations on a cluster.")
+    ] = "local",
     scheduler: Annotated[
         str | None,
         typer.Option(
-            "--scheduler", metavar="ADDRESS", help="The Dask cluster's, as tcp://host:8786.", show_default=False
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Address of the Dask scheduler, such as tcp://host:8786.",
+            show_default=False,
         ),
     ] = None,
     results: Annotated[
-        bool, typer.Option("--results", help="Also write every simulation whole, as JSON and Parquet.")
+        bool, typer.Option("--results", help="Also write the full results of every simulation, as JSON and Parquet.")
     ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
@@ -71,7 +80,7 @@ def simulate(
     for i, grid in enumerate(grids):
         if any(grid.name == other.name for other in grids[:i]):
             raise InputError(
-                "a scenario before it has this name", source=str(scenario[i]), field="name", value=grid.name
+                "a previous scenario has this name", source=str(scenario[i]), field="name", value=grid.name
             )
     notes = [f"{grid.name}: {note}" for grid in grids for note in grid.notes]
     for note in notes:
@@ -91,7 +100,7 @@ def simulate(
         references = {grid.name: grid.references for grid in grids}
         page = write_report(out, rows, notes, references=references, verdicts=verdicts)
     except KeyboardInterrupt:
-        raise Failure("stopped; started again, it goes on where it was", exit_code=130) from None
+        raise Failure("stopped; a new start continues from here", exit_code=130) from None
     except OSError as error:
         raise Failure(str(error)) from None
     standings = standings_of(rows)
@@ -109,7 +118,7 @@ def simulate(
         typer.echo(f"report: {page}")
     stalled = sum(row["stalled"] for row in rows)
     if stalled:
-        raise Failure(f"in {stalled} of {len(rows)} simulations some job waited for a path that never came")
+        raise Failure(f"in {stalled} of {len(rows)} simulations a job waited for a path that never became available")
     missed = sum(not verdict.reached for verdict in verdicts)
     if missed:
         raise Failure(f"{missed} of {len(verdicts)} targets were not reached")
@@ -124,7 +133,9 @@ def _backend(kinds: Any, name: str, scheduler: str | None) -> Any:
     if name not in list(kinds):
         raise InputError(f"there are {', '.join(kinds)}", field="--backend", value=name)
     if (name == kinds.DASK) != (scheduler is not None):
-        raise InputError("--backend dask and --scheduler ADDRESS belong together", field="--scheduler", value=scheduler)
+        raise InputError(
+            "--backend dask and --scheduler ADDRESS require each other", field="--scheduler", value=scheduler
+        )
     return kinds(name)
 
 
@@ -173,7 +184,7 @@ def _print_group(title: str, standings: Sequence[PolicyMeans]) -> None:
             )
         )
     print_table(
-        f"{title}: epoch time over the ideal by what failed, mean of cases ({cases}), and the slowest job of all",
+        f"{title}: epoch time divided by the ideal, by failure, mean of cases ({cases}), and the slowest job of all",
         (
             "policy",
             *(f"{failure}>" for failure in failures),

@@ -46,11 +46,12 @@ def survive(
         list[_Kind],
         typer.Option(
             "--kind",
-            help="What fails: a cable, a spine, or all parallel cables from a leaf to a spine; repeatable.",
+            help="Kind of failure: a cable, a spine, or all parallel cables from a leaf to a spine; may be given "
+            "several times.",
         ),
     ] = [_Kind.CABLE, _Kind.SPINE, _Kind.UPLINKS],  # noqa: B006
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Every two failures at the same time, in place of one.")
+        bool, typer.Option("--pairs", help="Simulate every pair of failures instead of single failures.")
     ] = False,
     above: Annotated[
         float | None,
@@ -59,14 +60,15 @@ def survive(
             min=0.0,
             max=1.0,
             metavar="SPEED",
-            help="Also let the worst failures happen one after another until some job is below this speed.",
+            help="Also simulate the worst failures one after another until a job is below this speed.",
         ),
     ] = None,
     workers: Annotated[
-        int, typer.Option("--workers", min=1, max=256, help="Processes that plan.", show_default="one a processor")
+        int,
+        typer.Option("--workers", min=1, max=256, help="Number of planning processes.", show_default="one a processor"),
     ] = os.cpu_count() or 1,
     rows: Annotated[
-        int, typer.Option("--rows", min=1, help="Failures in the table, worst first; JSON has all.")
+        int, typer.Option("--rows", min=1, help="Number of failures in the table, worst first; JSON contains all.")
     ] = _ROWS,
     format: FormatOption = Format.TABLE,
 ) -> None:
@@ -194,7 +196,7 @@ def _print(found: Survival, above: float | None, sequence: list[Outcome] | None,
         typer.echo(f"after {len(sequence)} failures, worst first, every job is still at {above:g} or above")
         return
     print_table(
-        f"worst failures one after another; at most {bears} leave every job at {above:g} or above",
+        f"worst failures one after another; all jobs stay at {above:g} or above for at most {bears}",
         ("failures>", "last", "slowest job>"),
         (
             (str(count), outcome.failure.names[-1], number(outcome.min_speed))

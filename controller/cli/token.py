@@ -22,15 +22,15 @@ from controller.rest.tokens import Token, new_token, read_tokens
 
 HEADER = "# fairspine's tokens: name, role and hash of the secret. 'fairspine token' adds and removes them.\n"
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The token's name.", show_default=False)]
-RoleOption = Annotated[Role, typer.Option("--role", help="What whoever has it may do; write includes read.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.", show_default=False)]
+RoleOption = Annotated[Role, typer.Option("--role", help="The role of the token; write includes read.")]
 FileOption = Annotated[
     Path | None,
     typer.Option(
         "--file",
         envvar="FAIRSPINE_TOKENS_FILE",
         metavar="FILE",
-        help="The controller's file of tokens (its option 'tokens').  [default: tokens in the user's config folder]",
+        help="The token file of the controller (its option 'tokens').  [default: tokens in the user's config folder]",
         show_default=False,
     ),
 ]
@@ -38,7 +38,7 @@ FileOption = Annotated[
 app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Add, list and remove the tokens of a controller; it reads the file again by itself.",
+    help="Add, list and remove the tokens of a controller, which reads the file again after a change.",
     epilog="Example: fairspine token add slurm --role write --file /etc/fairspine/tokens",
 )
 
@@ -50,7 +50,7 @@ def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
     token, secret = new_token(name, role)
     with _changing(path) as tokens:
         if any(old.name == name for old in tokens):
-            raise InputError("there is a token of that name; remove it first", field="name", value=name)
+            raise InputError("a token of this name exists; remove it first", field="name", value=name)
         _write(path, (*tokens, token))
     typer.echo(secret)
     typer.echo(f"fairspine: {name} may {role} now, with the secret above, which is shown only once ({path})", err=True)
@@ -74,7 +74,7 @@ def remove(name: NameArgument, file: FileOption = None) -> None:
     with _changing(path) as tokens:
         left = tuple(token for token in tokens if token.name != name)
         if len(left) == len(tokens):
-            raise Failure(f"{path}: no token is named {name}")
+            raise Failure(f"{path}: no token has the name {name}")
         _write(path, left)
     typer.echo(f"{name} removed")
 

@@ -50,11 +50,15 @@ class Look:
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Print once; so it does, too, where no terminal is.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print once; also the behaviour if the output is not a terminal.")
+    ] = False,
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.2, max=3600, help="Between two looks.")
+        float, typer.Option("--interval", metavar="SECONDS", min=0.2, max=3600, help="Seconds between two refreshes.")
     ] = 2.0,
-    count: Annotated[int, typer.Option("--links", metavar="N", min=1, max=10_000, help="Links that are shown.")] = 15,
+    count: Annotated[
+        int, typer.Option("--links", metavar="N", min=1, max=10_000, help="Number of links to show.")
+    ] = 15,
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
@@ -166,7 +170,7 @@ def _head(look: Look) -> list[tuple[str, str]]:
     measured = look.links.get("measured")
     lines.append((f"counters of {moment(measured)} (UTC)" if measured else "no counters yet: planned loads", "dim"))
     if look.lost:
-        lines.append((f"as it was; {look.lost}; trying again", "bold red"))
+        lines.append((f"out of date; {look.lost}; trying again", "bold red"))
     return lines
 
 

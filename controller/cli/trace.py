@@ -37,7 +37,7 @@ def trace(
         typer.Option(
             "--job",
             metavar="NAME",
-            help="Only this job's flows; with --policy: a job's file. May be given several times.",
+            help="Only the flows of this job; with --policy: a job file. May be given several times.",
         ),
     ] = None,
     differs: Annotated[
@@ -45,12 +45,14 @@ def trace(
     ] = False,
     compare: Annotated[
         str | None,
-        typer.Option("--compare", metavar="ecmp", help="Tell what this policy would do with the same flows, too."),
+        typer.Option("--compare", metavar="ecmp", help="Also compute the paths of the same flows under this policy."),
     ] = None,
     saved: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="A saved trace (JSON), or one from elsewhere (CSV); no controller."
+            "--from",
+            metavar="FILE",
+            help="A saved trace (JSON) or the trace of another tool (CSV), without a controller.",
         ),
     ] = None,
     fabric: Annotated[
@@ -58,22 +60,20 @@ def trace(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(
-            "--policy", help="Trace the plan of this policy instead, from files.", autocompletion=policy_names
-        ),
+        typer.Option("--policy", help="Trace a plan made from files with this policy.", autocompletion=policy_names),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of policies that draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of randomised policies.")] = 0,
     capture: Annotated[
         list[str] | None,
         typer.Option(
             "--capture",
             metavar="LINK=FILE",
-            help="A pcap file of a cable's port; or a folder of files named so (leaf1-spine2.pcap). "
+            help="A pcap file of a port of a cable, or a folder of such files, named like leaf1-spine2.pcap. "
             "May be given several times.",
         ),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Keep the trace here, as JSON, for --from.")
+        Path | None, typer.Option("--save", metavar="FILE", help="Save the trace to this file, as JSON, for --from.")
     ] = None,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -88,21 +88,21 @@ def trace(
     if compare not in (None, "ecmp"):
         raise InputError("can be ecmp", field="--compare", value=compare)
     if saved is not None and policy is not None:
-        raise InputError("goes without --from", field="--policy", value=policy)
+        raise InputError("cannot be used with --from", field="--policy", value=policy)
     where: Fabric | None = None
     if fabric is not None:
         if saved is None and policy is None:
-            raise InputError("is for --from and --policy", field="--fabric", value=str(fabric))
+            raise InputError("requires --from or --policy", field="--fabric", value=str(fabric))
         from controller.model.fabric_file import load_fabric
 
         where = load_fabric(fabric)
     if policy is not None:
         if where is None or not job:
-            raise InputError("needs --fabric and --job", field="--policy", value=policy)
+            raise InputError("requires --fabric and --job", field="--policy", value=policy)
         document = _of_policy(where, [Path(name) for name in job], policy, seed, compare is not None)
     elif saved is not None:
         if compare is not None:
-            raise InputError("goes without --from: a saved trace has no traffic to plan", field="--compare")
+            raise InputError("cannot be used with --from: a saved trace has no traffic to plan", field="--compare")
         document = _of_file(saved, where)
         document = _only(document, job, str(saved))
     else:
@@ -112,7 +112,7 @@ def trace(
             where = _fabric_of(client)
     if capture:
         if where is None:
-            raise InputError("needs --fabric, too", field="--capture", value=capture[0])
+            raise InputError("requires --fabric", field="--capture", value=capture[0])
         document = _with_captures(document, where, capture)
     _finish(document, save, differs, format)
 
@@ -255,7 +255,7 @@ def _captures(fabric: Fabric, given: list[str]) -> Captures:
         else:
             raise InputError("must be LINK=FILE, or a folder", field="--capture", value=text)
     if not files:
-        raise InputError("holds no .pcap files", field="--capture", value=given[0])
+        raise InputError("contains no .pcap files", field="--capture", value=given[0])
     found: dict[str, Counter[Any]] = {}
     for cable, path in files:
         found[cable] = Counter(found.get(cable, Counter()) | read_capture(path))

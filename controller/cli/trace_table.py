@@ -110,7 +110,7 @@ def _print_flows(document: Mapping[str, Any], differs: bool) -> None:
     if differs:
         flows = [flow for flow in flows if flow["differs"]]
         if not flows:
-            typer.echo("no flow is known to be on another path than its planned one")
+            typer.echo("all flows with known paths are on their planned paths")
             return
     shown = flows[:_SHOWN]
     more = f" (the first {_SHOWN} of {len(flows)}; --format json has all)" if len(flows) > _SHOWN else ""

@@ -61,7 +61,7 @@ class NotFoundError(LookupError):
 
     def __str__(self) -> str:
         """Return the message, with the kind and the name."""
-        return f"no {self.kind} is named {shorten(self.name)}"
+        return f"no {self.kind} has the name {shorten(self.name)}"
 
 
 class UnavailableError(RuntimeError):

@@ -173,7 +173,7 @@ def from_validation_error(error: ValidationError) -> InputError:
     field = ""
     for part in first["loc"]:
         field += f"[{part}]" if isinstance(part, int) else (f".{part}" if field else str(part))
-    reason = "this key is not known" if first["type"] == "extra_forbidden" else first["msg"]
+    reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
     reason = reason.removeprefix("Value error, ")
     value = None if first["type"] == "missing" else first["input"]
     return InputError(reason[:1].lower() + reason[1:], field=field, value=value)
@@ -181,20 +181,22 @@ def from_validation_error(error: ValidationError) -> InputError:
 
 def _build(form: FabricForm) -> Fabric:
     if (form.clos is None) == (form.switches is None):
-        raise InputError("give either 'clos' or 'switches', and only one of them", field="clos")
+        raise InputError("give either 'clos' or 'switches', not both", field="clos")
     fabric = _short(form) if form.clos is not None else _explicit(form)
     for i, name in enumerate(form.failed):
         try:
             fabric = fabric.without_links([name])
         except KeyError:
-            raise InputError("no switch and no link has this name", field=f"failed[{i}]", value=name) from None
+            raise InputError("no switch or link has this name", field=f"failed[{i}]", value=name) from None
     return fabric
 
 
 def _short(form: FabricForm) -> Fabric:
     assert form.clos is not None
     if form.hosts or form.links:
-        raise InputError("'clos' makes its own hosts and links", field="hosts" if form.hosts else "links")
+        raise InputError(
+            "not allowed with 'clos', which defines hosts and links", field="hosts" if form.hosts else "links"
+        )
     short = form.clos
     if short.hosts_per_leaf > MAX_HOSTS_PER_LEAF:
         raise InputError(
@@ -227,14 +229,14 @@ def _explicit(form: FabricForm) -> Fabric:
     leaves = tuple(Switch(row.name, row.dpid) for row in form.switches if row.role == "leaf")
     spines = tuple(Switch(row.name, row.dpid) for row in form.switches if row.role == "spine")
     if not leaves:
-        raise InputError("there is no leaf among the switches", field="switches")
+        raise InputError("at least one leaf is required", field="switches")
     _unique("switches", "name", ((row.name, row.name) for row in form.switches))
     _unique("switches", "dpid", ((row.dpid, row.name) for row in form.switches))
     hosts = _hosts(form.hosts, [leaf.name for leaf in leaves], {spine.name for spine in spines})
     taken = {row.name for row in form.switches}
     for i, host in enumerate(hosts):
         if host.name in taken:
-            raise InputError("a switch has this name", field=f"hosts[{i}].name", value=host.name)
+            raise InputError("a switch already has this name", field=f"hosts[{i}].name", value=host.name)
     cables = _cables(form.links, {leaf.name for leaf in leaves}, {spine.name for spine in spines})
     wired = {cable.leaf for cable in cables}
     for leaf in leaves:
@@ -287,11 +289,11 @@ def _cables(rows: list[LinkRow], leaves: set[str], spines: set[str]) -> tuple[Ca
         ends = f"{row.a}-{row.b}"
         if row.a in leaves and row.b in leaves:
             raise InputError(
-                "a link joins a leaf and a spine, this one joins two leaves", field=f"links[{i}]", value=ends
+                "a link must connect a leaf and a spine; this one connects two leaves", field=f"links[{i}]", value=ends
             )
         if row.a in spines and row.b in spines:
             raise InputError(
-                "a link joins a leaf and a spine, this one joins two spines", field=f"links[{i}]", value=ends
+                "a link must connect a leaf and a spine; this one connects two spines", field=f"links[{i}]", value=ends
             )
         leaf_first = row.a in leaves
         cables.append(

@@ -89,9 +89,11 @@ class PolicyRegistry(Mapping[str, Policy]):
             self._failures[point.name] = f"the plug-in {point.value} cannot be loaded: {type(error).__name__}: {error}"
             return
         if not isinstance(policy, Policy):
-            self._failures[point.name] = f"the plug-in {point.value} is no fairspine.Policy but {type(policy).__name__}"
+            self._failures[point.name] = (
+                f"the plug-in {point.value} is a {type(policy).__name__}, not a fairspine.Policy"
+            )
         elif policy.name != point.name:
-            self._failures[point.name] = f"the plug-in {point.value} calls itself {policy.name!r}, not {point.name!r}"
+            self._failures[point.name] = f"the plug-in {point.value} has the name {policy.name!r}, not {point.name!r}"
         elif point.name not in policies:
             policies[point.name] = policy
 
@@ -108,6 +110,6 @@ def check_result(policy: Policy, fabric: Fabric, traffic: Traffic, result: objec
             raise InvalidAssignmentError(f"returned {type(result).__name__}, not fairspine.Result")
         validate_assignment(fabric, traffic, result.assignment, enforceable=policy.enforceable)
         if result.assignment.is_split() and not policy.splits:
-            raise InvalidAssignmentError("some flow is split, and the policy says that it splits none")
+            raise InvalidAssignmentError("a flow is split, but the policy declares that it does not split flows")
     except InvalidAssignmentError as error:
         raise InputError(f"its result cannot be used: {error}", field="policy", value=policy.name) from None

@@ -24,12 +24,17 @@ from controller.routing.previous import Previous
 BUILT_IN: dict[str, Policy] = {
     policy.name: policy
     for policy in (
-        Policy("fair", "the default: the best known placement, then a search level by level", fair.assign, True),
-        Policy("ecmp", "a hash of each flow's 5-tuple, as switches do by themselves", ecmp.assign),
-        Policy("random", "each flow on a live path, all equally likely", random_path.assign),
+        Policy(
+            "fair",
+            "the default: the best of several placements, improved by a search level by level",
+            fair.assign,
+            True,
+        ),
+        Policy("ecmp", "a hash of each flow's 5-tuple, as in switches", ecmp.assign),
+        Policy("random", "each flow on a live path, drawn uniformly", random_path.assign),
         Policy(
             "spray",
-            "each flow evenly over all its live paths: the reference, no rule does it",
+            "each flow evenly over all its live paths; a reference that switch rules cannot implement",
             spray.assign,
             True,
             False,
@@ -37,10 +42,15 @@ BUILT_IN: dict[str, Policy] = {
         Policy("greedy", "heaviest leaf first, each flow on its emptiest spine (arXiv 2503.05324)", greedy.assign),
         Policy("coloring", "edge colouring of the leaf multigraph, spines being the colours", coloring.assign),
         Policy("first_fit", "each flow on the first path with room (Hedera's Global First Fit)", first_fit.assign),
-        Policy("annealing", "one spine a destination host, annealed (Hedera's Simulated Annealing)", annealing.assign),
+        Policy("annealing", "one spine per destination host, by simulated annealing (Hedera)", annealing.assign),
         Policy("ilp", "the optimum by integer programming (HiGHS), for small instances", ilp.assign),
-        Policy("ethereal", "a sender's odd flows cut into equal pieces (arXiv 2407.00550)", ethereal.assign, True),
-        Policy("split", "few flows cut in few pieces, links as full as free splitting has them", split.assign, True),
+        Policy(
+            "ethereal",
+            "the remaining flows of each sender cut into equal pieces (arXiv 2407.00550)",
+            ethereal.assign,
+            True,
+        ),
+        Policy("split", "few flows cut into few pieces, with link loads as under free splitting", split.assign, True),
     )
 }
 

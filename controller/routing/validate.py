@@ -67,7 +67,7 @@ def validate_assignment(fabric: Fabric, traffic: Traffic, assignment: Assignment
     if not enforceable:
         return
     pieces = np.bincount(flow, minlength=n_flows)[flow]
-    check((pieces == 1) | (traffic.udp_src[flow] != ANY_PORT), "a split flow whose UDP source port nobody knows")
+    check((pieces == 1) | (traffic.udp_src[flow] != ANY_PORT), "a split flow whose UDP source port is unknown")
     unit = traffic.unit[flow]
     first = np.full(traffic.n_units, -1, dtype=np.int64)
     first[unit[::-1]] = path[::-1]

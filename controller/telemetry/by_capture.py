@@ -66,7 +66,7 @@ def _seen(fabric: Fabric, flow: Mapping[str, Any], captures: Captures) -> dict[s
     real = [fabric.link_ids[link] for link in fabric.flow_links(src, dst, path)]
     differs = flow["planned"] is not None and real != flow["planned"]
     told |= {"real": real, "how": "capture", "sure": many / total, "differs": differs}
-    told["why"] = (flow["why"] or "its packets were seen on other links than planned") if differs else ""
+    told["why"] = (flow["why"] or "its packets were captured on other links than planned") if differs else ""
     return told
 
 

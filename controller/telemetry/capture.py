@@ -57,20 +57,20 @@ def _frames(data: bytes) -> Iterator[bytes]:
     if data[:4] == _PCAPNG:
         raise InputError("is pcapng; 'editcap -F pcap' or 'tcpdump -w' make the classic format")
     if order is None or len(data) < 24:
-        raise InputError("is no pcap file")
+        raise InputError("is not a pcap file")
     (kind,) = struct.unpack_from(f"{order}I", data, 20)
     if kind & 0xFFFF != _ETHERNET:
-        raise InputError("is no capture of Ethernet", field="link type", value=kind & 0xFFFF)
+        raise InputError("is not a capture of Ethernet", field="link type", value=kind & 0xFFFF)
     at, number = 24, 1
     while at < len(data):
         if at + 16 > len(data):
-            raise InputError("the file is cut", field=f"packet {number}")
+            raise InputError("the file is truncated", field=f"packet {number}")
         (length,) = struct.unpack_from(f"{order}I", data, at + 8)
         at += 16
         if length > LARGEST_PACKET:
             raise InputError("is longer than any packet", field=f"packet {number}", value=length)
         if at + length > len(data):
-            raise InputError("the file is cut", field=f"packet {number}")
+            raise InputError("the file is truncated", field=f"packet {number}")
         yield data[at : at + length]
         at, number = at + length, number + 1
 

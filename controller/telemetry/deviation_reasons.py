@@ -67,7 +67,7 @@ class _Case:
             if link != meant:
                 switch = fabric.link_ids[link].split("->")[0]
                 return f"{switch} sends it on by {fabric.link_ids[link]}, not by {fabric.link_ids[meant]}"
-        return "it takes more links than planned"
+        return "it uses more links than planned"
 
     def _taken(self) -> str:
         """Describe the uplinks that the flow takes, or may take, instead."""

@@ -63,7 +63,7 @@ def _parsed(reader: Any, source: str) -> dict[str, _Path]:
             if row:
                 _add(paths, columns, row, f"{source}:{reader.line_num}", reader.line_num)
     except csv.Error as error:
-        raise InputError(f"is no CSV: {error}", source=f"{source}:{reader.line_num}") from None
+        raise InputError(f"is not CSV: {error}", source=f"{source}:{reader.line_num}") from None
     if not paths:
         raise InputError("has no flows", source=source)
     return paths
@@ -77,7 +77,7 @@ def _columns(head: Sequence[str], source: str) -> dict[str, int]:
     for i, name in enumerate(names):
         if name not in (*REQUIRED, *OPTIONAL):
             known = ", ".join((*REQUIRED, *OPTIONAL))
-            raise InputError(f"this column is not known; there are {known}", field=name, source=f"{source}:1")
+            raise InputError(f"unknown column; the columns are {known}", field=name, source=f"{source}:1")
         if name in names[:i]:
             raise InputError("this column occurs twice", field=name, source=f"{source}:1")
     return {name: i for i, name in enumerate(names)}
@@ -85,27 +85,27 @@ def _columns(head: Sequence[str], source: str) -> dict[str, int]:
 
 def _add(paths: dict[str, _Path], columns: Mapping[str, int], row: Sequence[str], source: str, line: int) -> None:
     if len(row) != len(columns):
-        raise InputError(f"has {len(row)} columns, and the first line {len(columns)}", source=source)
+        raise InputError(f"has {len(row)} columns; the first line has {len(columns)}", source=source)
     value = {name: row[i].strip() for name, i in columns.items()}
     for name in ("flow", "switch", "port"):
         if not value[name]:
             raise InputError("must not be empty", field=name, source=source)
     hop = _whole(value["hop"], "hop", source)
     if not 1 <= hop <= MOST_HOPS:
-        raise InputError(f"must be 1 to {MOST_HOPS}: two tiers have no more", field="hop", value=hop, source=source)
+        raise InputError(f"must be 1 to {MOST_HOPS} in a two-tier fabric", field="hop", value=hop, source=source)
     size = _whole(value["bytes"], "bytes", source) if value.get("bytes") else None
     path = paths.setdefault(value["flow"], _Path(line, size))
     if hop in path.hops:
-        raise InputError("the flow has this hop already", field="hop", value=hop, source=source)
+        raise InputError("the flow already has this hop", field="hop", value=hop, source=source)
     if size is not None and path.bytes not in (None, size):
-        raise InputError(f"the flow has {path.bytes} in a line before", field="bytes", value=size, source=source)
+        raise InputError(f"the flow has {path.bytes} in a previous line", field="bytes", value=size, source=source)
     path.bytes = path.bytes if size is None else size
     path.hops[hop] = (line, value["switch"], value["port"])
 
 
 def _whole(text: str, name: str, source: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InputError("must be a whole number", field=name, value=text, source=source)
+        raise InputError("must be an integer", field=name, value=text, source=source)
     return int(text)
 
 
@@ -123,7 +123,7 @@ class _Names:
         if sorted(path.hops) != list(range(1, count + 1)):
             missing = min(set(range(1, MOST_HOPS + 1)) - path.hops.keys())
             source = f"{self._source}:{path.line}"
-            raise InputError(f"flow {name} has no hop {missing}", field="hop", source=source)
+            raise InputError(f"flow {name} lacks hop {missing}", field="hop", source=source)
         links = [self._link(hop, *path.hops[hop], count) for hop in range(1, count + 1)]
         job, _, rest = name.partition("/")
         return {
@@ -154,15 +154,15 @@ class _Names:
             if count > 1 and hop <= len(LAYERS):
                 layer = self._seen.setdefault(name, LAYERS[hop - 1])
                 if layer != LAYERS[hop - 1]:
-                    raise InputError("leaves a leaf in one line and a spine in another", value=name, source=source)
+                    raise InputError(
+                        "is an egress of a leaf in one line and of a spine in another", value=name, source=source
+                    )
             return name
         if switch not in (*self._fabric.leaf_index, *self._fabric.spine_index):
             raise InputError("the fabric has no switch of this name", field="switch", value=switch, source=source)
         link = self._ports.get((switch, _whole(port, "port", source)))
         if link is None:
-            raise InputError(
-                f"nothing is known to be at this port of {switch}", field="port", value=port, source=source
-            )
+            raise InputError(f"nothing is connected to this port of {switch}", field="port", value=port, source=source)
         is_cable = link >= self._fabric.first_cable_link
         expected = count > 1 and hop <= len(LAYERS)
         if is_cable != expected or (is_cable and link % 2 != hop - 1):

@@ -105,10 +105,10 @@ class _Leaf:
         unknown = [up for up, many in self._left.items() if math.isnan(many)]
         sizes = self._sizes.row[self._hashed]
         if unknown or np.isnan(sizes).any():
-            return self._nothing("counters of two moments are needed to tell where")
+            return self._nothing("two readings of counters are required to infer its path")
         largest = float(sizes.max(initial=0.0))
         idle = [row for row, size in zip(self._hashed, sizes, strict=True) if size <= SLACK * largest or size == 0]
-        found = {row: self._none(row, "it sent too little between two readings to tell where") for row in idle}
+        found = {row: self._none(row, "it sent too little between two readings to infer its path") for row in idle}
         busy = [row for row in self._hashed if row not in found]
         if not busy:
             return found
@@ -181,13 +181,13 @@ class _Leaf:
     def _by_bound(self, row: int, ways: tuple[int, ...]) -> HashedPaths:
         if len(ways) == 1 and not self._estimated:
             return HashedPaths(ways[0], 1.0, ways)
-        return HashedPaths(None, 1.0 / len(ways), ways, "there are too many ways to place its leaf's flows")
+        return HashedPaths(None, 1.0 / len(ways), ways, "there are too many placements of its leaf's flows")
 
     def _nothing(self, why: str) -> dict[int, HashedPaths]:
         return {row: self._none(row, why) for row in self._hashed}
 
     def _unfit(self) -> dict[int, HashedPaths]:
-        why = f"no placing of the flows of {self._name} explains its uplinks' counters: other traffic is there, too"
+        why = f"no placement of the flows of {self._name} explains the counters of its uplinks: there is other traffic"
         return self._nothing(why)
 
     def _none(self, row: int, why: str) -> HashedPaths:

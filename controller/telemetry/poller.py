@@ -156,7 +156,7 @@ class Poller:
             return polled.exchange.ask_raw(request(polled.exchange.datapath))
         except NotSupported:
             polled.unsupported.add(what)
-            LOG.warning("%s has no %s counters to tell", self._name(dpid), what)
+            LOG.warning("%s does not report %s counters", self._name(dpid), what)
             return []
 
 

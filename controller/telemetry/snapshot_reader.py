@@ -82,7 +82,7 @@ class Readback:
             except (SwitchGone, ValueError) as reason:
                 silent[dpid] = str(reason)
             except Exception as reason:
-                LOG.exception("switch %#x: what it holds could not be read", dpid)
+                LOG.exception("switch %#x: rules and counters could not be read", dpid)
                 silent[dpid] = f"{type(reason).__name__}: {reason}"
             finally:
                 left.discard(dpid)

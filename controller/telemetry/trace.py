@@ -176,7 +176,7 @@ class _Walker:
                     return Traced(planned, (), met[0] if met else None, way)
                 ways.append(way)
         except OverlapError:
-            why = "two rules of one priority match it: the switch may take either"
+            why = "two rules of equal priority match it: the result is undefined"
             return Traced(planned, (), met[0] if met else None, why)
         return Traced(planned, tuple(ways), met[0] if met else None)
 
@@ -203,7 +203,7 @@ class _Walker:
             return Way(tuple(links))
         if walk.host == target:
             name = fabric.link_ids[broken[0]]
-            return Way(tuple(links), f"{name} is down: what is sent there is lost", at)
+            return Way(tuple(links), f"{name} is down: packets sent there are lost", at)
         if walk.host is not None:
             return Way(tuple(links), f"it arrives at {walk.host}", at)
         return Way(tuple(links), f"{at} drops it" if walk.end == "dropped" else f"{walk.end} at {at}", at)
@@ -214,7 +214,7 @@ class _Walker:
         if dpid in self._reading.switches:
             return ""
         if dpid in self._reading.silent:
-            return f"{switch} does not say what it holds: {self._reading.silent[dpid]}"
+            return f"{switch} could not be read: {self._reading.silent[dpid]}"
         return f"{switch} is not connected"
 
 

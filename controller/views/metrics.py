@@ -180,7 +180,8 @@ def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         counter=True,
     )  # fmt: skip
     yield _by(
-        "switch", "packet_ins_dropped", "Packets from a switch that were dropped unread because they exceeded the budget.",
+        "switch", "packet_ins_dropped",
+        "Packets from a switch that were dropped unread because they exceeded the budget.",
         counts.dropped_packets, counter=True,
     )  # fmt: skip
 

@@ -151,7 +151,7 @@ def check_count(job: Job, max_flows: int = MAX_FLOWS) -> None:
         many += int(np.count_nonzero(job.matrix.bytes))
     if many > max_flows:
         field = "collectives" if job.collectives else "flows" if job.flows.src else "matrix"
-        raise InputError(f"the job has {many} flows, and there is room for {max_flows}", field=field)
+        raise InputError(f"the job has {many} flows; at most {max_flows} are allowed", field=field)
 
 
 def _collective_names(job: Job) -> list[str]:
@@ -245,7 +245,7 @@ def _check_claims(fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken:
     if len(clash):
         i, wanted = int(claimed[clash[0]]), key[clash[0]]
         raise InputError(
-            f"{_owner(others, int(wanted))} from {job.flows.src[i]} to {job.flows.dst[i]} has this port already",
+            f"{_owner(others, int(wanted))} from {job.flows.src[i]} to {job.flows.dst[i]} already has this port",
             field=f"flows[{i}].udp_src",
             value=int(job.flows.udp_src[i]),
         )
@@ -262,17 +262,17 @@ def _again(
             raise InputError(reason, field=f"ports[{flow}]", value=int(ports[flow]))
 
     if len(ports) != len(src):
-        raise InputError(f"the job has {len(src)} flows, and there are {len(ports)} ports", field="ports")
+        raise InputError(f"the job has {len(src)} flows and {len(ports)} ports", field="ports")
     if known:
-        refuse((ports < 1) | (ports > LAST), f"a port is 1 to {LAST}")
-        refuse((claims != ANY_PORT) & (claims != ports), "the flow claims another port")
+        refuse((ports < 1) | (ports > LAST), f"a port must be 1 to {LAST}")
+        refuse((claims != ANY_PORT) & (claims != ports), "the flow specifies another port")
         key = unit_key(src, dst, ports)
         refuse(np.isin(key, taken), "another job's flow between the same hosts has this port")
         repeated = np.ones(len(key), dtype=np.bool_)
         repeated[np.unique(key, return_index=True)[1]] = False
         refuse(repeated, "another flow of the job between the same hosts has this port")
     else:
-        refuse(ports != ANY_PORT, "the job says that its ports are unknown")
+        refuse(ports != ANY_PORT, "the ports of the job are unknown")
     return ports.astype(np.int32)
 
 
@@ -314,8 +314,7 @@ def _with_ports(
         flow = int(lacking[error.flow])
         ends_of = f"{fabric.hosts[src[flow]].name} to {fabric.hosts[dst[flow]].name}"
         raise InputError(
-            f"the flows from {ends_of} are more than there are UDP source ports; "
-            '\'"ports": "unknown"\' would do without',
+            f'there are more flows from {ends_of} than UDP source ports; \'"ports": "unknown"\' avoids this',
             field="flows" if job.flows.src else "collectives",
         ) from None
     return udp_src

@@ -33,7 +33,7 @@ def in_order(job: Job, fabric: Fabric, rails: Rails) -> Job:
     needed = seats[-1][0] + 1 if seats else 0
     if len(servers) < needed:
         raise InputError(
-            f"{len(seats)} ranks on servers of {len(rails.nic)} GPUs need {needed} servers, there are {len(servers)}",
+            f"{len(seats)} ranks on servers of {len(rails.nic)} GPUs need {needed} servers; {len(servers)} are free",
             field="topology",
         )
     hosts = []

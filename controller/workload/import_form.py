@@ -105,7 +105,7 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
     form = whole.import_
     if form.format in formats() and not is_text(form.format):
         raise InputError(
-            "these files are not text: run 'fairspine import' and push the job that it writes",
+            "files of this format are not text: run 'fairspine import' and push its job",
             field=f"{KEY}.format",
             value=form.format,
         )
@@ -125,9 +125,9 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
             ),
         )
         if imported.fabric is not None and not imported.ranks:
-            raise InputError("describes a fabric, and no job", source=form.files[0].name)
+            raise InputError("describes a fabric, not a job", source=form.files[0].name)
         if imported.warnings and not form.accept_warnings:
-            raise InputError(f"{imported.warnings[0]} ('accept_warnings': true takes the job as it is)")
+            raise InputError(f"{imported.warnings[0]} ('accept_warnings': true accepts the job)")
         job = on_fabric(imported, fabric, form.placement, form.seed)
     except InputError as error:
         raise _within(error, form.files) from None

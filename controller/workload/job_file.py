@@ -148,7 +148,7 @@ def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Jo
 
 
 def _job(form: JobForm, name: str | None) -> Job:
-    _unique(form.hosts, "hosts", "this host is listed twice; a rank has a host (a NIC) of its own")
+    _unique(form.hosts, "hosts", "this host is listed twice; each rank needs its own host (NIC)")
     strategy = strategy_of(form, len(form.hosts))
     if strategy is not None and not form.hosts:
         form = form.model_copy(update={"hosts": list(provisional_hosts(strategy.parallelism.ranks))})
@@ -173,7 +173,7 @@ def _timing(form: JobForm, job: Job) -> JobTiming | None:
     if said is None:
         return None if period is None else JobTiming(period_seconds=period)
     if period is not None:
-        raise InputError("says with 'compute_seconds' what follows from it", field="period_seconds", value=period)
+        raise InputError("cannot be combined with 'compute_seconds'", field="period_seconds", value=period)
     phases = _phases(job)
     if not isinstance(said, dict):
         return JobTiming(((min(phases, default=0), said),))
@@ -195,11 +195,13 @@ def _name(inside: str | None, outside: str | None) -> str:
     if name is None:
         raise InputError("a job needs a name", field="name")
     if inside is not None and inside != name:
-        raise InputError(f"the job is called {name!r} where it is sent to", field="name", value=inside)
+        raise InputError(f"the name in the request is {name!r}", field="name", value=inside)
     if name in (".", ".."):
-        raise InputError("a URL cannot end with this name (RFC 3986, section 5.2.4)", field="name", value=name)
+        raise InputError(
+            "this name is not allowed at the end of a URL (RFC 3986, section 5.2.4)", field="name", value=name
+        )
     if not re.fullmatch(_NAME, name):
-        raise InputError("a name has 1 to 63 letters, digits, '.', '_' and '-'", field="name", value=name)
+        raise InputError("a name must have 1 to 63 letters, digits, '.', '_' and '-'", field="name", value=name)
     return name
 
 
@@ -216,11 +218,13 @@ def _collectives(form: JobForm) -> tuple[CollectiveCall, ...]:
         _unique(row.ranks, f"{field}.ranks", "this rank is listed twice")
         if row.op == "send_recv" and len(row.ranks) != 2:
             raise InputError(
-                "send_recv has two ranks: who sends, who receives", field=f"{field}.ranks", value=row.ranks
+                "send_recv must have two ranks: the sender and the receiver", field=f"{field}.ranks", value=row.ranks
             )
         algorithms = ALGORITHMS[row.op]
         if row.algorithm is not None and row.algorithm not in algorithms:
-            raise InputError(f"{row.op} has {', '.join(algorithms)}", field=f"{field}.algorithm", value=row.algorithm)
+            raise InputError(
+                f"{row.op} supports {', '.join(algorithms)}", field=f"{field}.algorithm", value=row.algorithm
+            )
         size = int(np.ceil(row.bytes))
         calls.append(CollectiveCall(row.name, row.op, tuple(row.ranks), size, row.algorithm, row.phase, row.channels))
     return tuple(calls)
@@ -254,9 +258,9 @@ def _check_phases(job: Job) -> None:
         named.add(job.matrix.collective)
     for name, phase in job.phases.items():
         if name in described:
-            raise InputError("this collective says its phase itself", field=f"phases.{name}", value=phase)
+            raise InputError("this collective already gives its phase", field=f"phases.{name}", value=phase)
         if name not in named:
-            raise InputError("no flow and no matrix names this collective", field=f"phases.{name}", value=phase)
+            raise InputError("no flow or matrix belongs to this collective", field=f"phases.{name}", value=phase)
 
 
 def _flows(form: JobForm) -> FlowList:
@@ -265,16 +269,16 @@ def _flows(form: JobForm) -> FlowList:
     for i, row in enumerate(rows):
         src, dst = row["src"], row["dst"]
         if src == dst:
-            raise InputError("a host sends nothing to itself", field=f"flows[{i}].dst", value=dst)
+            raise InputError("a host cannot send to itself", field=f"flows[{i}].dst", value=dst)
         port = row.get("udp_src")
         if port is None:
             continue
         if form.ports is not None:
-            raise InputError("the job says that its ports are unknown", field=f"flows[{i}].udp_src", value=port)
+            raise InputError("the ports of the job are unknown", field=f"flows[{i}].udp_src", value=port)
         first = claims.setdefault((src, dst, port), i)
         if first != i:
             raise InputError(
-                f"flows[{first}] from {src} to {dst} has this port already", field=f"flows[{i}].udp_src", value=port
+                f"flows[{first}] from {src} to {dst} already has this port", field=f"flows[{i}].udp_src", value=port
             )
     return FlowList(
         src=tuple(row["src"] for row in rows),
@@ -289,12 +293,12 @@ def _matrix(form: MatrixForm) -> Matrix:
     n = len(form.hosts)
     _unique(form.hosts, "matrix.hosts", "this host is listed twice")
     if len(form.bytes) != n:
-        raise InputError(f"{n} hosts need {n} rows, there are {len(form.bytes)}", field="matrix.bytes")
+        raise InputError(f"{n} hosts need {n} rows, not {len(form.bytes)}", field="matrix.bytes")
     for i, row in enumerate(form.bytes):
         if len(row) != n:
-            raise InputError(f"{n} hosts need {n} numbers, there are {len(row)}", field=f"matrix.bytes[{i}]")
+            raise InputError(f"{n} hosts need {n} numbers, not {len(row)}", field=f"matrix.bytes[{i}]")
         if row[i] != 0:
-            raise InputError("a host sends nothing to itself", field=f"matrix.bytes[{i}][{i}]", value=row[i])
+            raise InputError("a host cannot send to itself", field=f"matrix.bytes[{i}][{i}]", value=row[i])
     return Matrix(tuple(form.hosts), _whole(form.bytes).reshape(n, n), form.collective)
 
 

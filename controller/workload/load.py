@@ -25,7 +25,7 @@ def load_jobs(fabric: Fabric, paths: Sequence[Path]) -> tuple[list[Job], list[Jo
         job = load_job(path)
         try:
             if any(job.name == other.name for other in jobs):
-                raise InputError("a job before it has this name", field="name", value=job.name)
+                raise InputError("a previous job has this name", field="name", value=job.name)
             expanded.append(expand(fabric, job, expanded))
         except InputError as error:
             raise told_if_unplaced(error, job).with_source(str(path)) from None
@@ -36,5 +36,5 @@ def load_jobs(fabric: Fabric, paths: Sequence[Path]) -> tuple[list[Job], list[Jo
 def told_if_unplaced(error: InputError, job: Job) -> InputError:
     """Return the error, or a hint to place the job if it is still on provisional hosts."""
     if error.field.startswith("hosts[") and job.hosts == provisional_hosts(len(job.hosts)):
-        return InputError("the job has none yet: 'fairspine job place' gives it some", field="hosts")
+        return InputError("the job has none yet: place it by 'fairspine job place'", field="hosts")
     return error

@@ -92,7 +92,7 @@ def checked(parallelism: Parallelism, n_ranks: int, n_experts: int, layers: int)
     p = parallelism
     if p.ranks != n_ranks:
         raise _error(
-            "", f"tp {p.tp} x cp {p.cp} x dp {p.dp} x pp {p.pp} = {p.ranks} ranks, and the job has {n_ranks} hosts"
+            "", f"tp {p.tp} x cp {p.cp} x dp {p.dp} x pp {p.pp} = {p.ranks} ranks; the job has {n_ranks} hosts"
         )
     if p.ep > 1 and n_experts < 2:
         raise _error("ep", "the model has no experts", p.ep)
@@ -102,12 +102,12 @@ def checked(parallelism: Parallelism, n_ranks: int, n_experts: int, layers: int)
     if n_experts and rest % (p.etp * p.ep):
         raise _error("ep", f"etp {p.etp} x ep {p.ep} = {p.etp * p.ep} does not divide tp x cp x dp = {rest}", p.ep)
     if p.pp * p.vpp > layers:
-        raise _error("pp", f"pp {p.pp} x vpp {p.vpp} = {p.pp * p.vpp} stages, and the model has {layers} layers", p.pp)
+        raise _error("pp", f"pp {p.pp} x vpp {p.vpp} = {p.pp * p.vpp} stages; the model has {layers} layers", p.pp)
     if p.vpp > 1 and p.pp == 1:
-        raise _error("vpp", "there is no pipeline to interleave with pp 1", p.vpp)
+        raise _error("vpp", "pp is 1, so there is no pipeline to interleave", p.vpp)
     if n_experts and p.tp > 1 and not p.sequence_parallel:
         # Megatron-Core rejects this, too: each tensor-parallel rank would dispatch the same tokens.
-        raise _error("sequence_parallel", "experts with tensor parallelism need it", False)
+        raise _error("sequence_parallel", "required for experts with tensor parallelism", False)
     if n_experts and not _same_pipelines(p):
         raise _error(
             "order",
@@ -140,9 +140,9 @@ def parse_order(text: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
     words = tuple(text.split("-"))
     for word in words:
         if word not in DIMENSIONS:
-            raise _error("order", f"{word!r} is none of {', '.join(DIMENSIONS)}", text)
+            raise _error("order", f"{word!r} is not one of {', '.join(DIMENSIONS)}", text)
     if len(set(words)) < len(words):
-        raise _error("order", "a dimension comes twice", text)
+        raise _error("order", "a dimension is given twice", text)
     left_out = tuple(name for name in DIMENSIONS if name not in words)
     for name in left_out:
         if sizes[name] > 1:

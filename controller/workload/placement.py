@@ -142,7 +142,7 @@ def _usable(fabric: Fabric, free: Collection[str] | None) -> list[int]:
 def _slots(fabric: Fabric, usable: list[int], n: int) -> _Slots:
     """Return the widest slots of which there are enough for ``n`` ranks."""
     if n > len(usable):
-        raise InputError(f"the job has {n} ranks, and there are {len(usable)} free hosts", field="hosts")
+        raise InputError(f"the job has {n} ranks; {len(usable)} hosts are free", field="hosts")
     servers: dict[str, list[int]] = {}
     for i in usable:
         servers.setdefault(fabric.hosts[i].server, []).append(i)

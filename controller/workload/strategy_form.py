@@ -19,7 +19,7 @@ from controller.workload.parallelism import MAX_RANKS, Parallelism, checked, par
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
 
-_NEEDED = "a job with a 'model' needs this"
+_NEEDED = "required for a job with 'model'"
 
 Size = Annotated[int, Field(ge=1, le=MAX_RANKS)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -63,7 +63,7 @@ def _shape(value: Any) -> Any:
         return {"preset": value}
     if value is None or isinstance(value, dict | ModelForm):
         return value
-    raise ValueError("a model is the name of one or a mapping with its shape")
+    raise ValueError("must be the name of a model, or a mapping with its shape")
 
 
 class ParallelismForm(BaseModel):
@@ -144,7 +144,7 @@ def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
     if form.model is None:
         for name in sorted(form.model_fields_set & set(StrategyForm.model_fields) - {"model"}):
             if getattr(form, name) is not None:
-                raise InputError("only a job with a 'model' has this", field=name)
+                raise InputError("allowed only for a job with 'model'", field=name)
         return None
     if form.parallelism is None:
         raise InputError(_NEEDED, field="parallelism")
@@ -190,7 +190,7 @@ def _model(form: ModelForm) -> Model:
     else:
         for name in ("layers", "hidden", "sequence", "parameters"):
             if name not in given:
-                raise InputError("a model without 'preset' needs this", field=f"model.{name}")
+                raise InputError("required for a model without 'preset'", field=f"model.{name}")
         # By default there are as many heads of keys and values as of queries.
         model = Model("own", **({"kv_width": 2 * given["hidden"]} | given))
     if model.experts:
@@ -202,7 +202,7 @@ def _model(form: ModelForm) -> Model:
     if model.layer_parameters < 0:
         inside = model.parameters - model.layer_parameters
         raise InputError(
-            f"embeddings and experts alone have {inside}", field="model.parameters", value=model.parameters
+            f"embeddings and experts already have {inside}", field="model.parameters", value=model.parameters
         )
     return model
 
@@ -213,7 +213,7 @@ def _with_experts(model: Model, *, counted: bool) -> Model:
         raise InputError("a single expert is a dense model: leave it out", field="model.experts", value=1)
     if not 1 <= model.experts_per_token <= model.experts:
         raise InputError(
-            f"a token visits 1 to {model.experts} experts",
+            f"must be 1 to {model.experts}, the number of experts",
             field="model.experts_per_token",
             value=model.experts_per_token,
         )
@@ -227,7 +227,7 @@ def _with_experts(model: Model, *, counted: bool) -> Model:
         model = dataclasses.replace(model, expert_parameters=held)
     if not model.expert_parameters:
         raise InputError(
-            "a model with experts needs this, or 'ffn', an expert's width", field="model.expert_parameters"
+            "required for a model with experts, or 'ffn', the width of an expert", field="model.expert_parameters"
         )
     return model
 
@@ -239,7 +239,7 @@ def _parallelism(form: ParallelismForm, model: Model, n_hosts: int) -> Paralleli
         raise InputError("the model has no experts", field="parallelism.etp", value=form.etp)
     if dp is None:
         if not n_hosts:
-            raise InputError("a job without hosts needs this", field="parallelism.dp")
+            raise InputError("required for a job without hosts", field="parallelism.dp")
         if n_hosts % shard:
             raise InputError(
                 f"tp {form.tp} x cp {form.cp} x pp {form.pp} = {shard} does not divide the job's {n_hosts} hosts",

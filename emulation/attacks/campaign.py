@@ -212,7 +212,7 @@ class AttackCampaign:
                 return
             except Broken as error:
                 if time.monotonic() > deadline:
-                    raise Broken(f"not right within {within:g} s: {error}") from None
+                    raise Broken(f"not correct within {within:g} s: {error}") from None
             self._lab.ovs.try_again()
             time.sleep(POLL_SECONDS)
 

@@ -96,7 +96,7 @@ def _of_files(fabric: Fabric, form: FilesForm, epochs: int, base: Path) -> Itera
     if not root.is_dir():
         if form.optional:
             return
-        raise InputError("there is no such folder", field="files.folder", value=str(root))
+        raise InputError("the folder does not exist", field="files.folder", value=str(root))
     for jobs in form.jobs:
         for ring in form.rings:
             folder = folder_of(root, jobs, ring)
@@ -107,7 +107,7 @@ def _of_files(fabric: Fabric, form: FilesForm, epochs: int, base: Path) -> Itera
 def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
     for i, model in enumerate(form.models):
         if model not in SHAPES:
-            raise InputError(f"there are {', '.join(SHAPES)}", field=f"generated.models[{i}]", value=model)
+            raise InputError(f"must be one of {', '.join(SHAPES)}", field=f"generated.models[{i}]", value=model)
     for jobs in form.jobs:
         for ring in form.rings:
             for seed in form.seeds:
@@ -125,7 +125,9 @@ def _of_collective(
     size, rest = divmod(fabric.n_hosts, form.groups)
     if rest or size < 2:
         raise InputError(
-            f"{fabric.n_hosts} hosts are no groups of equal size", field="collective.groups", value=form.groups
+            f"{fabric.n_hosts} hosts cannot be divided into groups of equal size",
+            field="collective.groups",
+            value=form.groups,
         )
     order = np.arange(fabric.n_hosts)
     if form.order == "random":
@@ -134,7 +136,7 @@ def _of_collective(
     for i, algorithm in enumerate(form.algorithms):
         if algorithm not in ALGORITHMS[form.op]:
             raise InputError(
-                f"{form.op} goes by {', '.join(ALGORITHMS[form.op])}",
+                f"{form.op} supports {', '.join(ALGORITHMS[form.op])}",
                 field=f"collective.algorithms[{i}]",
                 value=algorithm,
             )

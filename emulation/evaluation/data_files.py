@@ -36,14 +36,14 @@ def jobs_of_folder(fabric: Fabric, folder: Path, epochs: int) -> tuple[TimedJob,
     """
     files = sorted(folder.glob("*.txt"))
     if not files:
-        raise InputError("holds no traffic file (*.txt)", source=str(folder))
+        raise InputError("contains no traffic file (*.txt)", source=str(folder))
     return tuple(_job(fabric, path, epochs) for path in files)
 
 
 def _job(fabric: Fabric, path: Path, epochs: int) -> TimedJob:
     imported = read(open_sources([path], None), ImportRequest(name=None, fabric=fabric))
     if not imported.placed:
-        raise InputError(f"its hosts are not those of the fabric: {imported.notes[-1]}", source=str(path))
+        raise InputError(f"its hosts differ from those of the fabric: {imported.notes[-1]}", source=str(path))
     # The importer has checked every field by now.
     times = np.loadtxt(path, dtype=np.int64, usecols=(START, COMPUTING), ndmin=2) * 1e-9
     job = dataclasses.replace(imported.job, name=path.stem)

@@ -90,7 +90,7 @@ def generate(fabric: Fabric, mix: Mix, epochs: int, seed: int) -> tuple[TimedJob
         InputError: the fabric has no room for so many jobs, or a ring would have one host.
     """
     if mix.ring < 2:
-        raise InputError("a ring has at least two hosts", field="rings", value=mix.ring)
+        raise InputError("a ring needs at least two hosts", field="rings", value=mix.ring)
     rng = np.random.default_rng([seed, mix.jobs, mix.ring])
     shapes = [SHAPES[mix.models[i]] for i in rng.integers(0, len(mix.models), mix.jobs)]
     seats = _Seats(fabric, rng, mix.placement)

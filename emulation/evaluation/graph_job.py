@@ -43,7 +43,7 @@ def load_graph(form: GraphForm, fabric: Fabric, taken: Collection[str], base: Pa
     read = importer(form.format)
     imported = read(open_sources(files), ImportRequest(name=form.name, graph=True))
     if imported.dag is None:
-        raise InputError("tells no graph of tasks: goal, taskgraph and chakra's .et files do", source=str(files[0]))
+        raise InputError("contains no task graph: use goal, taskgraph or chakra .et files", source=str(files[0]))
     for _ in in_order(imported.dag, str(files[0])):
         pass
     try:
@@ -61,7 +61,7 @@ def _hosts(
     free = [host.name for host in fabric.hosts if host.up and host.name not in taken]
     if placement == "in-order":
         if len(free) < len(job.hosts):
-            raise InputError(f"{len(job.hosts)} ranks need as many hosts, {len(free)} are free", field="placement")
+            raise InputError(f"{len(job.hosts)} ranks need as many hosts; {len(free)} are free", field="placement")
         return free[: len(job.hosts)]
     method: Method = "packed" if placement == "packed" else "scattered" if placement == "scattered" else "random"
     return place(fabric, job, method, seed, free)

@@ -41,7 +41,7 @@ def in_order(dag: Dag, source: str = "") -> Iterator[tuple[int, list[int]]]:
             if not waits[other]:
                 ready.append(other)
     if left:
-        raise InputError(f"{left} tasks wait for each other in a circle", source=source)
+        raise InputError(f"{left} tasks form a cycle", source=source)
 
 
 def schedule_of_graph(fabric: Fabric, job: Job, dag: Dag, traffic: Traffic) -> JobSchedule:

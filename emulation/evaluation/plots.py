@@ -68,7 +68,7 @@ def plot_results(results: Results) -> bytes:
         links.plot(results.bin_end, used.mean(axis=1), drawstyle="steps-pre", label="mean")
         links.legend(fontsize="small")
     else:
-        links.text(0.5, 0.5, "the scenario names no bins", ha="center", transform=links.transAxes)
+        links.text(0.5, 0.5, "the scenario has no bins", ha="center", transform=links.transAxes)
     links.set(xlabel="seconds", ylabel="leaf-spine links, utilisation", ylim=(0, 1.05))
     for axes in figure.axes:
         axes.grid(alpha=0.3)

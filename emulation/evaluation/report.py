@@ -137,7 +137,7 @@ def _kind(kind: str, standings: Sequence[PolicyMeans], others: Sequence[Referenc
         _table("busiest ÷ mean of a leaf's links", standings, lambda s: _number(s.imbalance, 3), lambda s: s.imbalance),
         _table(used, standings, _used, None),
         _table("planning time, mean / worst (ms)", standings, _planning, None),
-        _table("flows moved, a simulation", standings, lambda s: _number(s.moved, 0), None),
+        _table("flows moved per simulation", standings, lambda s: _number(s.moved, 0), None),
     )
     picture = base64.b64encode(plot(standings)).decode()
     return KindSection(kind, max(standing.cases for standing in standings), tables, others, picture)

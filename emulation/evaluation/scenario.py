@@ -34,7 +34,7 @@ class NamedPolicy:
     """A policy with its options, under the name that tables have.
 
     Attributes:
-        adaptive: ``policy`` is none of the registry: transfers choose their paths at their start.
+        adaptive: ``policy`` is not one of the registry: transfers choose their paths at their start.
     """
 
     name: str
@@ -183,20 +183,20 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
     for i, count in enumerate(form.failed_spines):
         if count >= fabric.n_spines:
             raise InputError(
-                f"the fabric has {fabric.n_spines} spines, and one has to stay",
+                f"the fabric has {fabric.n_spines} spines, of which one must remain",
                 field=f"failed_spines[{i}]",
                 value=count,
             )
     for i, count in enumerate(form.failed_links):
         if count >= len(fabric.cables):
-            raise InputError(f"the fabric has {len(fabric.cables)}", field=f"failed_links[{i}]", value=count)
+            raise InputError(f"the fabric has {len(fabric.cables)} cables", field=f"failed_links[{i}]", value=count)
     for i, change in enumerate(form.changes):
         for j, name in enumerate(change.names):
             try:
                 fabric.without_links([name])
             except KeyError:
                 raise InputError(
-                    "no switch and no link has this name", field=f"changes[{i}].names[{j}]", value=name
+                    "no switch or link has this name", field=f"changes[{i}].names[{j}]", value=name
                 ) from None
     named = _policies(form.policies, asked, form.allocation)
     cases: list[Case] = []
@@ -209,13 +209,13 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
                 raise
             raise InputError(error.reason, field=f"cases[{i}].{error.field}", value=error.value) from None
         if not made:
-            notes.append(f"cases[{i}] is left out: {entry.files.folder if entry.files else 'it'} is not there")
+            notes.append(f"cases[{i}] is left out: {entry.files.folder if entry.files else 'it'} does not exist")
         for case in made:
             if any((case.kind, case.name) == (other.kind, other.name) for other in cases):
-                raise InputError("another entry makes a case of this name", field=f"cases[{i}].name", value=case.name)
+                raise InputError("another entry has a case of this name", field=f"cases[{i}].name", value=case.name)
             cases.append(case)
     if not cases:
-        raise InputError("no case is left: the files of all of them are missing", field="cases")
+        raise InputError("the files of all cases are missing", field="cases")
     failures = (
         *(InitialFailure(spines=count) for count in dict.fromkeys(form.failed_spines)),
         *(InitialFailure(links=count) for count in dict.fromkeys(form.failed_links)),
@@ -286,7 +286,7 @@ def _policy(form: PolicyForm, field: str, allocations: Sequence[Allocation]) -> 
     settings = dict(form.options)
     if form.policy != base:
         if not POLICIES[base].splits:
-            raise InputError("this policy splits no flow", field=field, value=form.policy)
+            raise InputError("this policy does not split flows", field=field, value=form.policy)
         settings = {"max_splits": ALL_SPLITS, **settings}
     try:
         options = parse_options([f"{name}={'' if value is None else value}" for name, value in settings.items()])

@@ -64,9 +64,9 @@ class JobRow(_Strict):
     @model_validator(mode="after")
     def _one(self) -> JobRow:
         if (self.job is None) == (self.graph is None):
-            raise ValueError("has exactly one of 'job' and 'graph'")
+            raise ValueError("must have exactly one of 'job' and 'graph'")
         if self.graph is not None and self.pieces > 1:
-            raise ValueError("a graph says itself what waits for what: 'pieces' has no place beside it")
+            raise ValueError("'pieces' cannot be used with a graph, which contains the dependencies")
         return self
 
 
@@ -124,7 +124,7 @@ class CaseForm(_Strict):
     def _one(self) -> CaseForm:
         given = [each for each in (self.jobs, self.files, self.generated, self.collective) if each is not None]
         if len(given) != 1:
-            raise ValueError("a case has exactly one of 'jobs', 'files', 'generated' and 'collective'")
+            raise ValueError("a case must have exactly one of 'jobs', 'files', 'generated' and 'collective'")
         return self
 
 
@@ -172,9 +172,9 @@ class TargetForm(_Strict):
     @model_validator(mode="after")
     def _says_something(self) -> TargetForm:
         if not self.at_most and self.not_above is None:
-            raise ValueError("a target has 'at_most' or 'not_above'")
+            raise ValueError("a target must have 'at_most' or 'not_above'")
         if self.not_above is None and (self.below or self.case_tolerance is not None):
-            raise ValueError("'below' and 'case_tolerance' belong to 'not_above'")
+            raise ValueError("'below' and 'case_tolerance' require 'not_above'")
         return self
 
 
@@ -182,7 +182,7 @@ class ScenarioForm(_Strict):
     """The whole file; the grid is the product of cases, failures, policies, allocations and seeds."""
 
     name: Title = "scenario"
-    fabric: Annotated[Any, Field(description="a path, or what a fabric file holds")]
+    fabric: Annotated[Any, Field(description="a path, or the content of a fabric file")]
     cases: Annotated[list[CaseForm], Field(min_length=1)]
     policies: Annotated[
         list[Annotated[PolicyForm, BeforeValidator(_policy)]], BeforeValidator(_listed), Field(min_length=1)
@@ -212,5 +212,5 @@ class ScenarioForm(_Strict):
     @model_validator(mode="after")
     def _period(self) -> ScenarioForm:
         if ("period" in self.triggers) != (self.period > 0):
-            raise ValueError("'period' among the triggers, and how many seconds it is, belong together")
+            raise ValueError("the trigger 'period' and the field 'period' require each other")
         return self

@@ -82,7 +82,7 @@ def simulated_jobs(fabric: Fabric, jobs: Sequence[TimedJob]) -> tuple[SimulatedJ
     for timed in jobs:
         try:
             if any(timed.job.name == other.name for other in expanded):
-                raise InputError("a job before it has this name", field="name", value=timed.job.name)
+                raise InputError("a previous job has this name", field="name", value=timed.job.name)
             expanded.append(expand(fabric, _telling(timed), expanded))
         except InputError as error:
             raise told_if_unplaced(error, timed.job).with_source(timed.source) from None

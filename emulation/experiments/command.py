@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     except (LabError, EmulationError) as error:
         return complain(str(error))
     except KeyboardInterrupt:
-        complain("interrupted; everything that was made is gone")
+        complain("interrupted; everything has been cleaned up")
         return INTERRUPTED
 
 

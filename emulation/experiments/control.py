@@ -91,7 +91,7 @@ class ExperimentController:
             self._child.wait_until(ready, what, READY_SECONDS)
         except LabError as error:
             said = "; ".join(self._reasons)
-            raise LabError(f"{error}\n  the controller says: {said}" if said else str(error)) from None
+            raise LabError(f"{error}\n  reasons of the controller: {said}" if said else str(error)) from None
 
     def _ask(self, method: str, target: str, document: Any = None) -> Any:
         answer = ask(HTTP, method, target, document)

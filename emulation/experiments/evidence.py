@@ -189,9 +189,9 @@ def _off_rule(
     if rule not in after.rules[leaf]:
         yield f"{name}: {leaf} has no rule for it"
     elif group.port != uplink_ports[uplink]:
-        yield f"{name}: {leaf} sends it out of port {group.port}, planned is {uplink}"
+        yield f"{name}: {leaf} sends it out of port {group.port}; the planned port is {uplink}"
     elif count.packets < packets:
-        yield f"{name}: {leaf} counted {count.packets} packets, {packets} were sent at least"
+        yield f"{name}: {leaf} counted {count.packets} packets; at least {packets} were sent"
     elif elsewhere:
         yield f"{name}: {elsewhere} packets left {leaf} by another uplink than {uplink}"
 
@@ -211,7 +211,7 @@ def _off_links(
     for link, planned in load.items():
         sent = after.sent[link] - before.sent[link]
         if abs(sent - planned) > allowed:
-            yield f"{link} sent {sent} bytes, its planned flows bring {planned} (and others {allowed} at most)"
+            yield f"{link} sent {sent} bytes; its planned flows cause {planned} (other traffic at most {allowed})"
 
 
 def _difference(leaf: str, rule: Unit, before: Snapshot, after: Snapshot) -> RuleCount:

@@ -71,13 +71,13 @@ def experiments_of(scenario: Scenario, wanted: ExperimentRequest) -> tuple[list[
         )
     policies, notes = _policies(scenario.policies)
     if not policies:
-        raise InputError("switches can follow none of them", field="policies")
+        raise InputError("switches cannot follow any of them", field="policies")
     if scenario.changes:
-        notes.append("changes of links are left out: what is failed is failed from the beginning")
+        notes.append("changes of links are left out: failed links are down from the beginning")
     made = []
     for case in scenario.cases:
         if any(timed.dag is not None for timed in case.described):
-            notes.append(f"{case.name} is left out: experiments play no graphs of tasks")
+            notes.append(f"{case.name} is left out: experiments do not support task graphs")
             continue
         for failure in scenario.failures:
             for seed in scenario.seeds if failure.links else scenario.seeds[:1]:
@@ -93,7 +93,7 @@ def experiments_of(scenario: Scenario, wanted: ExperimentRequest) -> tuple[list[
                 )
                 made.append(Experiment(case, failure, failure.on(scenario.fabric, seed), request))
     if not made:
-        raise InputError("experiments play no graphs of tasks, and every case has one", field="cases")
+        raise InputError("experiments do not support task graphs, and every case has one", field="cases")
     return made, notes
 
 
@@ -101,11 +101,11 @@ def _policies(named: tuple[NamedPolicy, ...]) -> tuple[tuple[str, ...], list[str
     kept, notes = [], []
     for each in named:
         if each.policy not in enforceable():
-            notes.append(f"{each.name} is left out: no switch can follow it")
+            notes.append(f"{each.name} is left out: switches cannot follow it")
         elif each.splits:
             notes.append(f"{each.name} is left out: experiments of scenarios are compared flow by flow, not by pieces")
         elif each.options != Options():
-            notes.append(f"{each.name} is left out: experiments have no options of policies")
+            notes.append(f"{each.name} is left out: experiments do not support options of policies")
         else:
             kept.append(each.policy)
     # Policies that draw come first, since tables compare with the first policy.

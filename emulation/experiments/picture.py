@@ -148,7 +148,7 @@ def _times(axes: Any, outcome: ExperimentOutcome) -> None:
         axes.plot([row.predicted] * 2, [y - height * 0.45, y + height * 0.45], color=_INK, lw=1.4, zorder=3)
         text = f"{row.mean:.1f} s" + (f"  {row.speed_up:.1f}x as fast" if number else "")
         axes.text(max(*row.seconds, row.predicted) + longest * 0.02, y, text, va="center", fontsize=8.5, color=_INK)
-    axes.plot([], [], color=_INK, lw=1.4, label="predicted by the plan")
+    axes.plot([], [], color=_INK, lw=1.4, label="predicted from the plan")
     if any(len(row.seconds) > 1 for row in standings):
         axes.plot([], [], "o", ms=3.5, mfc="w", mec=_INK, mew=0.8, label="one draw")
     for number, job in enumerate(jobs):
@@ -157,7 +157,7 @@ def _times(axes: Any, outcome: ExperimentOutcome) -> None:
     axes.set_ylim(len(jobs) - 0.45, -0.75)
     axes.set_xlim(0, longest * 1.35)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=longest > 3))
-    axes.set_xlabel("seconds until the last rank has its result", fontsize=8)
+    axes.set_xlabel("time until the last rank has its result (s)", fontsize=8)
     axes.set_title("time of each job's collectives", fontsize=9.5, color=_INK, loc="left", pad=6)
     axes.tick_params(axis="x", labelsize=8)
     axes.grid(axis="x", color="#e4e7eb", zorder=0)

@@ -105,10 +105,10 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
         InputError: the first thing that is wrong, with the file or the option it is in.
     """
     if request.mode not in ENFORCEMENTS:
-        raise InputError(f"plans are enforced by {', '.join(ENFORCEMENTS)}", field="--mode", value=request.mode)
+        raise InputError(f"must be one of {', '.join(ENFORCEMENTS)}", field="--mode", value=request.mode)
     _check_policies(request.policies)
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", request.name):
-        raise InputError("a name has letters, digits, '.', '_' and '-'", field="--name", value=request.name)
+        raise InputError("a name must consist of letters, digits, '.', '_' and '-'", field="--name", value=request.name)
     if not 1 <= len(request.seeds) <= MAX_DRAWS:
         raise InputError(f"1 to {MAX_DRAWS}", field="--draws", value=len(request.seeds))
     if not 0.1 <= request.seconds <= 600:
@@ -122,7 +122,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
             _check_free(path, job)
     traffic = combine(expanded)
     if not traffic.n_flows:
-        raise InputError("no job sends anything over the network", field="--job")
+        raise InputError("no job sends data over the network", field="--job")
     documents = tuple(read_document(path) for path in request.jobs)
     return EmulatedScenario(request, fabric, tuple(jobs), documents, traffic, _draws(request))
 
@@ -137,7 +137,11 @@ def _check_free(path: Path, job: Job) -> None:
 def _check_policies(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name not in enforceable():
-            raise InputError(f"switches can follow {', '.join(enforceable())}", field="--policies", value=name)
+            raise InputError(
+                f"switches cannot follow it; the supported policies are {', '.join(enforceable())}",
+                field="--policies",
+                value=name,
+            )
         if name in names[:i]:
             raise InputError("this policy is listed twice", field="--policies", value=name)
     if not names:

@@ -142,7 +142,7 @@ class ExperimentOutcome:
             where = f"{run.draw.policy}, seed {run.draw.seed}"
             for row in run.collectives:
                 found += [f"{where}: {row.job}/{row.name}: wrong result: {wrong}" for wrong in row.wrong]
-            found += [f"{where}: off the plan: {wrong}" for wrong in run.evidence.wrong]
+            found += [f"{where}: not as planned: {wrong}" for wrong in run.evidence.wrong]
         if self.scenario.request.expect_faster:
             for one in self.standings():
                 if one.policy != self.scenario.baseline and not one.speed_up > 1:
@@ -158,8 +158,8 @@ class ExperimentOutcome:
         if slow <= _SLOWER_THAN_PREDICTED:
             return []
         return [
-            f"a job took {slow:.2f} times as long as its plan predicts: processors were short (try a lower "
-            "--link-mbps), or jobs that compete did not share links as planned (hosts do not keep to its rates here)"
+            f"a job took {slow:.2f} times as long as its plan predicts: there was not enough processor time (try a "
+            "lower --link-mbps), or competing jobs did not share links as planned (hosts do not limit their rates here)"
         ]
 
     def busy_seconds(self, run: MeasuredDraw) -> dict[str, float]:

@@ -85,7 +85,7 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         controller.wait_ready()
         lost = lab.ping_all(_neighbours(scenario))
         if lost:
-            raise LabError(f"{len(lost)} pairs of hosts do not reach each other, the first is {' and '.join(lost[0])}")
+            raise LabError(f"{len(lost)} pairs of hosts cannot reach each other; the first is {' and '.join(lost[0])}")
         enlarge_packet_buffers(lab.ovs.daemon.pid)
         for job, document in zip(scenario.jobs, scenario.documents, strict=True):
             controller.push(job.name, document)
@@ -105,7 +105,7 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
             controller.delete(job.name)
     done = MeasuredDraw(draw, plan, tuple(measured), evidence)
     times = ", ".join(f"{job} {seconds:.2f} s" for job, seconds in done.job_seconds(scenario).items())
-    say(f"{mark} {name}: {times}; {len(evidence.flows)} flows counted, {len(evidence.wrong)} off their way")
+    say(f"{mark} {name}: {times}; {len(evidence.flows)} flows counted, {len(evidence.wrong)} not as planned")
     return done
 
 

@@ -77,6 +77,6 @@ def verdict_line(outcome: ExperimentOutcome) -> str:
     astray = sum(len(run.evidence.wrong) for run in outcome.runs)
     resent = sum(row.retransmissions for row in rows)
     return (
-        f"results checked: {len(rows) - wrong} of {len(rows)} collectives right; planned flows counted: "
-        f"{flows}, mismatches: {astray}; packets sent again: {resent}; {outcome.seconds:.0f} s in all"
+        f"results checked: {len(rows) - wrong} of {len(rows)} collectives correct; planned flows counted: "
+        f"{flows}, mismatches: {astray}; retransmitted packets: {resent}; {outcome.seconds:.0f} s in total"
     )

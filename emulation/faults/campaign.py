@@ -33,7 +33,7 @@ TRAFFIC_SECONDS = 0.1
 HARMLESS = (
     (
         r"\|dpif_netdev\|ERR\|Dropped \d+ log messages in last \d+ seconds",
-        "so many more of what emulation.logs knows: interfaces that were set down",
+        "suppressed lines of a kind in emulation.logs: interfaces that were set down",
     ),
 )
 
@@ -111,7 +111,7 @@ class FaultCampaign:
         self._outcome.happened.update(fault.kind for fault in happened)
         seconds = self._right(name, traffic, probes, happened)
         self._outcome.seconds.append(seconds)
-        self._say(f"{name}: {'; '.join(map(str, happened))}: right after {seconds:.1f} s ({self._world.state})")
+        self._say(f"{name}: {'; '.join(map(str, happened))}: correct after {seconds:.1f} s ({self._world.state})")
 
     def _right(self, name: str, traffic: _Traffic, probes: Probes, happened: Sequence[Fault]) -> float:
         """Wait until everything is right; seconds that it took."""
@@ -131,7 +131,7 @@ class FaultCampaign:
             except LabError as error:
                 raise self._failure(name, happened, str(error)) from None
             if time.monotonic() > deadline:
-                raise self._failure(name, happened, f"not right within {RIGHT_WITHIN:g} s: {wrong}")
+                raise self._failure(name, happened, f"not correct within {RIGHT_WITHIN:g} s: {wrong}")
             self._lab.ovs.try_again()
             time.sleep(POLL_SECONDS)
 

@@ -51,15 +51,15 @@ def _links(world: FaultLab) -> Iterator[str]:
         if {cable.leaf, cable.spine} <= off:
             continue
         if seen[name]["up"] != cable.up:
-            yield f"{name} is {'up' if cable.up else 'down'}, and the controller says otherwise"
+            yield f"{name} is {'up' if cable.up else 'down'}, but the controller reports otherwise"
         drained = not world.state.drained.isdisjoint((name, cable.leaf, cable.spine))
         if seen[name]["drained"] != drained:
-            yield f"{name} is {'' if drained else 'not '}drained, and the controller says otherwise"
+            yield f"{name} is {'' if drained else 'not '}drained, but the controller reports otherwise"
 
 
 def _compare(switch: str, want: AbstractSet[tuple[object, ...]], held: AbstractSet[tuple[object, ...]]) -> None:
     wrong = [f"missing {_words(entry)}" for entry in want - held]
-    _raise(switch, wrong + [f"too many {_words(entry)}" for entry in held - want])
+    _raise(switch, wrong + [f"unexpected {_words(entry)}" for entry in held - want])
 
 
 def _words(entry: Sequence[object]) -> str:

@@ -17,7 +17,10 @@ def main(arguments: Sequence[str]) -> int:
     """Run the campaign; return 0 if every round passed, 1 if one did not, 2 for invalid input, 130 if interrupted."""
     parser = campaign_command.parser(PACKAGE, "random faults", out="out/faults")
     parser.add_argument(
-        "--ecmp-action", choices=("bundle", "select"), default="bundle", help="the controller's option of that name"
+        "--ecmp-action",
+        choices=("bundle", "select"),
+        default="bundle",
+        help="the option of the controller of the same name",
     )
     return carry_out(PROGRAM, PACKAGE, arguments, parser.parse_args(arguments), _run)
 
@@ -33,5 +36,5 @@ def _run(fabric: Fabric, options: argparse.Namespace) -> int:
     except FaultCheckFailed as failure:
         return complain(PROGRAM, f"{failure}\nagain: make faults SEED={seed} ROUNDS={rounds}", 1)
     say(f"seed {seed}: {rounds} rounds passed; " + ", ".join(f"{n} x {kind}" for kind, n in outcome.happened.items()))
-    say(f"right again after {median(outcome.seconds):.1f} s (median), {max(outcome.seconds):.1f} s (worst)")
+    say(f"correct again after {median(outcome.seconds):.1f} s (median), {max(outcome.seconds):.1f} s (worst)")
     return 0

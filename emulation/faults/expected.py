@@ -107,17 +107,17 @@ def mistakes(state: FaultState, said: Told) -> list[str]:
     dark = {host.name for host in fabric.hosts if host.leaf in state.off}
     for flow, src, dst in said.unrouted:
         if (src, dst) in joined and not {src, dst} <= dark:
-            found.append(f"{flow} is unroutable, and there is a way from {src} to {dst}")
+            found.append(f"{flow} is unroutable, but there is a path from {src} to {dst}")
     for piece in said.pieces:
         if {piece.src, piece.dst} <= dark:
             continue
         if (piece.src, piece.dst) not in joined:
-            found.append(f"{piece.flow} has a path, and there is no way from {piece.src} to {piece.dst}")
+            found.append(f"{piece.flow} has a path in the plan, but there is none from {piece.src} to {piece.dst}")
         found += [f"{piece.flow} is planned over {link}, which is not in use" for link in piece.links if not up[link]]
     wanted = {name for name, document in state.jobs.items() if document}
     planned = {flow.split("/")[0] for flow in [*(p.flow for p in said.pieces), *(f for f, _, _ in said.unrouted)]}
     if planned != wanted:
-        found.append(f"jobs {sorted(planned)} are planned, and {sorted(wanted)} wanted")
+        found.append(f"jobs {sorted(planned)} are planned instead of {sorted(wanted)}")
     return found
 
 

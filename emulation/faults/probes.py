@@ -94,14 +94,14 @@ class Probes:
             for (src, dst, port), count in wanted.items()
             if received[src, dst, port] != count
         ]
-        found += [f"received and never sent: {delivery}" for delivery in received if delivery not in wanted]
+        found += [f"received but never sent: {delivery}" for delivery in received if delivery not in wanted]
         if any(not piece.links for piece in pieces):
             return found  # spread by the switches: nobody knows where
         after = self._received_bytes(switches)
         for link, count in after.items():
             extra = count - before.get(link, 0) - planned[link]
             if abs(extra) > NOISE_BYTES:
-                found.append(f"{link} carried {extra:+d} bytes more than the {planned[link]} that are planned over it")
+                found.append(f"{link} carried {extra:+d} bytes more than the planned {planned[link]}")
         return found
 
     def _send(self, piece: ExpectedPiece, data: bytes) -> None:

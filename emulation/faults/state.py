@@ -20,7 +20,7 @@ class FaultState:
         off: switches without power.
         drained: ids that were drained through the API.
         jobs: documents by name.
-        ecmp_action: the controller's option of that name, for the spreading of traffic without a plan.
+        ecmp_action: the option of the controller of the same name, for the spreading of traffic without a plan.
     """
 
     healthy: Fabric

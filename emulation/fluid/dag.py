@@ -69,7 +69,7 @@ def run(dag: Dag, network: DagNetwork) -> DagRun:
     """Play the graph.
 
     Raises:
-        InputError: tasks wait for each other in a circle, or a pair that sends has no way.
+        InputError: tasks form a cycle, or a sending pair has no path.
     """
     return _Play(dag, network).run()
 
@@ -117,7 +117,7 @@ class _Play:
             compute = self.computing[0][0] - self.now if self.computing else np.inf
             step = min(message, compute)
             if not np.isfinite(step):
-                raise InputError(f"{self.left} tasks wait for each other, or for a way that is not there", field="dag")
+                raise InputError(f"{self.left} tasks wait for each other, or for a missing path", field="dag")
             self._pass(step)
             for pair in np.flatnonzero(ahead <= step * (1 + _SAME) + _SAME).tolist():
                 self._arrive(pair)
@@ -153,7 +153,7 @@ class _Play:
         key = int(self.dag.rank[task]), int(self.dag.peer[task])
         pair = self.net.pair.get(key)
         if pair is None:
-            raise InputError(f"no way leads from rank {key[0]} to rank {key[1]}", field="dag")
+            raise InputError(f"there is no path from rank {key[0]} to rank {key[1]}", field="dag")
         target = self.moved[pair] + float(self.dag.bytes[task]) * GBIT
         heapq.heappush(self.under_way[pair], (target, task))
         self.nearest[pair] = self.under_way[pair][0][0]

@@ -52,7 +52,7 @@ def run_agent(source: str) -> int:
             _say({"event": "ready", "host": config.host})
             endpoint.run(lambda: bool(orders.received) or orders.ended)
             if orders.ended:
-                raise AgentError("nobody said when to start")
+                raise AgentError("no start time was received")
             start_at = _start_time(orders.received.pop(0))
         endpoint.run(lambda: orders.ended, deadline=start_at)
         agent.begin(start_at)
@@ -61,7 +61,7 @@ def run_agent(source: str) -> int:
         except QueuePairError as error:
             raise AgentError(f"{error}; {agent.unfinished()}") from error
         if not agent.done:
-            raise AgentError("told to stop before the end: " + agent.unfinished())
+            raise AgentError("stopped before the end: " + agent.unfinished())
         result = agent.result()
         _say(result)
         # A peer may not have the last acknowledgement yet, and will ask for it again.

@@ -55,7 +55,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser = _Parser(prog=prog, description="RoCE-like endpoints: RDMA writes over UDP port 4791.", allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="server|client|agent")
 
-    server = commands.add_parser("server", help="take writes from clients and check them", allow_abbrev=False)
+    server = commands.add_parser("server", help="receive writes from clients and check them", allow_abbrev=False)
     server.add_argument("--bind", required=True, metavar="IP", help="own address")
     server.add_argument("--once", action="store_true", help="end after the first client")
     server.set_defaults(command=_server)
@@ -64,8 +64,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     client.add_argument("server", metavar="SERVER", help="address of the server")
     client.add_argument("--bind", metavar="IP", help="own address (default: by the route to the server)")
     much = client.add_mutually_exclusive_group()
-    much.add_argument("--bytes", type=_size, metavar="N", help="how much; K, M, G for powers of 1024")
-    much.add_argument("--seconds", type=float, default=5.0, metavar="S", help="how long (default %(default)s)")
+    much.add_argument("--bytes", type=_size, metavar="N", help="number of bytes; K, M, G for powers of 1024")
+    much.add_argument(
+        "--seconds", type=float, default=5.0, metavar="S", help="duration in seconds (default %(default)s)"
+    )
     client.add_argument(
         "--message-bytes", type=_size, default=1 << 20, metavar="N", help="length of a message (default 1M)"
     )
@@ -81,27 +83,43 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         type=_numbers(float),
         default=[],
         metavar="X,...",
-        help="the ports carry pieces of one flow: part of its bytes and rate for each",
+        help="the ports are pieces of one flow; the share of its bytes and rate for each",
     )
     defaults = SenderOptions()
     client.add_argument(
         "--rate-mbps", type=float, default=defaults.line_rate / 1e6, metavar="R", help="line rate, Mbit/s"
     )
     client.add_argument("--mtu", type=int, default=defaults.mtu, metavar="|".join(map(str, PATH_MTUS)), help="path MTU")
-    client.add_argument("--window", type=int, default=defaults.window, metavar="PACKETS", help="unacknowledged at most")
     client.add_argument(
-        "--ack-every", type=int, default=defaults.ack_every, metavar="PACKETS", help="ask for an answer"
+        "--window",
+        type=int,
+        default=defaults.window,
+        metavar="PACKETS",
+        help="maximum number of unacknowledged packets",
     )
-    client.add_argument("--retries", type=int, default=defaults.retries, metavar="N", help="timeouts in a row")
+    client.add_argument(
+        "--ack-every",
+        type=int,
+        default=defaults.ack_every,
+        metavar="PACKETS",
+        help="interval between requests for an acknowledgement",
+    )
+    client.add_argument(
+        "--retries", type=int, default=defaults.retries, metavar="N", help="consecutive timeouts before failure"
+    )
     client.set_defaults(command=_client)
 
-    agent = commands.add_parser("agent", help="a host's part in collectives", allow_abbrev=False)
+    agent = commands.add_parser("agent", help="the part of one host in collectives", allow_abbrev=False)
     agent.add_argument("--config", required=True, metavar="FILE|-", help="JSON (docs/explanation/roce.md); -: stdin")
     agent.set_defaults(command=_agent)
 
     for command in (server, client):
         command.add_argument(
-            "--control-port", type=_port, default=CONTROL_PORT, metavar="PORT", help="TCP, beside the data"
+            "--control-port",
+            type=_port,
+            default=CONTROL_PORT,
+            metavar="PORT",
+            help="TCP port of the control connection",
         )
         command.add_argument("--port", type=_port, default=ROCE_PORT, help="UDP port of RoCE (default %(default)s)")
         command.add_argument("--format", choices=("table", "json"), default="table")
@@ -173,7 +191,7 @@ def _client_text(result: dict[str, Any]) -> str:
     rows = [_flow_text(f"port {flow['udp_src']}", flow, result["seconds"]) for flow in result["flows"]]
     if len(rows) > 1:
         rows.append(_flow_text("together", result, result["seconds"]))
-    rows.append("every message arrived intact" if result["server"]["intact"] else "MESSAGES ARRIVED DAMAGED")
+    rows.append("every message arrived intact" if result["server"]["intact"] else "MESSAGES WERE DAMAGED")
     return "\n".join(rows)
 
 
@@ -212,7 +230,7 @@ def _port(text: str) -> int:
     except ValueError:
         value = 0
     if not 0 < value < 65536:
-        raise argparse.ArgumentTypeError(f"a port is 1 to 65535: {text!r}")
+        raise argparse.ArgumentTypeError(f"a port must be 1 to 65535: {text!r}")
     return value
 
 
@@ -221,6 +239,6 @@ def _numbers(kind: Any) -> Any:
         try:
             return [kind(part) for part in text.split(",")]
         except ValueError:
-            raise argparse.ArgumentTypeError(f"not numbers with commas between: {text!r}") from None
+            raise argparse.ArgumentTypeError(f"not numbers separated by commas: {text!r}") from None
 
     return parse

@@ -50,15 +50,15 @@ class SendOrder:
     def __post_init__(self) -> None:
         """Check the values; raise ``InputError`` for an invalid one."""
         if not self.udp_src or len(set(self.udp_src)) != len(self.udp_src):
-            raise InputError("each queue pair has a UDP source port of its own", field="udp_src", value=self.udp_src)
+            raise InputError("each queue pair needs its own UDP source port", field="udp_src", value=self.udp_src)
         if self.shares:
             if len(self.shares) != len(self.udp_src):
                 raise InputError("one share for each UDP source port", field="shares", value=self.shares)
             check_shares(self.shares)
         if not 1 <= self.message_bytes <= MAX_MESSAGE:
-            raise InputError("a message has 1 to 2^31 bytes", field="message_bytes", value=self.message_bytes)
+            raise InputError("a message must have 1 to 2^31 bytes", field="message_bytes", value=self.message_bytes)
         if min(end - start for start, end in split(self.message_bytes, self.parts)) == 0:
-            raise InputError("a queue pair would have no byte of it", field="message_bytes", value=self.message_bytes)
+            raise InputError("a queue pair would get no bytes", field="message_bytes", value=self.message_bytes)
         if self.bytes is not None and self.bytes < 1:
             raise InputError("must be at least 1", field="bytes", value=self.bytes)
         if not self.seconds > 0:
@@ -211,10 +211,10 @@ class _Control:
             while True:
                 data = self._socket.recv(65536)
                 if not data:
-                    raise MeasurementError("the server went away")
+                    raise MeasurementError("the server closed the connection")
                 for answer in self._lines.feed(data):
                     if "error" in answer:
-                        raise MeasurementError(f"the server says: {answer['error']}")
+                        raise MeasurementError(f"error from the server: {answer['error']}")
                     return answer
         except (OSError, LineError) as error:
             raise MeasurementError(f"no answer from the server: {error}") from error

@@ -128,7 +128,7 @@ def agent_configs(
             for piece in pieces:
                 other = ports.setdefault((src, dst, piece.udp_src), spec.label)
                 if other != spec.label or piece.udp_src in (c.udp_src for c in configs):
-                    reason = f"{other} and {spec.label} both have this port from {src} to {dst}"
+                    reason = f"{other} and {spec.label} both use this port from {src} to {dst}"
                     raise InputError(reason, field="routes", value=piece.udp_src)
                 configs.append(PieceConfig(qp, piece.udp_src, piece.share))
                 qp += 1
@@ -309,7 +309,7 @@ class _Agents:
 
 def _tail(agent: _Agent) -> str:
     lines = agent.log.read_text(errors="replace").splitlines()
-    return "\n".join(lines[-_TAIL_LINES:]) or "(it said nothing)"
+    return "\n".join(lines[-_TAIL_LINES:]) or "(no output)"
 
 
 def numbered_routes(collectives: Sequence[CollectiveSpec], first: int = 49152) -> dict[FlowKey, tuple[PortShare, ...]]:

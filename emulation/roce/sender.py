@@ -1,7 +1,7 @@
 """The requester's half of a queue pair: messages in, packets out, acknowledgements in, completions out.
 
 Reliable connection after InfiniBand Architecture volume 1, chapter 9.7: cumulative acknowledgements, go-back-N on a
-sequence error (NAK) and on a timeout, an error after too many timeouts in a row. Additions to that standard: the window
+sequence error (NAK) and on a timeout, an error after too many timeouts. Additions to that standard: the window
 counts packets, the timeout adapts (RFC 6298: links a thousand times slower with deep queues have no fixed delay), and
 the rate follows ``RateControl``.
 
@@ -45,7 +45,7 @@ class SenderOptions:
             message. At most half the window is used, since the sender would otherwise wait without a request.
         line_rate: upper limit of the rate in bit/s on the wire.
         first_timeout, min_timeout, max_timeout: seconds; before the first round trip was measured, and the bounds.
-        retries: timeouts in a row, without any progress, before the queue pair fails (7 in InfiniBand as well).
+        retries: consecutive timeouts, without any progress, before the queue pair fails (7 in InfiniBand as well).
     """
 
     mtu: int = 4096
@@ -60,9 +60,11 @@ class SenderOptions:
     def __post_init__(self) -> None:
         """Check the values; raise ``InputError`` for an invalid one."""
         if self.mtu not in PATH_MTUS:
-            raise InputError(f"the path MTU is one of {', '.join(map(str, PATH_MTUS))}", field="mtu", value=self.mtu)
+            raise InputError(
+                f"the path MTU must be one of {', '.join(map(str, PATH_MTUS))}", field="mtu", value=self.mtu
+            )
         if not 1 <= self.window < MAX_WINDOW:
-            raise InputError("a window has 1 to 2^23 - 1 packets", field="window", value=self.window)
+            raise InputError("a window must have 1 to 2^23 - 1 packets", field="window", value=self.window)
         if self.ack_every < 1:
             raise InputError("must be at least 1", field="ack_every", value=self.ack_every)
         if not self.line_rate > 0:
@@ -75,7 +77,7 @@ class SenderOptions:
     def part(self, share: float) -> SenderOptions:
         """Options of a piece of a split flow: its share of rate and window (two packets at least)."""
         if not 0 < share <= 1:
-            raise InputError("a share is more than 0 and at most 1", field="share", value=share)
+            raise InputError("a share must be above 0 and at most 1", field="share", value=share)
         window = min(self.window, max(2, round(self.window * share)))
         return replace(self, window=window, line_rate=self.line_rate * share)
 
@@ -150,7 +152,7 @@ class Sender:
     def post(self, data: memoryview, va: int, rkey: int, tag: object = None) -> None:
         """Write ``data`` (contiguous bytes, not to be changed before the completion) to ``va`` at the responder."""
         if len(data) > MAX_MESSAGE:
-            raise InputError("a message has at most 2^31 bytes", field="bytes", value=len(data))
+            raise InputError("a message must have at most 2^31 bytes", field="bytes", value=len(data))
         packets = max(1, -(-len(data) // self.options.mtu))
         self._messages.append(_Message(data, va, rkey, tag, self._posted, self._posted + packets))
         self._posted += packets

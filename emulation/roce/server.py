@@ -152,7 +152,7 @@ class _Session:
             return
         if not data:
             if self._receivers:
-                self.fail("the client went away")
+                self.fail("the client closed the connection")
             else:
                 self._close()  # somebody only looked whether the port is open
             return
@@ -179,9 +179,9 @@ class _Session:
     def _open(self, request: dict[str, Any]) -> None:
         memory, mtu, queue_pairs, writes = (request.get(key) for key in ("memory", "mtu", "qps", "writes"))
         if not isinstance(memory, int) or not 0 <= memory <= MAX_MEMORY:
-            raise InputError(f"a server gives at most {MAX_MEMORY} bytes of memory", field="memory", value=memory)
+            raise InputError(f"at most {MAX_MEMORY} bytes of memory are allowed", field="memory", value=memory)
         if mtu not in PATH_MTUS:
-            raise InputError("no path MTU of InfiniBand", field="mtu", value=mtu)
+            raise InputError("not a path MTU of InfiniBand", field="mtu", value=mtu)
         if self._receivers or not isinstance(queue_pairs, list) or not 0 < len(queue_pairs) <= MAX_QUEUE_PAIRS:
             raise InputError(f"1 to {MAX_QUEUE_PAIRS} queue pairs, opened once", field="qps")
         try:

@@ -15,7 +15,7 @@ def check_shares(shares: Sequence[float], *, field: str = "shares") -> None:
         InputError: they do not.
     """
     if not all(0 < share <= 1 for share in shares) or not math.isclose(math.fsum(shares), 1.0, abs_tol=1e-6):
-        raise InputError("shares are more than 0 and add up to 1", field=field, value=list(shares))
+        raise InputError("shares must be above 0 and add up to 1", field=field, value=list(shares))
 
 
 def split(length: int, shares: Sequence[float]) -> list[tuple[int, int]]:

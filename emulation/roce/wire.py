@@ -176,22 +176,22 @@ def decode(datagram: memoryview, state: int) -> Write | Ack:
         raise FrameError("wrong ICRC")
     opcode, flags, _, _, qp_high, qp_low, tail = _BTH.unpack_from(datagram)
     if flags & 0x0F:
-        raise FrameError(f"transport header version {flags & 0x0F}, known is 0")
+        raise FrameError(f"transport header version {flags & 0x0F} instead of 0")
     qp = qp_high << 16 | qp_low
     psn = tail & 0xFFFFFF
     if opcode == ACKNOWLEDGE:
         if end < _BTH_BYTES + _AETH.size:
-            raise FrameError("an acknowledgement without its header")
+            raise FrameError("an acknowledgement without AETH")
         aeth = _AETH.unpack_from(datagram, _BTH_BYTES)[0]
         return Ack(qp, psn, aeth >> 24, aeth & 0xFFFFFF)
     at, reth = _BTH_BYTES, None
     if opcode in (WRITE_FIRST, WRITE_ONLY):
         if end < at + _RETH.size:
-            raise FrameError("the first packet of a write without its header")
+            raise FrameError("the first packet of a write without RETH")
         reth = Reth(*_RETH.unpack_from(datagram, at))
         at += _RETH.size
     elif opcode not in (WRITE_MIDDLE, WRITE_LAST):
-        raise FrameError(f"opcode {opcode:#04x} is not spoken here")
+        raise FrameError(f"opcode {opcode:#04x} is not supported")
     end -= (flags >> 4) & 3
     if end < at:
         raise FrameError("more padding than payload")

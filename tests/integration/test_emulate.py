@@ -92,7 +92,7 @@ def _interrupt(tmp_path: Path, run_folder: Path) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     assert process.returncode == 130
-    assert said.strip().splitlines()[-1] == "fairspine emulate: interrupted; everything that was made is gone"
+    assert said.strip().splitlines()[-1] == "fairspine emulate: interrupted; everything has been cleaned up"
     assert "Traceback" not in said
     assert list(run_folder.iterdir()) == []
     assert all(labelled(name) == [] for name in made)
@@ -149,4 +149,4 @@ def test_what_a_scenario_says_itself_is_no_option_beside_it(tmp_path: Path) -> N
         done = subprocess.run(
             [FAIRSPINE, "emulate", "--scenario", "s.yaml", *option], capture_output=True, text=True, timeout=60
         )
-        assert (done.returncode, done.stderr) == (2, f"fairspine: {option[0]}: a scenario says that itself\n")
+        assert (done.returncode, done.stderr) == (2, f"fairspine: {option[0]}: is defined by the scenario\n")

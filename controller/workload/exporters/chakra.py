@@ -33,11 +33,11 @@ def chakra_files(job: Job) -> Iterator[tuple[str, bytes]]:
         InputError: the job has a matrix, or a flow between hosts that are not ranks.
     """
     if job.matrix is not None:
-        raise InputError("a matrix has no place in a trace of ranks", field="matrix")
+        raise InputError("a matrix cannot be written to a trace of ranks", field="matrix")
     rank_of = {host: rank for rank, host in enumerate(job.hosts)}
     for i, end in enumerate((*job.flows.src, *job.flows.dst)):
         if end not in rank_of:
-            raise InputError("this host is no rank of the job", field=f"flows[{i % len(job.flows.src)}]", value=end)
+            raise InputError("this host is not a rank of the job", field=f"flows[{i % len(job.flows.src)}]", value=end)
     groups: dict[tuple[int, ...], str] = {}
     rows = list(_rows(job, rank_of, groups))
     yield from _traces(job.name, len(job.hosts), [rows])

@@ -36,7 +36,7 @@ def containerlab_document(
     switches = {switch.name: "leaf" for switch in fabric.leaves} | {switch.name: "spine" for switch in fabric.spines}
     for server in servers:
         if server in switches:
-            raise InputError("a switch and a server have this name", field="hosts", value=server)
+            raise InputError("a switch and a server have the same name", field="hosts", value=server)
     ports: Counter[str] = Counter()
 
     def end(node: str) -> str:

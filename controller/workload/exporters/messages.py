@@ -121,7 +121,7 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) ->
                 between = class_of.get(piece.links[1]) if len(piece.links) == 4 else UNROUTABLE
                 if between is None or tuple(piece.links) != _links(fabric, src, dst, between):
                     way = " ".join(piece.links)
-                    raise InputError("no path of the fabric is this one", source=str(path), field=name, value=way)
+                    raise InputError("the fabric has no such path", source=str(path), field=name, value=way)
             routes[name] = [(piece.share, tuple(piece.links)) for piece in found.paths]
     return routes
 

@@ -46,7 +46,7 @@ def ns3_flows(jobs: Sequence[JobTraffic], phase: int | None = None) -> Iterator[
     """
     phases = sorted({job.collectives[k].phase for job in jobs for k in set(job.collective.tolist())})
     if phase is None and len(phases) > 1:
-        raise InputError(f"the jobs have phases {phases}, and ns-3's flows have none: choose one", field="phase")
+        raise InputError(f"the jobs have phases {phases}; ns-3 flows have no phases, so select one", field="phase")
     rows = [
         f"{job.src[flow]} {job.dst[flow]} {PRIORITY} {PORT} {job.bytes[flow]} {START_S:g}"
         for job in jobs

@@ -32,7 +32,7 @@ def on_fabric(imported: Imported, fabric: Fabric, placement: Method | Sequence[s
     """
     if imported.placed:
         if placement is not None:
-            raise InputError("the input itself says on which hosts its ranks run", field="placement", value=placement)
+            raise InputError("the input already gives the hosts of its ranks", field="placement", value=placement)
         return imported.job
     # Where several ranks share NICs, the NICs are placed, not the ranks.
     made_up = imported.job.hosts or provisional_hosts(imported.ranks)

@@ -52,24 +52,24 @@ class CollectiveSpec:
         _one_of("algorithm", self.algorithm, ALGORITHMS)
         _one_of("dtype", self.dtype, DTYPES)
         if not 1 <= n <= MAX_RANKS or len(set(self.ranks)) != n:
-            raise InputError(f"1 to {MAX_RANKS} ranks, each at a place of its own", field="ranks", value=self.ranks)
+            raise InputError(f"must be 1 to {MAX_RANKS} different ranks", field="ranks", value=self.ranks)
         if self.dtype == "uint8" and HALVES.get(self.op, (False, False))[0]:
-            raise InputError("sums of bytes overflow: take int32 or float32", field="dtype", value=self.dtype)
+            raise InputError("sums of bytes overflow: use int32 or float32", field="dtype", value=self.dtype)
         if self.iterations < 1:
             raise InputError("must be at least 1", field="iterations", value=self.iterations)
         if self.seed < 0:
             raise InputError("must not be negative", field="seed", value=self.seed)
         if self.op == "exchange":
             if len(self.matrix) != n or any(len(row) != n for row in self.matrix):
-                raise InputError("a row and a column for each rank", field="matrix")
+                raise InputError("must have a row and a column for each rank", field="matrix")
             sizes = [size for row in self.matrix for size in row]
         else:
             if self.matrix:
-                raise InputError("only an exchange has one", field="matrix")
+                raise InputError("allowed only for an exchange", field="matrix")
             sizes = [self.bytes]
         if self.iterations > 1 and (self.op == "exchange" or self.bytes < n * self.itemsize):
             # Only a rank that waits for every other rank in each iteration cannot get ahead of a slow one.
-            reason = "only one, where some ranks have nothing for some others"
+            reason = "must be one if some ranks send nothing to others"
             raise InputError(reason, field="iterations", value=self.iterations)
         for size in sizes:
             if size < 0 or size % self.itemsize:
@@ -131,4 +131,4 @@ class CollectiveSpec:
 
 def _one_of(field: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
-        raise InputError(f"one of {', '.join(known)}", field=field, value=value)
+        raise InputError(f"must be one of {', '.join(known)}", field=field, value=value)

@@ -26,7 +26,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """A job with a flow for each row of all files.
 
     Raises:
-        InputError: a row is none of the format's.
+        InputError: a row is not one of the format's.
     """
     rows: list[tuple[int, int, int]] = []
     for source in sources:
@@ -51,8 +51,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
 
 def _row(row: list[str], source: Source, line: int) -> tuple[int, int, int]:
     if len(row) != len(COLUMNS) or not all(cell.strip().isascii() and cell.strip().isdigit() for cell in row):
-        raise InputError("is no sender, receiver and bytes", source=source.name, field=f"line {line}", value=row)
+        raise InputError("must be a sender, a receiver and bytes", source=source.name, field=f"line {line}", value=row)
     src, dst, size = (int(cell) for cell in row)
     if src == dst or max(src, dst) >= MOST_RANKS or not 0 < size <= 2**53:
-        raise InputError("is no flow between two ranks", source=source.name, field=f"line {line}", value=row)
+        raise InputError("is not a flow between two ranks", source=source.name, field=f"line {line}", value=row)
     return src, dst, size

@@ -107,7 +107,7 @@ def test_a_failure_in_a_simulation_slows_the_ring_down(fabric: fs.Fabric) -> Non
         (lambda fabric: fs.compare(fabric, [ring(fabric)], ["fair", "x"]), "policy: 'x': no policy has this name"),
         (lambda fabric: fs.plan(fabric, [ring(fabric)], options={"max_split": 3}), "did you mean max_splits?"),
         (lambda fabric: fs.plan(fabric, [ring(fabric)], options={"rounds": "many"}), "option rounds: 'many'"),
-        (lambda fabric: fs.plan(fabric, [ring(fabric), ring(fabric)]), "name: 'a': a job before it has this name"),
+        (lambda fabric: fs.plan(fabric, [ring(fabric), ring(fabric)]), "name: 'a': a previous job has this name"),
         (lambda fabric: fs.plan(fabric, [fs.job("j", hosts=["h99"], collectives=[])]), "h99"),
         (lambda _: fs.job("j", hosts=["h1"], collective=[]), "collective"),
         (lambda _: fs.fabric({"clos": {"spines": 0}}), "clos"),

@@ -90,7 +90,7 @@ def test_a_job_on_no_hosts_yet_is_refused_with_what_gives_it_some(run: Any) -> N
     job = str(EXAMPLES / "gpt3-175b-tp8-pp8-dp4.yaml")
     code, out, err = run("plan", "--fabric", str(EXAMPLES / "clos-8x16x32-rails.yaml"), "--job", job)
     assert (code, out) == (2, "")
-    assert err == f"fairspine: {job}: hosts: the job has none yet: 'fairspine job place' gives it some\n"
+    assert err == f"fairspine: {job}: hosts: the job has none yet: place it by 'fairspine job place'\n"
 
 
 def test_unroutable_flows_are_told_and_fail_the_command_after_the_rest_is_planned(run: Any, tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_unroutable_flows_are_told_and_fail_the_command_after_the_rest_is_planne
         ("clos: {spines: 0, leaves: 1, hosts_per_leaf: 1}", None, [], "fabric.yaml: clos.spines: 0: "),
         (None, {"hosts": ["h1", "x"]}, [], "job.json: hosts[1]: 'x': "),
         (None, {"weight": -1}, [], "job.json: weight: -1: "),
-        (None, {"name": "gpt3-a"}, [], "job.json: name: 'gpt3-a': a job before it has this name"),
-        (None, {"a\nb": 1}, [], "job.json: a b: 1: this key is not known"),
+        (None, {"name": "gpt3-a"}, [], "job.json: name: 'gpt3-a': a previous job has this name"),
+        (None, {"a\nb": 1}, [], "job.json: a b: 1: unknown key"),
         (None, None, ["--policy", "best"], "policy: 'best': no policy has this name"),
         (None, None, ["--job", "/nowhere.json"], "/nowhere.json: cannot be read"),
     ],
@@ -301,7 +301,7 @@ def test_a_job_is_pushed_on_the_hosts_of_servers_by_rail_under_another_name(
         ("a,c", "--servers: 'c': the fabric has no server of this name"),
         ("a,", "--servers: '': the fabric has no server of this name"),
         ("a,b,a", "--servers: 'a': is named twice"),
-        ("a", "job.json: the servers have 2 hosts, and the job has 4 ranks"),
+        ("a", "job.json: the servers have 2 hosts; the job has 4 ranks"),
     ],
 )
 def test_servers_that_do_not_fit_are_told_and_nothing_is_pushed(
@@ -322,7 +322,7 @@ def test_waiting_ends_when_the_plan_is_active(run: Any, controller: Controller) 
     assert (code, json.loads(out)["active"], controller.answers) == (0, True, [])
     controller.lay_out((200, JOB), (200, {"jobs": [SUMMARY]}))
     code, _, err = run(*arguments, "--timeout", "0")
-    assert (code, err) == (1, "fairspine: gpt3-a was taken, but its plan is not active on every switch after 0 s\n")
+    assert (code, err) == (1, "fairspine: gpt3-a was accepted, but its plan is not active on every switch after 0 s\n")
     controller.lay_out((200, JOB), (200, {"jobs": []}))
     assert run(*arguments).err == "fairspine: gpt3-a was deleted before its plan was active\n"
 

@@ -121,9 +121,9 @@ def test_what_is_so_already_is_not_asked_for_again(run: Run, controller: Control
 
 
 def test_where_one_id_is_wrong_nothing_is_drained(run: Run, controller: Controller) -> None:
-    problem = {"title": "Not Found", "status": 404, "detail": "no link is named 'nope'"}
+    problem = {"title": "Not Found", "status": 404, "detail": "no link has the name 'nope'"}
     controller.lay_out((200, thing("spine2", False)), (404, problem))
-    assert run("drain", "spine2", "nope") == (1, "", f"fairspine: {controller.url}: no link is named 'nope'\n")
+    assert run("drain", "spine2", "nope") == (1, "", f"fairspine: {controller.url}: no link has the name 'nope'\n")
     assert {method for method, *_ in controller.asked} == {"GET"}
 
 
@@ -131,7 +131,7 @@ def test_an_error_half_way_says_what_was_done_before(run: Run, controller: Contr
     controller.lay_out(*[(200, thing(name, False)) for name in ("spine1", "spine2")])
     controller.lay_out((200, thing("spine1", True, 5)), page(), (503, {"title": "x", "detail": "the disk is full"}))
     code, _, err = run("drain", "spine1", "spine2")
-    assert (code, err) == (1, f"fairspine: {controller.url}: the disk is full (done before that: spine1)\n")
+    assert (code, err) == (1, f"fairspine: {controller.url}: the disk is full (already done: spine1)\n")
 
 
 @pytest.mark.parametrize("name", ["ecmp", "frozen"])
@@ -174,7 +174,7 @@ def test_plans_are_listed_a_row_each_and_older_ones_pointed_to(run: Run, control
     code, out, _ = run("history", "--before", "10", "--limit", "2")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[4:6]] == ["9", "8"]
-    assert out.endswith("there are older ones: fairspine history --before 8\n")
+    assert out.endswith("for older plans: fairspine history --before 8\n")
     assert controller.asked[0][1] == "/v1/plans?limit=2&before=10"
 
 
@@ -185,7 +185,7 @@ def test_a_plan_is_shown_with_the_spread_of_its_flows(run: Run, controller: Cont
     out = run("history", "show", "9")[1]
     assert [line.split() for line in out.splitlines()[-3:-1]] == [["spine1", "2"], ["spine2", "1"]]
     assert "jobs: a\nlinks that were down: none\ndrained: spine2\n" in out
-    assert run("history", "show", "9")[1].endswith("its paths are not kept\n")
+    assert run("history", "show", "9")[1].endswith("its paths are not stored\n")
 
 
 def test_going_back_to_a_plan_is_a_new_plan(run: Run, controller: Controller) -> None:
@@ -317,7 +317,7 @@ def test_unroutable_flows_of_the_live_plan_fail_the_command(run: Run, controller
 def test_options_for_files_do_not_go_with_the_live_plan(run: Run, controller: Controller, option: list[str]) -> None:
     code, out, err = run("plan", "--live", *option)
     assert (code, out, controller.asked) == (2, "", [])
-    assert err == f"fairspine: {option[0]}: is for plans from files, without --live\n"
+    assert err == f"fairspine: {option[0]}: cannot be used with --live\n"
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_a_reader_that_has_seen_nothing_is_told_that_it_may_have_missed_somethin
 ) -> None:
     client = Streams(([], NoAnswer("it broke")), ([], KeyboardInterrupt()))
     assert followed(client)[0] == []
-    assert capsys.readouterr().err.endswith("answers again; what happened meanwhile is not known\n")
+    assert capsys.readouterr().err.endswith("answers again; events of the meantime are not known\n")
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_an_inventory_says_which_nic_is_which_host(
     code, out, _ = run("import", "nccl", *files, *FABRIC, *inventory)
     assert (code, json.loads(out)["hosts"]) == (0, ["h1", "h2", "h15", "h16"])
     code, _, err = run("import", "nccl", *files, *FABRIC, *inventory, "--placement", "packed")
-    assert (code, err) == (2, "fairspine: placement: 'packed': the input itself says on which hosts its ranks run\n")
+    assert (code, err) == (2, "fairspine: placement: 'packed': the input already gives the hosts of its ranks\n")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_one_line_and_writes_nothing(run: Run, files: list[
     out = tmp_path / "job.json"
     for arguments, error in (
         (["--placement", "packed"], "fairspine: placement: 'packed': a placement needs --fabric\n"),
-        (["--fabric-out", str(tmp_path / "f.yaml")], "fairspine: fabric-out: the files describe no fabric\n"),
+        (["--fabric-out", str(tmp_path / "f.yaml")], "fairspine: fabric-out: the files contain no fabric\n"),
     ):
         assert run("import", "nccl", *files, *arguments, "--out", str(out)) == (2, "", error)
         assert not out.exists()

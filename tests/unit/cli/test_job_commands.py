@@ -88,7 +88,7 @@ def test_hosts_of_the_jobs_beside_it_are_not_used(run: Run, tmp_path: Path) -> N
     assert run(*arguments, "--beside", str(llama))[0] == 0
     assert set(load_job(out).hosts).isdisjoint(load_job(llama).hosts)
     code, _, err = run(*arguments, "--beside", str(llama), "--beside", str(gpt3))
-    assert (code, err) == (2, f"fairspine: {gpt3}: hosts: the job has 8 ranks, and there are 0 free hosts\n")
+    assert (code, err) == (2, f"fairspine: {gpt3}: hosts: the job has 8 ranks; 0 hosts are free\n")
 
 
 def test_flows_and_matrices_are_placed_by_name(run: Run, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_flows_and_matrices_are_placed_by_name(run: Run, tmp_path: Path) -> None
 def test_a_job_that_is_nowhere_yet_cannot_be_described_on_a_fabric(run: Run) -> None:
     code, _, err = run("job", "describe", "--job", GPT3, "--fabric", RAILS)
     assert code == 2
-    assert err == f"fairspine: {GPT3}: hosts: the job has none yet: 'fairspine job place' gives it some\n"
+    assert err == f"fairspine: {GPT3}: hosts: the job has none yet: place it by 'fairspine job place'\n"
 
 
 def test_a_file_that_cannot_be_written_is_told(run: Run, tmp_path: Path) -> None:

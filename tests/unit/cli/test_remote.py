@@ -90,7 +90,7 @@ def test_the_token_of_the_config_file_goes_to_its_own_controller_alone(config: P
     ("text", "says"),
     [
         ("url = ", "is not TOML"),
-        ("urls = 'x'", "urls: this key is not known"),
+        ("urls = 'x'", "urls: unknown key"),
         ("token = 7", "token: must be text"),
         ("url = ''", "url: must be text"),
     ],

@@ -55,7 +55,7 @@ def test_several_scenarios_make_one_report(run: Any, tmp_path: Path) -> None:
     assert "small, collective" in out
     assert "other, collective" in out
     code, _, err = run("--scenario", str(tmp_path / "s.json"))
-    assert (code, "a scenario before it has this name" in err) == (2, True)
+    assert (code, "a previous scenario has this name" in err) == (2, True)
 
 
 def test_whole_simulations_are_kept_if_asked_for(run: Any, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_differs_lists_those_that_are_astray_and_no_others(run: Run, tmp_path: P
     assert "train/dp0/7" not in out.rpartition("flows\n")[2]
     path.write_text(json.dumps(answer()))
     code, out, err = run("--from", str(path), "--differs")
-    assert (code, err, "no flow is known to be on another path" in out) == (0, "", True)
+    assert (code, err, "all flows with known paths are on their planned paths" in out) == (0, "", True)
 
 
 def test_a_saved_trace_is_narrowed_to_a_job_and_counted_anew(run: Run, tmp_path: Path) -> None:
@@ -202,25 +202,25 @@ def test_captures_tell_where_flows_are(run: Run, controller: Controller, tmp_pat
     ("arguments", "what"),
     [
         (("--compare", "fair"), "--compare: 'fair': can be ecmp"),
-        (("--policy", "fair", "--from", "x.json"), "--policy: 'fair': goes without --from"),
-        (("--policy", "fair"), "--policy: 'fair': needs --fabric and --job"),
+        (("--policy", "fair", "--from", "x.json"), "--policy: 'fair': cannot be used with --from"),
+        (("--policy", "fair"), "--policy: 'fair': requires --fabric and --job"),
         (("--policy", "best", *PLAN), "--policy: 'best': no policy has this name"),
-        (FABRIC, "is for --from and --policy"),
+        (FABRIC, "requires --from or --policy"),
         (("--from", "nothing.json"), "nothing.json: cannot be read"),
         (("--from", "nothing.csv"), "nothing.csv: cannot be read"),
         (("--from", str(EXAMPLE / "fabric.yaml")), "flows"),
-        (("--from", str(EXAMPLE / "ecmp.json"), "--compare", "ecmp"), "--compare: goes without --from"),
+        (("--from", str(EXAMPLE / "ecmp.json"), "--compare", "ecmp"), "--compare: cannot be used with --from"),
         (
             ("--from", str(EXAMPLE / "ecmp.json"), "--job", "nobody"),
             "--job: 'nobody': the trace has no flow of this job",
         ),
-        (("--from", str(EXAMPLE / "ecmp.json"), "--capture", "a=b"), "--capture: 'a=b': needs --fabric, too"),
+        (("--from", str(EXAMPLE / "ecmp.json"), "--capture", "a=b"), "--capture: 'a=b': requires --fabric"),
         (
             ("--from", str(EXAMPLE / "ecmp.json"), *FABRIC, "--capture", "a=b"),
             "--capture: 'a': the fabric has no cable",
         ),
         (("--from", str(EXAMPLE / "ecmp.json"), *FABRIC, "--capture", "b"), "--capture: 'b': must be LINK=FILE"),
-        (("--from", str(EXAMPLE / "ecmp.json"), *FABRIC, "--capture", str(EXAMPLE)), "holds no .pcap files"),
+        (("--from", str(EXAMPLE / "ecmp.json"), *FABRIC, "--capture", str(EXAMPLE)), "contains no .pcap files"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_exit_code_2(run: Run, arguments: tuple[str, ...], what: str) -> None:

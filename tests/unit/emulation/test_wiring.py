@@ -143,7 +143,7 @@ def test_an_extra_cable_may_join_any_two_switches_but_only_at_free_ports() -> No
     assert {end.interface for end in wrong.ends("leaf1")} - {end.interface for end in wiring.ends("leaf1")} == {
         "leaf1-eth9"
     }
-    with pytest.raises(InputError, match="the port is taken"):
+    with pytest.raises(InputError, match="the port is already used"):
         wiring.with_extra(("leaf1", 1), ("leaf2", 9))
     with pytest.raises(InputError, match="no switch has this name"):
         wiring.with_extra(("leaf7", 1), ("leaf2", 9))

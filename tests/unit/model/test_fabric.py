@@ -138,7 +138,7 @@ BAD = {
     "not a mapping": (["clos"], "F: ['clos']: a fabric is a mapping"),
     "neither form": ({}, "F: clos: give either 'clos' or 'switches'"),
     "both forms": ({"clos": SHORT, "switches": []}, "F: clos: give either"),
-    "unknown key": ({"clos": SHORT | {"spine": 2}}, "F: clos.spine: 2: this key is not known"),
+    "unknown key": ({"clos": SHORT | {"spine": 2}}, "F: clos.spine: 2: unknown key"),
     "missing key": ({"clos": {"spines": 2, "leaves": 2}}, "F: clos.hosts_per_leaf: field required"),
     "negative": ({"clos": SHORT | {"leaves": -2}}, "F: clos.leaves: -2: "),
     "no number": ({"clos": SHORT | {"host_gbps": float("nan")}}, "F: clos.host_gbps: nan: "),
@@ -151,7 +151,7 @@ BAD = {
         {"clos": SHORT | {"hosts_per_leaf": 6, "nics_per_server": 3, "rail_optimized": True}},
         "F: clos.nics_per_server: 3: clos.leaves is 2, which",
     ),
-    "failed nobody": ({"clos": SHORT, "failed": ["leaf9"]}, "F: failed[0]: 'leaf9': no switch and no link"),
+    "failed nobody": ({"clos": SHORT, "failed": ["leaf9"]}, "F: failed[0]: 'leaf9': no switch or link"),
     "two hosts with one IP": (
         explicit(hosts=[HOST_1 | {"ip": "10.1.1.1"}, {"name": "h2", "leaf": "leaf2", "ip": "10.1.1.1"}]),
         "F: hosts[1].ip: '10.1.1.1': h1 and h2 have the same ip",
@@ -168,7 +168,7 @@ BAD = {
     ),
     "link between leaves": (
         explicit(links=[{"a": "leaf1", "b": "leaf2"}]),
-        "F: links[0]: 'leaf1-leaf2': a link joins a leaf and a spine, this one joins two leaves",
+        "F: links[0]: 'leaf1-leaf2': a link must connect a leaf and a spine; this one connects two leaves",
     ),
     "link to nobody": (explicit(links=[{"a": "leaf1", "b": "x"}]), "F: links[0].b: 'x': no switch has this name"),
     "port used twice": (

@@ -43,8 +43,8 @@ def test_a_plug_in_is_listed_after_the_built_in_policies_and_found_by_name(modul
     ("made", "reason"),
     [
         (None, "cannot be loaded: AttributeError"),
-        (42, "is no fairspine.Policy but int"),
-        (Policy("other", "a policy", fair.assign), "calls itself 'other', not 'mine'"),
+        (42, "is a int, not a fairspine.Policy"),
+        (Policy("other", "a policy", fair.assign), "has the name 'other', not 'mine'"),
     ],
 )
 def test_a_plug_in_that_cannot_be_used_is_left_out_and_an_error_says_why(

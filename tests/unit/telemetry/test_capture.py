@@ -87,8 +87,8 @@ def test_a_file_that_is_cut_anywhere_is_read_or_refused_with_its_name(tmp_path: 
     ("content", "what"),
     [
         (b"\x0a\x0d\x0d\x0a" + bytes(40), "is pcapng"),
-        (b"no capture at all, but long enough", "is no pcap file"),
-        (pcap([], kind=101), "link type: 101: is no capture of Ethernet"),
+        (b"no capture at all, but long enough", "is not a pcap file"),
+        (pcap([], kind=101), "link type: 101: is not a capture of Ethernet"),
         (pcap([])[:24] + struct.pack("<IIII", 0, 0, 1 << 30, 0), "packet 1: 1073741824: is longer than any packet"),
     ],
 )

@@ -73,15 +73,15 @@ HEAD = "flow,hop,switch,port,bytes\n"
         ("flow,hop,switch,port,colour\n", 1, "colour", "is not known"),
         ("flow,hop,switch,port,hop\n", 1, "hop", "occurs twice"),
         (HEAD + "a,1,leaf1\n", 2, "", "has 3 columns"),
-        (HEAD + "a,one,leaf1,3,\n", 2, "hop", "must be a whole number"),
-        (HEAD + "a,4,leaf1,3,\n", 2, "hop", "two tiers have no more"),
+        (HEAD + "a,one,leaf1,3,\n", 2, "hop", "must be an integer"),
+        (HEAD + "a,4,leaf1,3,\n", 2, "hop", "must be 1 to 3"),
         (HEAD + "a,1,,3,\n", 2, "switch", "must not be empty"),
-        (HEAD + "a,1,leaf1,3,\na,1,leaf1,4,\n", 3, "hop", "has this hop already"),
+        (HEAD + "a,1,leaf1,3,\na,1,leaf1,4,\n", 3, "hop", "already has this hop"),
         (HEAD + "a,1,leaf1,3,5\na,2,spine1,2,6\n", 3, "bytes", "the flow has 5"),
-        (HEAD + "a,1,leaf1,3,-5\n", 2, "bytes", "must be a whole number"),
+        (HEAD + "a,1,leaf1,3,-5\n", 2, "bytes", "must be an integer"),
         (HEAD + "b,2,spine1,2,\n", 2, "hop", "has no hop 1"),
         (HEAD + "a,1,leaf9,3,\n", 2, "switch", "no switch of this name"),
-        (HEAD + "a,1,leaf1,77,\n", 2, "port", "nothing is known to be at this port"),
+        (HEAD + "a,1,leaf1,77,\n", 2, "port", "nothing is connected to this port"),
         (HEAD + "a,1,leaf1,1,\na,2,spine1,2,\n", 2, "port", "hop 1 of 2 is leaf1->h1"),
         (HEAD, 0, "", "has no flows"),
         (HEAD + 'a,1,"leaf1,3,\n', 2, "", "is no CSV"),
@@ -99,7 +99,7 @@ def test_bad_files_are_refused_by_line_and_column(tmp_path: Path, text: str, lin
 def test_a_link_has_one_layer_and_files_must_be_there(tmp_path: Path) -> None:
     path = tmp_path / "hops.csv"
     path.write_text("flow,hop,switch,port\na,1,s1,3\na,2,s2,1\nb,1,s2,1\nb,2,s1,3\n")
-    with pytest.raises(InputError, match="leaves a leaf in one line"):
+    with pytest.raises(InputError, match="is an egress of a leaf in one line"):
         read_hops(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="UTF-8"):

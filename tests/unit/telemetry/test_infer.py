@@ -189,7 +189,7 @@ def test_idle_flows_and_counters_that_began_anew_tell_nothing() -> None:
     own = np.full(2, np.nan)
     for choice in infer(made.situation, made.traced, sent(made.situation, nothing.bytes, own)).values():
         assert (choice.way, choice.sure) == (None, 0.0)
-        assert "counters of two moments" in choice.why
+        assert "two readings of counters" in choice.why
 
 
 def test_many_flows_of_many_sizes_end_in_good_time() -> None:

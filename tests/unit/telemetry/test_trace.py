@@ -138,7 +138,7 @@ def test_while_a_switch_has_not_confirmed_a_plan_that_is_the_reason() -> None:
     read = reading(case.fabric, compile_base(case.fabric))
     first, *_ = told(case, read, epoch=7, enforced=7, confirmed={1: 6, 2: 7})
     waits = "plan 7 is computed, leaf1 has not confirmed it yet"
-    assert first["why"].endswith(f"{waits}; counters of two moments are needed to tell where")
+    assert first["why"].endswith(f"{waits}; two readings of counters are required to infer its path")
     first, *_ = told(case, read, mode="frozen", epoch=8, enforced=7)
     assert "mode is frozen; plan 8 waits" in first["why"]
     first, *_ = told(case, read, mode="ecmp")
@@ -161,7 +161,7 @@ def test_a_stranger_s_rule_counts_as_any_other() -> None:
     assert first["why"] == "reached an action that fairspine does not use at spine1"
     two = (Rule(0, 9000, to_h3), Rule(0, 9000, match(in_port=1)))
     first, *_ = told(case, reading(case.fabric, changed(case.rules, 1, put=two)))
-    assert (first["how"], first["why"]) == ("none", "two rules of one priority match it: the switch may take either")
+    assert (first["how"], first["why"]) == ("none", "two rules of equal priority match it: the result is undefined")
     back = Rule(0, 9000, to_h3, (Output(1),))
     first, *_ = told(case, reading(case.fabric, changed(case.rules, spine.dpid, put=(back,))))
     assert first["why"] == "sent back out of its in-port at spine1"
@@ -178,7 +178,7 @@ def test_what_is_not_read_is_not_known_and_nobody_is_accused() -> None:
     )
     first, second, *_ = told(case, read)
     assert (first["why"], first["how"], first["differs"]) == (
-        "spine1 does not say what it holds: no answer",
+        "spine1 could not be read: no answer",
         "none",
         False,
     )
@@ -191,7 +191,7 @@ def test_what_is_sent_down_a_dead_cable_is_told_as_lost() -> None:
     # Spine and leaf have not noticed: their ports are up, and discovery packets do not pass.
     first, *_ = told(broken, reading(case.fabric, case.rules))
     assert (first["real"], first["differs"]) == (None, True)
-    assert first["why"] == "spine1->leaf2 is down: what is sent there is lost"
+    assert first["why"] == "spine1->leaf2 is down: packets sent there are lost"
 
 
 def test_a_plan_without_switches_is_taken_for_what_is() -> None:

@@ -133,14 +133,14 @@ def test_old_ports_that_cannot_be_had_again_are_refused() -> None:
     elsewhere = expand(FABRIC, other, [there])
     taken = int(elsewhere.udp_src[0])
     mine = there.udp_src.tolist()
-    assert again(mine[:3]) == "ports: the job has 4 flows, and there are 3 ports"
-    assert again([0, *mine[1:]]) == "ports[0]: 0: a port is 1 to 65535"
-    assert again([*mine[:3], 65536]) == "ports[3]: 65536: a port is 1 to 65535"
+    assert again(mine[:3]) == "ports: the job has 4 flows and 3 ports"
+    assert again([0, *mine[1:]]) == "ports[0]: 0: a port must be 1 to 65535"
+    assert again([*mine[:3], 65536]) == "ports[3]: 65536: a port must be 1 to 65535"
     assert again([taken, *mine[1:]]).startswith(f"ports[0]: {taken}: another job's flow between the same hosts")
     assert again([*mine[:2], mine[0], mine[3]]).startswith(f"ports[2]: {mine[0]}: another flow of the job between")
-    assert again(mine, ports="unknown").startswith(f"ports[0]: {mine[0]}: the job says that its ports are unknown")
+    assert again(mine, ports="unknown").startswith(f"ports[0]: {mine[0]}: the ports of the job are unknown")
     claim = [{"src": "h1", "dst": "h5", "bytes": 1, "udp_src": 60000}]
-    assert again([60001], collectives=[], flows=claim) == "ports[0]: 60001: the flow claims another port"
+    assert again([60001], collectives=[], flows=claim) == "ports[0]: 60001: the flow specifies another port"
 
 
 def test_a_claim_of_a_port_that_another_job_has_names_both_flows() -> None:
@@ -154,7 +154,7 @@ def test_a_claim_of_a_port_that_another_job_has_names_both_flows() -> None:
             expand(FABRIC, parse_job({"name": "b", "flows": [claim | {"src": src, "dst": dst}]}), [there])
     with pytest.raises(InputError) as caught:
         expand(FABRIC, parse_job({"name": "b", "flows": [claim | {"dst": "h5"}, claim]}), [there])
-    assert str(caught.value) == f"flows[1].udp_src: {port}: a/dp/0 from h1 to h4 has this port already"
+    assert str(caught.value) == f"flows[1].udp_src: {port}: a/dp/0 from h1 to h4 already has this port"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_more_flows_than_there_is_room_for_are_refused_before_they_are_made() ->
     call = {"name": "x", "op": "all_to_all", "ranks": list(range(9)), "bytes": 9}
     job = parse_job({"name": "a", "hosts": HOSTS, "collectives": [call]})
     assert expand(FABRIC, job, max_flows=72).n_flows == 72
-    with pytest.raises(InputError, match="the job has 72 flows, and there is room for 71") as caught:
+    with pytest.raises(InputError, match="the job has 72 flows; at most 71 are allowed") as caught:
         expand(FABRIC, job, max_flows=71)
     assert caught.value.field == "collectives"
 
@@ -188,7 +188,7 @@ def test_as_many_flows_between_two_hosts_as_there_are_ports_are_possible_and_not
     full = expand(FABRIC, parse_job({"name": "a", "flows": rows}))
     assert sorted(full.udp_src.tolist()) == list(range(FIRST, LAST + 1))
     one = {"name": "b", "flows": [{"src": "h1", "dst": "h9", "bytes": 1}]}
-    with pytest.raises(InputError, match="from h1 to h9 are more than there are UDP source ports"):
+    with pytest.raises(InputError, match="there are more flows from h1 to h9 than UDP source ports"):
         expand(FABRIC, parse_job(one), [full])
     assert expand(FABRIC, parse_job(one | {"ports": "unknown"}), [full]).udp_src.tolist() == [ANY_PORT]
 

@@ -139,7 +139,7 @@ def test_the_commands_write_the_paths_that_the_plan_command_printed(
     files = [(f"gpt3-a-llama-b.{rank}.et", (out / f"gpt3-a-llama-b.{rank}.et").read_bytes()) for rank in range(16)]
     assert {(flow, links): size for _, _, size, flow, links in in_chakra(files)} == planned
     code, _, err = _run(capsys, "export", "chakra", *jobs, "--out", out)
-    assert (code, err) == (2, "fairspine: plan: a plan and its fabric belong together\n")
+    assert (code, err) == (2, "fairspine: plan: --plan and --fabric require each other\n")
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ def test_the_commands_write_the_paths_that_the_plan_command_printed(
         ({"id": "j/other/0"}, "flows: 'j/all/0': the plan does not have this flow"),
         ({"paths": []}, "j/all/0: has no live path in this plan"),
         ({"paths": [{"share": 0.5, "links": ["h1->leaf1"]}]}, "has shares that add up to 0.5"),
-        ({"paths": [{"share": 1, "links": ["h1->leaf1", "leaf2->h3"]}]}, "no path of the fabric is this one"),
+        ({"paths": [{"share": 1, "links": ["h1->leaf1", "leaf2->h3"]}]}, "the fabric has no such path"),
         (
             {"paths": [{"share": 1, "links": ["h1->leaf1", "leaf2->spine1", "spine1->leaf2", "leaf2->h3"]}]},
-            "no path of the fabric is this one",
+            "the fabric has no such path",
         ),
         ({"paths": [{"share": 0, "links": []}]}, "share"),
     ],

@@ -37,7 +37,7 @@ def test_ranks_that_share_a_nic_become_flows_between_nics() -> None:
     own = in_order(imported.job, fabric, Rails((1, 0), 2))
     assert own.hosts == ("h2", "h1", "h4", "h3")
     assert own.collectives == imported.job.collectives
-    with pytest.raises(InputError, match="need 4 servers, there are 2"):
+    with pytest.raises(InputError, match="need 4 servers; 2 are free"):
         in_order(imported.job, fabric, Rails((0,), 1))
     with pytest.raises(InputError, match="has no NIC on rail 5"):
         in_order(imported.job, fabric, Rails((5, 0), 6))

@@ -69,9 +69,9 @@ BROKEN = [*FILES[:1], {"name": "rank1.log", "text": FILES[1]["text"].replace("nr
         (body({"format": "chakra"}), r"^import.format: 'chakra': these files are not text"),
         (body({"files": []}), r"^import.files: \[\]: "),
         (body({"files": [{"name": "x"}]}), r"^import.files\[0\].text: "),
-        (body({"more": 1}), r"^import.more: 1: this key is not known$"),
-        (body(flows=[]), r"^flows: \[\]: this key is not known$"),
-        (body(name="b"), r"^name: 'b': the job is called 'a' where it is sent to$"),
+        (body({"more": 1}), r"^import.more: 1: unknown key$"),
+        (body(flows=[]), r"^flows: \[\]: unknown key$"),
+        (body(name="b"), r"^name: 'b': the name in the request is 'a'$"),
         (body({"placement": "best"}), r"^import.placement: 'best': "),
         (body({"placement": ["h1", "x", "h2", "h3"]}), r"^import.placement\[1\]: 'x': the fabric has no host"),
         (body({"placement": ["h1"]}), r"^import.placement: 4 ranks need as many hosts, there are 1$"),
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_told_with_its_field(sent: bytes, error: str) -> None:
 
 def test_files_that_describe_a_fabric_are_no_job() -> None:
     files = [{"name": "topology.conf", "text": "SwitchName=l Nodes=a\nSwitchName=s Switches=l\n"}]
-    with pytest.raises(InputError, match=r"import.files\[0\].text: topology.conf: describes a fabric, and no job"):
+    with pytest.raises(InputError, match=r"import.files\[0\].text: topology.conf: describes a fabric, not a job"):
         job_from_body(body({"format": "slurm", "files": files}), "x", FABRIC)
 
 

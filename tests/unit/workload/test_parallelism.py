@@ -97,11 +97,11 @@ def test_dimensions_that_an_order_leaves_out_come_last() -> None:
 @pytest.mark.parametrize(
     ("given_", "n_ranks", "experts", "layers", "says"),
     [
-        ({"tp": 8, "pp": 8, "dp": 4}, 128, 0, 96, "tp 8 x cp 1 x dp 4 x pp 8 = 256 ranks, and the job has 128 hosts"),
+        ({"tp": 8, "pp": 8, "dp": 4}, 128, 0, 96, "tp 8 x cp 1 x dp 4 x pp 8 = 256 ranks; the job has 128 hosts"),
         ({"dp": 4, "ep": 4}, 4, 0, 96, "parallelism.ep: 4: the model has no experts"),
         ({"dp": 3, "ep": 3}, 3, 8, 96, "parallelism.ep: 3: the model's 8 experts cannot be divided evenly"),
         ({"tp": 2, "dp": 4, "ep": 8, "etp": 2}, 8, 8, 96, "etp 2 x ep 8 = 16 does not divide tp x cp x dp = 8"),
-        ({"pp": 4, "vpp": 3}, 4, 0, 8, "pp 4 x vpp 3 = 12 stages, and the model has 8 layers"),
+        ({"pp": 4, "vpp": 3}, 4, 0, 8, "pp 4 x vpp 3 = 12 stages; the model has 8 layers"),
         ({"vpp": 2}, 1, 0, 8, "parallelism.vpp: 2: there is no pipeline to interleave"),
         ({"tp": 2, "sequence_parallel": False}, 2, 8, 8, "parallelism.sequence_parallel: False: experts with tensor"),
         (
@@ -131,7 +131,7 @@ def test_what_does_not_come_out_even_is_told_with_its_numbers(
 @pytest.mark.parametrize(
     ("order", "says"),
     [
-        ("tp-xp", "'xp' is none of tp, cp, ep, dp, pp"),
+        ("tp-xp", "'xp' is not one of tp, cp, ep, dp, pp"),
         ("tp-dp-tp", "comes twice"),
         ("", "'' is none"),
         ("tp-cp-ep-dp", "pp, which is 2, is missing"),

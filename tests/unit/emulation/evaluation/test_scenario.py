@@ -126,7 +126,7 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
 @pytest.mark.parametrize(
     ("wrong", "field", "reason"),
     [
-        ({"polices": []}, "polices", "this key is not known"),
+        ({"polices": []}, "polices", "unknown key"),
         ({"policies": ["fairest"]}, "policies[0]", "no policy has this name"),
         ({"policies": ["greedy+split"]}, "policies[0]", "splits no flow"),
         ({"policies": ["fair", "fair"]}, "policies[1].name", "two policies"),
@@ -134,7 +134,7 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         ({"policies": []}, "policies", "at least 1"),
         ({"failed_spines": [0, 4]}, "failed_spines[1]", "one has to stay"),
         ({"failed_spines": [-1]}, "failed_spines[0]", "greater than or equal"),
-        ({"failed_links": [16]}, "failed_links[0]", "the fabric has 16"),
+        ({"failed_links": [16]}, "failed_links[0]", "the fabric has 16 cables"),
         ({"changes": [{"at": 1.0, "names": ["spine9"]}]}, "changes[0].names[0]", "no switch and no link"),
         ({"allocation": "fast"}, "allocation[0]", "input should be"),
         ({"triggers": ["period"]}, "", "belong together"),

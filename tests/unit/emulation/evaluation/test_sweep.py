@@ -107,7 +107,7 @@ def test_control_c_ends_workers_and_command_and_the_sweep_goes_on_later(tmp_path
         os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
-    assert told.splitlines()[-1] == "fairspine: stopped; started again, it goes on where it was"
+    assert told.splitlines()[-1] == "fairspine: stopped; a new start continues from here"
     assert 0 < len(list(tmp_path.glob("cells/*.json"))) < 2000
 
 

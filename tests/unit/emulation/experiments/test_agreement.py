@@ -71,7 +71,7 @@ def test_links_that_are_drawn_are_an_experiment_a_seed(tmp_path: Path) -> None:
 def test_what_no_machine_carries_or_no_switch_follows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"fabric: 96: one machine emulates at most 64 hosts"):
         experiments(tmp_path, fabric={"clos": {"spines": 2, "leaves": 4, "hosts_per_leaf": 24, "uplink_gbps": 100}})
-    with pytest.raises(InputError, match="policies: switches can follow none of them"):
+    with pytest.raises(InputError, match="policies: switches cannot follow any of them"):
         experiments(tmp_path, policies=["spray"])
 
 

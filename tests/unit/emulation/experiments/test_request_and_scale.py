@@ -71,8 +71,8 @@ def test_what_makes_no_sense_is_one_clear_error(tmp_path, change: dict[str, Any]
 def test_jobs_that_do_not_fit_name_their_file(tmp_path) -> None:
     for jobs, words in (
         ([ring("a", ["h1", "h99"])], "job0.json: hosts[1]: 'h99': the fabric has no host of this name"),
-        ([ring("a", ["h1", "h3"]), ring("a", ["h2", "h4"])], "job1.json: name: 'a': a job before it has this name"),
-        ([ring("a", ["h1"])], "no job sends anything over the network"),
+        ([ring("a", ["h1", "h3"]), ring("a", ["h2", "h4"])], "job1.json: name: 'a': a previous job has this name"),
+        ([ring("a", ["h1"])], "no job sends data over the network"),
     ):
         with pytest.raises(InputError) as caught:
             scenario_of(tmp_path, SMALL, jobs)

@@ -104,7 +104,7 @@ def test_a_file_that_nothing_is_known_about_exits_2(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit) as end:
         main(["import", "--guess", str(file)])
     assert end.value.code == 2
-    assert "what: no format is known that looks like this" in capsys.readouterr().err
+    assert "what: unknown format" in capsys.readouterr().err
 
 
 class _Entry:
