@@ -22,8 +22,8 @@ fail() { say "$*" >&2; exit 1; }
 # The Python that .venv is made of: PYTHON if given, else the python3 on the path, if it is new enough.
 python=${PYTHON:-python3}
 needed="Python 3.11, 3.12 or 3.13 is needed (PYTHON=... chooses one)"
-version=$("$python" --version 2> /dev/null) || fail "there is no $python that runs; $needed"
-"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || fail "$version is no good; $needed"
+version=$("$python" --version 2> /dev/null) || fail "$python cannot be run; $needed"
+"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || fail "$version is not supported; $needed"
 
 packages=("${run_packages[@]}")
 [ "$what" = test ] && packages+=("${test_packages[@]}")
@@ -32,7 +32,7 @@ for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing+=("$package")
 done
 if [ ${#missing[@]} -gt 0 ]; then
-  command -v apt-get > /dev/null || fail "these programs are needed and there is no apt-get to install them: ${missing[*]}"
+  command -v apt-get > /dev/null || fail "apt-get is missing, so install these programs by hand: ${missing[*]}"
   [ "$(id -u)" = 0 ] || fail "only root can install the Debian packages that are missing: ${missing[*]}"
   say "installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive

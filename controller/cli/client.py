@@ -69,7 +69,7 @@ class Client:
             # The value is not shown, since it holds a secret.
             raise InputError("contains a user name or a password; use a token (--token)", field="--url")
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
-            raise InputError("is no token", field="--token")
+            raise InputError("is not a token", field="--token")
         self.url, self._prefix, self._token = url, parts.path.rstrip("/"), token
         # Loading the system's certificates takes time, which plain HTTP does not need.
         self._tls = _trust(ca_file) if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -118,7 +118,7 @@ def import_files(
         _guess([Path(kind), *(files or [])], format)
         return
     if not files:
-        raise InputError("there is no file to read", field="FILE")
+        raise InputError("no file is given", field="FILE")
     read = importer(kind)
     place = _fabric(fabric)
     request = ImportRequest(

@@ -179,7 +179,7 @@ def _of_file(path: Path, fabric: Fabric | None) -> dict[str, Any]:
         return {"flows": flows, **summary(links, flows)}
     document = read_document(path)
     if not isinstance(document, dict):
-        raise InputError("is no trace", source=str(path))
+        raise InputError("is not a trace", source=str(path))
     try:
         (TraceDocument if "at" in document else TraceBody).model_validate(document)
     except ValidationError as error:

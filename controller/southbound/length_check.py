@@ -104,7 +104,7 @@ def elements(
             kind = _ONE.unpack_from(data, at)[0] if typed else 0
             length = _ONE.unpack_from(data, at + length_at)[0]
             if length < least or length > end - at:
-                raise MalformedError(f"{what} at byte {at} has length {length}, instead of {least} to {end - at}")
+                raise MalformedError(f"{what} at byte {at} has length {length} instead of {least} to {end - at}")
             if aligned and length % 8:
                 raise MalformedError(f"{what} at byte {at} has length {length}, which is not a multiple of 8")
             inside = of(kind)

@@ -197,8 +197,8 @@ def _discovery(counts: DiscoveryCounts) -> Iterator[Metric]:
     yield _gauge("discovery_lag_seconds", "Largest recent delay of the sender.", counts.lag)
     yield _gauge("discovery_ports_silent", "Ports that are up but whose discovery packets are lost.", counts.silent)
     unconfirmed = (
-        "Ports that should lead to a switch, whose discovery packets have neither come through nor are known to"
-        " be lost. No fault: the controller may be behind."
+        "Ports that should lead to a switch, and whose discovery packets were neither received nor are known to"
+        " be lost. Not a fault: the controller may be slow."
     )
     yield _gauge("discovery_ports_unconfirmed", unconfirmed, counts.unconfirmed)
 

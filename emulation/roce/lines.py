@@ -41,7 +41,7 @@ def _object(line: bytes) -> dict[str, Any]:
     except ValueError:  # bytes that are no text raise a kind of it as well
         raise LineError("a line that is not JSON") from None
     if not isinstance(value, dict):
-        raise LineError("a line that is no JSON object")
+        raise LineError("a line that is not a JSON object")
     return value
 
 

@@ -17,13 +17,13 @@ read_settings() {
     return 1
   fi
   if [ -n "$(find -L "$settings" -maxdepth 0 -perm /077)" ]; then
-    log "others than its owner may read or write $settings, which has a token in it: chmod 600"
+    log "others than its owner may read or write $settings, which contains a token: chmod 600"
     return 1
   fi
   # A mistake in it would end this shell, with a status that Slurm takes for the job's fault.
   # shellcheck disable=SC1090
   if ! (. "$settings") > /dev/null 2>&1; then
-    log "$settings is no list of shell variables"
+    log "$settings is not a list of shell variables"
     return 1
   fi
   set -a

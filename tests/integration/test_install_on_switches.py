@@ -70,7 +70,7 @@ def test_a_full_table_changes_nothing_on_any_switch_and_with_room_the_plan_gets_
     assert (told["switch"], told["kind"], told["table"], told["short"]) == ("leaf2", "table full", table, 2)
     eventually(lambda: everything(lab) == before, "all switches hold what they held", shown=lambda: everything(lab))
     assert controller.get("/v1/plan").body["active"] == former
-    assert any("2 rules short" in reason for reason in controller.get("/healthz").body["reasons"])
+    assert any("2 rules too many" in reason for reason in controller.get("/healthz").body["reasons"])
     assert controller.get("/v1/plan").body["refused"]["next_try"] is not None
     lab.ovs.vsctl("clear", "Bridge", bridge, "flow_tables")
     controller.wait_for("it is tried again", lambda: controller.get("/v1/plan").body["refused"] is None)

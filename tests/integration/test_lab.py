@@ -217,7 +217,7 @@ def test_a_rate_that_would_not_be_enforced_is_refused_before_anything_is_made() 
 
 def test_a_lab_outside_a_namespace_of_its_own_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(isolate.NETNS_VARIABLE)
-    with pytest.raises(LabError, match=r"a network namespace of its own: python -m emulation\.isolate"):
+    with pytest.raises(LabError, match=r"its own network namespace: python -m emulation\.isolate"):
         Lab(clos(1, 1, 1), out=tmp_path).start()
 
 

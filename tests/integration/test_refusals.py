@@ -110,7 +110,7 @@ def test_a_full_table_leaves_the_former_plan_on_all_switches_and_says_what_is_sh
     text = plan(controller)["refused"]["text"]
     for part in (
         f"table {table} is full",
-        f"{short} rules short",
+        f"{short} rules too many",
         f"plan {former['epoch']} stays active",
         "source_port",
     ):

@@ -104,7 +104,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """
     if len(sources) != 1:
         raise InputError(
-            f"{len(sources)} files are {len(sources)} workloads, and an import is one job: import each by itself",
+            f"{len(sources)} files are {len(sources)} workloads; import each one separately",
             source=sources[1].name if sources else "",
         )
     source = sources[0]
@@ -138,10 +138,10 @@ def _read(source: Source) -> tuple[_Head, _Sums]:
     head = _head(*first)
     second = next(rows, None)
     if second is None:
-        raise head.place.error("nothing stands behind the head")
+        raise head.place.error("there are no rows after the header")
     place, words = second
     if len(words) != 1:
-        raise place.error("is no number of rows", " ".join(words))
+        raise place.error("is not a number of rows", " ".join(words))
     promised = place.whole(words[0], "the number of rows", 0, 2**31 - 1)
     sums: _Sums = {}
     found = 0
@@ -149,7 +149,7 @@ def _read(source: Source) -> tuple[_Head, _Sums]:
         found += 1
         _add(sums, row_place, row)
     if found != promised:
-        raise place.error(f"{promised} rows are promised, and there are {found}", words[0])
+        raise place.error(f"{promised} rows are announced, but there are {found}", words[0])
     return head, sums
 
 
@@ -187,18 +187,18 @@ def _head(place: SourceLine, words: list[str]) -> _Head:
         else:
             sizes[_SIZES[key]] = place.whole(value, key, 1, MAX_RANKS)
     if policy in _GROUPED and "tp" not in sizes:
-        raise place.error("the head has no model_parallel_NPU_group")
+        raise place.error("the header has no model_parallel_NPU_group")
     return _Head(place, sizes, pp_comm, tuple(unknown))
 
 
 def _no_head(place: SourceLine, words: list[str]) -> InputError:
     known = ", ".join((*_GROUPED, *_EVERYONE))
-    return place.error(f"a workload begins with its strategy, of which {known} are read", words[0])
+    return place.error(f"a workload must begin with its strategy: {known}", words[0])
 
 
 def _add(sums: _Sums, place: SourceLine, row: list[str]) -> None:
     if len(row) != COLUMNS:
-        raise place.error(f"a row has {COLUMNS} columns, this one has {len(row)}", " ".join(row))
+        raise place.error(f"a row must have {COLUMNS} columns, not {len(row)}", " ".join(row))
     for column in (2, 5, 8, 11):
         place.decimal(row[column], f"column {column + 1}, a time,", float(2**63))
     for name, default, column in _PASSES:
@@ -209,11 +209,11 @@ def _add(sums: _Sums, place: SourceLine, row: list[str]) -> None:
         kind, _, suffix = word.partition("_")
         group = _group(suffix, default)
         if kind not in _OPS or group is None:
-            raise place.error(f"column {column + 1} has no operation that is known", word)
+            raise place.error(f"column {column + 1} has an unknown operation", word)
         key = (name, group, _OPS[kind])
         sums[key] = sums.get(key, 0) + size
         if sums[key] > MAX_BYTES:
-            raise place.error(f"the bytes of all {word} up to here are more than {MAX_BYTES}", row[column + 1])
+            raise place.error(f"the bytes of all {word} up to this row are more than {MAX_BYTES}", row[column + 1])
 
 
 def _group(suffix: str, default: str) -> Group | None:
@@ -234,7 +234,7 @@ def _ranks(head: _Head, request: ImportRequest) -> int:
         return head.sizes["all_gpus"]
     if request.fabric is None:
         raise head.place.error(
-            "the head does not tell the number of ranks (all_gpus): give a fabric, whose hosts count"
+            "the header does not contain the number of ranks (all_gpus): give a fabric, whose hosts are then used"
         )
     return request.fabric.n_hosts
 
@@ -285,12 +285,12 @@ def _notes(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArra
     where = at_line(source, head.place.line)
     for group in sorted({group for _, group, _ in sums}):
         if groups[group].shape[1] < 2:
-            yield f"{where}: {group} groups are one rank, so their operations send nothing"
+            yield f"{where}: {group} groups have one rank, so their operations send nothing"
     if head.pp > 1 and not head.pp_comm:
-        yield f"{where}: pp is {head.pp} and pp_comm tells no bytes: stages send each other nothing"
+        yield f"{where}: pp is {head.pp} and pp_comm has no bytes: stages send each other nothing"
     elif head.pp > 1 and "ga" not in head.sizes:
-        yield f"{where}: the head does not tell ga (micro-batches); stages send each other one"
+        yield f"{where}: the header does not contain ga (micro-batches); one is assumed"
     if "all_gpus" not in head.sizes:
-        yield f"{where}: the head does not tell the number of ranks; they are the fabric's hosts"
+        yield f"{where}: the header does not contain the number of ranks; the hosts of the fabric are used"
     if head.unknown:
-        yield f"{where}: {len(head.unknown)} words of the head are not known, the first is {shorten(head.unknown[0])}"
+        yield f"{where}: {len(head.unknown)} words of the header are unknown, the first is {shorten(head.unknown[0])}"

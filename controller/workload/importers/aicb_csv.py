@@ -60,7 +60,7 @@ def read_csv(source: Source, request: ImportRequest) -> Imported:
     table = _read(source)
     kept = table.epochs[1 : table.ended] if table.ended > 1 else table.epochs
     if table.ended > 1:
-        table.notes.once(f"{source.name}: what precedes the first epoch_end is initialisation, and left out")
+        table.notes.once(f"{source.name}: rows before the first epoch_end are initialisation and are left out")
     iterations = request.iterations if request.iterations > 1 else max(1, len(kept))
     sums: dict[tuple[str, Op], int] = {}
     for epoch in kept:
@@ -87,20 +87,20 @@ def _read(source: Source) -> _Csv:
     place, text = next(rows)
     found = _RANKS.fullmatch(text)
     if found is None:
-        raise place.error("a workload for real GPUs begins with its ranks, [rank0 ~ rank127]", text)
+        raise place.error("a workload for real GPUs must begin with its ranks, such as [rank0 ~ rank127]", text)
     ranks = int(found[2]) - int(found[1]) + 1
     if int(found[1]) != 0 or not 1 <= ranks <= MAX_RANKS:
-        raise place.error(f"ranks are 0 .. N-1, at most {MAX_RANKS}", text)
+        raise place.error(f"ranks must be 0 .. N-1, at most {MAX_RANKS}", text)
     table = _Csv(ranks, place)
     place, text = next(rows, (place, ""))
     columns = text.split(",")
     missing = [name for name in _NEEDED if name not in columns]
     if missing:
-        raise place.error(f"there is no column {missing[0]}", text)
+        raise place.error(f"the column {missing[0]} is missing", text)
     for place, text in rows:
         values = text.split(",")
         if len(values) < len(columns):
-            raise place.error(f"a row has {len(columns)} columns, this one has {len(values)}", text)
+            raise place.error(f"a row must have {len(columns)} columns, not {len(values)}", text)
         _add(table, place, dict(zip(columns, values, strict=False)))
     return table
 
@@ -121,12 +121,12 @@ def _add(table: _Csv, place: SourceLine, row: dict[str, str]) -> None:
         return
     group = row["comm_group"].removeprefix("CommGroup.")
     if kind in _PAIRS:
-        table.notes.warn("sends between pipeline stages are left out: the file does not tell which ranks are meant")
+        table.notes.warn("sends between pipeline stages are left out, because the file does not contain their ranks")
         return
     if kind not in _OPS:
-        raise place.error("is no operation that is known", row["comm_type"])
+        raise place.error("is an unknown operation", row["comm_type"])
     if group not in _GROUPS:
-        table.notes.warn(f"operations in {group} are left out: the file does not tell its ranks")
+        table.notes.warn(f"operations in {group} are left out, because the file does not contain its ranks")
         return
     name = _GROUPS[group]
     size = place.whole(row["comm_group_size"], "comm_group_size", 1, MAX_RANKS)
@@ -147,7 +147,7 @@ def _groups(table: _Csv) -> dict[str, list[list[int]]]:
     sizes = {name: size for name, (size, _) in table.sizes.items()}
     tp, ep = sizes.get("tp", 1), sizes.get("ep", 1)
     if sizes.get("all", table.ranks) != table.ranks:
-        raise table.sizes["all"][1].error(f"there are {table.ranks} ranks, and all of them are", sizes["all"])
+        raise table.sizes["all"][1].error(f"this group must have all {table.ranks} ranks", sizes["all"])
     dp = sizes.get("dp") or table.ranks // tp
     if table.ranks % (tp * dp):
         raise table.place.error(f"tp {tp} x dp {dp} does not divide the number of ranks", table.ranks)

@@ -19,8 +19,8 @@ MESSAGES = "messages"
 """The name of the collective of a graph's messages."""
 
 FLATTENED = (
-    "the job has each pair's messages added up, and all at once; 'fairspine replay' keeps the order and the computing "
-    "between them"
+    "the job has the sum of the messages of each pair, all at once; 'fairspine replay' uses their order and the "
+    "computations"
 )
 
 
@@ -93,7 +93,7 @@ def imported(dag: Dag, name: str, source: str, groups: int = 0, warnings: tuple[
     total = np.zeros(len(pairs), dtype=np.float64)
     np.add.at(total, index, dag.bytes[sends].astype(np.float64))
     if len(total) and total.max() > MAX_BYTES:
-        raise InputError("a pair of ranks sends more bytes than any job has", source=source, value=int(total.max()))
+        raise InputError("a pair of ranks sends too many bytes", source=source, value=int(total.max()))
     flows = FlowList(
         src=tuple(f"rank{p // dag.n_ranks}" for p in pairs.tolist()),
         dst=tuple(f"rank{p % dag.n_ranks}" for p in pairs.tolist()),

@@ -41,7 +41,7 @@ def yaml_document(source: Source) -> Any:
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"is no YAML: {reason}", source=source.name) from None
+        raise InputError(f"is not YAML: {reason}", source=source.name) from None
 
 
 def json_document(source: Source) -> Any:
@@ -63,10 +63,10 @@ def no_json(source: Source, error: ValueError) -> InputError:
     said = error.args[0] if error.args else ""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     if isinstance(error, UnicodeDecodeError) or "UTF8" in text or "UTF-8" in text:
-        return InputError("is no JSON: it has bytes that are not UTF-8 text", source=source.name)
+        return InputError("is not JSON: it is not UTF-8 text", source=source.name)
     # The parser's reason is followed by an excerpt of the file.
     reason = text.partition("\n")[0].strip()
-    return InputError(f"is no JSON: {reason}"[:200], source=source.name)
+    return InputError(f"is not JSON: {reason}"[:200], source=source.name)
 
 
 class Shallow:
@@ -90,7 +90,7 @@ class Shallow:
             self._open += piece.count(b"[") + piece.count(b"{") - piece.count(b"]") - piece.count(b"}")
             if self._open > MAX_OPEN:
                 raise InputError(
-                    f"is no JSON that a tool wrote: {self._open} levels are open", source=self._source.name
+                    f"is not JSON written by a tool: {self._open} levels are open", source=self._source.name
                 )
         return data
 
@@ -115,5 +115,5 @@ def mapping(value: Any, source: Source, field: str) -> dict[str, Any]:
         InputError: it is not a mapping.
     """
     if not isinstance(value, dict):
-        raise InputError("is no mapping", source=source.name, field=field, value=value)
+        raise InputError("is not a mapping", source=source.name, field=field, value=value)
     return value

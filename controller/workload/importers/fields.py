@@ -37,7 +37,7 @@ class SourceLine:
             InputError: it is not a whole number, or outside the bounds.
         """
         if not _WHOLE.fullmatch(text):
-            raise self.error(f"{what} is no whole number", text)
+            raise self.error(f"{what} is not an integer", text)
         return self._bounded(int(text), text, what, least, most)
 
     def decimal(self, text: str, what: str, most: float) -> float:
@@ -47,7 +47,7 @@ class SourceLine:
             InputError: it is not a number, or above ``most``.
         """
         if not _DECIMAL.fullmatch(text):
-            raise self.error(f"{what} is no number", text)
+            raise self.error(f"{what} is not a number", text)
         number = float(text)
         if number > most:
             raise self.error(f"{what} is above {most:.6g}", text)

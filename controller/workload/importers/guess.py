@@ -70,13 +70,15 @@ def _said_by(row: Format, head: Head) -> str:
 
 def _pickle(head: Head) -> str:
     if len(head.data) > 2 and head.data[0] == 0x80 and head.data[1] in (2, 3, 4, 5):
-        return "a Python pickle, which could run code and is never read: PyTorch's Flight Recorder also writes JSON"
+        return (
+            "a Python pickle, which can run code and is therefore not read: PyTorch's Flight Recorder also writes JSON"
+        )
     return ""
 
 
 def _nccl_topology(head: Head) -> str:
     if head.is_xml and "<system" in head.text and "<cpu" in head.text:
-        return "an NCCL topology (XML): GPUs and NICs of one server; give it with --topology"
+        return "an NCCL topology (XML): GPUs and NICs of one server; use --topology"
     return ""
 
 
@@ -89,27 +91,27 @@ def _nccl_graph(head: Head) -> str:
 def _own_job(head: Head) -> str:
     starts = {line.partition(":")[0].strip() for line in head.lines if not line.startswith((" ", "-"))} | head.keys
     if "name" in starts and starts & {"collectives", "flows", "matrix", "parallelism"}:
-        return "a job of fairspine's own: no import is needed"
+        return "a job of fairspine: no import is needed"
     return ""
 
 
 def _own_fabric(head: Head) -> str:
     starts = [line.partition(":")[0].strip().strip('"{') for line in head.lines]
     if "clos" in starts or {"switches", "hosts", "links"} <= ({*starts} | head.keys):
-        return "a fabric of fairspine's own: give it with --fabric"
+        return "a fabric of fairspine: use --fabric"
     return ""
 
 
 def _own_scenario(head: Head) -> str:
     starts = {line.partition(":")[0].strip() for line in head.lines if not line.startswith((" ", "-", "#"))} | head.keys
     if starts >= {"fabric", "cases", "policies"}:
-        return "a scenario of fairspine's own: 'fairspine simulate' takes it"
+        return "a scenario of fairspine: use 'fairspine simulate'"
     return ""
 
 
 def _own_plan(head: Head) -> str:
     if head.keys >= {"policy", "min_speed", "flows", "paths"}:
-        return "a plan of fairspine's own: 'fairspine export goal' and 'chakra' take it with --plan"
+        return "a plan of fairspine: use --plan of 'fairspine export goal' or 'chakra'"
     return ""
 
 
@@ -121,9 +123,9 @@ def _lingjun(head: Head) -> str:
 
 def _astra_system(head: Head) -> str:
     if "logical-dims" in head.keys:
-        return "ASTRA-sim's logical topology: how many NPUs there are in each dimension, no job and no fabric"
+        return "ASTRA-sim's logical topology: the number of NPUs in each dimension; no job and no fabric"
     if head.keys >= {"scheduling-policy"} or head.keys >= {"all-reduce-implementation"}:
-        return "an ASTRA-sim system configuration: which algorithms it uses, no job and no fabric"
+        return "an ASTRA-sim system configuration: its algorithms; no job and no fabric"
     return ""
 
 

@@ -34,7 +34,9 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         other = shape if topology else matrix
         if other is not None:
             kind = "topology" if topology else "connection matrix"
-            raise InputError(f"is a second {kind} beside {other.name}; an import is one job", source=source.name)
+            raise InputError(
+                f"is a second {kind} in addition to {other.name}; an import is one job", source=source.name
+            )
         if topology:
             shape = source
         else:
@@ -43,7 +45,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     notes = [] if fabric is None else list(fabric.notes)
     if matrix is None:
         if fabric is None or shape is None:
-            raise InputError("there is no file to read")
+            raise InputError("no file is given")
         job = Job(request.name or job_name(shape, "htsim"))
         return Imported(job, True, 0, 0, 0, tuple(notes), fabric.document)
     connections = read_connections(matrix)

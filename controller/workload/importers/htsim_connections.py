@@ -123,7 +123,7 @@ def read_connections(source: Source) -> Connections:
         elif words[0] == "failure":
             matrix.failures += 1
         else:
-            raise place.error("is no line of a connection matrix", text)
+            raise place.error("is not a line of a connection matrix", text)
     _check_head(matrix, head)
     _check_triggers(matrix)
     return matrix
@@ -132,7 +132,7 @@ def read_connections(source: Source) -> Connections:
 def _add_head(place: SourceLine, words: list[str], head: dict[str, tuple[SourceLine, int]]) -> None:
     name = words[0]
     if name in head:
-        raise place.error(f"{name} stands in line {head[name][0].line} already")
+        raise place.error(f"{name} is already in line {head[name][0].line}")
     if len(words) != 2:
         raise place.error(f"{name} has one number", " ".join(words))
     least, most = (1, MAX_RANKS) if name == "Nodes" else (0, MAX_ID)
@@ -141,7 +141,7 @@ def _add_head(place: SourceLine, words: list[str], head: dict[str, tuple[SourceL
 
 def _add_connection(matrix: Connections, place: SourceLine, words: list[str]) -> None:
     if not matrix.nodes:
-        raise place.error("a connection stands before the number of nodes")
+        raise place.error("a connection is before the number of nodes")
     if len(matrix) == MAX_CONNECTIONS:
         raise place.error(f"there are more than {MAX_CONNECTIONS} connections")
     src, _, dst = words[0].partition("->")
@@ -150,7 +150,7 @@ def _add_connection(matrix: Connections, place: SourceLine, words: list[str]) ->
         raise place.error("a node sends nothing to itself", words[0])
     values = _values(place, words[1:])
     if values.keys() >= {"start", "trigger"}:
-        raise place.error("a connection has a start or a trigger, not both")
+        raise place.error("a connection must have a start or a trigger, not both")
     matrix.src.append(ends[0])
     matrix.dst.append(ends[1])
     matrix.size.append(place.rounded_up(values["size"], "size", MAX_BYTES) if "size" in values else NO_SIZE)
@@ -183,7 +183,7 @@ def _values(place: SourceLine, words: Sequence[str]) -> dict[str, str]:
             _message(left)
             continue
         if key not in _KEYS:
-            raise place.error("is nothing that a connection has", key)
+            raise place.error("is not an attribute of a connection", key)
         if key in values:
             raise place.error(f"{key} is given twice")
         if not left:
@@ -205,7 +205,7 @@ def _add_trigger(matrix: Connections, place: SourceLine, words: list[str]) -> No
             raise place.error(f"the trigger's {name} is given twice", key)
         value = key if key in KINDS else next(rest, None)
         if name not in ("kind", "id", "count"):
-            raise place.error("is nothing that a trigger has", key)
+            raise place.error("is not an attribute of a trigger", key)
         if value is None:
             raise place.error(f"{key} has no value")
         values[name] = value
@@ -214,25 +214,25 @@ def _add_trigger(matrix: Connections, place: SourceLine, words: list[str]) -> No
             raise place.error(f"the trigger has no {name}")
     number = place.whole(values["id"], "id", 1, MAX_ID)
     if number in matrix.triggers:
-        raise place.error(f"trigger {number} stands in line {matrix.triggers[number].line} already")
+        raise place.error(f"trigger {number} is already in line {matrix.triggers[number].line}")
     kind = cast(Kind, values["kind"])
     count = _number(place, values, "count", 0)
     if kind == "barrier" and not count:
-        raise place.error("a barrier has a count of at least 1")
+        raise place.error("a barrier must have a count of at least 1")
     matrix.triggers[number] = Trigger(kind, count, place.line)
 
 
 def _check_head(matrix: Connections, head: dict[str, tuple[SourceLine, int]]) -> None:
     if "Nodes" not in head:
-        raise InputError("does not say how many nodes there are", source=matrix.source.name, field="Nodes")
+        raise InputError("does not contain the number of nodes", source=matrix.source.name, field="Nodes")
     found = {"Connections": len(matrix), "Triggers": len(matrix.triggers), "Failures": matrix.failures}
     for name, count in found.items():
         if name in head and head[name][1] != count:
             place, promised = head[name]
-            raise place.error(f"the head promises {promised} and there are {count}", f"{name} {promised}")
+            raise place.error(f"the header announces {promised}, but there are {count}", f"{name} {promised}")
         if name not in head and count and name == "Connections":
             raise InputError(
-                f"does not say how many connections there are ({count})", source=matrix.source.name, field=name
+                f"does not contain the number of connections ({count})", source=matrix.source.name, field=name
             )
 
 
@@ -240,4 +240,4 @@ def _check_triggers(matrix: Connections) -> None:
     for column in (matrix.trigger, matrix.send_done, matrix.recv_done):
         for connection, number in enumerate(column):
             if number and number not in matrix.triggers:
-                raise matrix.place(connection).error("no line says what this trigger is", f"trigger {number}")
+                raise matrix.place(connection).error("no line defines this trigger", f"trigger {number}")

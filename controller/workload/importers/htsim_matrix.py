@@ -70,8 +70,8 @@ def job_of(matrix: Connections, hosts: tuple[str, ...], request: ImportRequest) 
         notes += _overlaps(matrix, rounds)
         if matrix.comments:
             notes.append(
-                f"{matrix.source.name}: its comments about collectives are of several jobs or do not fit its "
-                "connections; collectives and phases follow from what starts what"
+                f"{matrix.source.name}: its comments about collectives describe several jobs or do not match its "
+                "connections; collectives and phases are derived from triggers"
             )
     else:
         grouping = said.grouping
@@ -82,10 +82,12 @@ def job_of(matrix: Connections, hosts: tuple[str, ...], request: ImportRequest) 
         first = int(np.flatnonzero(unsized)[0])
         notes.append(
             f"{matrix.source.name}:{matrix.line[first]}: {int(unsized.sum())} connections have no size, the first here "
-            f"(htsim sends without end); they count {request.bytes or 0} bytes"
+            f"(htsim sends without end); {request.bytes or 0} bytes are assumed"
         )
     if matrix.failures:
-        notes.append(f"{matrix.source.name}: {matrix.failures} failures are left out; a fabric has them in 'failed'")
+        notes.append(
+            f"{matrix.source.name}: {matrix.failures} failures are left out; a fabric file lists them in 'failed'"
+        )
     job = Job(
         name=request.name or (said.name if said else job_name(matrix.source, "htsim")),
         weight=said.weight if said else 1.0,
@@ -115,7 +117,7 @@ def write_matrix(fabric: Fabric, jobs: Sequence[JobTraffic], scale: float = 1.0)
     """
     hosts_per_leaf(fabric)
     if not 0 < scale <= 1:
-        raise InputError("is not above 0 and at most 1", field="scale", value=scale)
+        raise InputError("must be above 0 and at most 1", field="scale", value=scale)
     if not any(job.n_flows for job in jobs):
         raise InputError("no flow crosses the network", field="job")
     sizes = [_scaled(job, scale) for job in jobs]
@@ -214,6 +216,6 @@ def _overlaps(matrix: Connections, rounds: array[int]) -> Iterator[str]:
     )
     if alone:
         yield (
-            f"{matrix.source.name}: {alone} connections start nothing and may run on while later phases begin; "
-            "the job takes phases as one after the other"
+            f"{matrix.source.name}: {alone} connections start no others and may continue while later phases "
+            "begin; in the job, phases follow each other"
         )

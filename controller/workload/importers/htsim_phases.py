@@ -112,7 +112,7 @@ def _started(matrix: Connections, trigger: int, times: int, waiting: list[int]) 
 
 def _never(place: SourceLine, matrix: Connections, trigger: int, times: int) -> Exception:
     row = matrix.triggers[trigger]
-    wanted = f" and it waits for {row.count}" if row.kind == "barrier" else ""
+    wanted = f" but it waits for {row.count}" if row.kind == "barrier" else ""
     return place.error(f"this connection never starts: trigger {trigger} is fired {times} times{wanted}")
 
 

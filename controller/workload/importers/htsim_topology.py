@@ -81,17 +81,17 @@ def read_topology(source: Source) -> Topology:
         place = SourceLine(source, number)
         key = _SPELLING.get(words[0].lower(), words[0])
         if len(words) != 2:
-            raise place.error("a line has a word and a number", text)
+            raise place.error("a line must have a word and a number", text)
         if key.lower() == "tier":
             current = place.whole(words[1], "the tier", 0, 2)
             if current in tiers:
-                raise place.error(f"tier {current} begins in line {tiers[current].place.line} already")
+                raise place.error(f"tier {current} already begins in line {tiers[current].place.line}")
             tiers[current] = _Values(place)
             continue
         if key in (_HEAD if current < 0 else (*_KEPT, *_LEFT_OUT)):
             _add(tiers[current], place, key, words[1])
         else:
-            notes.add("such words", f"{at_line(source, number)}: {shorten(words[0])} is not known and left out")
+            notes.add("such words", f"{at_line(source, number)}: {shorten(words[0])} is unknown and left out")
     return _leaf_spine(tiers, notes.sentences())
 
 
@@ -149,7 +149,7 @@ def hosts_per_leaf(fabric: Fabric) -> int:
     """
     per_leaf, rest = divmod(fabric.n_hosts, fabric.n_leaves)
     if not per_leaf or rest or not np.array_equal(fabric.host_leaf, np.arange(fabric.n_hosts) // per_leaf):
-        raise InputError("htsim wants as many hosts on each leaf, listed leaf by leaf", field="hosts")
+        raise InputError("htsim requires the same number of hosts on each leaf, listed leaf by leaf", field="hosts")
     return per_leaf
 
 
@@ -161,11 +161,11 @@ def symmetric(fabric: Fabric) -> Symmetric:
     """
     if not fabric.link_up.all():
         down = fabric.link_ids[int(np.flatnonzero(~fabric.link_up)[0])]
-        raise InputError("htsim's topology files know no failed links", field="failed", value=down)
+        raise InputError("htsim's topology files do not support failed links", field="failed", value=down)
     per_leaf = hosts_per_leaf(fabric)
     cables = np.unique(fabric.parallel)
     if len(cables) != 1 or not cables[0]:
-        raise InputError("htsim wants the same number of cables between each leaf and each spine", field="fabric")
+        raise InputError("htsim requires the same number of cables between each leaf and each spine", field="fabric")
     parallel = int(cables[0])
     hosts, uplinks = (
         _speed(fabric, part) for part in (slice(0, fabric.first_cable_link), slice(fabric.first_cable_link, None))
@@ -177,7 +177,7 @@ def symmetric(fabric: Fabric) -> Symmetric:
     if not oversubscribed or odd or spines * parallel != radix_up:
         raise InputError(
             f"htsim cannot build leaves with {per_leaf} x {hosts} Gbit/s down and {radix_up} x {uplinks} Gbit/s up: "
-            "it counts cables, and wants a whole multiple of the uplinks' capacity below",
+            "it counts cables, and requires an integer multiple of the uplinks' capacity below",
             field="fabric",
         )
     return Symmetric(fabric.n_spines, fabric.n_leaves, per_leaf, hosts, uplinks, parallel, oversubscribed)
@@ -187,13 +187,15 @@ def _speed(fabric: Fabric, part: slice) -> int:
     speeds = np.unique(fabric.link_gbps[part])
     if len(speeds) != 1 or speeds[0] != int(speeds[0]) or speeds[0] < 1:
         shown = ", ".join(f"{speed:g}" for speed in speeds[:3].tolist())
-        raise InputError(f"htsim wants one speed in whole Gbit/s for all cables of a tier, not {shown}", field="fabric")
+        raise InputError(
+            f"htsim requires one speed in whole Gbit/s for all cables of a tier, not {shown}", field="fabric"
+        )
     return int(speeds[0])
 
 
 def _add(into: _Values, place: SourceLine, key: str, text: str) -> None:
     if key in into.values:
-        raise place.error(f"{key} stands in line {into.values[key][0].line} already")
+        raise place.error(f"{key} is already in line {into.values[key][0].line}")
     if key in _LEFT_OUT:
         place.decimal(text, key, float(2**63))
         into.values[key] = (place, 0)
@@ -210,10 +212,10 @@ def _leaf_spine(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
     if count != 2:
         raise head.error("Tiers", "a leaf-spine fabric has two tiers")
     if 2 in tiers:
-        raise tiers[2].place.error("there are two tiers, 0 and 1", "Tier 2")
+        raise tiers[2].place.error("the tiers must be 0 and 1", "Tier 2")
     for number in (0, 1):
         if number not in tiers:
-            raise head.error("Tiers", f"nothing is said about tier {number}")
+            raise head.error("Tiers", f"tier {number} is missing")
     leaf, spine = tiers[0], tiers[1]
     nodes = head.get("Nodes")
     if head.get("Podsize", nodes) != nodes:
@@ -221,11 +223,11 @@ def _leaf_spine(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
     per_leaf, up, down = leaf.get("Radix_Down"), leaf.get("Radix_Up"), spine.get("Radix_Down")
     bundle = spine.get("Bundle", 1)
     if leaf.get("Bundle", 1) != 1:
-        raise leaf.error("Bundle", "a host has one cable")
+        raise leaf.error("Bundle", "a host must have one cable")
     if nodes % per_leaf:
-        raise leaf.error("Radix_Down", f"{nodes} nodes are no multiple of it")
+        raise leaf.error("Radix_Down", f"{nodes} nodes are not a multiple of it")
     if up % bundle:
-        raise leaf.error("Radix_Up", f"it is no multiple of the spines' bundle of {bundle}")
+        raise leaf.error("Radix_Up", f"it is not a multiple of the spines' bundle of {bundle}")
     leaves = nodes // per_leaf
     if down != leaves * bundle:
         raise spine.error("Radix_Down", f"{leaves} leaves with {bundle} cables each to a spine make {leaves * bundle}")
@@ -234,7 +236,8 @@ def _leaf_spine(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
     ratios = {max(1, per_leaf // up), max(1, per_leaf * host_gbps // (up * uplink_gbps))}
     if leaf.get("Oversubscribed", per_leaf // up) not in ratios and "Oversubscribed" in leaf.values:
         raise leaf.error(
-            "Oversubscribed", f"{per_leaf} x {host_gbps} Gbit/s down and {up} x {uplink_gbps} Gbit/s up say another"
+            "Oversubscribed",
+            f"{per_leaf} x {host_gbps} Gbit/s down and {up} x {uplink_gbps} Gbit/s up give another value",
         )
     clos: dict[str, Any] = {
         "spines": up // bundle,
@@ -246,9 +249,9 @@ def _leaf_spine(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
     if bundle > 1:
         clos["parallel"] = bundle
     if per_leaf > MAX_HOSTS_PER_LEAF:
-        raise leaf.error("Radix_Down", f"a leaf has at most {MAX_HOSTS_PER_LEAF} hosts")
+        raise leaf.error("Radix_Down", f"a leaf may have at most {MAX_HOSTS_PER_LEAF} hosts")
     if leaves * up > MAX_CABLES:
-        raise leaf.error("Radix_Up", f"{leaves} leaves with that many make more than {MAX_CABLES} cables")
+        raise leaf.error("Radix_Up", f"{leaves} leaves would have more than {MAX_CABLES} cables")
     try:
         ClosForm.model_validate(clos)
     except ValidationError as error:

@@ -54,7 +54,7 @@ def parse_inventory(document: Any, fabric: Fabric | None = None) -> Inventory:
         InputError: the first error found.
     """
     if not isinstance(document, dict):
-        raise InputError("an inventory is a mapping from servers to their NICs", value=document)
+        raise InputError("an inventory must be a mapping from servers to their NICs", value=document)
     return _checked(_rows(document), fabric)
 
 
@@ -82,27 +82,27 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, str, str, Any]]:
     try:
         header = [cell.strip().lower() for cell in next(rows, [])]
         if header != _COLUMNS:
-            raise InputError(f"the header is {','.join(_COLUMNS)}", field="line 1", value=",".join(header))
+            raise InputError(f"the header must be {','.join(_COLUMNS)}", field="line 1", value=",".join(header))
         for row in rows:
             if not row:
                 continue
             if len(row) != len(_COLUMNS):
-                raise InputError(f"a row has {len(_COLUMNS)} columns", field=f"line {rows.line_num}", value=row)
+                raise InputError(f"a row must have {len(_COLUMNS)} columns", field=f"line {rows.line_num}", value=row)
             server, nic, host = (cell.strip() for cell in row)
             yield f"line {rows.line_num}", server, nic or ANY_NIC, host
     except csv.Error as error:
-        raise InputError(f"is no CSV: {error}", field=f"line {rows.line_num}") from None
+        raise InputError(f"is not CSV: {error}", field=f"line {rows.line_num}") from None
 
 
 def _checked(rows: Iterator[tuple[str, str, str, Any]], fabric: Fabric | None) -> Inventory:
     inventory: dict[tuple[str, str], str] = {}
     for field, server, nic, host in rows:
         if not isinstance(host, str) or not host:
-            raise InputError("a NIC is the name of a host", field=field, value=host)
+            raise InputError("a NIC must be given as the name of a host", field=field, value=host)
         if fabric is not None and host not in fabric.host_index:
             raise InputError("the fabric has no host of this name", field=field, value=host)
         if inventory.setdefault((server, nic), host) != host:
             raise InputError(
-                f"this NIC was {inventory[server, nic]} before", field=field, value=f"{server} {nic} {host}"
+                f"this NIC is already mapped to {inventory[server, nic]}", field=field, value=f"{server} {nic} {host}"
             )
     return inventory

@@ -75,12 +75,13 @@ def _gpus(runs: list[Table]) -> list[Gpu]:
     gpus = sorted(runs[0].gpus)
     if not gpus or [gpu.rank for gpu in gpus] != list(range(len(gpus))) or len(gpus) > MAX_RANKS:
         raise InputError(
-            "does not list its GPUs, one a rank from 0 on ('# Rank 0 Group 0 Pid ..')", source=runs[0].where
+            "does not list its GPUs, one per rank from 0 on ('# Rank 0 Group 0 Pid ..')", source=runs[0].where
         )
     for table in runs[1:]:
         if [gpu[:2] + gpu[3:] for gpu in sorted(table.gpus)] != [gpu[:2] + gpu[3:] for gpu in gpus]:
             raise InputError(
-                f"this run is on other GPUs than that of {runs[0].where}: import each by itself", source=table.where
+                f"this run is on other GPUs than that of {runs[0].where}: import each one separately",
+                source=table.where,
             )
     return gpus
 
@@ -96,7 +97,7 @@ def _chosen(table: Table, size: int | None) -> tuple[str, SizeRow]:
     op = table.op()
     if not op:
         raise InputError(
-            "no line tells which operation was run, and the columns fit several (nccl-tests names it from 2.17 on)",
+            "the operation is unknown, and the columns fit several (nccl-tests names it from 2.17 on)",
             source=table.where,
             value=table.test or None,
         )

@@ -50,13 +50,13 @@ def parse_rails(source: Source) -> Rails:
     """Parse the rails of a topology; see ``load_rails``."""
     text = content(source, MAX_SIZE)
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
-        raise InputError("has a document type, which no NCCL topology has", source=source.name)
+        raise InputError("has a document type declaration, unlike NCCL topologies", source=source.name)
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise InputError(f"is no XML: {error}", source=source.name) from None
+        raise InputError(f"is not XML: {error}", source=source.name) from None
     if root.tag != "system":
-        raise InputError("is no NCCL topology (<system>)", source=source.name, value=root.tag)
+        raise InputError("is not an NCCL topology (<system>)", source=source.name, value=root.tag)
     gpus: list[_Device] = []
     nics: list[_Device] = []
     _walk(root, (), gpus, nics)

@@ -42,13 +42,15 @@ def on_fabric(imported: Imported, fabric: Fabric, placement: Method | Sequence[s
         case None | "in-order":
             hosts: Sequence[str] = fabric.host_names
         case str():
-            raise InputError(f"is a list of hosts or one of {', '.join(METHODS)}", field="placement", value=placement)
+            raise InputError(
+                f"must be a list of hosts or one of {', '.join(METHODS)}", field="placement", value=placement
+            )
         case _:
             hosts = placement
             _check(fabric, hosts)
     if len(hosts) < len(made_up):
         what = "ranks" if len(made_up) == imported.ranks else "NICs"
-        raise InputError(f"{len(made_up)} {what} need as many hosts, there are {len(hosts)}", field="placement")
+        raise InputError(f"{len(made_up)} {what} need as many hosts, not {len(hosts)}", field="placement")
     return rename_hosts(imported.job, dict(zip(made_up, hosts, strict=False)))
 
 

@@ -49,7 +49,7 @@ class Format:
 
 
 FORMATS: Mapping[str, Format] = {
-    "nccl": Format("nccl", True, "logs of NCCL_DEBUG=INFO (NCCL, RCCL), with NCCL Inspector's JSON where there is one"),
+    "nccl": Format("nccl", True, "logs of NCCL_DEBUG=INFO (NCCL, RCCL), with NCCL Inspector's JSON if available"),
     "nccl-tests": Format("nccl_tests", True, "output of nccl-tests"),
     "kineto": Format("pytorch.kineto", True, "traces of torch.profiler (Kineto)"),
     "flight-recorder": Format("pytorch.flight_recorder", True, "PyTorch's Flight Recorder, as JSON"),
@@ -62,7 +62,7 @@ FORMATS: Mapping[str, Format] = {
     "slurm": Format("fabrics.slurm", True, "Slurm's topology.conf"),
     "ibnetdiscover": Format("fabrics.ibnetdiscover", True, "InfiniBand fabrics, as ibnetdiscover prints them"),
     "containerlab": Format("fabrics.containerlab", True, "topologies of containerlab"),
-    "lldp": Format("fabrics.lldp", True, "lldpcli -f json and SONiC's CONFIG_DB, a file a node"),
+    "lldp": Format("fabrics.lldp", True, "lldpcli -f json and SONiC's CONFIG_DB, one file per node"),
     "astra-network": Format("fabrics.astra_network", True, "networks of ASTRA-sim's analytical back end"),
     "traffic-pairs": Format("traffic_pairs", True, "traffic files of dcn-simulators"),
 }

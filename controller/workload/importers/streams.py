@@ -116,14 +116,14 @@ def _sources(path: Path, tell: OnRead) -> Iterable[Source]:
     kept = None
     try:
         if path.is_dir():
-            raise InputError("is a directory; name the files in it", source=name)
+            raise InputError("is a directory; give the files in it", source=name)
         if name == STDIN or path.is_fifo():
             name = "standard input" if name == STDIN else name
             with nullcontext(sys.stdin.buffer) if path == Path(STDIN) else path.open("rb") as pipe:
                 kept = _keep(pipe, tell)
             path, tell = Path(kept.file.name), _nobody
         if not path.is_file():
-            raise InputError("is no file" if path.exists() else "no such file", source=name)
+            raise InputError("is not a file" if path.exists() else "no such file", source=name)
         size = path.stat().st_size
         with path.open("rb") as file:
             head = file.read(8)
@@ -210,9 +210,9 @@ def _reading(name: str) -> Iterator[None]:
     except EOFError:
         raise InputError("ends within its compressed data", source=name) from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"is broken: {error}", source=name) from None
+        raise InputError(f"is damaged: {error}", source=name) from None
     except tarfile.TarError as error:
-        raise InputError(f"is no readable archive: {error}", source=name) from None
+        raise InputError(f"is not a readable archive: {error}", source=name) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=name) from None
 

@@ -99,7 +99,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     except (struct.error, IndexError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError("is no task graph of FlexFlow (FlatBuffers), or is cut", source=source.name) from None
+        raise InputError("is not a task graph of FlexFlow (FlatBuffers), or is truncated", source=source.name) from None
     build = _build(file)
     groups = sum(1 for task in file.tasks.values() if task.kind == _ALL_REDUCE)
     return imported(build.dag(file.nodes), request.name or job_name(source, "taskgraph"), source.name, groups)
@@ -111,7 +111,7 @@ def _read(source: Source) -> _File:
     gpus, nodes, switches = (int(_number(root, i, "int32")) for i in (_GPUS, _NODES, _SWITCHES))
     file = _File(source, nodes, switches, gpus)
     if not 1 <= nodes <= MAX_RANKS or not 1 <= gpus <= 1024 or not 0 <= switches <= MAX_RANKS:
-        raise file.error("is no number of nodes, of GPUs or of switches", "nnode", nodes)
+        raise file.error("is not a number of nodes, of GPUs or of switches", "nnode", nodes)
     for device in _tables(root, _DEVICES):
         number = int(_number(device, 1, "uint64"))
         file.devices[number] = int(_number(device, 2, "int32")), int(_number(device, 3, "int32"))
@@ -122,9 +122,9 @@ def _read(source: Source) -> _File:
         size = int(_number(row, 4, "uint64"))
         ms = float(_number(row, 3, "float"))
         if size > MAX_BYTES:
-            raise file.error("is no number of bytes", f"tasks[{i}].xfersize", size)
+            raise file.error("is not a number of bytes", f"tasks[{i}].xfersize", size)
         if not 0 <= ms < 1e12:
-            raise file.error("is no time in ms", f"tasks[{i}].runtime", ms)
+            raise file.error("is not a time in ms", f"tasks[{i}].runtime", ms)
         kind, device_of = int(_number(row, 0, "int8")), int(_number(row, 2, "uint64"))
         file.tasks[number] = _Task(kind, device_of, ms, size, list(_numbers(row, 5)))
     if not file.tasks:
@@ -178,9 +178,7 @@ def _single(file: _File, build: DagBuilder, task: _Task, where: str) -> int:
         if not (0 <= src < file.nodes and 0 <= dst < file.nodes):
             raise file.error(f"there are {file.nodes} nodes", f"{where}.deviceid", number)
         return build.message(src, dst, task.bytes)
-    raise file.error(
-        f"is a task of a kind that is not read ({_TASK_TYPES.get(task.kind, 'unknown')})", where, task.kind
-    )
+    raise file.error(f"is a task of an unsupported kind ({_TASK_TYPES.get(task.kind, 'unknown')})", where, task.kind)
 
 
 def _ring(build: DagBuilder, ranks: list[int], size: int) -> _Ends:

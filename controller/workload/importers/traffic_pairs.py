@@ -89,23 +89,23 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     shapes = [source for source in sources if source.name.endswith(_SUFFIX)]
     files = [source for source in sources if not source.name.endswith(_SUFFIX)]
     if len(shapes) > 1:
-        raise InputError(f"is a second topology beside {shapes[0].name}", source=shapes[1].name)
+        raise InputError(f"is a second topology in addition to {shapes[0].name}", source=shapes[1].name)
     if len(files) != 1:
         raise InputError(
-            f"{len(files)} traffic files are {len(files)} jobs, each with rings of its own: import each by itself"
+            f"{len(files)} traffic files are {len(files)} jobs, each with its own rings: import each one separately"
             if files
-            else "there is no traffic file",
+            else "none of the files is a traffic file",
             source=files[1].name if files else "",
         )
     shape = _read_shape(shapes[0]) if shapes else None
     traffic = _read(files[0])
     nodes = sorted(traffic.leaf)
-    notes = [f"{files[0].name}: left out are start times"]
+    notes = [f"{files[0].name}: start times are left out"]
     if shape is not None:
         _check_shape(shape, traffic)
     hosts, reason = _hosts(request.fabric, shape, traffic, nodes)
     if reason:
-        notes.append(f"{files[0].name}: {reason}; ranks are on no host yet")
+        notes.append(f"{files[0].name}: {reason}; ranks are not placed yet")
     rank = {node: i for i, node in enumerate(nodes)}
     calls = tuple(
         CollectiveCall(f"ring{number}", "all_reduce", tuple(rank[node] for node in order), size, "ring")
@@ -131,7 +131,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
 def looks_like(head: Head) -> str:
     """Return a description of the contents; empty if the file is not of this format."""
     if head.file.endswith(_SUFFIX) and "switches_which_are_tors" in head.text:
-        return "a topology of dcn-simulators: give it beside a traffic file"
+        return "a topology of dcn-simulators: give it together with a traffic file"
     rows = [line.partition("#")[0].split() for line in head.lines[:-1] or head.lines]
     rows = [row for row in rows if row]
     if rows and all(len(row) == COLUMNS and all(word.isdigit() for word in row) for row in rows):
@@ -146,13 +146,13 @@ def _read(source: Source) -> _Traffic:
         if words:
             _add(traffic, SourceLine(source, number), words)
     if not traffic.rings:
-        raise InputError("has no line of traffic", source=source.name)
+        raise InputError("has no lines of traffic", source=source.name)
     return traffic
 
 
 def _add(traffic: _Traffic, place: SourceLine, words: list[str]) -> None:
     if len(words) != COLUMNS:
-        raise place.error(f"a line has {COLUMNS} columns, this one has {len(words)}", " ".join(words))
+        raise place.error(f"a line must have {COLUMNS} columns, not {len(words)}", " ".join(words))
     src, dst, src_leaf, dst_leaf = (
         place.whole(word, f"column {i}, a node,", 0, 2 * MAX_RANKS) for i, word in enumerate(words[:4], start=1)
     )
@@ -161,7 +161,7 @@ def _add(traffic: _Traffic, place: SourceLine, words: list[str]) -> None:
     traffic.computing_ns = max(traffic.computing_ns, place.whole(words[6], "column 7, the computing time,"))
     number = place.whole(words[7], "column 8, the ring,", 0, 2**31 - 1)
     if src == dst:
-        raise place.error("a host sends nothing to itself", src)
+        raise place.error("a host cannot send to itself", src)
     for node, leaf in ((src, src_leaf), (dst, dst_leaf)):
         said, where = traffic.leaf.setdefault(node, (leaf, place))
         if said != leaf:
@@ -188,7 +188,7 @@ def _closed(traffic: _Traffic) -> Iterator[tuple[int, list[int], int]]:
         while (node := ring.next.get(order[-1], first)) != first and len(order) < len(ring.next):
             order.append(node)
         if len(order) != len(ring.next) or ring.next.get(order[-1]) != first:
-            raise ring.place.error(f"the lines of ring {number} do not make one closed ring")
+            raise ring.place.error(f"the lines of ring {number} do not form one closed ring")
         size = len(order) * ring.bytes
         if size > MAX_BYTES:
             raise ring.place.error(f"ring {number} reduces more than {MAX_BYTES} bytes", size)
@@ -210,10 +210,10 @@ def _hosts(
     for node in nodes:
         leaf = traffic.leaf[node][0]
         if not 0 <= node - first < fabric.n_hosts:
-            return (), f"the fabric's hosts would be {first} .. {first + fabric.n_hosts - 1}, and there is a {node}"
+            return (), f"the fabric's hosts would be {first} .. {first + fabric.n_hosts - 1}, but there is a {node}"
         host = by_leaf[node - first]
         if int(fabric.host_leaf[host]) != leaf:
-            return (), f"host {node} is on leaf {leaf}, and on {fabric.hosts[host].leaf} in the fabric"
+            return (), f"host {node} is on leaf {leaf}, but on {fabric.hosts[host].leaf} in the fabric"
         hosts.append(fabric.host_names[host])
     return tuple(hosts), ""
 
@@ -239,16 +239,16 @@ def _read_shape(source: Source) -> _Shape:
         place = SourceLine(source, number)
         found = _PROPERTY.fullmatch(text)
         if found is None:
-            raise place.error("is no property", text[:80])
+            raise place.error("is not a property", text[:80])
         values[found[1]] = (place, found[2])
     leaves, spines, hosts = (_nodes(source, values, name) for name in ("switches_which_are_tors", "cores", "servers"))
     if (leaves.start, spines.start, hosts.start) != (0, leaves.stop, spines.stop):
-        raise InputError("has its nodes in another order than leaves, spines, hosts", source=source.name)
+        raise InputError("does not have its nodes in the order leaves, spines, hosts", source=source.name)
     per_leaf, rest = divmod(len(hosts), len(leaves))
     if rest:
-        raise InputError(f"{len(hosts)} hosts are no multiple of {len(leaves)} leaves", source=source.name)
+        raise InputError(f"{len(hosts)} hosts are not a multiple of {len(leaves)} leaves", source=source.name)
     if per_leaf > MAX_HOSTS_PER_LEAF:
-        raise InputError(f"has {per_leaf} hosts a leaf, more than {MAX_HOSTS_PER_LEAF}", source=source.name)
+        raise InputError(f"has {per_leaf} hosts per leaf, more than {MAX_HOSTS_PER_LEAF}", source=source.name)
     if len(leaves) * len(spines) > MAX_CABLES:
         raise InputError(f"has more than {MAX_CABLES} cables", source=source.name)
     place, edges = _value(source, values, "undirected_edges")
@@ -256,10 +256,10 @@ def _read_shape(source: Source) -> _Shape:
         given, _, edges = edges.partition(",")
         if given.removeprefix("incl_range(").removesuffix(")").strip() != edge:
             raise place.error(
-                f"edge {i + 1} is not {edge}: not every leaf has all spines and its share of hosts", given
+                f"edge {i + 1} is not {edge}: every leaf must have all spines and its share of hosts", given
             )
     if edges:
-        raise place.error("there are more edges than leaves, spines and hosts make", edges[:80])
+        raise place.error("there are more edges than leaves, spines and hosts require", edges[:80])
     place, speed = _value(source, values, "link_data_rate_bit_per_ns")
     gbps = place.decimal(speed, "the data rate", 1_000_000)
     if not gbps:
@@ -283,10 +283,10 @@ def _nodes(source: Source, values: dict[str, tuple[SourceLine, str]], name: str)
     place, text = _value(source, values, name)
     found = _RANGE.fullmatch(text)
     if found is None:
-        raise place.error(f"{name} is no incl_range(first,last)", text[:80])
+        raise place.error(f"{name} is not incl_range(first,last)", text[:80])
     first, last = int(found[1]), int(found[2])
     if not first <= last < 2 * MAX_RANKS:
-        raise place.error(f"{name} is no range of nodes below {2 * MAX_RANKS}", text)
+        raise place.error(f"{name} is not a range of nodes below {2 * MAX_RANKS}", text)
     return range(first, last + 1)
 
 

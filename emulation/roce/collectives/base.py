@@ -74,7 +74,7 @@ class RankProgram(ABC):
         area, at = divmod(va // self.memory.itemsize, self._area)
         index = bisect_right(self._starts, at) - 1
         if index < 0 or at >= self._slots[index].stop:
-            raise ValueError(f"unexpected write of {length} bytes to {va:#x}")
+            raise ValueError(f"unexpected write of {length} bytes to {va}")
         slot = self._slots[index]
         received = self._bytes[area]
         received[index] += length

@@ -135,11 +135,11 @@ def test_an_inventory_says_which_nic_is_which_host(
 @pytest.mark.parametrize(
     ("name", "content", "error"),
     [
-        ("i.yaml", "[1]", "i.yaml: [1]: an inventory is a mapping from servers to their NICs"),
+        ("i.yaml", "[1]", "i.yaml: [1]: an inventory must be a mapping from servers to their NICs"),
         ("i.yaml", "node0: [h1, h99]", "i.yaml: node0[1]: 'h99': the fabric has no host of this name"),
-        ("i.csv", "a,b,c\n", "i.csv: line 1: 'a,b,c': the header is server,nic,host"),
-        ("i.csv", "server,nic,host\nx,y\n", "i.csv: line 2: ['x', 'y']: a row has 3 columns"),
-        ("i.csv", "server,nic,host\nx,0,h1\nx,0,h2\n", "i.csv: line 3: 'x 0 h2': this NIC was h1 before"),
+        ("i.csv", "a,b,c\n", "i.csv: line 1: 'a,b,c': the header must be server,nic,host"),
+        ("i.csv", "server,nic,host\nx,y\n", "i.csv: line 2: ['x', 'y']: a row must have 3 columns"),
+        ("i.csv", "server,nic,host\nx,0,h1\nx,0,h2\n", "i.csv: line 3: 'x 0 h2': this NIC is already mapped to h1"),
     ],
 )
 def test_a_wrong_inventory_is_told_with_its_line(
@@ -159,7 +159,7 @@ def test_a_wrong_inventory_is_told_with_its_line(
         (["nccl", "x", "--name", "a b"], "name: 'a b': "),
         (["nccl", "x", *FABRIC, "--placement", "best"], "placement: 'best': is neither a file nor one of in-order, "),
         (["nccl", "x", *FABRIC, "--placement", ""], "placement: '': is neither a file nor one of in-order, "),
-        (["nccl", __file__], f"{__file__}: no line of NCCL's is in it"),
+        (["nccl", __file__], f"{__file__}: it has no lines of NCCL"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(run: Run, arguments: list[str], error: str) -> None:

@@ -245,7 +245,7 @@ def test_damage_in_a_saved_trace_is_named_by_file_and_field(run: Run, tmp_path: 
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert err.startswith(f"fairspine: {path}: {field}: ")
     path.write_text("[]")
-    assert run("--from", str(path))[2] == f"fairspine: {path}: is no trace\n"
+    assert run("--from", str(path))[2] == f"fairspine: {path}: is not a trace\n"
 
 
 def test_an_answer_of_another_kind_is_no_traceback(run: Run, controller: Controller) -> None:

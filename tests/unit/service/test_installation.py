@@ -59,7 +59,12 @@ def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(wor
     assert other["enforcement"] == "source_port"
     assert state.rules is not None
     assert 0 < other["rules"] < len(state.rules[1])
-    for part in (found.text, "7 rules short", f"plan {state.epoch - 1} stays active", f"source_port {other['rules']}"):
+    for part in (
+        found.text,
+        "7 rules too many",
+        f"plan {state.epoch - 1} stays active",
+        f"source_port {other['rules']}",
+    ):
         assert part in told["text"]
     assert told["next_try"] is None
     assert f"{told['text']}; it is being retried" in world.health["reasons"]

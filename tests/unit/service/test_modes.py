@@ -133,13 +133,13 @@ def test_more_flows_between_two_hosts_than_class_ports_are_told_before_anything_
     world.put("a", many)
     world.service.set_mode(None, "source_port", ANN)
     epoch = world.service.state.epoch
-    with pytest.raises(InputError, match="4096 source ports for h1 to h3") as caught:
+    with pytest.raises(InputError, match="4096 source ports from h1 to h3") as caught:
         world.put("b", [flow("h1", "h3")])
     assert (caught.value.field, caught.value.value) == ("name", "b")
     assert world.service.state.epoch == epoch
     world.service.set_mode(None, "per_flow", ANN)
     world.put("b", [flow("h1", "h3")])
-    with pytest.raises(ConflictError, match=r"source_port enforcement: .*4096 source ports for h1 to h3"):
+    with pytest.raises(ConflictError, match=r"source_port enforcement: .*4096 source ports from h1 to h3"):
         world.service.set_mode(None, "source_port", ANN)
     assert enforcement(world) == "per_flow"
 

@@ -278,7 +278,7 @@ def test_of_very_many_clashes_some_are_told_one_by_one_and_the_rest_counted() ->
     )
     found = survey(fabric, dataclasses.replace(seen(fabric), clashes=clashes))
     assert len(found.findings) == MOST_CLASHES + 1
-    assert found.findings[-1].text.startswith("and 7 more")
+    assert found.findings[-1].text.startswith("7 more")
 
 
 # -- discovery alone ------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_in_source_port_two_hosts_may_have_as_many_flows_as_there_are_numbers_an
     full = crowd(room)
     wire = encode_flows(fabric, full, Assignment.single(np.arange(room) % spines), "source_port")
     assert len(np.unique(wire.udp_src)) == room
-    with pytest.raises(InputError, match=f"the {room} source ports for h1 to h2"):
+    with pytest.raises(InputError, match=f"the {room} source ports from h1 to h2"):
         encode_flows(fabric, crowd(room + 1), Assignment.single(np.zeros(room + 1)), "source_port")
 
 

@@ -65,7 +65,7 @@ def test_errors_of_accept_are_survived_and_connections_beyond_the_places_closed(
     assert context.ends == {"no files": 4, "excess": 1}
     texts = context.notices.texts()
     assert any("open files are exhausted" in text for text in texts)
-    assert any("too many" in text for text in texts)
+    assert any("the limit is reached" in text for text in texts)
 
 
 def test_a_connection_that_makes_room_before_it_has_said_anything_is_shut_down() -> None:

@@ -84,7 +84,7 @@ HEAD = "flow,hop,switch,port,bytes\n"
         (HEAD + "a,1,leaf1,77,\n", 2, "port", "nothing is connected to this port"),
         (HEAD + "a,1,leaf1,1,\na,2,spine1,2,\n", 2, "port", "hop 1 of 2 is leaf1->h1"),
         (HEAD, 0, "", "has no flows"),
-        (HEAD + 'a,1,"leaf1,3,\n', 2, "", "is no CSV"),
+        (HEAD + 'a,1,"leaf1,3,\n', 2, "", "is not CSV"),
     ],
 )
 def test_bad_files_are_refused_by_line_and_column(tmp_path: Path, text: str, line: int, field: str, what: str) -> None:

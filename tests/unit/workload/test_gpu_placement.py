@@ -99,4 +99,4 @@ def test_the_place_command_takes_a_topology(tmp_path: Path, capsys: pytest.Captu
     with pytest.raises(SystemExit) as end:
         main([*arguments, "--topology", str(job)])
     assert end.value.code == 2
-    assert f"fairspine: {job}: is no XML" in capsys.readouterr().err
+    assert f"fairspine: {job}: is not XML" in capsys.readouterr().err

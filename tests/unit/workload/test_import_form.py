@@ -74,14 +74,14 @@ BROKEN = [*FILES[:1], {"name": "rank1.log", "text": FILES[1]["text"].replace("nr
         (body(name="b"), r"^name: 'b': the name in the request is 'a'$"),
         (body({"placement": "best"}), r"^import.placement: 'best': "),
         (body({"placement": ["h1", "x", "h2", "h3"]}), r"^import.placement\[1\]: 'x': the fabric has no host"),
-        (body({"placement": ["h1"]}), r"^import.placement: 4 ranks need as many hosts, there are 1$"),
-        (body({"inventory": {"node0": 7}}), r"^import.inventory.node0: 7: a NIC is the name of a host$"),
+        (body({"placement": ["h1"]}), r"^import.placement: 4 ranks need as many hosts, not 1$"),
+        (body({"inventory": {"node0": 7}}), r"^import.inventory.node0: 7: a NIC must be given as the name of a host$"),
         (
             body({"inventory": {"node0": "h99"}}),
             r"^import.inventory.node0: 'h99': the fabric has no host of this name$",
         ),
         (body({"files": BROKEN}), r"^import.files\[1\].text: 'nranks 5': rank1.log:3: communicator c0 had 4 ranks"),
-        (body({"files": [{"name": "x", "text": "y"}]}), r"^import.files\[0\].text: x: no line of NCCL's is in it"),
+        (body({"files": [{"name": "x", "text": "y"}]}), r"^import.files\[0\].text: x: it has no lines of NCCL"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_field(sent: bytes, error: str) -> None:

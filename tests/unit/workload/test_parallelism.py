@@ -102,7 +102,7 @@ def test_dimensions_that_an_order_leaves_out_come_last() -> None:
         ({"dp": 3, "ep": 3}, 3, 8, 96, "parallelism.ep: 3: the model's 8 experts cannot be divided evenly"),
         ({"tp": 2, "dp": 4, "ep": 8, "etp": 2}, 8, 8, 96, "etp 2 x ep 8 = 16 does not divide tp x cp x dp = 8"),
         ({"pp": 4, "vpp": 3}, 4, 0, 8, "pp 4 x vpp 3 = 12 stages; the model has 8 layers"),
-        ({"vpp": 2}, 1, 0, 8, "parallelism.vpp: 2: there is no pipeline to interleave"),
+        ({"vpp": 2}, 1, 0, 8, "parallelism.vpp: 2: pp is 1, so there is no pipeline"),
         ({"tp": 2, "sequence_parallel": False}, 2, 8, 8, "parallelism.sequence_parallel: False: experts with tensor"),
         (
             {"tp": 2, "cp": 2, "pp": 2, "ep": 2, "etp": 2, "order": ("tp", "cp", "pp", "ep", "dp")},

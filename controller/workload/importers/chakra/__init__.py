@@ -44,7 +44,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         else:
             groups |= found
     if not traces:
-        raise InputError("no trace is among the files", source=sources[0].name if sources else "")
+        raise InputError("none of the files is a trace", source=sources[0].name if sources else "")
     return merge(traces, groups, request, passed_over=len(left_out))
 
 
@@ -53,7 +53,7 @@ def looks_like(head: Head) -> str:
     if head.keys >= {"schema", "nodes"} or ("record_param_comms" in head.text and '"nodes"' in head.text):
         return "an execution trace of PyTorch, of one rank"
     if "workload_graph" in head.keys:
-        return "Chakra's old JSON, which has no sizes: its .et files are read"
+        return "Chakra's old JSON, which has no sizes: use the .et files"
     if (not head.is_text and _RANKED.search(head.file)) or (b"comm_size" in head.data and not head.is_text):
         return "an MLCommons Chakra trace (.et), of one rank"
     return ""

@@ -58,8 +58,8 @@ def name_by_position(by_rank: Mapping[int, RankTrace], given: Mapping[str, tuple
             expected = _operations(by_rank[first_rank], name)
             if len(names) != len(unnamed[first_rank]) or _operations(by_rank[rank], names[i]) != expected:
                 raise InputError(
-                    f"names its groups by addresses that differ on each rank, and uses them otherwise than "
-                    f"{by_rank[first_rank].source.name}: nothing tells which groups are the same",
+                    f"names its groups by addresses that differ on each rank, and uses them differently from "
+                    f"{by_rank[first_rank].source.name}: equal groups cannot be identified",
                     source=by_rank[rank].source.name,
                 )
     for rank, names in unnamed.items():
@@ -68,13 +68,11 @@ def name_by_position(by_rank: Mapping[int, RankTrace], given: Mapping[str, tuple
     count = len(unnamed[first_rank])
     if count > 1:
         notes.warn(
-            f"ranks name {count} groups by addresses, each its own: they are taken as the same in the order of their "
+            f"ranks name {count} groups by different addresses: groups are assumed to be equal in the order of their "
             f"first use, with all {len(by_rank)} ranks in each"
         )
     else:
-        notes.once(
-            f"each rank names the group by an address of its own: it is taken as one of all {len(by_rank)} ranks"
-        )
+        notes.once(f"each rank names the group by another address: it is assumed to have all {len(by_rank)} ranks")
 
 
 def _addresses(trace: RankTrace, given: Mapping[str, tuple[int, ...]]) -> list[str]:

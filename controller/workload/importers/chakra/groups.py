@@ -14,7 +14,7 @@ from controller.workload.importers.fields import MAX_RANKS
 NODE = "process_group:init"
 """Part of the name of the node that holds the text."""
 
-CUT_OFF = "list of process groups that is cut off: the groups behind are known only where operations place them"
+CUT_OFF = "truncated list of process groups: further groups are known only from operations"
 
 _OTHER_NAMES = ("backend_id", "uid", "pg_id")
 """Other names of a group in the oldest traces: the address of its backend, which differs on each rank."""
@@ -33,7 +33,7 @@ def check_group(source: Source, name: str, ranks: tuple[int, ...], where: str) -
     """
     if any(not 0 <= rank < MAX_RANKS for rank in ranks) or len(set(ranks)) < len(ranks):
         raise InputError(
-            f"the ranks of group {name!r:.40} are no ranks, or not distinct", source=source.name, field=where
+            f"the ranks of group {name!r:.40} are invalid or not distinct", source=source.name, field=where
         )
 
 
@@ -58,14 +58,14 @@ def read_groups(trace: RankTrace, text: str, where: str) -> None:
             check_group(trace.source, str(name), tuple(ranks), where)
             trace.member(str(name), tuple(ranks), where)
         if len(trace.aliases) > MAX_GROUPS:
-            raise trace.error("more groups than any job has", where)
+            raise trace.error("too many groups", where)
 
 
 def _rows(trace: RankTrace, text: str, where: str) -> Iterator[dict[str, Any]]:
     decoder = json.JSONDecoder()
     at = text.find("{")
     if not text.lstrip().startswith("["):
-        raise trace.error("names its groups in no JSON", where)
+        raise trace.error("does not name its groups in JSON", where)
     while at >= 0:
         try:
             row, end = decoder.raw_decode(text, at)

@@ -86,13 +86,13 @@ class Members:
         users = tuple(self._users.get(group, ()))
         complete = len(self._by_rank) == self.n and len(users) > 1
         if len(users) == size or (not size and complete):
-            self._note(group, f"the {len(users)} whose traces have it are taken")
+            self._note(group, f"the {len(users)} ranks whose traces have it are used")
             return users
         if size:
-            self._note(group, f"the first {size} are taken")
+            self._note(group, f"the first {size} ranks are used")
             return tuple(range(size))
-        self._note(group, f"all {self.n} are taken")
+        self._note(group, f"all {self.n} ranks are used")
         return tuple(range(self.n))
 
     def _note(self, group: str, taken: str) -> None:
-        self._notes.add("groups", f"the ranks of group {group!r:.40} are not told; {taken}")
+        self._notes.add("groups", f"the ranks of group {group!r:.40} are unknown; {taken}")

@@ -63,7 +63,7 @@ def merge(
     left_out = [f"{count} x {what}" for trace in traces for what, count in trace.left_out.items()]
     if n < 2 and any(trace.work for trace in traces):
         raise InputError(
-            "tells of one rank alone: all ranks' traces, or a file of groups, would say who takes part",
+            "describes only one rank: traces of all ranks, or a file of groups, are required",
             source=first.name,
         )
     if not job.calls and not job.src:
@@ -74,7 +74,7 @@ def merge(
             notes.warn(f"{_short(trace)}: left out, {count} x {what}")
     missing = n - len(by_rank)
     if missing:
-        notes.warn(f"traces of {missing} of {n} ranks are missing; what the others say counts for them")
+        notes.warn(f"traces of {missing} of {n} ranks are missing; those of the others are used for them")
     found = job.imported(request.name or job_name(first, "trace"))
     if not request.graph or not all(trace.has_graph for trace in traces):
         return found
@@ -88,12 +88,12 @@ def _by_rank(traces: Sequence[RankTrace], notes: Notes) -> dict[int, RankTrace]:
     for position, trace in enumerate(traces):
         rank = guessed.get(position, position) if trace.rank is None else trace.rank
         if rank in by_rank:
-            raise InputError(f"is of rank {rank}, as {by_rank[rank].source.name} is", source=trace.source.name)
+            raise InputError(f"is of rank {rank}, as is {by_rank[rank].source.name}", source=trace.source.name)
         if not 0 <= rank < MAX_RANKS:
-            raise InputError("is no rank", source=trace.source.name, field="rank", value=rank)
+            raise InputError("is not a rank", source=trace.source.name, field="rank", value=rank)
         if trace.rank is None and position not in guessed and len(traces) > 1:
             notes.add(
-                "files taken in their order", f"{_short(trace)} does not tell its rank: by its place it is {rank}"
+                "files taken in their order", f"{_short(trace)} does not contain its rank: by its position it is {rank}"
             )
         by_rank[rank] = trace
     return by_rank
@@ -120,7 +120,7 @@ def _find_roots(by_rank: Mapping[int, RankTrace], members: Members, notes: Notes
         ):
             continue
         notes.add(
-            "roots", f"{members.label(group)}: no trace tells the root of {op}; the first rank of the group is it"
+            "roots", f"{members.label(group)}: no trace contains the root of {op}; the first rank of the group is used"
         )
         for root, who in by_root.items():
             work = by_rank[who[0]].work
@@ -167,7 +167,7 @@ class _Builder:
             self._compare(key, totals, most)
         size = totals[most].bytes * (len(ranks) if key.op == "all_gather" else 1)
         if size > MAX_BYTES:
-            raise InputError(f"{name} has {size} bytes, more than any job has", source=self.by_rank[most].source.name)
+            raise InputError(f"{name} has {size} bytes, which is too much", source=self.by_rank[most].source.name)
         if key.op in ROOTED:
             ranks = ranks[root:] + ranks[:root]
         self.calls.append(CollectiveCall(name, cast(Op, key.op), ranks, -(-size // self.iterations)))
@@ -176,10 +176,10 @@ class _Builder:
         least = min(totals, key=lambda rank: totals[rank].bytes)
         if totals[most].bytes != totals[least].bytes:
             self.notes.add(
-                "collectives that ranks tell differently",
+                "collectives with different sizes on different ranks",
                 f"{self.members.label(key.group)}: {key.op} is {totals[most].bytes} bytes by "
                 f"{_short(self.by_rank[most])} and {totals[least].bytes} by {_short(self.by_rank[least])}; "
-                "the larger counts",
+                "the larger value is used",
             )
 
     def _exchange(self, ranks: tuple[int, ...], totals: Mapping[int, Total], name: str) -> None:
@@ -192,8 +192,8 @@ class _Builder:
                     self._flow(rank, peer, size, name)
         if len(totals) < len(ranks):
             self.notes.add(
-                "uneven all-to-alls that are told in part",
-                f"{name}: what {len(ranks) - len(totals)} of {len(ranks)} ranks send is not told, and left out",
+                "incomplete uneven all-to-alls",
+                f"{name}: what {len(ranks) - len(totals)} of {len(ranks)} ranks send is unknown and left out",
             )
 
     def passed_on(self) -> None:

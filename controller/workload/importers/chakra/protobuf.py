@@ -77,7 +77,7 @@ def nodes(source: Source) -> Iterator[tuple[Any, str]]:
             try:
                 message.ParseFromString(content)
             except (DecodeError, UnicodeDecodeError):
-                raise InputError("is no message of a Chakra trace", source=source.name, field=where) from None
+                raise InputError("is not a message of a Chakra trace", source=source.name, field=where) from None
             if number:
                 yield message, f"{where} (node {message.id})"
 
@@ -113,7 +113,7 @@ def take(trace: RankTrace, kind: int, has: Mapping[str, Any], where: str) -> Non
         if number == BARRIER:
             return
         if number not in OPS:
-            raise trace.error(f"comm_type {number} is none that is known", where)
+            raise trace.error(f"unknown comm_type {number}", where)
         root = whole(trace, has, "root_rank", where) if "root_rank" in has else 0
         trace.add(Key(group, OPS[number], root), size, where)
         return
@@ -135,7 +135,7 @@ def whole(trace: RankTrace, has: Mapping[str, Any], name: str, where: str) -> in
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise trace.error(f"has no whole number {name}", where)
+        raise trace.error(f"has no integer {name}", where)
     return value
 
 
@@ -150,13 +150,13 @@ def _delimited(stream: BinaryIO, source: Source) -> Iterator[bytes]:
             if byte[0] < 0x80:
                 break
             if shift > 35:
-                raise InputError("is no Chakra trace", source=source.name, field=f"message {number}")
+                raise InputError("is not a Chakra trace", source=source.name, field=f"message {number}")
         if not byte:
             if shift:
                 raise InputError("ends within a length", source=source.name, field=f"message {number}")
             return
         if length > MAX_MESSAGE:
-            reason = f"{length} bytes are more than a message has: this is no Chakra trace"
+            reason = f"{length} bytes are too long for a message: this is not a Chakra trace"
             raise InputError(reason, source=source.name, field=f"message {number}")
         content = stream.read(length)
         if len(content) < length:

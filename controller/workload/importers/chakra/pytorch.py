@@ -57,7 +57,7 @@ def read_json(source: Source) -> RankTrace | dict[str, tuple[int, ...]]:
     if not nodes and groups:
         return groups
     if not nodes:
-        raise InputError("is no execution trace: it has no nodes", source=source.name)
+        raise InputError("is not an execution trace: it has no nodes", source=source.name)
     return trace
 
 
@@ -70,7 +70,7 @@ def _items(stream: BinaryIO, source: Source) -> Any:
     for where, event, value in ijson.parse(stream, buf_size=CHUNK, use_float=True):
         deep += _STEP.get(event, 0)
         if deep > MAX_DEPTH:
-            raise InputError(f"is no execution trace: it is nested more than {MAX_DEPTH} deep", source=source.name)
+            raise InputError(f"is not an execution trace: it is nested more than {MAX_DEPTH} deep", source=source.name)
         if builder is None:
             key = where.partition(".")[0]
             inside = where in ("nodes.item", "workload_graph.item")
@@ -94,7 +94,7 @@ def _graph(trace: RankTrace, node: Mapping[str, Any], where: str) -> None:
     if kind not in (SEND, RECEIVE, COLLECTIVE):
         return
     if "comm_size" not in node and node.get("is_cpu_op") is not True:
-        raise trace.error("does not tell what it sends: Chakra's .et files do", where)
+        raise trace.error("contains no sizes: use Chakra's .et files", where)
     take(trace, kind, node, where)
 
 
@@ -127,7 +127,7 @@ def _comms(trace: RankTrace, values: list[Any], attributes: Mapping[str, Any], w
     if at is None:
         # These include the broadcasts and reductions of which PyTorch makes uneven gathers and scatters.
         named = next((value for value in values if isinstance(value, str)), "")
-        trace.leave_out(f"run of {named!r:.40}, which is no operation that is known")
+        trace.leave_out(f"run of {named!r:.40}, which is an unknown operation")
         return
     op = op_of(values[at])
     if op is None:

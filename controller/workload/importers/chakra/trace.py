@@ -151,7 +151,7 @@ class RankTrace:
         for peer, part in (to or {}).items():
             total.to[peer] = total.to.get(peer, 0) + part
         if total.bytes > MAX_BYTES or len(self.work) > MAX_GROUPS or len(total.to) > MAX_RANKS:
-            raise self.error("more than any job has", where)
+            raise self.error("too large", where)
 
     def pass_on(self, sends: bool, group: str, peer: int, size: int, where: str) -> None:
         """Add one send or one receive."""
@@ -161,7 +161,7 @@ class RankTrace:
         table = self.sent if sends else self.taken
         table[group, peer] = table.get((group, peer), 0) + size
         if table[group, peer] > MAX_BYTES or len(table) > 64 * MAX_GROUPS:
-            raise self.error("more than any job has", where)
+            raise self.error("too large", where)
 
     def member(self, name: str, ranks: tuple[int, ...], where: str) -> None:
         """Add a group and its ranks, which have been checked; none: all ranks."""

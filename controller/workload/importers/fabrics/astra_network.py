@@ -38,15 +38,19 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     kinds, counts, speeds = (_list(document, key, source) for key in ("topology", "npus_count", "bandwidth"))
     if not len(kinds) == len(counts) == len(speeds):
         raise InputError(
-            "topology, npus_count and bandwidth have as many entries", source=source.name, field="topology"
+            "topology, npus_count and bandwidth must have the same number of entries",
+            source=source.name,
+            field="topology",
         )
     for i, (kind, count, speed) in enumerate(zip(kinds, counts, speeds, strict=True)):
         if kind not in _KINDS:
-            raise InputError(f"is none of {', '.join(_KINDS)}", source=source.name, field=f"topology[{i}]", value=kind)
+            raise InputError(
+                f"must be one of {', '.join(_KINDS)}", source=source.name, field=f"topology[{i}]", value=kind
+            )
         if type(count) is not int or not 1 <= count <= MAX_RANKS:
-            raise InputError("is no number of NPUs", source=source.name, field=f"npus_count[{i}]", value=count)
+            raise InputError("is not a number of NPUs", source=source.name, field=f"npus_count[{i}]", value=count)
         if type(speed) not in (int, float) or not 0 < speed <= 125_000:
-            raise InputError("is no bandwidth in GB/s", source=source.name, field=f"bandwidth[{i}]", value=speed)
+            raise InputError("is not a bandwidth in GB/s", source=source.name, field=f"bandwidth[{i}]", value=speed)
     if len(kinds) > 2:
         raise InputError(
             "three tiers are not supported yet, only leaf-spine fabrics of two: this dimension is above another switch",
@@ -56,7 +60,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         )
     if kinds[-1] != "Switch":
         raise InputError(
-            "joins NPUs without a switch: no fabric",
+            "connects NPUs without a switch, so there is no fabric",
             source=source.name,
             field=f"topology[{len(kinds) - 1}]",
             value=kinds[-1],
@@ -75,12 +79,12 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
             graph.cables.append(FoundCable(f"leaf{rail + 1}", npu, gbps))
     graph.switches["core"] = None
     graph.cables += [FoundCable(f"leaf{rail + 1}", "core", gbps * servers) for rail in range(rails)]
-    graph.notes.append("a spine ('core') joins the switches: a fabric has one, and ASTRA-sim sends nothing over it")
+    graph.notes.append("a spine ('core') is added, because a fabric needs one; ASTRA-sim sends nothing over it")
     return fabric_of(graph, request)
 
 
 def _list(document: dict[str, Any], key: str, source: Source) -> list[Any]:
     value = document.get(key)
     if not isinstance(value, list) or not value:
-        raise InputError("is no list with an entry for each dimension", source=source.name, field=key, value=value)
+        raise InputError("is not a list with an entry for each dimension", source=source.name, field=key, value=value)
     return value

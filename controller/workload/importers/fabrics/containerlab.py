@@ -44,7 +44,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         (graph.servers if kind in _SERVER_KINDS else graph.switches)[str(name)] = None
     links = topology.get("links") or []
     if not isinstance(links, list):
-        raise InputError("is no list", source=source.name, field="topology.links", value=links)
+        raise InputError("is not a list", source=source.name, field="topology.links", value=links)
     outside = 0
     for i, row in enumerate(links):
         ends = _ends(row, source, f"topology.links[{i}]")
@@ -56,7 +56,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
                 raise InputError("no node has this name", source=source.name, field=f"topology.links[{i}]", value=end)
         graph.cables.append(FoundCable(ends[0], ends[1]))
     if outside:
-        graph.notes.append(f"{outside} links lead out of the lab and are left out")
+        graph.notes.append(f"{outside} links leave the lab and are left out")
     return fabric_of(graph, request)
 
 
@@ -76,5 +76,5 @@ def _ends(row: Any, source: Source, where: str) -> list[str]:
         for end in (ends if isinstance(ends, list) else [])
     ]
     if len(names) != 2:
-        raise InputError("a link has two endpoints", source=source.name, field=where, value=row)
+        raise InputError("a link must have two endpoints", source=source.name, field=where, value=row)
     return names

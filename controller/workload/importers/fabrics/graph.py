@@ -92,7 +92,7 @@ def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
     names = _Names(graph)
     untold = sum(cable.gbps is None for cable in graph.cables)
     if untold and gbps is None:
-        graph.notes.append(f"{untold} cables tell no speed: {DEFAULT_GBPS:g} Gbit/s each (--gbps says another)")
+        graph.notes.append(f"{untold} cables have no speed: {DEFAULT_GBPS:g} Gbit/s is assumed (see --gbps)")
     speed = gbps or DEFAULT_GBPS
     return {
         "switches": [{"name": names[leaf], "role": "leaf", "dpid": i} for i, leaf in enumerate(leaves, 1)]
@@ -116,7 +116,7 @@ def _sorted(graph: Graph) -> tuple[list[tuple[str, tuple[str, float | None]]], l
             server = cable.b if ends[0] == cable.a else cable.a
             below.append((ends[0], (server, cable.gbps)))
         else:
-            raise graph.error("a cable joins two nodes that are no switches", f"{cable.a} {cable.b}")
+            raise graph.error("a cable connects two nodes that are not switches", f"{cable.a} {cable.b}")
     if not below:
         raise graph.error("no switch has a server below it")
     return below, between
@@ -132,7 +132,7 @@ def _check_tiers(graph: Graph, between: list[FoundCable], leaves: dict[str, None
     for cable in between:
         if cable.a in leaves and cable.b in leaves:
             raise graph.error(
-                "two switches with servers below them are joined; a leaf-spine fabric has spines between",
+                "two switches with servers are connected directly; a leaf-spine fabric has spines between them",
                 f"{cable.a} {cable.b}",
             )
         if cable.a not in leaves and cable.b not in leaves:
@@ -148,7 +148,7 @@ def _check_tiers(graph: Graph, between: list[FoundCable], leaves: dict[str, None
         if name not in above and len(graph.switches) > 1:
             raise graph.error("this switch has no cable to another switch", name)
     if not between:
-        raise graph.error("a leaf-spine fabric has spines above its leaves, and there is one switch")
+        raise graph.error("a leaf-spine fabric needs spines, but there is one switch")
 
 
 class _Names:
@@ -236,7 +236,7 @@ def one(sources: Iterable[Source], what: str) -> Source:
     rows = list(sources)
     if len(rows) != 1:
         raise InputError(
-            f"{what} describes one network: import each file by itself" if rows else "there is no file to read",
+            f"{what} describes one network: import each file separately" if rows else "no file is given",
             source=rows[1].name if rows else "",
         )
     return rows[0]

@@ -60,11 +60,11 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
             nodes[current] = (match[1], match[3] or match[2])
         elif match := _LINK.match(text.strip()):
             if not current:
-                raise place.error("a cable stands before any node", text)
+                raise place.error("there is a cable before the first node", text)
             ends = frozenset({(current, int(match[1])), (match[2].lower(), int(match[3]))})
             cables.setdefault(ends, (place, _speed(match[4])))
     if not nodes:
-        raise SourceLine(source, 1).error("no line is a node of ibnetdiscover ('Switch 41 \"S-..\"')")
+        raise SourceLine(source, 1).error("no line describes a node of ibnetdiscover ('Switch 41 \"S-..\"')")
     return fabric_of(_graph(source, nodes, cables), request)
 
 

@@ -107,7 +107,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         else:
             raise InputError("is neither LLDP neighbours (lldp) nor a CONFIG_DB (DEVICE_NEIGHBOR)", source=source.name)
     if not sources:
-        raise InputError("there is no file to read")
+        raise InputError("no file is given")
     graph = Graph("lldp", sources[0].name)
     names = dict.fromkeys(node for one in found.cables for node in sorted(one.nodes)) | dict.fromkeys(found.own)
     for name in names:
@@ -121,8 +121,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     imported = fabric_of(graph, request)
     if guessed and found.own:
         warning = (
-            f"nothing tells what {len(guessed)} neighbours are, {', '.join(guessed[:3])}{' ..' * (len(guessed) > 3)}: "
-            "they are taken for servers"
+            f"the kind of {len(guessed)} neighbours is unknown, {', '.join(guessed[:3])}{' ..' * (len(guessed) > 3)}: "
+            "they are assumed to be servers"
         )
         imported = replace(imported, warnings=(warning, *imported.warnings))
     return imported

@@ -62,12 +62,12 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     files = [source for source in sources if source not in shapes]
     for rows, what in ((shapes, "topology"), (files, "file of flows")):
         if len(rows) > 1:
-            raise InputError(f"is a second {what} beside {rows[0].name}", source=rows[1].name)
+            raise InputError(f"is a second {what} in addition to {rows[0].name}", source=rows[1].name)
     shape = _topology(shapes[0]) if shapes else None
     document = None if shape is None else document_of(shape.graph, request.gbps)
     if not files:
         if shape is None:
-            raise InputError("there is no file to read")
+            raise InputError("no file is given")
         name = request.name or job_name(shapes[0], "ns3")
         return Imported(Job(name), True, 0, 0, 0, tuple(shape.graph.notes), document)
     return _job(files[0], request, shape, document)
@@ -108,7 +108,7 @@ def _topology(source: Source) -> _Topology:
     # SimAI lists the NVSwitches first.
     numbers = [place.whole(word, "a switch", 0, nodes - 1) for word in words]
     if len(numbers) != n_switches + nv:
-        raise place.error(f"{n_switches + nv} switches are promised, and there are {len(numbers)}")
+        raise place.error(f"{n_switches + nv} switches are announced, but there are {len(numbers)}")
     nvswitches, switches = set(numbers[:nv]), set(numbers[nv:])
     graph = Graph("ns3", source.name, switches={f"n{i}": None for i in numbers[nv:]})
     graph.servers = {f"n{i}": None for i in range(nodes) if i not in switches and i not in nvswitches}
@@ -117,13 +117,13 @@ def _topology(source: Source) -> _Topology:
     left_out, found = 0, 0
     for place, words in rows:
         if found == n_links:
-            raise place.error(f"{n_links} links are promised, and there are more")
+            raise place.error(f"{n_links} links are announced, but there are more")
         found += 1
         cable, nvlink = _link(place, words, nodes, nvswitches)
         left_out += nvlink
         graph.cables += [] if nvlink else [cable]
     if found != n_links:
-        raise place.error(f"{n_links} links are promised, and there are {found}")
+        raise place.error(f"{n_links} links are announced, but there are {found}")
     if left_out:
         graph.notes.append(f"{left_out} links to NVSwitches are within servers and left out")
     return _Topology(graph, {int(name[1:]): name for name in graph.servers})
@@ -131,7 +131,7 @@ def _topology(source: Source) -> _Topology:
 
 def _link(place: SourceLine, words: list[str], nodes: int, nvswitches: set[int]) -> tuple[FoundCable, bool]:
     if len(words) != LINK_COLUMNS:
-        raise place.error(f"a link has {LINK_COLUMNS} columns, this one has {len(words)}", " ".join(words))
+        raise place.error(f"a link must have {LINK_COLUMNS} columns, not {len(words)}", " ".join(words))
     a, b = (place.whole(word, "the node", 0, nodes - 1) for word in words[:2])
     rate = words[2].lower()
     unit = next((unit for unit in sorted(_UNITS, key=len, reverse=True) if rate.endswith(unit)), "")
@@ -159,7 +159,7 @@ def _job(
         else:
             more += len(words) == FLOW_COLUMNS and all(_is_number(word) for word in words)
     if len(flows) != promised:
-        raise place.error(f"{promised} flows are promised, and there are {len(flows)}")
+        raise place.error(f"{promised} flows are announced, but there are {len(flows)}")
     hosts = provisional_hosts(1 + max((max(row[:2]) for row in flows), default=0))
     if shape is not None:
         ends = Counter(end for cable in shape.graph.cables for end in (cable.a, cable.b))
@@ -170,7 +170,7 @@ def _job(
                     raise InputError("the topology has no host of this number", source=source.name, value=node)
                 if shape.hosts[node] in several:
                     raise InputError(
-                        "this node has several cables, and a flow does not tell which one it takes",
+                        "this node has several cables, and the flow does not specify one",
                         source=source.name,
                         value=node,
                     )
@@ -189,8 +189,8 @@ def _job(
         ),
     )
     warnings = [
-        f"{source.name}: {promised} flows are promised, and {more} more lines look like flows; the simulation does not "
-        "read them, and they are left out"
+        f"{source.name}: {promised} flows are announced, but {more} further lines look like flows; they are left "
+        "out, as in the simulation"
     ][: 1 if more else 0]
     notes = [] if shape is None else list(shape.graph.notes)
     return Imported(job, placed, len(job.hosts), 0, len(starts), tuple(notes), document, warnings=tuple(warnings))
@@ -198,10 +198,10 @@ def _job(
 
 def _flow(place: SourceLine, words: list[str]) -> tuple[int, int, int, float]:
     if len(words) != FLOW_COLUMNS:
-        raise place.error(f"a flow has {FLOW_COLUMNS} columns, this one has {len(words)}", " ".join(words))
+        raise place.error(f"a flow must have {FLOW_COLUMNS} columns, not {len(words)}", " ".join(words))
     src, dst = (place.whole(word, "the node", 0, MAX_RANKS - 1) for word in words[:2])
     if src == dst:
-        raise place.error("a node sends nothing to itself", src)
+        raise place.error("a node cannot send to itself", src)
     for word, what in ((words[2], "the priority"), (words[3], "the port")):
         place.whole(word, what, 0, 65535)
     return src, dst, place.whole(words[4], "the bytes", 0, MAX_BYTES), place.decimal(words[5], "the start", 1e9)

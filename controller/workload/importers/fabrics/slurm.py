@@ -40,9 +40,9 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     children: dict[str, list[str]] = {}
     for place, values in _rows(source):
         if "blockname" in values:
-            raise place.error("is of the plug-in topology/block, which tells no switches", values["blockname"])
+            raise place.error("is for the plug-in topology/block, which has no switches", values["blockname"])
         if "switchname" not in values:
-            raise place.error("is no switch (SwitchName=..)")
+            raise place.error("is not a switch (SwitchName=..)")
         (name,) = expand(place, values["switchname"])[:1]
         if name in graph.switches:
             raise place.error("this switch is described twice", name)
@@ -50,7 +50,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         for node in expand(place, values.get("nodes", "")):
             if node in graph.servers:
                 graph.warnings.append(
-                    f"{at_line(source, place.line)}: {node} is below two switches: two NICs are taken"
+                    f"{at_line(source, place.line)}: {node} is below two switches: two NICs are assumed"
                 )
             graph.servers[node] = None
             graph.cables.append(FoundCable(name, node))
@@ -67,12 +67,10 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         graph.switches["core"] = None
         graph.cables += [FoundCable(leaf, "core") for leaf in leaves]
         graph.warnings.append(
-            f"no switch is above the {len(leaves)} leaves: one is made up ('core'), with a cable to each"
+            f"no switch is above the {len(leaves)} leaves: one ('core') is added, with a cable to each"
         )
     else:
-        graph.warnings.append(
-            "cables are not told: one is taken between each two switches that are one above the other"
-        )
+        graph.warnings.append("the file has no cables: one is assumed between each switch and the one above it")
     return fabric_of(graph, request)
 
 
@@ -98,7 +96,7 @@ def expand(place: SourceLine, text: str) -> list[str]:
         if len(names) > MAX_RANKS:
             raise place.error(f"there are more than {MAX_RANKS} names", text)
     if not names or text.count("[") != text.count("]"):
-        raise place.error("is no list of names", text)
+        raise place.error("is not a list of names", text)
     return names
 
 
@@ -112,7 +110,7 @@ def _expanded(place: SourceLine, part: str) -> list[str]:
     for piece in inside.split(","):
         found = _RANGE.fullmatch(piece)
         if found is None or int(found[2] or found[1]) < int(found[1]):
-            raise place.error("is no range of a list of names", piece)
+            raise place.error("is not a range of a list of names", piece)
         first, last = int(found[1]), int(found[2] or found[1])
         if len(names) + (last - first + 1) * len(tails) > MAX_RANKS:
             raise place.error(f"there are more than {MAX_RANKS} names", piece)

@@ -37,11 +37,11 @@ def read_binary(source: Source, schedule: GoalSchedule) -> None:
     """
     data = memoryview(content(source, MAX_SIZE))[len(MAGIC) :]
     if len(data) < _HEAD.size:
-        raise schedule.error("ends within its head", "byte 8")
+        raise schedule.error("ends within its header", "byte 8")
     ranks, _, _ = _HEAD.unpack_from(data)
     schedule.ranks(ranks, "number of ranks")
     if len(data) < _HEAD.size + ranks * _SPAN.size:
-        raise schedule.error("ends within its head", "byte 14")
+        raise schedule.error("ends within its header", "byte 14")
     for rank in range(ranks):
         begin, end = _SPAN.unpack_from(data, _HEAD.size + rank * _SPAN.size)
         if not begin + _PART.size <= end <= len(data):
@@ -72,7 +72,7 @@ def _part(schedule: GoalSchedule, rank: int, data: memoryview) -> None:
                 any_peer, any_tag = (ANY if value == _ANY else value for value in (peer, tag))
                 tasks.append(schedule.receive(rank, any_peer, amount, any_tag, where))
         else:
-            raise schedule.error("is none of send, receive and calc", f"{where}, type", kind)
+            raise schedule.error("must be send, receive or calc", f"{where}, type", kind)
     for i, row in enumerate(rows):
         ends, at, starts, start_at = row[7:]
         for number, place, add_edge in ((ends, at, schedule.requires), (starts, start_at, schedule.irequires)):

@@ -53,7 +53,7 @@ class GoalSchedule:
     def calc(self, rank: int, ns: int, cpu: int, where: str) -> int:
         """Add a computation in nanoseconds on a processor and return its task."""
         if not 0 <= ns <= MAX_NS:
-            raise self.error("is no time in nanoseconds", where, ns)
+            raise self.error("is not a time in nanoseconds", where, ns)
         return self.build.computation(rank, ns * 1e-9, cpu)
 
     def send(self, rank: int, peer: int, size: int, tag: int, where: str) -> int:
@@ -153,7 +153,7 @@ class GoalSchedule:
         if not 0 <= peer < self.n_ranks:
             raise self.error(f"there are {self.n_ranks} ranks", where, peer)
         if not 0 <= size <= MAX_BYTES:
-            raise self.error("is no number of bytes", where, size)
+            raise self.error("is not a number of bytes", where, size)
 
 
 ANY = -1

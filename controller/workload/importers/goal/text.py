@@ -54,18 +54,18 @@ def read_text(source: Source, schedule: GoalSchedule) -> None:
         elif line == "}":
             rank = -1
         elif rank < 0:
-            raise place.error("stands outside of a rank", line)
+            raise place.error("is outside of a rank", line)
         elif match := _OPERATION.fullmatch(line):
             task = _operation(schedule, rank, match, where)
             if match[1] and labels.setdefault(match[1], task) != task:
-                raise place.error("this label is there already", match[1])
+                raise place.error("this label is defined already", match[1])
         elif match := _REQUIRES.fullmatch(line):
             ends = [labels.get(match[i], -1) for i in (1, 3)]
             if min(ends) < 0:
                 raise place.error("no operation has this label", match[1] if ends[0] < 0 else match[3])
             (schedule.irequires if match[2] else schedule.requires)(ends[0], ends[1])
         else:
-            raise place.error("is no statement of GOAL", line)
+            raise place.error("is not a statement of GOAL", line)
     if not schedule.n_ranks:
         raise schedule.error("is missing", "num_ranks")
     if not seen:

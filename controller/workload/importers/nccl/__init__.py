@@ -60,12 +60,12 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         InputError: there is no communicator or no size, lines contradict each other, or a NIC is unknown.
     """
     if not sources:
-        raise InputError("there is no file to read")
+        raise InputError("no file is given")
     log, inspector, tables = Log(Notes()), Inspector(), Tables()
     for source in sources:
         _read(source, log, inspector, tables)
     if not log.n_lines and not inspector:
-        raise InputError("no line of NCCL's is in it: NCCL_DEBUG=INFO writes them", source=sources[0].name)
+        raise InputError("has no lines of NCCL; set NCCL_DEBUG=INFO", source=sources[0].name)
     log.finish()
     communicators = join(log)
     inspector.join(communicators, log.notes)
@@ -88,7 +88,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
             flows |= its
             names.append(collectives)
     if not flows and len({member.host for one in communicators for member in one.members.values()}) == 1:
-        log.notes.once(f"all ranks are on one server ({communicators[0].first.host}): nothing crosses the network")
+        log.notes.once(f"all ranks are on one server ({communicators[0].first.host}): no traffic crosses the network")
     measured = tuple(row for table in tables.tables for row in table.measured())
     return _imported(request, log, communicators, people, ends, flows, names, measured)
 
@@ -108,7 +108,7 @@ def _read(source: Source, log: Log, inspector: Inspector, tables: Tables) -> Non
         found |= log.add(where, line) or inspector.add(where, line)
         tables.add(where, line)
     if not found:
-        log.notes.add("files without NCCL's lines", f"{source.name}: no line of NCCL's is in it")
+        log.notes.add("files without lines of NCCL", f"{source.name}: it has no lines of NCCL")
 
 
 def _imported(
@@ -130,7 +130,7 @@ def _imported(
         known = {flow: size for flow, size in flows.items() if flow.sender in names and flow.receiver in names}
         if len(known) < len(flows):
             lost = len(flows) - len(known)
-            log.notes.warn(f"{lost} of {len(flows)} flows are left out: nobody knows where an end of theirs is")
+            log.notes.warn(f"{lost} of {len(flows)} flows are left out, because the server of an end is unknown")
         flows = {flow: size for flow, size in known.items() if names[flow.sender] != names[flow.receiver]}
     else:
         names, hosts = ends.made_up(used)

@@ -25,7 +25,7 @@ def account(
     """
     servers = {member.host for member in one.members.values()}
     if one.n_servers and not one.missing and len(servers) != one.n_servers:
-        notes.warn(f"{one.name}: its ranks tell of {one.n_servers} servers (nNodes), and have {len(servers)} hostnames")
+        notes.warn(f"{one.name}: its ranks report {one.n_servers} servers (nNodes), but have {len(servers)} hostnames")
     sent = {
         (link.channel, rank, link.peer)
         for rank, member in one.members.items()
@@ -37,7 +37,7 @@ def account(
     if sent and not flows and has_bytes and one.n_servers > 1:
         raise InputError(
             f"communicator {one.name} has {len(sent)} connections over the network between {one.n_servers} servers "
-            "(nNodes), and no flow came of it: its ranks look as if on one server",
+            "(nNodes), but no flows: its ranks seem to be on one server",
             source=one.first.where,
         )
     if within:
@@ -53,5 +53,5 @@ def account(
     if lost:
         notes.warn(
             f"{one.name}: {len(channels)} channels have connections over the network, and the rings of {len(lost)} of "
-            f"them (the first is {lost[0]}) are not told in full; the others' bytes are larger for that"
+            f"them (the first is {lost[0]}) are incomplete; the bytes are divided among the others"
         )

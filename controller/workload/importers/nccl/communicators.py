@@ -53,8 +53,8 @@ class Communicator:
         if not self.block:
             lost = other if here is not None else one
             raise InputError(
-                f"communicator {self.name} has {self.n_ranks} ranks, rank {lost} has no log, and nothing tells on "
-                "which server it is: give its log as well",
+                f"communicator {self.name} has {self.n_ranks} ranks, rank {lost} has no log, and its server "
+                "is unknown: give its log as well",
                 source=self.first.where,
             )
         return one // self.block == other // self.block
@@ -145,9 +145,9 @@ def join(log: Log) -> list[Communicator]:
     for key, one in found.items():
         if isinstance(key, _Nameless) and key.number == 1:
             log.notes.add(
-                "sizes of communicators that are not told apart",
-                f"{one.first.where}: several communicators have {key.n_ranks} ranks, and nothing tells which ranks are "
-                "together (NCCL from 2.16 on would); taken in the order in which they come",
+                "communicators that cannot be distinguished",
+                f"{one.first.where}: several communicators have {key.n_ranks} ranks and cannot be distinguished "
+                "(NCCL 2.16 and later name them); ranks are assigned in order",
             )
     return list(found.values())
 
@@ -173,8 +173,8 @@ def _adopted(log: Log) -> dict[int, Hashable]:
             found[id(member)] = "id", free[0][1]
             log.notes.add(
                 "ranks whose lines lack the communicator's identity",
-                f"{member.where}: rank {member.rank} of {member.n_ranks} does not tell its communicator's identity "
-                "(commId); taken to be of the only one that lacks this rank",
+                f"{member.where}: rank {member.rank} of {member.n_ranks} lacks the identity of its communicator "
+                "(commId); it is assigned to the only one without this rank",
             )
     return found
 
@@ -208,7 +208,8 @@ def number_ranks(communicators: list[Communicator], notes: Notes) -> list[Member
         if number.setdefault(_gpu(member), rank) != rank:
             first = people[number[_gpu(member)]]
             raise InputError(
-                f"one GPU of one process is rank {number[_gpu(member)]}, too, see {first.where if first else ''}",
+                f"the same GPU of the same process is also rank {number[_gpu(member)]}, see "
+                f"{first.where if first else ''}",
                 source=member.where,
                 value=f"rank {rank} of {world.n_ranks}",
             )
@@ -228,12 +229,16 @@ def number_ranks(communicators: list[Communicator], notes: Notes) -> list[Member
             notes.add(
                 "communicators with ranks missing",
                 f"{one.name}: {len(missing)} of {one.n_ranks} ranks have no log, the first is {missing[0]}"
-                + (f"; taken to be on servers of {one.block} ranks each, as the others are" if one.block else ""),
+                + (
+                    f"; they are assumed to be on servers of {one.block} ranks each, like the others"
+                    if one.block
+                    else ""
+                ),
             )
     if len(people) > world.n_ranks:
         notes.once(
             f"{len(people) - world.n_ranks} GPUs are not in the largest communicator {world.name}; "
-            "they are numbered behind its ranks",
+            "they are numbered after its ranks",
         )
     return people
 

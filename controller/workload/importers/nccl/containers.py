@@ -67,8 +67,8 @@ class Containers:
         if rank != row.rank and row.id:
             raise InputError(
                 f"GPU {place[2]} of {thread.host}:{thread.pid % _APART} is rank {rank} at {first} and rank {row.rank} "
-                "here: containers share hostname and process ids; give each container's log as a file of its own "
-                "(NCCL_DEBUG_FILE), or with a hostname of its own",
+                "here: containers share hostname and process ids; use a separate log file for each container "
+                "(NCCL_DEBUG_FILE), or different hostnames",
                 source=where,
             )
 

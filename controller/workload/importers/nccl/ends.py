@@ -141,7 +141,7 @@ class Ends:
             return True
         if len(lacking) < len(servers):  # some are there
             raise InputError(
-                "the fabric has some of the log's servers, but not this one; an inventory could say what it is",
+                "the fabric has some of the log's servers, but not this one; give an inventory",
                 source=lacking[0].where,
                 value=lacking[0].host,
             )

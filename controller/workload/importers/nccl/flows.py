@@ -57,7 +57,8 @@ def flows_of(
         del flows[flow]
         unknown = flow.dst if flow.sender.is_known else flow.src
         notes.warn(
-            f"{flow.collective}: nobody tells which of the job's ranks rank {unknown} is; its flows are left out"
+            f"{flow.collective}: the rank of the job that corresponds to rank {unknown} is unknown; its flows are "
+            "left out"
         )
     return flows, list(names)
 
@@ -87,13 +88,13 @@ def _edges(
         return
     by_tree = kind.algorithm == "tree"
     if by_tree and not topology.trees:
-        notes.warn(f"{one.name}: no tree is told in full; its all-reduces by trees are counted as rings")
+        notes.warn(f"{one.name}: no tree is complete; its all-reduces by trees are counted as rings")
         by_tree = False
     ways = topology.trees if by_tree else topology.rings
     if not ways:
         text = (
-            f"{one.name}: no ring is told in full (NCCL_DEBUG_SUBSYS=INIT,GRAPH of all ranks would); "
-            "counted as one ring in the order of ranks"
+            f"{one.name}: no ring is complete (log NCCL_DEBUG_SUBSYS=INIT,GRAPH on all ranks); "
+            "one ring in the order of ranks is assumed"
         )
         channels = {link.channel for member in one.members.values() for link in member.sends if link.kind == 0}
         if channels:

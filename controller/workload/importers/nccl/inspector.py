@@ -76,11 +76,11 @@ class Inspector:
         try:
             record = orjson.loads(line)
         except ValueError:
-            raise InputError("this record is cut short or no JSON", source=where) from None
+            raise InputError("this record is truncated or not JSON", source=where) from None
         try:
             self._take(where, record)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError("this is no record of NCCL Inspector's", source=where, value=line[:60]) from None
+            raise InputError("this is not a record of NCCL Inspector", source=where, value=line[:60]) from None
         return True
 
     def _take(self, where: str, record: dict[str, Any]) -> None:
@@ -180,8 +180,9 @@ def _by_process(communicators: list[Communicator], witness: Witness) -> Communic
 def _note_missed(one: Communicator, name: str, kind: OperationSpan, notes: Notes) -> None:
     if kind.times > kind.seen.times:
         notes.add(
-            "operations of which the Inspector missed some",
-            f"{one.name}: the Inspector saw {kind.seen.times} of {kind.times} {name}; their mean stands for the others",
+            "operations with missing records",
+            f"{one.name}: the Inspector saw {kind.seen.times} of {kind.times} {name}; their mean is used for the "
+            "others",
         )
 
 

@@ -163,7 +163,9 @@ class Log:
         try:
             message = nccl.parse(text)
         except ValueError:
-            self.notes.add("lines that cannot be understood", f"{where}: a line of NCCL's that is cut or mixed up")
+            self.notes.add(
+                "lines that cannot be understood", f"{where}: a line of NCCL that is truncated or mixed with another"
+            )
             return True
         if message is not None:
             self._take(where, self._containers.of_process(thread), message)
@@ -200,12 +202,12 @@ class Log:
         for member in self.members:
             if member.n_ranks < 0:
                 self.notes.add(
-                    "threads whose communicator is not named",
-                    f"{member.where}: no 'Init' line says whose lines these are (the log is cut short); left out",
+                    "threads without a communicator",
+                    f"{member.where}: there is no 'Init' line for these lines (the log is truncated); left out",
                 )
             elif not member.complete:
                 self.notes.add(
-                    "ranks cut short",
+                    "incomplete ranks",
                     f"{member.where}: the log ends before rank {member.rank} of {member.n_ranks} is complete",
                 )
 
@@ -319,7 +321,9 @@ class Log:
                 member.trees.setdefault(row.channel, (row.up, row.down))
             case nccl.Trees():
                 if row.cut:
-                    self.notes.add("lines cut by NCCL", f"{where}: the 'Trees' line is cut; its last tree is left out")
+                    self.notes.add(
+                        "lines truncated by NCCL", f"{where}: the 'Trees' line is truncated; its last tree is left out"
+                    )
                 for tree in row.trees:
                     self._is_rank(where, member, tree.rank)
                     # This line is final; lines of single trees are written while the trees are being built.
@@ -374,7 +378,7 @@ class Log:
         self._busy_with[thread[:3]] = member  # which connects it, if that has not been done before
         if row.datatype >= len(SIZE_OF):
             self.notes.add(
-                "operations on unknown data types", f"{where}: data type {row.datatype} is not known; left out"
+                "operations on unknown data types", f"{where}: data type {row.datatype} is unknown; left out"
             )
             return
         size = row.elements * SIZE_OF[row.datatype]

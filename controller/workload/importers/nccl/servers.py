@@ -67,8 +67,8 @@ def _split(log: Log, communicators: list[Communicator], host: str, reason: str) 
     if not _is_right(log, communicators, host, number):
         first = next(member for one in communicators for member in one.members.values() if member.host == host)
         raise InputError(
-            f"this hostname stands for several servers ({reason}), and no line tells which ranks are on which: "
-            "give the servers' logs with a hostname each",
+            f"this hostname is used by several servers ({reason}), which cannot be distinguished: "
+            "use different hostnames",
             source=first.where,
             value=host,
         )

@@ -69,14 +69,15 @@ def _ring(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
         if following:
             absent = next(rank for rank in range(one.n_ranks) if rank not in following)
             notes.add(
-                "rings with a gap", f"{one.name} ring {channel}: nobody tells what comes after rank {absent}; left out"
+                "rings with a gap", f"{one.name} ring {channel}: the successor of rank {absent} is unknown; left out"
             )
         return None
     ring = _cycle(following, one.n_ranks)
     if ring is None:
         notes.add(
-            "rings that are no permutation",
-            f"{one.name} ring {channel} is no permutation of its {one.n_ranks} ranks, see {one.first.where}; left out",
+            "rings that are not a permutation",
+            f"{one.name} ring {channel} is not a permutation of its {one.n_ranks} ranks, see {one.first.where}; left "
+            "out",
         )
     return ring
 
@@ -86,7 +87,7 @@ def _closed(one: Communicator, following: dict[int, int], notes: Notes) -> tuple
     if ring is not None and len(following) < one.n_ranks:
         notes.once(
             f"{one.name}: rings are closed within the servers of the {len(one.missing)} ranks without a log; the order "
-            "of those ranks is made up there, and makes no flow"
+            "of those ranks there is assumed, and causes no flow"
         )
     return ring
 
@@ -134,15 +135,13 @@ def _tree(one: Communicator, channel: int, notes: Notes) -> tuple[int, ...] | No
                 return None
     absent = [rank for rank in range(one.n_ranks) if rank not in parent]
     if len(absent) > 1:
-        notes.add(
-            "trees with a gap", f"{one.name} tree {channel}: nobody tells what is above rank {absent[0]}; left out"
-        )
+        notes.add("trees with a gap", f"{one.name} tree {channel}: the parent of rank {absent[0]} is unknown; left out")
         return None
     # The parent of a rank is also reported by the parent: a single rank without one is the root, or this is not a tree.
     parent |= dict.fromkeys(absent, NOBODY)
     if not _is_tree(parent, one.n_ranks):
-        what = "is not told in full, as logs are missing" if one.missing else f"is no tree of its {one.n_ranks} ranks"
-        notes.add("trees that are none", f"{one.name} tree {channel} {what}, see {one.first.where}; left out")
+        what = "is incomplete, because logs are missing" if one.missing else f"is not a tree of its {one.n_ranks} ranks"
+        notes.add("invalid trees", f"{one.name} tree {channel} {what}, see {one.first.where}; left out")
         return None
     return tuple(parent[rank] for rank in range(one.n_ranks))
 

@@ -87,15 +87,15 @@ def work_of(
     if not any(one.uses or one.pairs or any(m.uses for m in one.members.values()) for one in communicators):
         return _from_tables(log, communicators, given, default, tables)
     if given is not None:
-        log.notes.once("the input tells sizes, so the bytes that were given count for nothing")
+        log.notes.once("the input contains sizes, so the given bytes are ignored")
     if guessed and log.only not in ({"ring"}, {"tree"}):
         log.notes.once(
-            f"which algorithm an all-reduce took is not told (NCCL_DEBUG_SUBSYS=TUNING would); counted as {default}",
+            f"the algorithm of an all-reduce is unknown (log NCCL_DEBUG_SUBSYS=TUNING); counted as {default}",
         )
     for one, work in zip(communicators, works, strict=True):
         largest = max((*work.collectives.values(), *work.pairs.values()), default=Fraction(0))
         if largest > _MAX_BYTES:
-            raise InputError("there are more bytes than any buffer holds", source=one.first.where, value=int(largest))
+            raise InputError("the number of bytes is too large", source=one.first.where, value=int(largest))
     return [
         CommunicatorWork(
             {kind: size / iterations for kind, size in work.collectives.items()},
@@ -112,13 +112,13 @@ def _from_tables(
     ops = {op: table for table in tables if (op := table.op())}
     if len(ops) > 1:
         raise InputError(
-            f"nccl-tests ran {', '.join(ops)}, and no line of NCCL tells which bytes are whose: import each run by "
-            "itself",
+            f"nccl-tests ran {', '.join(ops)}, but NCCL's lines do not assign bytes to them: import each run "
+            "separately",
             source=tables[0].where,
         )
     if tables and not ops:
         raise InputError(
-            "no line tells which operation nccl-tests ran, and its columns fit several: log NCCL_DEBUG_SUBSYS=COLL",
+            "the operation that nccl-tests ran is unknown, and its columns fit several: log NCCL_DEBUG_SUBSYS=COLL",
             source=tables[0].where,
             value=tables[0].test or None,
         )
@@ -129,17 +129,17 @@ def _from_tables(
             size, root = row.bytes, max(0, row.root)
             if given is None:
                 log.notes.once(
-                    f"{table.where}: of the sizes that nccl-tests ran, the largest counts once: {size} bytes"
+                    f"{table.where}: of the sizes that nccl-tests ran, only the largest is used, once: {size} bytes"
                 )
         elif given is None:
             log.notes.warn(f"{table.where}: nccl-tests' table has no row")
     if size is None:
         raise InputError(
-            "nothing tells how many bytes are sent: NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET,COLL logs it, or give --bytes",
+            "the number of bytes is unknown: log NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET,COLL, or give --bytes",
             field="bytes",
         )
     if not ops:
-        log.notes.warn(f"no line tells which operation was run: --bytes is taken for one all-reduce of {size} bytes")
+        log.notes.warn(f"the operation is unknown: --bytes is used as one all-reduce of {size} bytes")
     return [_given(one, size, op, root, algorithm) for one in communicators]
 
 
@@ -198,7 +198,7 @@ def _teller(one: Communicator, notes: Notes) -> Member | None:
         if 0 < count < counts[best]:
             notes.add(
                 "ranks with fewer operations",
-                f"{one.name}: rank {rank} logged {count} operations and rank {best} {counts[best]}, which counts",
+                f"{one.name}: rank {rank} logged {count} operations and rank {best} {counts[best]}, which is used",
             )
     return one.members[best]
 

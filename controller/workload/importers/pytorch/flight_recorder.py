@@ -49,8 +49,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """
     traces = [_read(source) for source in sources]
     if not traces:
-        raise InputError("there is no file to read")
-    more = ["a dump holds the last operations of a run, which need not be whole iterations"]
+        raise InputError("no file is given")
+    more = ["a dump has the last operations of a run, which may not be whole iterations"]
     return merge(traces, {}, request, more=more)
 
 
@@ -61,8 +61,8 @@ def _read(source: Source) -> RankTrace:
         raise InputError(f"is larger than {MAX_BYTES_OF_FILE} bytes", source=source.name)
     if len(content) > 2 and content[0] == 0x80 and content[1] in _PICKLE:
         raise InputError(
-            "is a Python pickle, which could run code and is never read: write JSON with "
-            "torch._C._distributed_c10d._dump_nccl_trace_json(), or convert it where it was written",
+            "is a Python pickle, which can run code and is therefore not read: write JSON with "
+            "torch._C._distributed_c10d._dump_nccl_trace_json(), or convert it on the machine where it was written",
             source=source.name,
         )
     try:
@@ -71,13 +71,13 @@ def _read(source: Source) -> RankTrace:
         raise no_json(source, error) from None
     entries = document.get("entries") if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise InputError("is no dump of the Flight Recorder: it has no list 'entries'", source=source.name)
+        raise InputError("is not a dump of the Flight Recorder: it has no list 'entries'", source=source.name)
     trace = RankTrace(source, _rank(document, source.name))
     trace.rank_told = trace.rank is not None
     _groups(trace, document.get("pg_config"))
     for i, entry in enumerate(entries):
         if not isinstance(entry, dict):
-            raise InputError("is no operation", source=source.name, field=f"entries[{i}]", value=entry)
+            raise InputError("is not an operation", source=source.name, field=f"entries[{i}]", value=entry)
         _add(trace, entry, f"entries[{i}]")
     return trace
 
@@ -114,7 +114,7 @@ def _add(trace: RankTrace, entry: Mapping[str, Any], where: str) -> None:
     name = str(group[0]) if isinstance(group, list) and group else str(entry.get("pg_name", entry.get("pg_id", WORLD)))
     if not isinstance(called, str):
         raise InputError(
-            "is no name of an operation", source=trace.source.name, field=f"{where}.profiling_name", value=called
+            "is not the name of an operation", source=trace.source.name, field=f"{where}.profiling_name", value=called
         )
     if pair := _PAIR.fullmatch(called):
         sends = pair[1] == "send"
@@ -127,7 +127,7 @@ def _add(trace: RankTrace, entry: Mapping[str, Any], where: str) -> None:
     op = op_of(plain)
     if op is None:
         if not is_known(plain) and "barrier" not in plain and plain != "coalesced":
-            trace.leave_out(f"run of {called!r:.40}, which is no operation that is known")
+            trace.leave_out(f"run of {called!r:.40}, which is an unknown operation")
         return
     trace.add(Key(name, op), _size(trace, entry, "input", where), where)
 
@@ -136,23 +136,27 @@ def _size(trace: RankTrace, entry: Mapping[str, Any], side: str, where: str) -> 
     """Return the bytes of the tensors of an operation's input or output."""
     shapes, types = entry.get(f"{side}_sizes"), entry.get(f"{side}_dtypes")
     if not isinstance(shapes, list):
-        raise InputError("is no list of shapes", source=trace.source.name, field=f"{where}.{side}_sizes", value=shapes)
+        raise InputError(
+            "is not a list of shapes", source=trace.source.name, field=f"{where}.{side}_sizes", value=shapes
+        )
     if isinstance(types, str):
         types = [types] * len(shapes)
     total = 0
     for i, shape in enumerate(shapes):
         width = width_of(str(types[i])) if isinstance(types, list) and i < len(types) else None
         if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-            raise InputError("is no shape", source=trace.source.name, field=f"{where}.{side}_sizes[{i}]", value=shape)
+            raise InputError(
+                "is not a shape", source=trace.source.name, field=f"{where}.{side}_sizes[{i}]", value=shape
+            )
         if types is None:
             raise InputError(
-                "tells no data types: dumps of PyTorch 2.4 and later do",
+                "has no data types; dumps of PyTorch 2.4 and later have them",
                 source=trace.source.name,
                 field=f"{where}.{side}_dtypes",
             )
         if width is None:
             raise InputError(
-                "is no data type that is known",
+                "is an unknown data type",
                 source=trace.source.name,
                 field=f"{where}.{side}_dtypes[{i}]",
                 value=types[i] if isinstance(types, list) and i < len(types) else None,

@@ -52,7 +52,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         traces.append(trace)
         steps |= seen
     if not traces:
-        raise InputError("there is no file to read")
+        raise InputError("no file is given")
     more = []
     if len(steps) > 1 and request.iterations == 1:
         more.append(f"the traces cover {len(steps)} steps (ProfilerStep): --iterations {len(steps)} makes a job of one")
@@ -80,7 +80,7 @@ def _read(source: Source) -> tuple[RankTrace, set[int]]:
                     if is_known(has[_NAME]) and op_of(has[_NAME]) is not None:
                         rows[kind].append((has, f"traceEvents[{number}]"))
                     elif not is_known(has[_NAME]) and kind == "call":
-                        trace.leave_out(f"run of {has[_NAME]!r:.40}, which is no operation that is known")
+                        trace.leave_out(f"run of {has[_NAME]!r:.40}, which is an unknown operation")
                 elif name.startswith(("ncclKernel", "ncclDevKernel", COMMS)):
                     untold += 1
     except (ijson.JSONError, UnicodeDecodeError, ValueError) as error:
@@ -90,7 +90,7 @@ def _read(source: Source) -> tuple[RankTrace, set[int]]:
     counted = rows["call"] if len(rows["call"]) >= len(rows["kernel"]) else rows["kernel"]
     if not counted and untold:
         raise InputError(
-            f"has {untold} NCCL events that tell no sizes: torch.profiler of PyTorch 2.2 and later records them",
+            f"has {untold} NCCL events without sizes; torch.profiler of PyTorch 2.2 and later records them",
             source=source.name,
         )
     for has, where in counted:
@@ -120,7 +120,7 @@ def _add(trace: RankTrace, has: Mapping[str, Any], where: str) -> None:
     width = width_of(str(has.get("dtype", "")))
     if width is None:
         raise InputError(
-            "is a data type that is not known", source=trace.source.name, field=f"{where}.dtype", value=has.get("dtype")
+            "is an unknown data type", source=trace.source.name, field=f"{where}.dtype", value=has.get("dtype")
         )
     group = _group(trace, has, where)
     elements = "Out msg nelems" if op == "recv" else "In msg nelems"
@@ -168,5 +168,5 @@ def _list(value: Any) -> list[int]:
 def _whole(trace: RankTrace, has: Mapping[str, Any], key: str, where: str) -> int:
     value = has.get(key)
     if type(value) is not int or value < 0:
-        raise InputError("is no whole number", source=trace.source.name, field=f"{where}.{key}", value=value)
+        raise InputError("is not an integer", source=trace.source.name, field=f"{where}.{key}", value=value)
     return value

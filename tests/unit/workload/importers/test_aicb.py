@@ -123,19 +123,19 @@ def test_a_benchmark_and_an_old_head_take_the_number_of_ranks_from_the_fabric() 
 @pytest.mark.parametrize(
     ("text", "field", "reason"),
     [
-        (_text(LAYER, LAYER).replace("\n2\n", "\n3\n"), "line 2", "3 rows are promised, and there are 2"),
-        (_text(LAYER, LAYER).replace("\n2\n", "\n1\n"), "line 2", "1 rows are promised, and there are 2"),
+        (_text(LAYER, LAYER).replace("\n2\n", "\n3\n"), "line 2", "3 rows are announced, but there are 2"),
+        (_text(LAYER, LAYER).replace("\n2\n", "\n1\n"), "line 2", "1 rows are announced, but there are 2"),
         (_text(LAYER + " 9"), "line 3", "12 columns, this one has 13"),
-        (_text(LAYER.replace("ALLGATHER", "ALLGATHERING")), "line 3", "column 7 has no operation that is known"),
-        (_text(LAYER.replace("ALLREDUCE", "ALLREDUCE_TP")), "line 3", "column 4 has no operation that is known"),
-        (_text(LAYER.replace("200", "-200")), "line 3", "column 8, bytes, is no number"),
+        (_text(LAYER.replace("ALLGATHER", "ALLGATHERING")), "line 3", "column 7 has an unknown operation"),
+        (_text(LAYER.replace("ALLREDUCE", "ALLREDUCE_TP")), "line 3", "column 4 has an unknown operation"),
+        (_text(LAYER.replace("200", "-200")), "line 3", "column 8, bytes, is not a number"),
         (_text(LAYER, head=HEAD.replace("all_gpus: 16", "all_gpus: 18")), "line 1", "does not divide"),
         (_text(LAYER, head=HEAD.replace("ep: 2", "ep: 3")), "line 1", "ep does not divide dp"),
         (_text(LAYER, head=HEAD.replace("pp: 2", "pp: 0", 1)), "line 1", "pp is not in 1"),
         (_text(LAYER, head=HEAD.replace("model_parallel_NPU_group: 2 ", "")), "line 1", "no model_parallel_NPU_group"),
         (_text(LAYER, head="HYBRID_DLRM 3"), "line 1", "begins with its strategy"),
         ("comm_type,comm_group\n", "line 1", "a workload for real GPUs begins with its ranks"),
-        ("[rank0 ~ rank7]\ncomm_type,comm_group\n", "line 2", "there is no column comm_group_size"),
+        ("[rank0 ~ rank7]\ncomm_type,comm_group\n", "line 2", "the column comm_group_size is missing"),
         (HEAD + "\n", "line 1", "nothing stands behind"),
         ("", "", "is empty"),
     ],
@@ -155,7 +155,7 @@ def test_several_workloads_are_several_jobs() -> None:
 def test_what_sends_nothing_is_told() -> None:
     head = "HYBRID_TRANSFORMER model_parallel_NPU_group: 1 pp: 2 all_gpus: 8 colour: red"
     notes = read_text(read, _text(LAYER, head=head)).notes
-    for part in ("tp groups are one rank", "pp_comm tells no bytes", "words of the head"):
+    for part in ("tp groups have one rank", "pp_comm has no bytes", "words of the header"):
         assert sum(part in note for note in notes) == 1
 
 

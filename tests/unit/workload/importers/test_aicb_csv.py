@@ -72,15 +72,15 @@ def test_what_the_file_does_not_tell_in_full_is_told_first() -> None:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([row("teleport", "all", 8, 1)], "line 3: 'CommType.teleport': is no operation"),
+        ([row("teleport", "all", 8, 1)], "line 3: 'CommType.teleport': is not an operation"),
         ([row("reduce", "all", 7, 1)], "line 3: 7: there are 8 ranks"),
         ([row("reduce", "tp_group", 3, 1)], "tp 3 x dp 2 does not divide"),
         (
             [row("reduce", "tp_group", 2, 1), row("reduce", "tp_group", 4, 1)],
             "line 4: 4: tp_group has 2 ranks",
         ),
-        ([row("reduce", "all", 8, -1)], "msg_size is no number"),
-        (["CommType.reduce,CommGroup.all\n"], "a row has 12 columns, this one has 2"),
+        ([row("reduce", "all", 8, -1)], "msg_size is not a number"),
+        (["CommType.reduce,CommGroup.all\n"], "a row must have 12 columns, not 2"),
     ],
 )
 def test_a_row_that_is_wrong_is_refused_with_its_line(rows: list[str], reason: str) -> None:

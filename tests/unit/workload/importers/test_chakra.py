@@ -166,15 +166,15 @@ def test_files_that_do_not_tell_their_rank_are_taken_in_their_order_and_a_note_s
     file = et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8))
     found = read([Source(name, lambda: io.BytesIO(file)) for name in ("x.et", "y.et")], ImportRequest())
     assert found.notes == (
-        "x.et does not tell its rank: by its place it is 0",
-        "y.et does not tell its rank: by its place it is 1",
+        "x.et does not contain its rank: by its position it is 0",
+        "y.et does not contain its rank: by its position it is 1",
     )
 
 
 def test_two_files_of_one_rank_are_refused() -> None:
     file = et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8))
     twice = [Source(f"{folder}/trace.0.et", lambda: io.BytesIO(file)) for folder in ("a", "b")]
-    with pytest.raises(InputError, match=r"is of rank 0, as a/trace\.0\.et is"):
+    with pytest.raises(InputError, match=r"is of rank 0, as is a/trace\.0\.et"):
         read(twice, ImportRequest())
 
 
@@ -182,5 +182,5 @@ def test_two_files_of_one_rank_are_refused() -> None:
 def test_a_file_of_groups_with_ranks_that_are_none_is_refused(ranks: str) -> None:
     file = et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8, pg_name="1"))
     listed = Source("groups.json", lambda: io.BytesIO(f'{{"1": {ranks}}}'.encode()))
-    with pytest.raises(InputError, match=r"groups\.json: 1: the ranks of group '1' are no ranks, or not distinct"):
+    with pytest.raises(InputError, match=r"groups\.json: 1: the ranks of group '1' are invalid or not distinct"):
         read([*sources([file] * 2), listed], ImportRequest())

@@ -37,18 +37,18 @@ from tests.unit.workload.importers.traces import (
     [
         ([et(node(COMPUTE))], "et", "trace.0.et: has no communication"),
         ([et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8))], "et", "tells of one rank alone"),
-        ([et(node(COLLECTIVE, comm_type=ALL_REDUCE))], "et", "message 1 (node 1): has no whole number comm_size"),
+        ([et(node(COLLECTIVE, comm_type=ALL_REDUCE))], "et", "message 1 (node 1): has no integer comm_size"),
         ([et(node(COLLECTIVE, comm_type=99, comm_size=1))], "et", "comm_type 99"),
         ([et(node(SEND, comm_dst=-1, comm_size=1))], "et", "rank -1"),
         ([et(node(SEND, comm_dst=1, comm_size=-1))], "et", "-1 bytes"),
         ([et(node(COMPUTE))[:-1]], "et", "trace.0.et: message 1: ends after"),
-        ([b"\xff" * 20], "et", "is no Chakra trace"),
+        ([b"\xff" * 20], "et", "is not a Chakra trace"),
         ([b""], "et", "has no communication"),
-        ([b"{"], "json", "trace.0.json: is no JSON"),
-        ([b"[1, 2]"], "json", "is no execution trace"),
+        ([b"{"], "json", "trace.0.json: is not JSON"),
+        ([b"[1, 2]"], "json", "is not an execution trace"),
         ([b'{"workload_graph": [{"Id": 1, "NodeType": 7}]}'], "json", "workload_graph[0]: does not tell what it sends"),
         ([b'{"workload_graph": [{"Id": 1, "NodeType": 4}]}'], "json", "has no communication"),
-        ([b'{"0": [0, 1]}'], "json", "no trace is among the files"),
+        ([b'{"0": [0, 1]}'], "json", "none of the files is a trace"),
         ([pytorch({"name": "aten::add"})], "json", "has no communication"),
         ([pytorch(comms([tensor(1)], 1, 2, 0, "teleport", [], [], 2))], "json", "'teleport'"),
         ([pytorch({"name": "record_param_comms", "inputs": 3})], "json", "nodes[0]: has no inputs"),
@@ -71,7 +71,7 @@ def test_what_is_no_trace_or_lacks_something_is_told_with_its_place(
 
 
 def test_a_message_that_claims_to_be_huge_is_refused_before_it_is_read() -> None:
-    with pytest.raises(InputError, match="more than a message has"):
+    with pytest.raises(InputError, match="too long for a message"):
         read(sources([b"\xff\xff\xff\xff\x0f"]), ImportRequest())
 
 

@@ -171,7 +171,7 @@ def test_a_neighbour_that_nothing_describes_is_a_switch_by_its_port_or_told_firs
     leaves = [{**_sonic(name), "DEVICE_NEIGHBOR_METADATA": {}} for name in ("leaf1", "leaf2")]
     found = _lldp(*leaves)
     assert {spine.name for spine in fabric(found).spines} == {"spine1"}
-    assert found.warnings[0].startswith("nothing tells what 4 neighbours are, gpu1, gpu2, gpu3 ..: they are taken for")
+    assert found.warnings[0].startswith("the kind of 4 neighbours is unknown, gpu1, gpu2, gpu3 ..: they are assumed")
     assert _lldp(_sonic("leaf1"), _sonic("leaf2")).warnings == ()
 
 
@@ -243,18 +243,18 @@ def test_three_tiers_are_refused_in_one_line_that_names_the_third(kind: str, tex
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        ("slurm", "BlockName=b1 Nodes=a[1-4]\n", "topology/block, which tells no switches"),
+        ("slurm", "BlockName=b1 Nodes=a[1-4]\n", "topology/block, which has no switches"),
         ("slurm", "SwitchName=s Switches=t\n", "a switch below it that is not described"),
-        ("ns3", "3 1 2\n2\n0 2 1Gbps 1ns 0\n", "2 links are promised, and there are 1"),
+        ("ns3", "3 1 2\n2\n0 2 1Gbps 1ns 0\n", "2 links are announced, but there are 1"),
         ("ns3", "3 1 1\n2\n0 2 1Gbit 1ns 0\n", "'1Gbit': the rate has no unit"),
-        ("ns3", "3 2 1\n2\n0 2 1Gbps 1ns 0\n", "2 switches are promised, and there are 1"),
-        ("ns3", "2\n0 1 3 100 5 2\n", "2 flows are promised, and there are 1"),
+        ("ns3", "3 2 1\n2\n0 2 1Gbps 1ns 0\n", "2 switches are announced, but there are 1"),
+        ("ns3", "2\n0 1 3 100 5 2\n", "2 flows are announced, but there are 1"),
         ("containerlab", "topology: {nodes: {a: {}}, links: [{endpoints: [a:1, b:1]}]}", "no node has this name"),
-        ("containerlab", "topology: [", "is no YAML"),
-        ("ibnetdiscover", "hello\n", "no line is a node of ibnetdiscover"),
+        ("containerlab", "topology: [", "is not YAML"),
+        ("ibnetdiscover", "hello\n", "no line describes a node of ibnetdiscover"),
         ("lldp", "{}", "is neither LLDP neighbours"),
         ("lldp", '{"DEVICE_NEIGHBOR": {"Ethernet0": {}}}', "DEVICE_NEIGHBOR.Ethernet0: .*: has no name"),
-        ("astra-network", "topology: [Ring]\nnpus_count: [4]\nbandwidth: [1]", "joins NPUs without a switch"),
+        ("astra-network", "topology: [Ring]\nnpus_count: [4]\nbandwidth: [1]", "connects NPUs without a switch"),
         ("astra-network", "topology: [Switch]\nnpus_count: [x]\nbandwidth: [1]", r"npus_count\[0\]: 'x'"),
     ],
 )
@@ -367,7 +367,7 @@ def test_hpccs_files_are_read_as_its_simulation_reads_them(shared_data: Path) ->
         importer("ns3")(open_sources([shared_data / "ns3/hpcc-fat.txt"]), ImportRequest())
     imported = importer("ns3")(open_sources([shared_data / "ns3/hpcc-flow.txt"]), ImportRequest())
     assert imported.job.flows.bytes.tolist() == [200_000_000, 200_000_000]
-    assert "2 flows are promised, and 254 more lines look like flows" in imported.warnings[0]
+    assert "2 flows are announced, but 254 further lines look like flows" in imported.warnings[0]
 
 
 def test_a_fabric_goes_to_standard_output_where_no_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:

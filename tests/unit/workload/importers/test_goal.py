@@ -177,17 +177,17 @@ def test_comments_and_braces_may_stand_anywhere() -> None:
         ("num_ranks 0\n", "num_ranks|line 1"),
         ("num_ranks 1\nrank 1 {\n}\n", r"line 2: 1: there are 1 ranks"),
         ("num_ranks 1\nrank 0 {\n}\nrank 0 {\n}\n", "line 4: 0: is described twice"),
-        ("num_ranks 1\nl1: calc 5\n", "line 2: 'l1: calc 5': stands outside of a rank"),
-        ("num_ranks 1\nrank 0 {\nl1: calc x\n}\n", "line 3: 'l1: calc x': is no statement"),
+        ("num_ranks 1\nl1: calc 5\n", "line 2: 'l1: calc 5': is outside of a rank"),
+        ("num_ranks 1\nrank 0 {\nl1: calc x\n}\n", "line 3: 'l1: calc x': is not a statement"),
         ("num_ranks 1\nrank 0 {\nl1: calc 5\nl1 requires l2\n}\n", "line 4: 'l2': no operation has this label"),
-        ("num_ranks 1\nrank 0 {\nl1: calc 5\nl1: calc 5\n}\n", "line 4: 'l1': this label is there already"),
+        ("num_ranks 1\nrank 0 {\nl1: calc 5\nl1: calc 5\n}\n", "line 4: 'l1': this label is defined already"),
         ("num_ranks 1\nrank 0 {\nl1: send 5b to 1\n}\n", "line 3: 1: there are 1 ranks"),
         (
             "num_ranks 2\nrank 0 {\nl1: send 5b to 1\n}\nrank 1 {\nl: recv 4b from 0\n}",
             "line 3: sends 5 bytes, and",
         ),
         (binary_of([[("calc", -1, 1, 0, 0, [])]])[:-3], "rank 0"),
-        (binary_of([[("calc", -1, 1, 0, 0, [])]])[:12], "ends within its head"),
+        (binary_of([[("calc", -1, 1, 0, 0, [])]])[:12], "ends within its header"),
     ],
 )
 def test_what_is_no_schedule_is_refused_with_its_place(text: str | bytes, reason: str) -> None:

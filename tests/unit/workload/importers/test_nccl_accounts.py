@@ -126,9 +126,7 @@ def test_the_operation_is_the_one_that_nccl_tests_ran(
 
 def test_bytes_without_an_operation_are_one_all_reduce_and_that_is_told_first() -> None:
     imported = run(logs(QUIET, NEWEST), bytes=4096)
-    assert imported.warnings == (
-        "no line tells which operation was run: --bytes is taken for one all-reduce of 4096 bytes",
-    )
+    assert imported.warnings == ("the operation is unknown: --bytes is used as one all-reduce of 4096 bytes",)
 
 
 def test_columns_that_fit_several_operations_are_refused() -> None:

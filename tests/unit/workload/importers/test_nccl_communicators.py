@@ -119,5 +119,5 @@ def test_the_inspector_alone_makes_a_job_by_formula() -> None:
 
 @pytest.mark.parametrize("cut", [20, 100, 200])
 def test_a_record_that_is_cut_is_refused(cut: int) -> None:
-    with pytest.raises(InputError, match=r"^rank0.log:1: this record is cut short or no JSON$"):
+    with pytest.raises(InputError, match=r"^rank0.log:1: this record is truncated or not JSON$"):
         run([record(0, 1, 1)[:cut]])

@@ -31,7 +31,7 @@ def test_a_file_a_container_tells_them_apart(cluster: Cluster, style: Style, gpu
         imported = run(alike(cluster, texts, gpu=gpu))
     except InputError as error:
         # One GPU a server: nothing tells how many ranks a server has but the GPU's position, which is one for all.
-        assert "this hostname stands for several servers" in error.reason
+        assert "this hostname is used by several servers" in error.reason
         return
     assert sent(imported.job) == sent(run(texts).job)
 
@@ -42,7 +42,7 @@ def test_one_file_of_all_containers_is_refused_with_what_to_give() -> None:
         InputError, match=r"^rank0.log:\d+: GPU 0 of pod:7 is rank 0 at rank0.log:\d+ and rank 2 here"
     ) as at:
         run(["".join(texts)])
-    assert "give each container's log as a file of its own" in at.value.reason
+    assert "use a separate log file for each container" in at.value.reason
 
 
 def test_one_process_with_several_gpus_is_one_process() -> None:

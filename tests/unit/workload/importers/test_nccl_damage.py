@@ -95,7 +95,7 @@ def test_rings_are_rebuilt_from_connections_where_a_ranks_log_is_missing() -> No
         assert imported.warnings == ()
     # Connections between two servers of which no rank has a log are told by nobody.
     far = run(texts[:1])
-    assert "no ring is told in full" in far.warnings[0]
+    assert "no ring is complete" in far.warnings[0]
 
 
 def test_a_ring_that_nobody_tells_is_the_order_of_ranks_and_noted() -> None:
@@ -104,7 +104,7 @@ def test_a_ring_that_nobody_tells_is_the_order_of_ranks_and_noted() -> None:
         for text in logs(SMALL, NEWEST)
     ]
     imported = run(texts)
-    assert any("no ring is told in full" in note for note in imported.notes)
+    assert any("no ring is complete" in note for note in imported.notes)
     assert sent(imported.job) == Counter(
         {("rank1", "rank2", "c0-all_reduce", 6144): 1, ("rank3", "rank0", "c0-all_reduce", 6144): 1}
     )
@@ -115,7 +115,11 @@ def test_a_ring_that_nobody_tells_is_the_order_of_ranks_and_noted() -> None:
     [
         ("Ring 00 : 0 -> 1 -> 2", "Ring 00 : 0 -> 1 -> 3", "c0 ring 0: after 1 comes"),
         ("Ring 00 : 0 -> 1 -> 2", "Ring 00 : 0 -> 1 -> 77", "c0 ring 0: after 1 comes"),
-        ("Ring 00 : 3 -> 0 -> 1", "Ring 00 : 3 -> 0 -> 1hello", "a line of NCCL's that is cut or mixed up"),
+        (
+            "Ring 00 : 3 -> 0 -> 1",
+            "Ring 00 : 3 -> 0 -> 1hello",
+            "a line of NCCL that is truncated or mixed with another",
+        ),
     ],
 )
 def test_a_ring_that_cannot_be_is_left_out_and_noted_with_its_line(old: str, new: str, note: str) -> None:
@@ -133,8 +137,8 @@ def test_a_tree_that_cannot_be_is_noted_where_it_is_wanted_and_counted_as_a_ring
     by_tree = choice(0, SMALL, "AllReduce: 4096 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..1}")
     imported = run([*logs(cluster, NEWEST), by_tree])
     for channel in (0, 1):
-        assert any(f"c0 tree {channel} is no tree of its 4 ranks" in note for note in imported.notes)
-    assert "no tree is told in full" in imported.warnings[0]
+        assert any(f"c0 tree {channel} is not a tree of its 4 ranks" in note for note in imported.notes)
+    assert "no tree is complete" in imported.warnings[0]
     by_ring = run(logs(cluster, NEWEST))
     assert Counter(flow[3] for flow in sent(imported.job)) == Counter(flow[3] for flow in sent(by_ring.job))
     assert not any("c0 tree" in note for note in by_ring.notes)
@@ -150,7 +154,7 @@ def test_two_rings_instead_of_one_are_no_permutation() -> None:
             for row in lines
         )
     imported = run(texts)
-    assert any("ring 0 is no permutation of its 4 ranks" in note for note in imported.notes)
+    assert any("ring 0 is not a permutation of its 4 ranks" in note for note in imported.notes)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +177,7 @@ def test_two_rings_instead_of_one_are_no_permutation() -> None:
             lambda texts: [texts[0].replace("nranks 4", "nranks 400000000"), *texts[1:]],
             r"^rank0.log:3: 400000000: a communicator has at most",
         ),
-        (lambda _: ["hello\n"], r"^rank0.log: no line of NCCL's is in it"),
+        (lambda _: ["hello\n"], r"^rank0.log: it has no lines of NCCL"),
         (
             lambda texts: ["".join(row + "\n" for row in texts[0].splitlines() if "comm 0x" not in row)],
             r"names a communicator",
@@ -199,7 +203,7 @@ def test_a_rank_that_logged_fewer_operations_is_noted() -> None:
     texts[2] = "".join(texts[2].splitlines(keepends=True)[:-1])
     imported = run(texts)
     assert sent(imported.job) == whole
-    assert "c0: rank 2 logged 2 operations and rank 0 3, which counts" in imported.notes
+    assert "c0: rank 2 logged 2 operations and rank 0 3, which is used" in imported.notes
 
 
 def test_two_runs_in_one_log_are_noted() -> None:

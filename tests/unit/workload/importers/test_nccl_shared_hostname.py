@@ -71,7 +71,7 @@ def test_ranks_in_a_row_are_a_server_where_the_number_of_servers_is_all_that_is_
 def test_a_hostname_of_several_servers_that_nothing_tells_apart_is_refused() -> None:
     texts = [text.replace("nNodes 2", "nNodes 3") for text in without_a_hint(SMALL)]
     with pytest.raises(
-        InputError, match=r"^rank0.log:\d+: 'ubuntu': this hostname stands for several servers \(nNodes"
+        InputError, match=r"^rank0.log:\d+: 'ubuntu': this hostname is used by several servers \(nNodes"
     ):
         run(texts)
 

@@ -49,8 +49,8 @@ def test_the_command_places_ranks_by_it(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("<system", "is no XML"),
-        ("<graphs/>", "is no NCCL topology"),
+        ("<system", "is not XML"),
+        ("<graphs/>", "is not an NCCL topology"),
         ('<system><cpu><pci class="0x030200"/></cpu></system>', "has 1 GPUs and 0 NICs"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><system/>', "has a document type"),
     ],

@@ -52,7 +52,7 @@ def test_uet_htsims_messages_are_read(words: str) -> None:
 
 def test_text_that_is_not_utf_8_is_refused_in_words() -> None:
     content = b'{"schema": "1.0.1", "nodes": [{"name": "a\xff"}]}'
-    with pytest.raises(InputError, match=r"^trace.0.json: is no JSON: it has bytes that are not UTF-8 text$"):
+    with pytest.raises(InputError, match=r"^trace.0.json: is not JSON: it is not UTF-8 text$"):
         read(sources([content], "json"), ImportRequest())
 
 

@@ -117,9 +117,9 @@ def test_the_steps_of_a_trace_are_named_as_its_iterations() -> None:
     [
         (trace({"name": "ncclKernel_AllReduce", "args": {}}, rank=0), "has 1 NCCL events that tell no sizes"),
         (trace({"name": "aten::mm"}, rank=0), "has no communication"),
-        (trace(event("record_param_comms", "allreduce", -1, "Float"), rank=0), r"nelems: -1: is no whole number"),
-        (trace(event("record_param_comms", "allreduce", 1, "Rational"), rank=0), "is a data type that is not known"),
-        ("[", "is no JSON"),
+        (trace(event("record_param_comms", "allreduce", -1, "Float"), rank=0), r"nelems: -1: is not an integer"),
+        (trace(event("record_param_comms", "allreduce", 1, "Rational"), rank=0), "is an unknown data type"),
+        ("[", "is not JSON"),
     ],
 )
 def test_a_profile_without_sizes_is_refused_with_its_field(text: str, reason: str) -> None:
@@ -131,9 +131,9 @@ def test_a_profile_without_sizes_is_refused_with_its_field(text: str, reason: st
     ("text", "reason"),
     [
         ("{}", "has no list 'entries'"),
-        (dump(entry("nccl:all_reduce", [-1])), r"entries\[0\].input_sizes\[0\]: .* is no shape"),
-        (dump(entry("nccl:all_reduce", [1], "X")), r"entries\[0\].input_dtypes\[0\]: 'X': is no data type"),
-        (dump({"profiling_name": 5}), r"entries\[0\].profiling_name: 5: is no name"),
+        (dump(entry("nccl:all_reduce", [-1])), r"entries\[0\].input_sizes\[0\]: .* is not a shape"),
+        (dump(entry("nccl:all_reduce", [1], "X")), r"entries\[0\].input_dtypes\[0\]: 'X': is an unknown data type"),
+        (dump({"profiling_name": 5}), r"entries\[0\].profiling_name: 5: is not the name"),
     ],
 )
 def test_a_dump_without_sizes_is_refused_with_its_field(text: str, reason: str) -> None:
@@ -151,7 +151,9 @@ class Trap:
 def test_a_pickle_is_refused_and_never_loaded(tmp_path: Path) -> None:
     file = tmp_path / "nccl_trace_rank_0"
     file.write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(InputError, match="is a Python pickle, which could run code and is never read: write JSON"):
+    with pytest.raises(
+        InputError, match="is a Python pickle, which can run code and is therefore not read: write JSON"
+    ):
         importer("flight-recorder")(open_sources([file]), ImportRequest())
 
 

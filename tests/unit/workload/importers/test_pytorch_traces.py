@@ -107,7 +107,7 @@ def test_a_list_of_groups_that_pytorch_cut_off_is_read_as_far_as_it_goes(kept: i
     found = imported([pytorch(head, later)], "json")
     assert calls(found.job) == [("3-all_reduce", "all_reduce", (6, 7), 40)]
     whole = text[:kept].count("}")
-    assert any("is cut off" in text for text in found.warnings) or text[:kept].rstrip(", ").endswith("}")
+    assert any("truncated list" in text for text in found.warnings) or text[:kept].rstrip(", ").endswith("}")
     assert found.ranks == max(8, 2 * whole)
 
 
@@ -115,4 +115,4 @@ def test_an_operation_that_is_unknown_is_left_out_and_named() -> None:
     odd = comms([tensor(1)], [1, False], ["0", ""], 0, "teleport", [], [], 0, 1, 2)
     found = imported([pytorch(world(rank, 2), odd, odd) for rank in (0, 1)], "json")
     assert calls(found.job) == [("0-all_reduce", "all_reduce", (0, 1), 4)]
-    assert "trace.0.json: left out, 2 x run of 'teleport', which is no operation that is known" in found.warnings
+    assert "trace.0.json: left out, 2 x run of 'teleport', which is an unknown operation" in found.warnings

@@ -95,10 +95,10 @@ def test_an_archive_opened_in_order_is_read_once(tmp_path: Path) -> None:
     ("name", "content", "reason"),
     [
         ("cut.gz", gzip.compress(bytes(range(256)) * 90)[:-60], "ends within its compressed data"),
-        ("bad.gz", b"\x1f\x8b\x08\x00" + b"\xff" * 60, "is broken"),
+        ("bad.gz", b"\x1f\x8b\x08\x00" + b"\xff" * 60, "is damaged"),
         ("x.bz2", b"BZh91AY&SY", "is compressed with bzip2"),
         ("x.zip", b"PK\x03\x04abc", "is compressed with zip"),
-        ("cut.tar", _tar([b"x" * 5000, b"y" * 5000], "w")[:3000], "is no readable archive"),
+        ("cut.tar", _tar([b"x" * 5000, b"y" * 5000], "w")[:3000], "is not a readable archive"),
         ("empty.tar", _tar([], "w") + b"", None),
     ],
 )
@@ -147,7 +147,7 @@ def test_a_file_that_is_said_to_be_endless_is_refused_at_once(tmp_path: Path, ki
     header.size, header.type = 2**60, kind
     for path, content in ((tmp_path / "a.tar", header.tobuf()), (tmp_path / "a.tgz", gzip.compress(header.tobuf()))):
         path.write_bytes(content)
-        with pytest.raises(InputError, match="is no readable archive"):
+        with pytest.raises(InputError, match="is not a readable archive"):
             open_sources([path])
 
 
@@ -166,7 +166,7 @@ def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
         open_sources([tmp_path / "none.log"])
     with pytest.raises(InputError, match="is a directory"):
         open_sources([tmp_path])
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="is not a file"):
         open_sources(["/dev/null"])
 
 

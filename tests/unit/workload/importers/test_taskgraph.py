@@ -112,7 +112,7 @@ def test_a_ring_takes_as_long_as_its_bytes_on_one_link(n: int, size: int) -> Non
         ([(0, 1, 999, 1.0, 0, [])], r"tasks\[0\].deviceid: 999: no device has this number"),
         ([(6, 1, 0, 1.0, 5, [0, 7])], r"tasks\[0\]: 7: there are 2 nodes"),
         ([(6, 1, 0, 1.0, 5, [0, 1, 0])], r"tasks\[0\]: an all-reduce has a node twice"),
-        ([(9, 1, 100, 1.0, 5, [])], "is a task of a kind that is not read"),
+        ([(9, 1, 100, 1.0, 5, [])], "is a task of an unsupported kind"),
         ([(0, 1, 100, 1.0, 0, []), (0, 1, 100, 1.0, 0, [])], "two tasks have this number"),
         ([(0, 1, 100, 1.0, 0, [2]), (0, 2, 101, 1.0, 0, [1])], ""),
         ([], "has no task"),

@@ -114,7 +114,7 @@ def test_the_topology_file_is_a_fabric_and_places_the_ranks() -> None:
         (RINGS + "5 6 1 0 1000 1 1 9", "line 11", "host 5 is on leaf 0 in line 2"),
         (RINGS + _line(8, 8, 1, 9), "line 11", "sends nothing to itself"),
         (RINGS.replace(" 7 5000 1", " 9007199254740991 5000 1"), "line 5", "reduces more than"),
-        (RINGS.replace(" 7 5000 1", " 7.5 5000 1"), "line 5", "is no whole number"),
+        (RINGS.replace(" 7 5000 1", " 7.5 5000 1"), "line 5", "is not an integer"),
         ("# nothing\n", "", "no line of traffic"),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_wrong_line_is_named_with_what_is_wrong(text: str, field: str, reason:
         ("13:16-2)", "13:16-2,0:0-1:1)", "edge 4 is not|more edges"),
         ("=100", "=0", "the data rate is 0"),
         ("link_data", "link", "is missing"),
-        ("num_nodes=17", "num_nodes", "is no property"),
+        ("num_nodes=17", "num_nodes", "is not a property"),
         ("incl_range(5,16)", "incl_range(5,10000000)", "no range of nodes below"),
     ],
 )
