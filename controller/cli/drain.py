@@ -29,10 +29,10 @@ def drain(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Take all traffic off cables, spines or leaves, one after the other, before somebody works on them.
+    """Drain cables, spines or leaves: move all traffic to other paths before maintenance.
 
-    What nothing else can carry stays where it is: draining is never an outage, and the cables that stay in use are
-    named. Where an ID is wrong, nothing is drained.
+    A drain never disconnects hosts: cables that are the only path between two leaves stay in use and are listed. If an
+    id is wrong, nothing is drained.
     """
     _set(Remote(url, token, ca_file).client(), ids, True, format)
 
@@ -44,7 +44,7 @@ def undrain(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Take cables, spines or leaves back into use."""
+    """Use drained cables, spines or leaves again."""
     _set(Remote(url, token, ca_file).client(), ids, False, format)
 
 

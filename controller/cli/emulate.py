@@ -72,14 +72,14 @@ def emulate(
     ] = False,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Run jobs on packets under several policies, and measure.
+    """Run jobs on packets under several policies, and measure them.
 
-    Brings up the fabric on Mininet and Open vSwitch, with links a thousand times slower and jobs of fewer bytes, runs
-    the controller, pushes the jobs, and measures their collectives. Exits 1 if a result is wrong, or if a flow was
-    counted off its planned path.
+    The command starts the fabric on Mininet and Open vSwitch, with links a thousand times slower and jobs of fewer
+    bytes, runs the controller, pushes the jobs, and measures their collectives. It exits 1 if a result is wrong, or if
+    a flow was counted on another path than planned.
 
-    With a scenario: each of its cases and failures, beside what the simulator says of the same jobs on the same
-    paths, in the folder --out/--name. Exits 1, too, if the ratio of two policies' times is 15 % off.
+    With a scenario, every case and failure is measured and also simulated on the same paths; the results are in the
+    folder --out/--name. It then also exits 1 if the ratio of the times of two policies differs by 15 %.
     """
     for package in NEEDED:
         if importlib.util.find_spec(package) is None:

@@ -49,9 +49,9 @@ def events(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Follow what happens: plans, links, jobs, the mode, errors. As JSON, each event is a document on a line.
+    """Print events as they happen: plans, links, jobs, the mode, errors. As JSON, each event is a document on one line.
 
-    When the controller goes away it is asked again until it is back, for what has happened since the last event.
+    If the controller is not reachable, the command tries again until it is, and continues after the last event.
     """
     left = count
     try:

@@ -54,10 +54,10 @@ def htsim_matrix(
     ] = 1.0,
     out: OutOption = None,
 ) -> None:
-    """Write jobs' flows as a connection matrix of htsim (.cm).
+    """Write the flows of jobs as a connection matrix of htsim (.cm).
 
-    Node n is the fabric's n-th host. A job's phases run one after the other, started by barriers; jobs run beside each
-    other.
+    Node n is the n-th host of the fabric. The phases of a job run one after the other, started by barriers; jobs run in
+    parallel.
     """
     from controller.workload.importers.htsim_matrix import write_matrix
 
@@ -108,7 +108,7 @@ def ns3_topology(
     latency: LatencyOption = 1000,
     out: OutOption = None,
 ) -> None:
-    """Write a fabric as a topology of HPCC's ns-3 (SimAI and ASTRA-sim read it)."""
+    """Write a fabric as a topology of HPCC's ns-3 (also read by SimAI and ASTRA-sim)."""
     from controller.model.fabric_file import load_fabric
     from controller.workload.exporters.ns3 import ns3_topology as lines
 
@@ -127,7 +127,7 @@ def ns3_flows(
     ] = None,
     out: OutOption = None,
 ) -> None:
-    """Write one phase of jobs' flows as HPCC's ns-3 reads them. Node n is the fabric's n-th host."""
+    """Write one phase of the flows of jobs in the format of HPCC's ns-3. Node n is the n-th host of the fabric."""
     from controller.workload.exporters.ns3 import ns3_flows as lines
 
     _, traffic = _load(fabric, job)
@@ -154,9 +154,9 @@ def goal(
     plan: PlanOption = None,
     out: OutOption = None,
 ) -> None:
-    """Write jobs' flows as a GOAL schedule (LogGOPSim, ATLAHS). Rank n is the fabric's n-th host.
+    """Write the flows of jobs as a GOAL schedule (LogGOPSim, ATLAHS). Rank n is the n-th host of the fabric.
 
-    A plan's paths are comments before the sends.
+    The paths of a plan are written as comments before the sends.
     """
     from controller.workload.exporters.goal import goal_lines
 
@@ -173,10 +173,10 @@ def chakra(
     ] = None,
     plan: PlanOption = None,
 ) -> None:
-    """Write a job as Chakra traces (.et), one for each rank, and its groups as ASTRA-sim reads them.
+    """Write a job as Chakra traces (.et), one for each rank, with its groups in the format of ASTRA-sim.
 
     With a plan and its fabric: the flows of one or several jobs as sends and receives, with the path of each; rank n is
-    the fabric's n-th host.
+    the n-th host of the fabric.
     """
     from controller.workload.exporters.chakra import chakra_files, planned_files
     from controller.workload.job_file import load_job

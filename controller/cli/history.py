@@ -63,7 +63,7 @@ def list_plans(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """List the plans that were made, newest first, unless a subcommand follows."""
+    """List previous plans, newest first, unless a subcommand follows."""
     ctx.obj = Remote(url, token, ca_file)
     if ctx.invoked_subcommand is not None:
         return
@@ -85,7 +85,7 @@ def show(
     ca_file: InnerCaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Show a plan that was made: why, for which jobs, on which links, and how its flows were spread.
+    """Show a previous plan: its cause, its jobs, its links, and how its flows were spread.
 
     The JSON has the path of every flow.
     """
@@ -117,9 +117,9 @@ def rollback(
     ca_file: InnerCaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Give the flows that there are now the paths of an old plan, where those are live; a new plan, so undone likewise.
+    """Make a new plan that gives the present flows the live paths of an earlier plan.
 
-    Jobs, drains and the mode stay as they are.
+    Jobs, drains and the mode do not change. To undo a rollback, roll back to the plan before it.
     """
     client = Remote(url, token, ca_file).over(ctx.obj).client()
     plan = described(client.request("POST", "plans", f"{epoch}:rollback").document, *_PLAN)

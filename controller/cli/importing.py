@@ -105,8 +105,8 @@ def import_files(
 ) -> None:
     """Make a job from the files of another tool.
 
-    Prints what was read, and what was left out or is doubtful: on standard error where the job goes to standard
-    output. Without a fabric the job is on made-up hosts rank0, rank1 and so on.
+    The report lists what was read, left out or assumed; it is printed on standard error if the job is written to
+    standard output. Without a fabric the job has placeholder hosts rank0, rank1 and so on.
     """
     import orjson
 

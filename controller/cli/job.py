@@ -44,9 +44,9 @@ def describe(
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Print a job's groups, its collectives with their bytes an iteration, and what crosses leaves.
+    """Print the groups of a job, its collectives with their bytes per iteration, and the bytes between leaves.
 
-    A job that has no hosts yet is described without a fabric; 'fairspine job place' gives it some.
+    A job without hosts is described without a fabric; 'fairspine job place' assigns hosts.
     """
     import orjson
 
@@ -106,7 +106,7 @@ def place(
     ] = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Give each rank of a job a host, and say how much crosses leaves before and after.
+    """Assign a host to each rank of a job, and print the bytes between leaves before and after.
 
     Consecutive ranks share a server, rank i of a server on its rail i or, with a topology, at the NIC nearest to its
     GPU. The report goes to standard error if the job goes to standard output.

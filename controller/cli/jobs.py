@@ -64,7 +64,7 @@ def push(
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Maximum time to wait, in seconds.")] = 30.0,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Push a job to a running controller, in place of any of that name."""
+    """Push a job to a running controller; a job of the same name is replaced."""
     import orjson
 
     from controller.model.fabric_file import read_document
@@ -169,7 +169,7 @@ def delete(
     token: InnerTokenOption = None,
     ca_file: InnerCaFileOption = None,
 ) -> None:
-    """Delete a job; its rules go with it."""
+    """Delete a job and its rules."""
     Remote(url, token, ca_file).over(ctx.obj).client().request("DELETE", "jobs", name)
     typer.echo(f"{name} deleted")
 

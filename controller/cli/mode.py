@@ -50,13 +50,15 @@ def mode(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Show how plans are enforced, or change it: the big switch for a bad night. It outlives restarts.
+    """Show or set the operating mode and the enforcement. The setting survives restarts.
 
-    planned: switches enforce the newest plan. ecmp: no plan is, all traffic is hashed. frozen: the switches keep
-    what they hold; changes are taken and kept, and come into force with the return to planned.
+    planned: switches enforce the newest plan. ecmp: switches enforce no plan, and all traffic is hashed. frozen: the
+    rules on the switches do not change; changes are accepted and stored, and take effect when the mode is planned
+    again.
 
-    The enforcement is how switches follow a plan: by a rule a flow at its first leaf (per_flow), by MPLS labels
-    (segment_routing), or by the UDP source port that hosts are told (source_port). It can be changed at any time.
+    The enforcement is the kind of rules by which switches follow a plan: one rule per flow at its first leaf
+    (per_flow), MPLS labels (segment_routing), or the UDP source ports of hosts (source_port). It can be changed at any
+    time.
     """
     client = Remote(url, token, ca_file).client()
     wanted = {"mode": mode, "enforcement": enforcement}

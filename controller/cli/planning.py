@@ -95,9 +95,9 @@ def plan(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Plan the paths of some jobs' flows, and say how good the plan is; or (--live) that of a running controller.
+    """Plan the paths of the flows of jobs and print the objective, or (--live) show the plan of a running controller.
 
-    Exits 1 if some flow has no live path; the rest is planned all the same.
+    Exits 1 if a flow has no live path; the other flows are planned in any case.
     """
     if live:
         for name in _OF_FILES:
@@ -159,10 +159,10 @@ def compare(
     headroom: HeadroomOption = 0.0,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Plan by several policies, a row each.
+    """Plan with several policies and print one row for each.
 
-    The busiest link is the leaf-spine link that would be loaded most, as a multiple of its capacity, if every
-    collective ran as fast as it does alone. Exits 1 if some flow has no live path.
+    The busiest link is the leaf-spine link with the highest load, as a multiple of its capacity, if every collective
+    ran as fast as alone. Exits 1 if a flow has no live path.
     """
     import orjson
 

@@ -53,9 +53,9 @@ def preview(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Say what a change would do: the plan before and after, the flows that would move, each job's speed.
+    """Show the effect of a change without making it: the plan before and after, moved flows, the speed of each job.
 
-    All that is given is taken together, on top of what is there. Nothing changes.
+    All options together are one change to the present state.
     """
     import orjson
 

@@ -36,10 +36,10 @@ def replay(
     ] = 0,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Play a graph of computations and messages: how long it takes, under each policy.
+    """Play a graph of computations and messages, and print its time under each policy.
 
-    A task begins when all that it waits for has ended. Messages under way share links max-min fairly; there is no
-    latency and no protocol. Exits 2 if the files tell no graph.
+    A task begins when all its predecessors have ended. Messages in progress share links max-min fairly; latency and
+    protocols are not modelled. Exits 2 if the files contain no task graph.
     """
     import orjson
 

@@ -55,8 +55,8 @@ def simulate(
 ) -> None:
     """Simulate scenarios under several policies, and write a report.
 
-    The report is index.html in the folder --out, with standings.csv and cells.csv. A sweep that is stopped goes on
-    where it was when it is started again. Exits 1 if some job waited for a path that never came, or a target of the
+    The report is index.html in the folder --out, with standings.csv and cells.csv. A sweep that was stopped continues
+    when it is started again. Exits 1 if a job waited for a path that never became available, or a target of the
     scenario was not reached.
     """
     try:

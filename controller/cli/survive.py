@@ -72,10 +72,10 @@ def survive(
     ] = _ROWS,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Plan anew after each single failure, and show what each job's speed would be.
+    """Make a new plan for each single failure, and show the resulting speed of each job.
 
-    A job's speed is that of its slowest collective; 1 is the time which the collective takes alone on the fabric with
-    everything up. Host links are left out: without its link a host is cut off, whatever the plan.
+    The speed of a job is that of its slowest collective; 1 is the time that the collective takes alone on the fabric
+    without failures. Failures of host links are not simulated, because they disconnect the host under any plan.
     """
     import orjson
 

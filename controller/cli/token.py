@@ -45,7 +45,7 @@ app = typer.Typer(
 
 @app.command("add", epilog="Example: fairspine token add slurm --role write --file /etc/fairspine/tokens")
 def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
-    """Add a token and print its secret, which is kept nowhere and never shown again."""
+    """Add a token and print its secret, which is not stored and cannot be shown again."""
     path = _path(file)
     token, secret = new_token(name, role)
     with _changing(path) as tokens:
@@ -58,7 +58,7 @@ def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
 
 @app.command("list", epilog="Example: fairspine token list --file /etc/fairspine/tokens")
 def list_tokens(file: FileOption = None, format: FormatOption = Format.TABLE) -> None:
-    """List the tokens; there is no way to see their secrets."""
+    """List the tokens; secrets cannot be shown."""
     path = _path(file)
     tokens = read_tokens(path)
     if format is Format.JSON:
@@ -69,7 +69,7 @@ def list_tokens(file: FileOption = None, format: FormatOption = Format.TABLE) ->
 
 @app.command("remove", epilog="Example: fairspine token remove slurm --file /etc/fairspine/tokens")
 def remove(name: NameArgument, file: FileOption = None) -> None:
-    """Remove a token: whoever has its secret is refused from now on."""
+    """Remove a token; its secret is refused from then on."""
     path = _path(file)
     with _changing(path) as tokens:
         left = tuple(token for token in tokens if token.name != name)

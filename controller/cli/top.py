@@ -64,10 +64,10 @@ def top(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Show the busiest links, the jobs, the mode and the health, again and again until Ctrl-C.
+    """Show the busiest links, the jobs, the mode and the health, and refresh them until Ctrl-C.
 
-    A link's load is measured where the controller has read its counters, and that of the plan elsewhere. When the
-    controller goes away, what it said last stays, with a word about that, until it is back. As JSON: once.
+    The load of a link is measured if the controller has its counters, else planned. If the controller is not reachable,
+    the last state stays, with a note, until it is reachable again. With --format json the state is printed once.
     """
     client = Remote(url, token, ca_file).client()
     look = look_at(client, None)

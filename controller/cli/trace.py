@@ -80,10 +80,10 @@ def trace(
     ca_file: CaFileOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
-    """Show the path of every flow as the switches have it, beside the planned one, and how unevenly links are used.
+    """Show the real path of every flow beside the planned one, and the imbalance of links.
 
-    Asks a running controller, which reads its switches; or looks at a saved trace (--from) or at a plan that is made
-    from files (--policy). Exits 1 if some flow is not on its planned path.
+    The trace is made by a running controller, which reads its switches, or from a saved trace (--from), or from a plan
+    made from files (--policy). Exits 1 if a flow is not on its planned path.
     """
     if compare not in (None, "ecmp"):
         raise InputError("can be ecmp", field="--compare", value=compare)

@@ -29,7 +29,7 @@ _CONFIG = ConfigDict(strict=True, extra="forbid")
 
 
 class FileForm(BaseModel):
-    """One file; its name is for messages, and for formats that tell files apart by their suffix."""
+    """One file; its name is used in messages, and by formats that distinguish files by their suffix."""
 
     model_config = _CONFIG
 
@@ -38,7 +38,7 @@ class FileForm(BaseModel):
 
 
 class ImportForm(BaseModel):
-    """What ``fairspine import`` takes from files and options."""
+    """The input of an import: files and options, as of ``fairspine import``."""
 
     model_config = _CONFIG
 
@@ -53,7 +53,7 @@ class ImportForm(BaseModel):
 
 
 class BodyForm(BaseModel):
-    """A body with ``import``: nothing else that describes flows stands beside it."""
+    """A body with ``import``, which excludes all other descriptions of flows."""
 
     model_config = _CONFIG
 

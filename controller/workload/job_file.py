@@ -63,7 +63,7 @@ class CollectiveForm(BaseModel):
 
 @with_config(_CONFIG)
 class FlowForm(TypedDict):
-    """One entry of ``flows``; a typed dictionary, because there may be very many."""
+    """One entry of ``flows``. A typed dictionary, because there may be very many."""
 
     src: str
     dst: str
@@ -73,7 +73,7 @@ class FlowForm(TypedDict):
 
 
 class MatrixForm(BaseModel):
-    """``matrix``: row i is what host i sends."""
+    """``matrix``: row i has the bytes that host i sends."""
 
     model_config = _CONFIG
 
@@ -83,7 +83,7 @@ class MatrixForm(BaseModel):
 
 
 class JobForm(StrategyForm, BaseModel):
-    """The whole document; model and parallelism, and each of the three forms, may stand beside the others."""
+    """A job: collectives, flows, a matrix, and a model with its parallelism may be combined."""
 
     name: Name | None = None
     weight: Weight = 1.0

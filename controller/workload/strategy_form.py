@@ -37,7 +37,7 @@ Parameters = Annotated[int, Field(ge=0, le=10**16), BeforeValidator(_whole)]
 
 
 class ModelForm(BaseModel):
-    """A model of one's own; with ``preset``, that model with the other fields changed."""
+    """A user-defined model; with ``preset``, that model with the other fields changed."""
 
     model_config = _CONFIG
 
@@ -67,7 +67,7 @@ def _shape(value: Any) -> Any:
 
 
 class ParallelismForm(BaseModel):
-    """``parallelism``; ``dp`` may be left out where the job has hosts: it is then what remains of them."""
+    """``parallelism``; if the job has hosts, ``dp`` may be left out and follows from their number."""
 
     model_config = _CONFIG
 
@@ -83,7 +83,7 @@ class ParallelismForm(BaseModel):
 
 
 class DtypesForm(BaseModel):
-    """What numbers are sent as."""
+    """The data types of the numbers that are sent."""
 
     model_config = _CONFIG
 
@@ -94,7 +94,7 @@ class DtypesForm(BaseModel):
 
 
 class StrategyForm(BaseModel):
-    """The fields of a job document by which it says its model and strategy; ``JobForm`` has them, too."""
+    """The fields of a job document that give its model and strategy; ``JobForm`` contains them."""
 
     model_config = _CONFIG
 

@@ -1,4 +1,4 @@
-"""What the models of documents share: units, names, and how strict they are."""
+"""The common parts of the document models: units, names, and validation rules."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ UdpPort = Annotated[int, Field(ge=1, le=65535)]
 
 
 class Document(BaseModel):
-    """What we answer with."""
+    """Base class of the documents in responses."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Form(BaseModel):
-    """What we take: every member known, and of its own type."""
+    """Base class of the documents in requests: unknown members and wrong types are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -75,10 +75,11 @@ class FabricDocument(Document):
 
 
 class LinkState(PlanLink):
-    """A directed link. ``load_gbps`` is that of the newest plan (or under ECMP), 0 without jobs.
+    """A directed link. ``load_gbps`` is its load in the newest plan (or under ECMP), 0 without jobs.
 
-    The rest is what the port says that sends (for a host's link to its leaf: the leaf's, on receipt). It is null while
-    the switch is not connected or was read only once, and where the switch does not count it.
+    The other values are those of the sending port (for the link from a host to its leaf: of the leaf's port, on
+    receipt). They are null while the switch is not connected or was read only once, and if the switch does not count
+    them.
     """
 
     up: bool
@@ -107,8 +108,8 @@ class DrainForm(Form):
 class DrainDocument(Document):
     """A cable, a spine or a leaf, and whether it is drained.
 
-    ``cables``: the cables that it stands for. ``still_used``: those of them that carry traffic in spite of it, because
-    nothing else joins two leaves.
+    ``cables``: the cables that it contains. ``still_used``: those of them that still carry traffic, because no other
+    path connects two leaves.
     """
 
     id: str

@@ -43,7 +43,7 @@ class PlanSummary(Document):
 
 
 class PlanHistory(Document):
-    """Kept plans, newest first. There are older ones where ``next_before`` is not null: ask with ``before=`` it."""
+    """Stored plans, newest first. If ``next_before`` is not null, request the next page with ``before=`` this value."""
 
     plans: list[PlanSummary]
     next_before: Epoch | None

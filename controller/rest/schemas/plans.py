@@ -62,7 +62,7 @@ class PlanFlow(Document):
 
 
 class PlanLink(Document):
-    """The load of a directed link at the plan's speeds."""
+    """The load of a directed link at the speeds of the plan."""
 
     id: str
     gbps: Gbps

@@ -41,9 +41,8 @@ class ModeDocument(Document):
     """The operating mode.
 
     ``planned``: switches enforce the newest plan. ``ecmp``: no plan is enforced, all traffic is hashed. ``frozen``: the
-    keep what they hold; changes are taken, kept, and come into force with the return to ``planned``.
-
-    ``enforcement``: the kind of rules by which switches follow plans, once the mode is ``planned``.
+    rules on the switches do not change; changes are accepted and stored, and take effect when the mode is ``planned``
+    again. ``enforcement``: the kind of rules by which switches follow plans in mode ``planned``.
     """
 
     mode: Mode

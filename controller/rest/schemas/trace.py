@@ -54,7 +54,7 @@ class TraceMeasures(Document):
 
 
 class TraceLayer(Document):
-    """Imbalance over the live links of a layer, by the flows on each and by their bytes."""
+    """The imbalance over the live links of a layer, by number of flows and by bytes."""
 
     layer: Layer
     links: Count
