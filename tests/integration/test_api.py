@@ -108,7 +108,7 @@ def test_an_old_plan_comes_back_and_both_are_in_the_history(clients: dict[str, C
         get(ops, "plans", "123456789")
 
 
-def test_every_mode_is_one_call_away_and_is_told_everywhere(clients: dict[str, Client]) -> None:
+def test_every_mode_is_set_by_one_request_and_shown_everywhere(clients: dict[str, Client]) -> None:
     ops = clients["ops"]
     ops.request("PUT", "jobs", "gpt3-a", body=JOB)
     for mode in ("ecmp", "frozen", "planned"):
@@ -120,7 +120,7 @@ def test_every_mode_is_one_call_away_and_is_told_everywhere(clients: dict[str, C
     assert any(piece["path"] is not None for piece in pieces)
 
 
-def test_events_tell_what_was_done_and_by_whom_and_resume_where_they_were_left(clients: dict[str, Client]) -> None:
+def test_events_name_the_change_and_its_author_and_resume_after_the_last_id(clients: dict[str, Client]) -> None:
     ops, slurm = clients["ops"], clients["slurm"]
     # An id that nobody knows: everything that is still known comes, after a reset.
     old = ops.events(after="nobody-knows-0")

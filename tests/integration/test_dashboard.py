@@ -226,7 +226,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controller_tells_them(
+def test_tokens_determine_permissions_and_problems_are_shown_as_the_controller_reports_them(
     tmp_path: Path, page: Browser
 ) -> None:
     (reader, reads), (writer, writes) = new_token("eyes", Role.READ), new_token("ops", Role.WRITE)

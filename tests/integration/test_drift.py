@@ -128,7 +128,7 @@ def changes(fakes: FakeFabric, switch: str) -> list[tuple[str, list[Any], dict[s
     ]
 
 
-def test_whatever_somebody_does_to_rules_and_groups_is_told_and_put_right(setup: Setup) -> None:
+def test_any_foreign_change_of_rules_and_groups_is_reported_and_repaired(setup: Setup) -> None:
     fakes, controller = started(setup)
     held, events = fakes.held(), Events(controller)
     nothing = {"missing": 0, "changed": 0, "added": 0, "groups": 0}
@@ -164,7 +164,7 @@ def test_changes_of_its_own_are_no_drift(setup: Setup) -> None:
     assert asked
 
 
-def test_a_rule_of_somebody_else_above_ours_is_told_and_left_alone(setup: Setup) -> None:
+def test_a_foreign_rule_above_ours_is_reported_and_not_changed(setup: Setup) -> None:
     fakes, controller = started(setup)
     harmless = Rule(0, 4000, match(eth_type=0x800, ip_proto=6, ipv4_dst="10.77.0.1"), (Output(1),))
     rule = Rule(0, 4000, match(eth_type=0x800, ipv4_dst="10.0.1.1"))
@@ -180,7 +180,7 @@ def test_a_rule_of_somebody_else_above_ours_is_told_and_left_alone(setup: Setup)
     controller.wait_for("all is well", lambda: health(controller) == "ok")
 
 
-def test_a_switch_that_is_changed_again_and_again_is_repaired_once_a_minute_and_told(setup: Setup) -> None:
+def test_a_switch_that_is_changed_repeatedly_is_repaired_once_a_minute_and_reported(setup: Setup) -> None:
     fakes, controller = started(setup)
     held, rule = fakes.held(), a_planned_rule(fakes)
     for _ in range(3):
@@ -198,7 +198,7 @@ def test_a_switch_that_is_changed_again_and_again_is_repaired_once_a_minute_and_
     assert rule.key in fakes.rules("leaf1").rules
 
 
-def test_rules_of_another_fairspine_are_told_by_its_instance_and_not_fought_over(setup: Setup) -> None:
+def test_rules_of_another_fairspine_are_reported_with_its_instance_and_not_rewritten_repeatedly(setup: Setup) -> None:
     fakes, controller = started(setup)
     other = Rule(0, FLOW + 1, match(eth_type=0x800, ipv4_dst="10.0.2.1"), (Output(1),))
     events = Events(controller)

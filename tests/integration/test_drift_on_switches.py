@@ -44,7 +44,7 @@ def planned(lab: Lab, switch: str) -> list[Any]:
     return [flow for flow in ours if FLOW <= flow.priority < DISCOVERY]
 
 
-def test_what_is_changed_by_hand_is_told_and_put_right(bench: Bench, tmp_path: Path) -> None:
+def test_manual_changes_are_reported_and_repaired(bench: Bench, tmp_path: Path) -> None:
     lab, controller = started(bench, FABRIC, tmp_path)
     assert controller.put("/v1/jobs/job", JOB).status == 201
     active(controller)

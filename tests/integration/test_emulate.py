@@ -111,7 +111,7 @@ def test_the_buffers_of_a_process_packet_sockets_grow_and_no_others_do() -> None
         assert not raw.get_inheritable()
 
 
-def test_a_scenario_runs_on_packets_beside_its_simulation_and_tells_every_ratio(tmp_path: Path) -> None:
+def test_a_scenario_runs_on_packets_and_in_the_simulator_and_reports_every_ratio(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(
         "name: tiny\n"
         "fabric: {clos: {spines: 2, leaves: 2, hosts_per_leaf: 2, host_gbps: 100, uplink_gbps: 100}}\n"

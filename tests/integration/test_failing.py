@@ -118,7 +118,7 @@ def test_a_link_that_comes_back_is_used_again_and_moves_only_what_pays(bench: Be
     assert {c["speed"] for c in both["collectives"]} == {1.0}
 
 
-def test_an_isolated_leaf_costs_nobody_else_a_packet_or_a_path(bench: Bench, tmp_path: Path) -> None:
+def test_an_isolated_leaf_costs_other_hosts_no_packet_and_no_path(bench: Bench, tmp_path: Path) -> None:
     fabric = clos(2, 3, 2)
     lab, controller = started(bench, fabric, tmp_path)
     assert controller.put("/v1/jobs/one", all_pairs(fabric)).status == 201

@@ -208,7 +208,7 @@ def test_silence_is_noticed_and_what_was_said_meanwhile_is_carried_out(setup: Se
     assert fakes.held() == compile_base(fabric)
 
 
-def test_hosts_whose_ports_nobody_knows_are_found_by_probes(setup: Setup, tmp_path: Path) -> None:
+def test_hosts_with_unknown_ports_are_found_by_probes(setup: Setup, tmp_path: Path) -> None:
     fabric = clos(2, 2, 2)
     document = fabric_document(fabric)
     for host in document["hosts"]:
@@ -231,7 +231,7 @@ def meter_mods(fakes: FakeFabric) -> int:
     return sum(len(fakes.meter_mods(name)) for name in names(fakes.fabric))
 
 
-def test_meters_are_made_once_made_again_when_somebody_removes_them_and_left_out_where_there_are_none(
+def test_meters_are_created_once_recreated_after_removal_and_left_out_if_unsupported(
     setup: Setup,
 ) -> None:
     fabric = clos(2, 2, 1)

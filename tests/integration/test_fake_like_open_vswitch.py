@@ -91,7 +91,7 @@ def test_any_sequence_of_changes_has_the_same_effect_on_both(open_vswitch: Talk,
     assert cleared(pretended) == cleared(open_vswitch)
 
 
-def test_a_full_table_refuses_what_it_has_no_room_for_and_nothing_else(lab: Lab, open_vswitch: Talk) -> None:
+def test_a_full_table_refuses_only_rules_for_which_it_has_no_room(lab: Lab, open_vswitch: Talk) -> None:
     bridge = lab.wiring.switch("leaf1").bridge
     row = ["--id=@limit", "create", "Flow_Table", "flow_limit=3"]
     lab.ovs.vsctl("--", *row, "--", "set", "bridge", bridge, "flow_tables:0=@limit")

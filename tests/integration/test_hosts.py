@@ -80,7 +80,7 @@ def metered(lab: Lab, switch: str, meter: int) -> tuple[int, int]:
     return came - dropped, dropped
 
 
-def test_a_forged_frame_moves_no_host_of_the_file_and_is_told_and_a_flood_leaves_no_trace(bench, tmp_path) -> None:
+def test_a_forged_frame_moves_no_host_of_the_file_and_is_reported_and_a_flood_leaves_no_trace(bench, tmp_path) -> None:
     fabric = clos(2, 2, 2)
     victim = fabric.hosts[0]
     lab = bench.lab(fabric)
@@ -109,7 +109,7 @@ def test_a_forged_frame_moves_no_host_of_the_file_and_is_told_and_a_flood_leaves
     assert len(log.splitlines()) < 300
 
 
-def test_a_host_in_another_port_is_told_and_reached_once_the_file_says_so(bench, tmp_path) -> None:
+def test_a_host_at_another_port_is_reported_and_reached_after_the_file_is_corrected(bench, tmp_path) -> None:
     intended = clos(1, 2, 1)
     moved = dataclasses.replace(intended, hosts=(dataclasses.replace(intended.hosts[0], port=9), intended.hosts[1]))
     lab = bench.lab(moved)

@@ -108,7 +108,7 @@ def test_requests_are_answered_over_tls(secured: Server, pair: tuple[Path, Path]
     )
 
 
-def test_an_old_version_a_stranger_and_plain_http_are_turned_away_and_others_do_not_notice(
+def test_old_tls_an_untrusted_client_and_plain_http_are_rejected_without_effect_on_others(
     secured: Server, pair: tuple[Path, Path]
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

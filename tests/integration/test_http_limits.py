@@ -38,7 +38,7 @@ def test_bodies_of_all_clients_share_one_budget_and_what_is_only_announced_takes
         eventually(lambda: server.ask("PUT", "/v1/jobs/b", two_more).status in (200, 201), "they have gone")
 
 
-def test_responses_that_nobody_takes_count_too_and_a_large_one_gets_through_when_it_is_alone() -> None:
+def test_unread_responses_count_too_and_a_large_one_succeeds_when_it_is_alone() -> None:
     with serving(total_bytes=2 * MIB, idle_seconds=1) as server:
         assert len(server.ask("GET", "/v1/jobs/large").body) == 8_000_014
         with server.raw(b"GET /v1/jobs/large HTTP/1.1\r\nHost: c\r\n\r\n", receive_buffer=4096):
@@ -79,7 +79,7 @@ def test_a_thousand_stalled_clients_leave_the_interface_answering() -> None:
         assert server.ask("PUT", "/v1/jobs/meanwhile", b"{}").status == 201
 
 
-def test_where_there_is_no_place_left_whoever_waits_longest_without_asking_makes_room() -> None:
+def test_at_the_limit_the_connection_that_is_idle_for_longest_is_closed() -> None:
     with serving(connections=20) as server, ExitStack() as stack:
         idle = [stack.enter_context(server.raw(b"GET /healthz HT")) for _ in range(40)]
         # Each is cut off after 30 s at the earliest unless the place is needed.

@@ -51,7 +51,7 @@ def test_a_job_is_put_read_listed_and_deleted(server: Server) -> None:
         ("/v1/routes?host=h1", schemas.Routes),
     ],
 )
-def test_every_document_is_json_and_head_tells_its_length(server: Server, target: str, model: type[BaseModel]) -> None:
+def test_every_document_is_json_and_head_gives_its_length(server: Server, target: str, model: type[BaseModel]) -> None:
     got = server.ask("GET", target)
     model.model_validate_json(got.body)
     head = server.ask("HEAD", target)
@@ -61,7 +61,7 @@ def test_every_document_is_json_and_head_tells_its_length(server: Server, target
     assert "Server" not in got.headers
 
 
-def test_a_wrong_method_is_a_problem_that_tells_the_right_ones(server: Server) -> None:
+def test_a_wrong_method_is_a_problem_that_lists_the_allowed_ones(server: Server) -> None:
     refused = server.ask("POST", "/v1/jobs")
     assert (refused.status, refused.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
     assert refused.problem["instance"] == "/v1/jobs"
@@ -116,7 +116,7 @@ def test_a_wrong_query_is_a_problem_that_names_the_parameter(server: Server) -> 
     assert server.ask("GET", "/v1/routes?host=h%20").problem["value"] == "h "
 
 
-def test_bad_input_is_told_from_what_is_not_json(server: Server) -> None:
+def test_bad_input_is_distinguished_from_malformed_json(server: Server) -> None:
     assert server.ask("PUT", "/v1/jobs/x", b"{").problem["status"] == 400
     assert server.ask("PUT", "/v1/jobs/x", b"").problem["status"] == 400
     wrong = server.ask("PUT", "/v1/jobs/x", b'{"weight": -1}').problem
@@ -168,7 +168,7 @@ def test_a_body_over_the_limit_is_413_and_the_client_hears_of_it(server: Server)
     assert server.ask("GET", "/v1/jobs/big").status == 404
 
 
-def test_a_client_that_asks_first_is_told_to_go_on_or_not(server: Server) -> None:
+def test_a_client_that_expects_100_continue_gets_it_or_an_error(server: Server) -> None:
     head = b"PUT /v1/jobs/%s HTTP/1.1\r\nHost: c\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     with server.raw(head % (b"polite", 2)) as client:
         stream = client.makefile("rb")
@@ -211,7 +211,7 @@ def test_requests_sent_at_once_are_answered_in_order(server: Server) -> None:
     assert re.findall(rb"HTTP/1\.1 (\d{3}) ", received) == [b"201", b"200", b"200", b"204", b"404"]
 
 
-def test_a_body_that_nobody_wanted_is_not_taken_for_the_next_request(server: Server) -> None:
+def test_an_unexpected_body_is_not_parsed_as_the_next_request(server: Server) -> None:
     inner = b"DELETE /v1/jobs HTTP/1.1\r\nHost: c\r\n\r\n"
     outer = b"GET /healthz HTTP/1.1\r\nHost: c\r\nContent-Length: %d\r\n\r\n" % len(inner)
     received = server.converse(outer + inner)

@@ -36,7 +36,7 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
         (["no-such-program"], 127),
     ],
 )
-def test_the_exit_status_is_the_commands_as_shells_tell_it(argv: list[str], status: int) -> None:
+def test_the_exit_status_is_that_of_the_command_as_in_shells(argv: list[str], status: int) -> None:
     assert run(*argv).returncode == status
 
 
@@ -91,7 +91,7 @@ def test_a_relay_carries_both_directions_whole_and_the_end_of_either_side(tmp_pa
         assert inner.recv(1) == b""
 
 
-def test_a_relay_to_nobody_hangs_up_and_works_once_somebody_is_there(tmp_path: Path) -> None:
+def test_a_relay_without_a_target_closes_connections_and_works_when_the_target_listens(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()[:2]
     with Relay(tmp_path / "socket", address):

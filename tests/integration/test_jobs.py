@@ -223,7 +223,7 @@ def test_a_failed_link_moves_its_flows_and_only_live_links_are_used(bench, tmp_p
     check_paths(lab, fabric, controller)
 
 
-def test_a_leaf_that_is_cut_off_makes_its_own_flows_unroutable_and_nobody_elses(bench, tmp_path) -> None:
+def test_a_disconnected_leaf_makes_only_its_own_flows_unroutable(bench, tmp_path) -> None:
     fabric = clos(1, 3, 1)
     lab, controller = started(bench, fabric, tmp_path)
     job = {

@@ -183,7 +183,7 @@ def family_of(pid: int) -> list[Identity]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_the_command_is_gone_with_all_its_switches_whatever_ends_it(tmp_path: Path, number: signal.Signals) -> None:
+def test_the_command_ends_with_all_its_switches_for_any_cause(tmp_path: Path, number: signal.Signals) -> None:
     before = interfaces()
     with started(tmp_path) as process:
         assert process.stdout is not None

@@ -115,7 +115,7 @@ def test_it_starts_from_the_configuration_file_that_comes_with_it(running) -> No
     assert f":{6633:04X} 00000000" not in listening
 
 
-def test_labels_that_do_not_suffice_for_the_fabric_are_told_before_the_start() -> None:
+def test_labels_that_do_not_suffice_for_the_fabric_are_reported_before_the_start() -> None:
     options = ("--fabric", FABRIC, "--enforcement", "segment_routing", "--label-base", "1048000")
     assert "label_base: 1048000: labels 1048000 to " in refused(*options, "--store", "memory", "controller.app")
     assert "enforcement: 'openflow': must be one of per_flow" in refused("--enforcement", "openflow", "controller.app")
@@ -128,11 +128,11 @@ def test_labels_that_do_not_suffice_for_the_fabric_are_told_before_the_start() -
         ("rounds=many", "policy_options: option rounds: 'many': Input should be a valid integer"),
     ],
 )
-def test_an_option_that_the_policy_cannot_use_is_told_before_the_start(text, complaint) -> None:
+def test_an_option_that_the_policy_cannot_use_is_reported_before_the_start(text, complaint) -> None:
     assert complaint in refused("--policy-options", text, "--store", "memory", "controller.app")
 
 
-def test_a_store_that_somebody_has_or_that_is_none_is_told_in_one_line(ports, tmp_path) -> None:
+def test_a_store_that_is_in_use_or_invalid_is_reported_in_one_line(ports, tmp_path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     with closing(Store.open(url)):
         said = refused(*ports, "--fabric", FABRIC, "--store", url, "controller.app")
@@ -143,7 +143,7 @@ def test_a_store_that_somebody_has_or_that_is_none_is_told_in_one_line(ports, tm
     assert "secret" not in said
 
 
-def test_a_second_controller_is_told_that_the_port_is_taken(running) -> None:
+def test_a_second_controller_reports_that_the_port_is_in_use(running) -> None:
     _, ports = running
     openflow, http = ports[1], ports[3]
     other = str(free_ports(1)[0])
@@ -197,7 +197,7 @@ def test_help_names_our_options_and_defaults() -> None:
     assert "--ecmp-action" in done.stdout
 
 
-def test_another_ryu_manager_than_ours_is_told_so() -> None:
+def test_another_ryu_manager_is_reported() -> None:
     """Ryu's own command cannot even be imported here; whoever mends that still lacks our options."""
     code = "from controller import ryu_compat; ryu_compat.prepare(); import controller.app as a; a.FairspineApp()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -100,7 +100,7 @@ def test_switches_with_the_right_certificate_are_served_and_others_get_nothing_a
     controller.wait_for("all are back", lambda: connected(controller, 4))
 
 
-def test_a_switch_that_is_told_to_trust_another_authority_lets_no_controller_of_ours_in(bench: Bench, pki: Pki) -> None:
+def test_a_switch_that_trusts_another_authority_rejects_the_controller(bench: Bench, pki: Pki) -> None:
     (port,) = free_ports(1)
     lab = bench.lab(FABRIC)
     ctl, sw = pki.pair("ctl"), pki.pair("sw")
@@ -114,7 +114,7 @@ def test_a_switch_that_is_told_to_trust_another_authority_lets_no_controller_of_
     assert connected(controller, 0)
 
 
-def test_what_is_wrong_with_certificates_is_told_before_the_start(pki: Pki, tmp_path: Path) -> None:
+def test_invalid_certificates_are_reported_before_the_start(pki: Pki, tmp_path: Path) -> None:
     ctl, sw = pki.pair("ctl"), pki.pair("sw")
     key, cert, ca = str(ctl.key), str(ctl.cert), str(pki.switch_ca)
     assert tls_context(None, None, None) is None

@@ -148,7 +148,7 @@ def test_a_refusal_is_tried_again_once_and_then_taken_back_everywhere(setup: Set
         former, held = plan(controller)["active"], fakes.held()
 
 
-def test_a_slow_switch_is_told_of_and_does_not_hold_up_the_others(setup: Setup) -> None:
+def test_a_slow_switch_is_reported_and_does_not_delay_the_others(setup: Setup) -> None:
     fakes, controller = started(setup)
     # It answers echo requests, so its connection stands.
     fakes.temper("leaf1").reply_seconds = 6.0

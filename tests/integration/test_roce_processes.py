@@ -94,7 +94,7 @@ def test_a_run_that_takes_too_long_says_what_each_rank_waited_for(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["agent-h1.log", "agent-h2.log"]
 
 
-def test_agents_with_a_given_start_need_nobody_beside_them(tmp_path: Path) -> None:
+def test_agents_with_a_given_start_time_need_no_parent(tmp_path: Path) -> None:
     spec = CollectiveSpec("a", "c", NAMES[:2], bytes=1 << 16)
     start_at = time.monotonic() + 2.0
     processes = []

@@ -174,7 +174,7 @@ def test_idle_connections_are_given_up_and_honest_switches_get_in_meanwhile(setu
     assert world.controller.get("/healthz").body["switches"]["connected"] == 4
 
 
-def test_connections_beyond_the_limit_are_closed_at_once_and_displace_nobody(setup: Setup) -> None:
+def test_connections_beyond_the_limit_are_closed_at_once_and_displace_no_other(setup: Setup) -> None:
     world = started(setup, "--max-switch-connections", "24")
     with undisturbed(world), contextlib.ExitStack() as stack:
         # A quarter of the places is for switches that the fabric file does not name.
@@ -211,7 +211,7 @@ def test_the_controller_outlives_that_no_file_can_be_opened(setup: Setup) -> Non
         assert world.controller.get("/healthz").body["switches"]["connected"] == 5
 
 
-def test_a_reply_without_end_is_cut_off_and_told(setup: Setup) -> None:
+def test_an_endless_reply_ends_the_connection_and_is_reported(setup: Setup) -> None:
     """563 MB of it were 18.6 GB in the controller."""
     world = started(setup)
     flow = struct.pack("!H", 56) + bytes(46) + struct.pack("!HH4x", 1, 4)
@@ -299,7 +299,7 @@ def test_floods_of_other_messages_are_a_line_each(setup: Setup) -> None:
     assert len(world.log) - size < 5_000, world.log[size:]
 
 
-def test_a_switch_that_takes_nothing_is_given_up_and_holds_up_nobody(setup: Setup) -> None:
+def test_a_switch_that_does_not_read_is_disconnected_and_delays_no_other(setup: Setup) -> None:
     world = started(setup)
     with undisturbed(world), Rogue(world.address) as rogue:
         rogue.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -205,7 +205,7 @@ def test_a_controller_that_is_away_or_says_nothing_holds_up_no_job(slurm: Slurm)
     ]
 
 
-def test_a_command_that_does_not_end_when_it_is_told_to_is_killed_without_a_word_to_slurmctld(slurm: Slurm) -> None:
+def test_a_command_that_ignores_sigterm_is_killed_without_output_to_slurmctld(slurm: Slurm) -> None:
     slurm.stand_in("fairspine", 'trap "" TERM\nwhile :; do sleep 0.1; done')
     slurm.set_up(FAIRSPINE_URL="http://127.0.0.1:9", FAIRSPINE_SECONDS="0.2")
     slurm.run("epilog.sh")

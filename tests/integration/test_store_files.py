@@ -26,7 +26,7 @@ def reasons(server: Server) -> str:
     return str(json.loads(server.ask("GET", "/healthz").body)["reasons"])
 
 
-def test_deleted_files_come_back_and_moved_ones_are_told_and_refuse_changes(tmp_path: Path) -> None:
+def test_deleted_files_are_written_again_and_moved_ones_are_reported_and_refuse_changes(tmp_path: Path) -> None:
     kept, copies = tmp_path / "kept", tmp_path / "copies"
     kept.mkdir()
     copies.mkdir()

@@ -151,7 +151,7 @@ def port_of(cable: str) -> int:
     return port
 
 
-def test_a_trace_tells_what_switches_do_in_every_enforcement_after_a_hand_has_been_in_and_when_an_uplink_fails(
+def test_a_trace_shows_the_real_paths_in_every_enforcement_after_manual_changes_and_failures(
     bench: Bench, tmp_path: Path
 ) -> None:
     # What a hand has done is to stay.
@@ -226,7 +226,7 @@ def test_a_trace_tells_what_switches_do_in_every_enforcement_after_a_hand_has_be
     assert {(flow["differs"], flow["src"]) for flow in moved_over} == {(True, "h1")}
 
 
-def test_under_ecmp_uplinks_that_counters_tell_for_sure_are_those_on_which_packets_are_captured(
+def test_under_ecmp_uplinks_inferred_for_sure_are_those_on_which_packets_are_captured(
     bench: Bench, tmp_path: Path
 ) -> None:
     lab, controller = started(bench, FABRIC, tmp_path)

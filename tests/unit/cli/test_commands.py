@@ -93,7 +93,7 @@ def test_a_job_on_no_hosts_yet_is_refused_with_what_gives_it_some(run: Any) -> N
     assert err == f"fairspine: {job}: hosts: the job has none yet: place it by 'fairspine job place'\n"
 
 
-def test_unroutable_flows_are_told_and_fail_the_command_after_the_rest_is_planned(run: Any, tmp_path: Path) -> None:
+def test_unroutable_flows_are_reported_and_fail_the_command_after_the_rest_is_planned(run: Any, tmp_path: Path) -> None:
     fabric = tmp_path / "fabric.yaml"
     fabric.write_text("clos: {spines: 1, leaves: 3, hosts_per_leaf: 1}\nfailed: [leaf3-spine1]\n")
     job = tmp_path / "job.json"
@@ -304,7 +304,7 @@ def test_a_job_is_pushed_on_the_hosts_of_servers_by_rail_under_another_name(
         ("a", "job.json: the servers have 2 hosts; the job has 4 ranks"),
     ],
 )
-def test_servers_that_do_not_fit_are_told_and_nothing_is_pushed(
+def test_servers_that_do_not_fit_are_reported_and_nothing_is_pushed(
     run: Any, controller: Controller, tmp_path: Path, servers: str, says: str
 ) -> None:
     controller.lay_out((200, FABRIC_OF_SERVERS))
@@ -366,7 +366,7 @@ PROBLEM = {"type": "about:blank", "title": "Unprocessable", "status": 422, "deta
         (200, b"<html>", 1, "the answer is not JSON; is this a fairspine controller?"),
     ],
 )
-def test_a_problem_is_one_line_and_bad_input_is_told_apart(
+def test_a_problem_is_one_line_and_bad_input_is_distinguished(
     run: Any, controller: Controller, status: int, document: Any, code: int, says: str
 ) -> None:
     controller.lay_out((status, document))

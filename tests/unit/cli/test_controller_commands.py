@@ -135,7 +135,7 @@ def test_an_error_half_way_says_what_was_done_before(run: Run, controller: Contr
 
 
 @pytest.mark.parametrize("name", ["ecmp", "frozen"])
-def test_a_mode_in_which_it_makes_no_difference_yet_is_told(run: Run, controller: Controller, name: str) -> None:
+def test_a_mode_in_which_it_makes_no_difference_yet_is_reported(run: Run, controller: Controller, name: str) -> None:
     controller.lay_out(*[(200, thing("spine2", True))] * 2, mode(name))
     assert run("drain", "spine2")[1].splitlines()[-1] == f"mode {name}: {MEANING[ModeName(name)]}"
 
@@ -237,7 +237,7 @@ def test_a_preview_asks_for_all_of_it_at_once(run: Run, controller: Controller) 
     assert out.splitlines()[-1].endswith("connects two leaves: leaf1-spine2")
 
 
-def test_a_job_that_the_controller_refuses_is_told_by_its_file(run: Run, controller: Controller) -> None:
+def test_a_job_that_the_controller_refuses_is_reported_by_its_file(run: Run, controller: Controller) -> None:
     problem = {"title": "bad", "detail": "no such host", "field": "put[1].hosts[3]", "value": "x"}
     controller.lay_out((422, problem))
     files = [str(EXAMPLES / name) for name in ("gpt3-a.json", "llama-b.json")]
@@ -379,7 +379,7 @@ def test_a_stream_that_ends_is_taken_up_behind_the_last_event(
     ]
 
 
-def test_a_reader_that_has_seen_nothing_is_told_that_it_may_have_missed_something(
+def test_a_client_without_a_last_id_is_warned_that_it_may_have_missed_events(
     pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = Streams(([], NoAnswer("it broke")), ([], KeyboardInterrupt()))
@@ -395,7 +395,7 @@ def test_a_reader_that_has_seen_nothing_is_told_that_it_may_have_missed_somethin
         [([], Failure("the answer is not understood"))],
     ],
 )
-def test_who_was_never_there_and_who_does_not_want_to_tell_is_not_asked_again(
+def test_a_controller_that_was_never_reached_or_refuses_is_not_asked_again(
     pauses: list[float], streams: list[Any]
 ) -> None:
     client = Streams(*streams)
@@ -452,7 +452,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("body", [b"[]", b"null", b"", b"<html>", b'{"plans": [1], "next_before": 1, "plan": 3}'])
-def test_an_answer_of_another_shape_is_told_in_one_line(
+def test_an_answer_of_another_shape_is_reported_in_one_line(
     run: Run, controller: Controller, command: list[str], body: bytes
 ) -> None:
     controller.lay_out((200, body))
@@ -463,7 +463,7 @@ def test_an_answer_of_another_shape_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_controller_is_told_in_one_line(run: Run, command: list[str]) -> None:
+def test_no_controller_is_reported_in_one_line(run: Run, command: list[str]) -> None:
     gone = Controller()
     with serving(gone):
         pass
@@ -472,7 +472,7 @@ def test_no_controller_is_told_in_one_line(run: Run, command: list[str]) -> None
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_token_is_sent_and_a_wrong_one_told_without_showing_it(
+def test_the_token_is_sent_and_a_wrong_one_reported_without_showing_it(
     run: Run, controller: Controller, command: list[str]
 ) -> None:
     controller.lay_out((401, {"title": "Unauthorized", "status": 401, "detail": "this token is not known"}))

@@ -142,7 +142,7 @@ def test_an_inventory_says_which_nic_is_which_host(
         ("i.csv", "server,nic,host\nx,0,h1\nx,0,h2\n", "i.csv: line 3: 'x 0 h2': this NIC is already mapped to h1"),
     ],
 )
-def test_a_wrong_inventory_is_told_with_its_line(
+def test_a_wrong_inventory_is_reported_with_its_line(
     run: Run, files: list[str], tmp_path: Path, name: str, content: str, error: str
 ) -> None:
     (tmp_path / name).write_text(content)
@@ -191,9 +191,7 @@ def test_a_head_that_promises_more_flows_than_memory_holds_is_refused(run: Run, 
     assert not (tmp_path / "job.json").exists()
 
 
-def test_a_terminal_sees_progress_and_nothing_else_does(
-    run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_terminal_shows_progress(run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     plain = run("import", "nccl", *files)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

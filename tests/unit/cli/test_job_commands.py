@@ -37,7 +37,7 @@ def test_describe_prints_groups_collectives_and_phases(run: Run) -> None:
     assert all(word in out for word in ("gpt3-175b", "tp 8", "dp*.scatter", "reduce_scatter", "pipeline"))
 
 
-def test_describe_tells_what_crosses_leaves_once_the_job_has_a_place(run: Run, tmp_path: Path) -> None:
+def test_describe_shows_what_crosses_leaves_once_the_job_has_a_place(run: Run, tmp_path: Path) -> None:
     placed = tmp_path / "placed.json"
     code, out, _ = run("job", "place", "--job", GPT3, "--fabric", RAILS, "--out", str(placed), "--format", "json")
     said = json.loads(out)
@@ -105,7 +105,7 @@ def test_a_job_that_is_nowhere_yet_cannot_be_described_on_a_fabric(run: Run) -> 
     assert err == f"fairspine: {GPT3}: hosts: the job has none yet: place it by 'fairspine job place'\n"
 
 
-def test_a_file_that_cannot_be_written_is_told(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "nowhere" / "x.json"
     assert run("job", "place", "--job", GPT3, "--fabric", RAILS, "--out", str(out)) == (
         2,

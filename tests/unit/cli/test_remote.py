@@ -197,7 +197,7 @@ def test_a_redirection_is_not_followed_and_proxies_of_the_environment_are_not_us
         Client(url).request("GET", "plan")
 
 
-def test_a_stream_is_resumed_behind_an_id_and_its_end_is_told() -> None:
+def test_a_stream_is_resumed_behind_an_id_and_its_end_is_reported() -> None:
     body = b'data: {"id":"r-2","at":"t","kind":"mode","data":{}}\n\n'
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
     with listener(head + body) as (url, got):
@@ -208,7 +208,7 @@ def test_a_stream_is_resumed_behind_an_id_and_its_end_is_told() -> None:
     assert b"Last-Event-ID: r-1\r\n" in got[0]
 
 
-def test_what_is_no_stream_is_told_and_a_wrong_token_says_where_to_put_one() -> None:
+def test_an_answer_that_is_no_stream_is_reported_and_a_wrong_token_names_the_options() -> None:
     with listener(OK) as (url, _), pytest.raises(Failure, match="not a stream of events"):
         next(Client(url).events())
     problem = b'{"title": "Unauthorized", "detail": "the token is not known"}'

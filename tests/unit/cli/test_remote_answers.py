@@ -53,7 +53,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("body", [b"[]", b"null", b"", b"<html>", b'{"jobs": [1]}', b'{"jobs": {}, "name": "gpt3-a"}'])
-def test_an_answer_of_another_shape_is_told_in_one_line(capsys: Any, command: list[str], body: bytes) -> None:
+def test_an_answer_of_another_shape_is_reported_in_one_line(capsys: Any, command: list[str], body: bytes) -> None:
     with server(200, body) as url:
         code, out, err = run(capsys, *command, "--url", url)
     assert (code, out, err.count("\n")) == (1, "", 1)
@@ -70,7 +70,7 @@ def test_jobs_list_prints_what_jobs_prints(capsys: Any) -> None:
     assert json.loads(alone[1]) == {"jobs": [row]}
 
 
-def test_input_that_the_controller_refuses_is_told_with_file_field_and_value(capsys: Any) -> None:
+def test_input_that_the_controller_refuses_is_reported_with_file_field_and_value(capsys: Any) -> None:
     problem = {"title": "bad", "detail": "the fabric has no host of this name", "field": "hosts[0]", "value": "h1"}
     with server(422, json.dumps(problem).encode()) as url:
         code, out, err = run(capsys, "push", JOB, "--url", url)
@@ -80,7 +80,7 @@ def test_input_that_the_controller_refuses_is_told_with_file_field_and_value(cap
     assert '"h1"' in err
 
 
-def test_a_host_name_that_cannot_be_looked_up_is_told_in_one_line(capsys: Any) -> None:
+def test_a_host_name_that_cannot_be_resolved_is_reported_in_one_line(capsys: Any) -> None:
     code, out, err = run(capsys, "jobs", "--url", "http://a..b")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("fairspine: http://a..b: ")

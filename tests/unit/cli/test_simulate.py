@@ -72,7 +72,7 @@ def test_a_job_that_never_gets_a_path_is_a_failure_after_the_report(run: Any, tm
     assert (tmp_path / "out" / "index.html").exists()
 
 
-def test_targets_are_told_and_a_missed_one_is_a_failure_after_the_report(run: Any, tmp_path: Path) -> None:
+def test_targets_are_reported_and_a_missed_one_is_a_failure_after_the_report(run: Any, tmp_path: Path) -> None:
     goal = {"policy": "fair", "at_most": {"none": 1.0}}
     code, out, err = run(targets=[goal])
     assert (code, err) == (0, "")
@@ -110,7 +110,7 @@ def test_bad_input_is_one_line_and_nothing_is_run(run: Any, tmp_path: Path, argu
         ("distributed", "[cluster]", ["--backend", "dask", "--scheduler", "tcp://127.0.0.1:9"]),
     ],
 )
-def test_what_is_not_installed_is_told_before_anything_is_run(
+def test_what_is_not_installed_is_reported_before_anything_is_run(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, extra: str, arguments: list[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -124,7 +124,7 @@ def test_help_has_an_example(run: Any) -> None:
     assert "Example: fairspine simulate --scenario" in " ".join(run("--help")[1].split())
 
 
-def test_a_folder_that_cannot_be_written_is_told(run: Any, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(run: Any, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     code, _, err = run("--policies", "fair")
     assert (code, err.count("\n")) == (1, 1)

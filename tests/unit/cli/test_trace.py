@@ -168,7 +168,7 @@ def test_a_saved_trace_is_narrowed_to_a_job_and_counted_anew(run: Run, tmp_path:
     assert [layer["links"] for layer in told["layers"]] == [16, 16]
 
 
-def test_captures_tell_where_flows_are(run: Run, controller: Controller, tmp_path: Path) -> None:
+def test_captures_show_the_paths_of_flows(run: Run, controller: Controller, tmp_path: Path) -> None:
     fabric = load_fabric(EXAMPLE / "fabric.yaml")
     flow = example()["flows"][0]
     ends = [fabric.hosts[fabric.host_index[flow[end]]].ip for end in ("src", "dst")]

@@ -61,7 +61,7 @@ def gone(process: Identity, seconds: float = 5.0) -> bool:
     return not is_alive(process)
 
 
-def test_a_process_id_that_came_back_is_somebody_else(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_reused_process_id_is_another_process(sleeper: subprocess.Popen[bytes]) -> None:
     real = who(sleeper.pid)
     earlier = Identity(real.pid, real.started - 1)
     assert not is_alive(earlier)
@@ -71,7 +71,7 @@ def test_a_process_id_that_came_back_is_somebody_else(sleeper: subprocess.Popen[
     assert sleeper.wait() == -signal.SIGKILL
 
 
-def test_a_zombie_is_nobody(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_zombie_is_not_a_running_process(sleeper: subprocess.Popen[bytes]) -> None:
     process = who(sleeper.pid)
     sleeper.kill()
     assert gone(process)
@@ -106,7 +106,7 @@ def test_a_child_that_ignores_sigterm_is_killed_and_a_frozen_one_still_gets_it(t
     assert frozen.stop() == -signal.SIGTERM
 
 
-def test_waiting_for_something_that_died_tells_what_it_said_last(tmp_path: Path) -> None:
+def test_waiting_for_a_process_that_ended_reports_its_last_output(tmp_path: Path) -> None:
     child = Child(
         "switch", ["sh", "-c", "seq 100; echo no space left; exit 3"], tmp_path / "log", os.environ, append=False
     )
@@ -156,7 +156,7 @@ def test_what_an_owner_left_that_was_killed_is_swept_at_the_next_start(run_folde
     assert sweep_dead() == []
 
 
-def test_a_recorded_process_id_that_belongs_to_somebody_else_now_is_left_alone(
+def test_a_recorded_process_id_that_is_now_another_process_is_not_ended(
     run_folder: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
     runfile = RunFile()
@@ -169,7 +169,7 @@ def test_a_recorded_process_id_that_belongs_to_somebody_else_now_is_left_alone(
     assert not runfile.folder.exists()
 
 
-def test_a_record_of_an_earlier_boot_ends_nobody(run_folder: Path, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_record_of_an_earlier_boot_ends_no_process(run_folder: Path, sleeper: subprocess.Popen[bytes]) -> None:
     runfile = RunFile()
     runfile.add_process("sleeper", sleeper.pid)
     record = json.loads((runfile.folder / "run.json").read_text())
@@ -179,7 +179,7 @@ def test_a_record_of_an_earlier_boot_ends_nobody(run_folder: Path, sleeper: subp
     assert not runfile.folder.exists()
 
 
-def test_a_folder_without_a_record_and_folders_of_others_are_told_apart(run_folder: Path) -> None:
+def test_a_folder_without_a_record_and_folders_of_others_are_distinguished(run_folder: Path) -> None:
     empty = run_folder / "1-999999999999-abcdef"
     other = run_folder / "somebody-elses-folder"
     empty.mkdir(parents=True)

@@ -107,7 +107,7 @@ def group_mod(command: int, number: int, leads_to: int | None = None) -> Any:
     return parser.OFPGroupMod(PROTOCOL, command, ofp.OFPGT_FF, number, [bucket])
 
 
-def test_a_deleted_group_takes_its_flows_along_and_they_are_told_of() -> None:
+def test_deleting_a_group_removes_its_flows_with_notifications() -> None:
     tested = switch()
     say(tested, group_mod(ofp.OFPGC_ADD, 1))
     say(tested, group_mod(ofp.OFPGC_ADD, 2))
@@ -167,7 +167,7 @@ def test_what_it_does_not_understand_is_refused() -> None:
     )
 
 
-def test_meters_are_made_changed_told_and_removed_with_the_rules_that_use_them() -> None:
+def test_meters_are_created_changed_reported_and_removed_with_their_rules() -> None:
     tested = switch(most_meters=2)
     first, second, third = (Meter(number, 10, 20) for number in (1, 2, 3))
 

@@ -64,7 +64,7 @@ def test_one_key_more_is_noticed_whatever_it_holds(document: dict[str, Any], dat
         ('{"": 1, "": 2}', ""),
     ],
 )
-def test_the_path_of_the_key_is_told(text: str, path: str) -> None:
+def test_the_path_of_the_key_is_reported(text: str, path: str) -> None:
     with pytest.raises(InputError, match="this key occurs twice") as caught:
         check_unique(text.encode(), orjson.loads(text))
     assert caught.value.field == path

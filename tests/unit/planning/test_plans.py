@@ -78,7 +78,7 @@ def test_each_flow_has_unbroken_live_paths_from_source_to_destination_or_is_unro
 
 
 @given(instances(phases=False), POLICY)
-def test_the_rates_told_to_hosts_add_up_to_the_load_of_every_link(
+def test_the_rates_reported_to_hosts_add_up_to_the_load_of_every_link(
     instance: tuple[Fabric, Traffic], policy: str
 ) -> None:
     fabric, traffic = instance
@@ -104,7 +104,7 @@ def test_the_rates_told_to_hosts_add_up_to_the_load_of_every_link(
 
 
 @given(instances())
-def test_hosts_are_told_the_port_of_each_flow_and_the_class_of_its_path(instance: tuple[Fabric, Traffic]) -> None:
+def test_hosts_get_the_port_of_each_flow_and_the_class_of_its_path(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
     plan = plan_of(fabric, traffic)
     wire = encode_flows(fabric, traffic, plan.assignment, "per_flow")
@@ -181,13 +181,13 @@ def test_a_plan_is_what_the_policy_answers_and_no_better_than_its_bound(
     assert plan.objective.min_level <= plan.bound.split * (1 + 1e-6)
 
 
-def test_the_time_told_is_what_the_clock_says_the_policy_took() -> None:
+def test_the_reported_time_is_the_measured_time_of_the_policy() -> None:
     clock = count(10.0, 2.5)
     fabric, traffic = clos(2, 2, 2), traffic_of([(0, 2, 1, 0)], [Collective("a", "c")])
     assert make_plan(fabric, traffic, policy="ecmp", clock=lambda: next(clock)).seconds == 2.5
 
 
-def test_slowdown_is_told_against_the_intended_fabric() -> None:
+def test_slowdown_is_relative_to_the_intended_fabric() -> None:
     fabric, traffic = clos(2, 2, 2, host_gbps=50), traffic_of([(0, 2, 10**9, 0)], [Collective("a", "c")])
     intended = clos(2, 2, 2, host_gbps=100)
 

@@ -75,7 +75,7 @@ def test_nothing_is_read_of_a_body_that_says_it_is_too_large() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_chunked_garbage_is_read_or_refused_and_raises_nothing_else(garbage: bytes) -> None:
+def test_chunked_garbage_is_read_or_refused_without_other_exceptions(garbage: bytes) -> None:
     try:
         body = read(io.BytesIO(garbage), Framing(chunked=True))
     except ProblemError as problem:
@@ -123,7 +123,7 @@ def test_a_sound_head_says_how_the_body_is_delimited(headers: list[tuple[str, st
     assert framing("HTTP/1.1", fields(headers)) == expected
 
 
-def test_an_http_1_0_client_needs_no_host_and_is_never_told_to_continue() -> None:
+def test_an_http_1_0_client_needs_no_host_and_never_gets_100_continue() -> None:
     headers = fields([("Content-Length", "1"), ("Expect", "100-continue")])
     assert framing("HTTP/1.0", headers) == Framing(length=1)
 

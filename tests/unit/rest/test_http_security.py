@@ -29,7 +29,7 @@ def test_on_loopback_tokens_are_a_choice(host: str, tokens: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.0.2.1", "no such host"])
-def test_anywhere_else_they_are_needed_and_it_is_told_what_to_do(host: str, tokens: str) -> None:
+def test_beyond_loopback_tokens_are_required_and_the_error_names_the_options(host: str, tokens: str) -> None:
     assert not is_loopback(host)
     with pytest.raises(InputError) as caught:
         security_from(host, "", "", "")

@@ -76,7 +76,7 @@ def test_every_answer_forbids_what_the_page_does_not_need() -> None:
     assert headers["Cache-Control"] == "no-cache"
 
 
-def test_a_file_can_be_read_and_nothing_else() -> None:
+def test_a_file_supports_only_reading() -> None:
     assert ask("HEAD").status == 200
     assert ask("OPTIONS").headers["Allow"] == "GET, HEAD, OPTIONS"
     for method in ("PUT", "POST", "DELETE", "PATCH"):

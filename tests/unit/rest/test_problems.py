@@ -68,7 +68,7 @@ def test_what_is_not_available_says_when_to_ask_again() -> None:
     assert problem.headers == {"Retry-After": "3"}
 
 
-def test_an_internal_error_tells_its_id_and_nothing_else() -> None:
+def test_an_internal_error_shows_only_its_id() -> None:
     document = json.loads(internal("0a1b2c3d").body("/v1/plan"))
     assert document["error_id"] == "0a1b2c3d"
     assert schemas.Problem.model_validate(document).status == 500

@@ -51,7 +51,7 @@ def test_operations_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_method_that_a_resource_lacks_is_405_and_told_which_there_are(name: str) -> None:
+def test_an_unsupported_method_is_405_and_lists_the_supported_ones(name: str) -> None:
     response = ask(name, "PATCH")
     assert (response.status, problem(response).title) == (405, "Method Not Allowed")
     allow = response.headers["Allow"].split(", ")
@@ -211,7 +211,7 @@ def test_a_body_that_is_not_plain_json_is_415_and_not_read(headers: dict[str, st
 @pytest.mark.parametrize(
     ("query", "field"), [("", "host"), ("host=h1&host=h2", "host"), ("host=h1&x=", "x"), ("=", "")]
 )
-def test_routes_need_one_host_and_nothing_else(query: str, field: str) -> None:
+def test_routes_require_exactly_one_host(query: str, field: str) -> None:
     response = ask("routes", query=query)
     assert (response.status, problem(response).field or "") == (400, field)
 
@@ -257,7 +257,7 @@ def test_a_large_answer_says_how_long_it_is() -> None:
 
 
 @pytest.mark.parametrize("resource", ["links", "plan"])
-def test_under_is_plan_or_ecmp_and_nothing_else(resource: str) -> None:
+def test_under_must_be_plan_or_ecmp(resource: str) -> None:
     assert orjson.loads(ask(resource).body)["under"] == "plan"
     for under in ("plan", "ecmp"):
         assert orjson.loads(ask(resource, query=f"under={under}").body)["under"] == under
@@ -265,5 +265,5 @@ def test_under_is_plan_or_ecmp_and_nothing_else(resource: str) -> None:
     assert (wrong.status, wrong.field, wrong.value) == (400, "under", "fair")
 
 
-def test_who_asks_is_told_what_they_may_do() -> None:
+def test_whoami_returns_the_role_of_the_caller() -> None:
     assert orjson.loads(ask("whoami").body) == {"name": "anonymous", "role": "write", "secured": False}

@@ -49,7 +49,7 @@ def test_a_secret_leads_to_its_own_token_and_is_not_in_the_file(pairs: list[tupl
     ["a write", "a admin sha256:" + "0" * 64, "a write sha256:" + "0" * 63, "a write md5:" + "0" * 64, "hunter2-secret"]
     + [f"{name} read sha256:" + "0" * 64 for name in ("anonymous", "a/b", "é", "a" * 64)],
 )
-def test_a_wrong_line_is_told_by_its_number_and_never_shown(line: str) -> None:
+def test_a_wrong_line_is_reported_by_its_number_and_never_shown(line: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_tokens(f"# first\n{line}\n", "tokens")
     assert str(caught.value).startswith("tokens: line 2: ")

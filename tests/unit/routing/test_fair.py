@@ -129,7 +129,7 @@ def test_the_allowed_number_of_extra_pieces_is_kept(instance: tuple[Fabric, Traf
         assert assignment.n_rows <= traffic.n_flows + allowed
 
 
-def test_an_isolated_leaf_makes_its_own_flows_unroutable_and_nobody_elses() -> None:
+def test_an_isolated_leaf_makes_only_its_own_flows_unroutable() -> None:
     fabric = clos(3, 4, 2).without_links(["leaf2-spine1", "leaf2-spine2", "leaf2-spine3"])
     pairs = [(a, b) for a in range(8) for b in range(8) if a // 2 != b // 2]
     traffic = traffic_of(
@@ -202,7 +202,7 @@ def test_a_failed_link_moves_the_flow_that_lost_its_path_and_keeps_the_rest() ->
     assert np.flatnonzero(after != before.path).tolist() == stranded
 
 
-def test_a_high_churn_price_leaves_an_uneven_plan_alone_and_a_low_one_mends_it() -> None:
+def test_a_high_churn_price_keeps_an_uneven_plan_and_a_low_one_improves_it() -> None:
     # Loads 5, 5, 5, 5 over two spines as 3 + 1 (level 2/3 of the best): mending moves one flow of four.
     fabric = clos(2, 2, 4, uplink_gbps=200)
     traffic = traffic_of([(i, 4 + i, 10**9, i) for i in range(4)], [Collective("a", str(i)) for i in range(4)])

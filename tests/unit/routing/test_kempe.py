@@ -44,7 +44,7 @@ def test_where_all_units_fit_every_one_gets_a_slot_of_its_own(case: tuple[np.nda
 
 @settings(max_examples=200, deadline=None)
 @given(crowds(), st.floats(0.0, 0.6), st.integers(0, 2**32 - 1))
-def test_with_dead_links_nobody_is_put_on_one_and_no_slot_is_given_twice(
+def test_no_unit_is_placed_on_a_dead_link_and_no_slot_is_used_twice(
     case: tuple[np.ndarray, ...],  # type: ignore[type-arg]
     dead: float,
     seed: int,

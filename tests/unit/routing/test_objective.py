@@ -157,7 +157,7 @@ def test_the_estimate_for_many_phases_is_never_faster_than_the_exact_combination
     assert (estimate.link_load <= fabric.link_gbps * (1 + 1e-9)).all()
 
 
-def test_an_unroutable_collective_has_speed_zero_and_is_nobody_elses_business() -> None:
+def test_an_unroutable_collective_has_speed_zero_and_does_not_affect_others() -> None:
     fabric = clos(2, 3, 1).without_links(["leaf3-spine1", "leaf3-spine2"])
     traffic = traffic_of([(0, 1, 10**9, 0), (0, 2, 10**9, 1)], [Collective("a", "c"), Collective("b", "c")])
     result = assign("fair", fabric, traffic)
@@ -176,7 +176,7 @@ def test_without_any_collective_on_the_network_speeds_and_bounds_are_one() -> No
     assert objective.levels == ()
 
 
-def test_slowdown_is_told_against_the_intended_fabric() -> None:
+def test_slowdown_is_relative_to_the_intended_fabric() -> None:
     fabric = clos(2, 2, 2)
     traffic = traffic_of([(0, 2, 10**9, 0), (1, 3, 10**9, 0)], [Collective("a", "c")])
     failed = fabric.without_links(["spine2"])

@@ -186,7 +186,7 @@ def test_ethereal_cuts_the_odd_flows_of_a_sender_and_loads_all_its_uplinks_alike
     np.testing.assert_allclose(carried, flows / spines)
 
 
-def test_ethereal_by_leaf_looks_at_all_flows_of_the_leaf_together() -> None:
+def test_ethereal_by_leaf_counts_all_flows_of_the_leaf_together() -> None:
     fabric = clos(4, 2, 4)
     traffic = traffic_of([(i, 4 + i, 10**9, 0) for i in range(4)], [Collective("a", "c")])
     assert not assign("ethereal", fabric, traffic, options=Options(ethereal_by="leaf")).assignment.is_split()

@@ -79,7 +79,7 @@ def test_a_large_fabric_with_unequal_flows_and_failed_links_is_split_as_well() -
     assert assignment.n_rows - traffic.n_flows <= fabric.n_leaves * fabric.n_spines
 
 
-def test_flows_whose_port_nobody_knows_stay_whole() -> None:
+def test_flows_with_unknown_ports_are_not_split() -> None:
     fabric = clos(3, 2, 4)
     flows = [(i, 4 + i, 10**9, 0) for i in range(4)]
     traffic = traffic_of(flows, [Collective("a", "c")], [ANY_PORT] * 4)
@@ -90,7 +90,7 @@ def test_flows_whose_port_nobody_knows_stay_whole() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_a_search_for_better_places_keeps_together_what_no_switch_can_tell_apart(seed: int) -> None:
+def test_a_search_for_better_places_keeps_together_what_no_switch_can_distinguish(seed: int) -> None:
     rng = np.random.default_rng(seed)
     fabric = clos(3, 2, 4)
     # Pairs of flows between the same hosts, some with one unknown port for both.

@@ -151,7 +151,7 @@ def test_a_job_that_seldom_sends_shares_with_others_and_not_with_itself() -> Non
     assert path[2] != path[3]
 
 
-def test_with_a_plan_in_force_nobody_moves_for_less_than_it_is_worth() -> None:
+def test_with_a_previous_plan_flows_move_only_for_a_sufficient_gain() -> None:
     rng = np.random.default_rng(3)
     fabric = clos(2, 3, 6)
     flows = [(int(a), int(b), TENTH, i % 3) for i, (a, b) in enumerate(rng.permutation(18).reshape(9, 2))]

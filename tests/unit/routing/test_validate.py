@@ -39,12 +39,12 @@ def test_a_good_plan_passes_split_or_not() -> None:
         (rows((0, 1, 1), (1, LOCAL, 1), (2, 0, 1), (3, 0, 1)), "does not exist"),
     ],
 )
-def test_each_violation_is_told_with_the_flow_that_breaks_the_rule(bad: Assignment, reason: str) -> None:
+def test_each_violation_is_reported_with_the_flow_that_breaks_the_rule(bad: Assignment, reason: str) -> None:
     with pytest.raises(InvalidAssignmentError, match=reason):
         validate_assignment(FABRIC, TRAFFIC, bad)
 
 
-def test_flows_that_no_switch_can_tell_apart_must_go_together_and_whole() -> None:
+def test_flows_that_no_switch_can_distinguish_must_go_together_and_whole() -> None:
     pair = traffic_of([(0, 2, 1, 0), (0, 2, 1, 0)], [Collective("j", "c")], [ANY_PORT, ANY_PORT])
     apart, split = rows((0, 1, 1), (1, 2, 1)), rows((0, 1, 0.5), (0, 2, 0.5), (1, 1, 1))
     with pytest.raises(InvalidAssignmentError, match="another path than the rest of its placement unit"):

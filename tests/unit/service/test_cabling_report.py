@@ -36,7 +36,7 @@ def findings(first: int, last: int) -> tuple[Finding, ...]:
 
 @settings(max_examples=20, deadline=None)
 @given(n=st.sampled_from([10, 100, 1000, 5000]), moves=st.lists(st.floats(-1, 1), max_size=4))
-def test_findings_that_come_and_go_are_looked_at_a_few_times_each(n: int, moves: list[float]) -> None:
+def test_changing_findings_are_processed_a_few_times_each(n: int, moves: list[float]) -> None:
     logging.getLogger("fairspine.service").setLevel(logging.CRITICAL)
     try:
         report, first = CablingReport(True), 0

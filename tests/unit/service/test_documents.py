@@ -121,7 +121,7 @@ def test_labels_are_those_of_the_spine_and_the_last_leaf_and_ports_say_the_path_
             assert FABRIC.path_names[low] == one["path"]
 
 
-def test_a_split_flow_is_told_as_pieces_with_ports_of_their_own_and_shares_that_add_up_to_one() -> None:
+def test_a_split_flow_is_shown_as_pieces_with_different_ports_and_shares_that_add_up_to_one() -> None:
     flows = [{"src": "h1", "dst": "h4", "bytes": 1000}]
     for enforcement in ENFORCEMENTS:
         state = step_of(FABRIC, [{"flows": flows}], enforcement=enforcement, policy="ethereal")
@@ -158,7 +158,7 @@ def test_a_job_that_is_left_out_is_listed_with_the_reason() -> None:
     assert (shown.flows, shown.left_out) == ([], "hosts[0]: no such host")
 
 
-def test_jobs_are_listed_without_speed_and_nothing_else_is_answered_while_there_is_no_plan() -> None:
+def test_without_a_plan_only_jobs_are_answered_without_speeds() -> None:
     planned = step_of(FABRIC, [{"flows": [{"src": "h1", "dst": "h4", "bytes": 8}]}])
     state = ControllerState(desired=planned.desired)
     (row,) = schemas.JobList.model_validate_json(documents.jobs(state, None)).jobs

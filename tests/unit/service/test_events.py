@@ -32,7 +32,7 @@ def log_of(count: int, kept: int) -> EventLog:
 
 
 @given(st.integers(0, 30), st.integers(1, 10), st.integers(0, 30), st.integers(0, 30))
-def test_a_reader_gets_everything_since_its_event_once_and_in_order_or_is_told_of_a_reset(
+def test_a_reader_gets_all_later_events_once_and_in_order_or_a_reset(
     before: int, kept: int, seen_last: int, after: int
 ) -> None:
     log = log_of(before, kept)
@@ -98,7 +98,7 @@ def test_a_waiting_reader_is_woken_and_a_closed_one_forgotten() -> None:
     assert not log._readers
 
 
-def test_links_that_come_and_go_are_told_and_new_ones_are_not() -> None:
+def test_links_that_come_and_go_are_reported_and_new_ones_are_not() -> None:
     before, now = (clos(2, 2, 1).without_links(names) for names in (["spine1"], ["leaf1-spine2", "leaf2-spine1"]))
     fewer = dataclasses.replace(now, cables=now.cables[:-1], hosts=now.hosts[:-1])
     assert link_changes(before, now) == [("leaf1-spine2", False), ("leaf1-spine1", True)]
@@ -106,7 +106,7 @@ def test_links_that_come_and_go_are_told_and_new_ones_are_not() -> None:
     assert link_changes(fewer, now) == link_changes(None, now) == []
 
 
-def test_the_service_tells_what_happens_to_jobs_links_modes_and_plans_and_who_wanted_it() -> None:
+def test_changes_of_jobs_links_modes_and_plans_are_events_with_their_author() -> None:
     fabric = clos(2, 2, 1)
     world = World(fabric, seen(fabric)).planned()
     reader = world.service.subscribe(None)

@@ -43,7 +43,7 @@ def plan(world: World) -> dict[str, Any]:
     return world.read(lambda service: service.plan())
 
 
-def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(world: World) -> None:
+def test_a_refusal_is_reported_with_enforcements_that_need_fewer_rules_until_it_ends(world: World) -> None:
     reader = world.service.subscribe(None)
     state = world.service.state
     found = world.refusal = refusal(state.epoch)
@@ -80,7 +80,7 @@ def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(wor
     assert not any("refuses plan" in reason for reason in world.health["reasons"])
 
 
-def test_where_nothing_is_full_nothing_else_is_proposed(world: World) -> None:
+def test_without_a_full_table_no_other_enforcement_is_proposed(world: World) -> None:
     world.refusal = refusal(world.service.state.epoch, kind="bad group", stays=None)
     reader = world.service.subscribe(None)
     world.service.settled()
@@ -93,7 +93,7 @@ def test_where_nothing_is_full_nothing_else_is_proposed(world: World) -> None:
     assert "stays active" not in body["text"]
 
 
-def test_who_is_not_there_yet_and_what_else_is_wrong_is_told(world: World) -> None:
+def test_missing_switches_and_other_faults_are_reported(world: World) -> None:
     epoch = world.service.state.epoch
     world.switches.append(SimpleNamespace(dpid=2, name="leaf2", epoch=epoch, error="", missing=(3, 4)))
     world.notices.append("a second switch, at 10.0.0.7, claims an id")

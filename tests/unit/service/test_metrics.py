@@ -47,7 +47,7 @@ def values(metrics: list[Metric], name: str) -> dict[str, float]:
 
 
 @given(STEPS)
-def test_links_are_told_as_v1_links_tells_them(state: ControllerState) -> None:
+def test_metrics_of_links_equal_those_of_v1_links(state: ControllerState) -> None:
     now = moment(state)
     told = list(families(now))
     rows = schemas.LinkList.model_validate(documents.links(state, now.readings, 2.0, 5.0))
@@ -101,7 +101,7 @@ def test_of_several_states_exactly_the_one_that_is_so_is_1() -> None:
     assert values(told, "fairspine_health")["degraded"] == 1
 
 
-def test_nothing_is_told_of_a_fabric_that_is_not_known() -> None:
+def test_an_unknown_fabric_has_no_metrics() -> None:
     told = list(
         families(moment(ControllerState(), switches=[], expected=None, active=None, refusal=None, measured=None))
     )
@@ -215,7 +215,7 @@ def test_the_documentation_lists_every_metric_as_it_is() -> None:
     assert rows == made, "\n".join(f"| `{name}` | {kind} | {labels} | {text} |" for name, kind, labels, text in made)
 
 
-def test_a_running_controller_tells_what_it_has_done(tmp_path: Path) -> None:
+def test_a_running_controller_counts_its_actions(tmp_path: Path) -> None:
     world = World(FABRIC, seen(FABRIC)).planned()
     try:
         world.put("one", [flow(FABRIC.hosts[0].name, FABRIC.hosts[-1].name)])

@@ -109,7 +109,7 @@ def test_a_kept_job_with_ports_of_its_own_waits_until_plans_are_enforced_otherwi
     assert [one["pieces"][0]["udp_src"] for one in routes(world)["flows"]] == [50000]
 
 
-def test_whoever_spoke_last_says_how_plans_are_enforced() -> None:
+def test_the_most_recent_setting_of_the_enforcement_wins() -> None:
     store = FakeStore()
     assert enforcement(started(store)) == "per_flow"
     world = started(store, enforcement="segment_routing")
@@ -127,7 +127,7 @@ def test_whoever_spoke_last_says_how_plans_are_enforced() -> None:
     assert enforcement(world) == "segment_routing"
 
 
-def test_more_flows_between_two_hosts_than_class_ports_are_told_before_anything_changes() -> None:
+def test_more_flows_between_two_hosts_than_class_ports_are_reported_before_anything_changes() -> None:
     world = started(policy="greedy")
     many = [flow("h1", "h3")] * (1 << 12)
     world.put("a", many)
@@ -144,7 +144,7 @@ def test_more_flows_between_two_hosts_than_class_ports_are_told_before_anything_
     assert enforcement(world) == "per_flow"
 
 
-def test_labels_that_do_not_suffice_are_told_before_anything_changes() -> None:
+def test_labels_that_do_not_suffice_are_reported_before_anything_changes() -> None:
     world = started(label_base=2**20 - 4096)
     with pytest.raises(ConflictError, match="segment_routing enforcement: label_base: 1044480: labels 1044480 to "):
         world.service.set_mode(None, "segment_routing", ANN)
@@ -152,7 +152,7 @@ def test_labels_that_do_not_suffice_are_told_before_anything_changes() -> None:
 
 
 @pytest.mark.parametrize("name", ENFORCEMENTS)
-def test_frozen_hosts_are_told_the_paths_and_ports_that_they_had(name: str) -> None:
+def test_in_mode_frozen_hosts_get_their_previous_paths_and_ports(name: str) -> None:
     world = started(policy="ethereal", enforcement=name)
     world.put("a", [flow("h1", "h3"), flow("h1", "h5"), flow("h2", "h5")])
     before, held = routes(world), rules(world)

@@ -294,7 +294,7 @@ def test_a_preview_of_what_cannot_be_says_which_field(form: dict[str, Any], fiel
     assert caught.value.field == field
 
 
-def test_in_what_is_previewed_gone_jobs_and_links_are_not_found() -> None:
+def test_a_preview_of_a_missing_job_or_link_is_not_found() -> None:
     life = Life()
     for form in ({"delete": ["a"]}, {"drain": ["spine9"]}, {"undrain": ["h1"]}):
         with pytest.raises(NotFoundError):

@@ -136,7 +136,7 @@ def test_more_flows_or_jobs_than_allowed_are_refused_over_all_jobs(fabric: Fabri
     assert not few.put("a", OTHER).created
 
 
-def test_more_changes_waiting_than_allowed_are_sent_away(fabric: Fabric) -> None:
+def test_changes_beyond_the_queue_limit_get_503(fabric: Fabric) -> None:
     world = World(fabric, seen(fabric), max_changes_waiting=1).planned()
     world.store.hangs.clear()
     first = threading.Thread(target=world.put, args=("a", JOB))
@@ -348,7 +348,7 @@ def test_the_history_is_read_in_pages_newest_first(world: World) -> None:
         world.service.plan_record(10_000)
 
 
-def test_a_job_whose_hosts_are_gone_from_the_file_stays_kept_and_is_named(world: World) -> None:
+def test_a_job_whose_hosts_are_not_in_the_file_any_more_stays_stored_and_is_reported(world: World) -> None:
     world.put("a", JOB)
     smaller = clos(2, 1, 1)
     after = World(smaller, seen(smaller), world.store).planned()
@@ -361,7 +361,7 @@ def test_a_job_whose_hosts_are_gone_from_the_file_stays_kept_and_is_named(world:
     assert after.store.jobs == {}
 
 
-def test_what_is_drained_and_gone_from_the_file_can_be_undrained() -> None:
+def test_a_drain_of_something_not_in_the_file_any_more_can_be_undone() -> None:
     larger, smaller, store = clos(3, 2, 1), clos(2, 2, 1), FakeStore()
     World(larger, seen(larger), store).planned().service.drain("spine3", True, ANN)
     world = World(smaller, seen(smaller), store).planned()

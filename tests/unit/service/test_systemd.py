@@ -64,7 +64,7 @@ def beat(listener: socket.socket, naps: list[float], ended: list[str], **more: s
     return heard(listener)
 
 
-def test_ready_is_told_once_and_then_each_half_of_the_time_that_it_works(listener: socket.socket) -> None:
+def test_ready_is_notified_once_and_then_the_watchdog_every_half_period(listener: socket.socket) -> None:
     assert beat(listener, [0.0, 0.1, 9.0], []) == ["READY=1\nSTATUS=running", *["WATCHDOG=1"] * 4]
 
 
@@ -72,7 +72,7 @@ def test_an_event_loop_that_is_late_leaves_a_beat_out_and_beats_again_when_it_is
     assert beat(listener, [10.5, 0.0, 30.0], []) == ["READY=1\nSTATUS=running", "WATCHDOG=1", "WATCHDOG=1"]
 
 
-def test_a_vital_task_that_has_ended_stops_the_beat_and_is_told_once(
+def test_an_essential_task_that_ended_stops_the_notifications_and_is_logged_once(
     listener: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert beat(listener, [0.0, 0.0], ["orders are carried out"]) == ["READY=1\nSTATUS=running"]
@@ -89,7 +89,7 @@ def test_the_watchdog_of_another_process_is_not_ours() -> None:
     assert period({"WATCHDOG_USEC": "20000000", "WATCHDOG_PID": "18"}, 17) is None
 
 
-def test_names_that_are_no_files_and_nobody_who_listens_are_no_harm() -> None:
+def test_an_invalid_socket_name_or_a_missing_listener_has_no_effect() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
         made.bind("\0fairspine-test-notify")
         assert notify("@fairspine-test-notify", "READY=1")

@@ -42,7 +42,7 @@ def traced(world: World, job: str | None = None, compare: str | None = None) -> 
     return told
 
 
-def test_in_every_enforcement_flows_are_on_the_paths_that_hosts_are_told(world: World) -> None:
+def test_in_every_enforcement_flows_are_on_the_paths_in_the_routes_of_hosts(world: World) -> None:
     for enforcement in ENFORCEMENTS:
         world.service.set_mode("planned", enforcement, ANN)
         told = traced(world.planned())
@@ -58,7 +58,7 @@ def test_in_every_enforcement_flows_are_on_the_paths_that_hosts_are_told(world: 
         assert not any(flow["differs"] or flow["why"] for flow in told["flows"])
 
 
-def test_one_job_is_told_alone_with_its_ranks(world: World) -> None:
+def test_a_trace_of_one_job_has_only_its_flows_with_ranks(world: World) -> None:
     told = traced(world, "ring")
     assert {(f["src_rank"], f["dst_rank"], f["job"], f["collective"]) for f in told["flows"]} == {
         (0, 1, "ring", "dp"),
@@ -95,7 +95,7 @@ def test_in_mode_ecmp_flows_are_hashed_and_frozen_they_are_where_they_were(world
     assert all(one["why"].startswith("mode is ecmp: hashed over ") for one in across)
 
 
-def test_what_has_not_been_installed_yet_is_told_so(world: World) -> None:
+def test_a_plan_that_is_not_installed_yet_is_the_reason(world: World) -> None:
     before = reading(FABRIC, world.installed[-1][0])
     world.held = lambda: before
     world.put("later", [flow("h6", "h3")])

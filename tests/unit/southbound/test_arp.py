@@ -82,7 +82,7 @@ def test_what_no_host_can_say_is_dropped_and_known_as_arp(at: int, value: bytes)
     assert arp.parse(SOUND) is not None
 
 
-def test_an_answer_goes_to_who_asked_and_a_probe_comes_from_nobody() -> None:
+def test_an_answer_goes_to_the_asker_and_a_probe_has_no_sender_address() -> None:
     asked = arp.parse(SOUND)
     assert asked is not None
     answer = arp.parse(arp.answer(asked, Location("02:00:00:00:01:02", PortId(1, 2))))

@@ -28,7 +28,7 @@ def test_switches_that_are_not_intended_prolong_no_waiting(events: list[tuple[fl
 
 
 @given(st.booleans())
-def test_switches_that_have_gone_are_forgotten(intended: bool) -> None:
+def test_disconnected_switches_are_forgotten(intended: bool) -> None:
     awaited = Awaited((LEAF,) if intended else ())
     for n in range(1000):
         awaited.entered(n, float(n))

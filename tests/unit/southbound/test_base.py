@@ -67,7 +67,7 @@ def test_an_uplink_that_dies_is_passed_over_by_the_leaf_itself(fabric, data) -> 
 
 
 @given(fabric=fabrics(), address=st.ip_addresses(v=4))
-def test_packets_for_nobody_are_dropped_and_never_delivered_to_somebody(fabric, address) -> None:
+def test_packets_for_unknown_hosts_are_dropped_and_never_delivered(fabric, address) -> None:
     if str(address) in {host.ip for host in fabric.hosts}:
         return
     rules, network = compile_base(fabric), RuleInterpreter(fabric)

@@ -180,7 +180,7 @@ def test_a_cable_that_is_surely_silent_at_either_end_is_down_and_named(intended,
 
 
 @pytest.mark.parametrize("word", ["there", "lost"])
-def test_a_spine_that_has_just_come_or_gone_keeps_its_cables_as_they_were(word) -> None:
+def test_cables_of_a_spine_that_just_connected_or_disconnected_keep_their_state(word) -> None:
     intended = clos(2, 2, 1)
     before = intended.without_links(["leaf1-spine2"])
     shown = seen(intended)
@@ -226,7 +226,7 @@ def test_a_host_never_leaves_the_port_or_the_leaf_that_the_file_names_whatever_i
     assert cable_ends.isdisjoint(places)
 
 
-def test_a_host_whose_port_leads_to_a_switch_has_none_and_that_is_told() -> None:
+def test_a_host_whose_port_leads_to_a_switch_has_no_port_and_is_reported() -> None:
     intended = clos(1, 2, 1)
     shown = seen(intended)
     a, b = PortId(1, 1), PortId(65537, 9)
@@ -264,14 +264,14 @@ MAC = "02:66:66:66:66:66"
         ),
     ],
 )
-def test_a_claim_that_was_not_believed_is_told_with_both_ports(clash, text) -> None:
+def test_a_claim_that_was_not_believed_is_reported_with_both_ports(clash, text) -> None:
     fabric = clos(1, 2, 1)
     found = survey(fabric, dataclasses.replace(seen(fabric), clashes=frozenset({clash})))
     assert [finding.text for finding in found.findings] == [text]
     assert found.fabric == fabric
 
 
-def test_of_very_many_clashes_some_are_told_one_by_one_and_the_rest_counted() -> None:
+def test_of_very_many_clashes_some_are_listed_and_the_rest_counted() -> None:
     fabric = clos(1, 2, 1)
     clashes = frozenset(
         Clash("clash", f"10.1.{n // 256}.{n % 256}", MAC, PortId(2, 1), "", None) for n in range(MOST_CLASHES + 7)

@@ -204,7 +204,7 @@ def test_ports_beyond_the_bound_are_cut_off_a_description_and_dropped_as_changes
     assert [told.desc.port_no for told in brick.told] == [1]
 
 
-def test_answers_that_nobody_waits_for_are_dropped_and_a_second_hello_or_features_changes_nothing(
+def test_unsolicited_answers_are_dropped_and_a_second_hello_or_features_changes_nothing(
     brick: Brick,
 ) -> None:
     features = encode.features(1, 99, 8)
@@ -217,7 +217,7 @@ def test_answers_that_nobody_waits_for_are_dropped_and_a_second_hello_or_feature
     assert brick.told == []
 
 
-def test_a_switch_of_another_version_is_told_so_and_the_log_has_one_line(
+def test_a_switch_of_another_version_gets_an_error_and_the_log_has_one_line(
     brick: Brick, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "fairspine.southbound"):

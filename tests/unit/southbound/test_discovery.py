@@ -99,7 +99,7 @@ def test_a_port_is_known_to_be_down_only_while_its_switch_is_connected() -> None
     assert discovery.port_state(B) is None
 
 
-def test_what_has_just_come_or_gone_is_told_apart_from_what_stays_away() -> None:
+def test_recent_changes_are_distinguished_from_permanent_absence() -> None:
     discovery, clock = connected()
     assert discovery.snapshot().starting
     clock.now += GRACE + 1
@@ -170,7 +170,7 @@ def test_a_port_that_comes_and_goes_too_often_counts_as_down_until_it_is_quiet()
     assert not discovery.flapping()
 
 
-def test_a_port_that_comes_back_with_another_speed_is_a_change_and_tells_it() -> None:
+def test_a_port_that_comes_back_with_another_speed_is_a_reported_change() -> None:
     discovery, _ = connected()
     assert discovery.port_changed(1, port(3, kbps=100_000_000))
     assert discovery.snapshot().gbps == {UPLINK: 100.0}

@@ -26,7 +26,7 @@ def cookie(instance: int) -> int:
 
 
 @given(switch_rules(), switch_rules(), st.sampled_from([0, OURS, THEIRS]))
-def test_every_difference_is_counted_once_and_nothing_else(expected: SwitchRules, held: SwitchRules, by: int) -> None:
+def test_every_difference_is_counted_exactly_once(expected: SwitchRules, held: SwitchRules, by: int) -> None:
     cookies = dict.fromkeys(held.rules, cookie(by))
     found = drift(expected, held, cookies, OURS)
     common = expected.rules.keys() & held.rules.keys()
@@ -187,7 +187,7 @@ def test_bytes_that_are_no_reply_are_refused_and_nothing_worse(data: bytes, read
     assert len(data) >= 16
 
 
-def test_a_group_of_somebody_elses_is_no_drift() -> None:
+def test_a_foreign_group_is_not_drift() -> None:
     held = switch()
     say(held, messages.put_group(PROTOCOL, Group(5, "select", ())))
     rules, groups = (asked(held, ask(PROTOCOL)) for ask in (messages.read_every_rule, messages.read_groups))

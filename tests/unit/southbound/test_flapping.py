@@ -21,7 +21,7 @@ def down_times(pauses: list[float]) -> list[float]:
 
 
 @given(pauses=pauses)
-def test_nobody_is_held_who_never_went_down_too_often_within_the_window(pauses) -> None:
+def test_a_port_that_never_flaps_within_the_window_is_not_damped(pauses) -> None:
     damper, times = Damper(), []
     for now in down_times(pauses):
         times.append(now)

@@ -23,7 +23,7 @@ each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @each_enforcement
 @patient
 @given(data=st.data())
-def test_ports_tell_all_flows_and_pieces_of_two_hosts_apart(enforcement: Enforcement, data: st.DataObject) -> None:
+def test_ports_distinguish_all_flows_and_pieces_of_two_hosts(enforcement: Enforcement, data: st.DataObject) -> None:
     case = data.draw(cases(enforcement))
     wire, traffic = case.encoding, case.traffic
     known = traffic.udp_src[wire.flow] != ANY_PORT

@@ -117,7 +117,7 @@ def test_frames_that_are_not_sound_are_counted_and_change_nothing() -> None:
     assert world.sent == []
 
 
-def test_an_answer_that_was_guessed_places_nobody() -> None:
+def test_a_guessed_answer_places_no_host() -> None:
     world = World()
     for tha in ("0e:15:00:00:00:01", "02:00:00:00:fa:15", arp.BROADCAST, arp.NOBODY_MAC):
         world.hears(ATTACKER, arp.frame(tha, arp.REPLY, MAC, IP, tha, arp.NOBODY))

@@ -98,7 +98,7 @@ def test_what_does_not_answer_is_asked_a_few_times_and_forgotten() -> None:
 
 
 @pytest.mark.parametrize("answers", [False, True])
-def test_a_forged_claim_moves_nothing_and_is_told_with_both_ports_until_it_is_over(answers: bool) -> None:
+def test_a_forged_claim_moves_nothing_and_is_reported_with_both_ports_until_it_is_over(answers: bool) -> None:
     world = World()
     world.placed(VICTIM, A)
     world.answers = answering((VICTIM, A), *([(VICTIM, ATTACKER)] if answers else []))
@@ -112,7 +112,7 @@ def test_a_forged_claim_moves_nothing_and_is_told_with_both_ports_until_it_is_ov
     assert world.table.n_claims == 0
 
 
-def test_two_hosts_with_one_address_are_told_for_as_long_as_both_answer() -> None:
+def test_two_hosts_with_one_address_are_reported_for_as_long_as_both_answer() -> None:
     world = World()
     world.placed(VICTIM, A)
     world.answers = answering((VICTIM, A), (VICTIM, C))
@@ -124,7 +124,7 @@ def test_two_hosts_with_one_address_are_told_for_as_long_as_both_answer() -> Non
     assert world.told() == set()
 
 
-def test_a_host_that_moves_is_followed_within_three_seconds_and_nothing_is_told() -> None:
+def test_a_host_that_moves_is_found_within_three_seconds_without_a_report() -> None:
     world = World()
     world.placed(VICTIM, A)
     world.answers = answering((VICTIM, C))
@@ -237,7 +237,7 @@ def test_a_host_that_was_there_before_a_restart_keeps_its_place_while_it_answers
     assert gone.table.place(VICTIM) == Location(MAC[VICTIM], C)
 
 
-def test_a_port_takes_so_many_hosts_and_tells_of_the_next() -> None:
+def test_a_port_has_a_limit_of_hosts_and_further_ones_are_reported() -> None:
     world = World()
     world.answers = lambda ip, at: f"02:00:00:00:09:{int(ip.rpartition('.')[2]):02x}"
     for n in range(1, 5):
@@ -281,7 +281,7 @@ def test_a_host_whose_port_the_file_names_stays_there_though_it_is_silent_and_an
     assert world.told() == {("misplaced", VICTIM, PortId(1, 9), VICTIM, A)}
 
 
-def test_a_forged_claim_to_a_host_of_the_file_is_told_with_both_ports() -> None:
+def test_a_forged_claim_to_a_host_of_the_file_is_reported_with_both_ports() -> None:
     world = World(intended())
     world.answers = answering((VICTIM, A))
     world.hears(VICTIM, MAC[VICTIM], ATTACKER)
@@ -289,7 +289,7 @@ def test_a_forged_claim_to_a_host_of_the_file_is_told_with_both_ports() -> None:
     assert world.told() == {("clash", VICTIM, ATTACKER, VICTIM, A)}
 
 
-def test_a_host_of_which_the_file_names_the_leaf_is_placed_there_at_a_port_that_is_nobody_elses() -> None:
+def test_a_host_of_which_the_file_names_the_leaf_is_placed_there_at_an_unused_port() -> None:
     world = World(intended(ports=False))
     for at in (PortId(2, 1), PortId(1, 3)):
         # Another leaf; the port of a cable.

@@ -53,7 +53,7 @@ def test_a_notice_names_switch_port_and_host() -> None:
     )
 
 
-def test_lldp_of_others_is_counted_and_not_told() -> None:
+def test_lldp_of_others_is_counted_and_not_reported() -> None:
     ignored = made()
     assert ignored.saw(IgnoredKind.FOREIGN, AT, 0.0) is None
     assert ignored.notices(0.0) == []

@@ -79,7 +79,7 @@ def test_a_switch_that_forwards_nothing_any_more_loses_all_its_cables_and_others
 
 
 @pytest.mark.parametrize("what", ["deaf", "mute"])
-def test_a_switch_that_lost_its_rule_or_sends_no_packets_keeps_its_cables_and_is_told(what: str) -> None:
+def test_a_switch_that_lost_its_rule_or_sends_no_packets_keeps_its_cables_and_is_reported(what: str) -> None:
     world = World(WIRES, expected=WIRES)
     world.run(5)
     getattr(world, what).add(SWITCHES[0])

@@ -28,7 +28,7 @@ from controller.southbound.update import RuleEdit  # noqa: E402
 LOG = logging.getLogger("fairspine.southbound")
 
 
-def test_switches_that_are_not_intended_come_and_go_under_a_few_lines_while_cables_are_told(
+def test_unknown_switches_that_connect_and_disconnect_cause_few_log_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     report = CablingReport(True)

@@ -115,7 +115,7 @@ def test_no_meters_are_made_where_none_are_wanted() -> None:
     assert fake.received == []
 
 
-def test_meters_that_somebody_removes_are_made_again_and_refused_ones_given_up() -> None:
+def test_removed_meters_are_created_again_and_refused_ones_are_not_retried() -> None:
     fake = switch()
     wire, meters = Wire(fake), Meters(True, QUIET)
     meters.prepare(wire)

@@ -62,7 +62,7 @@ def test_new_ports_are_asked_at_once_and_again_at_growing_intervals_within_a_bud
     assert len(asked(schedule, 1.0, 9.0)) == len(many)
 
 
-def test_a_port_that_is_calm_or_gone_is_not_asked_before_its_turn() -> None:
+def test_a_port_that_is_stable_or_removed_is_not_probed_before_its_turn() -> None:
     schedule = ProbeSchedule(0.0)
     calm, gone = PortId(1, 1), PortId(1, 2)
     for port in (calm, gone):

@@ -52,12 +52,12 @@ def found_one_by_one(monkeypatch: pytest.MonkeyPatch, many: int) -> list[int]:
     return told
 
 
-def test_what_is_found_is_told_at_once(monkeypatch) -> None:
+def test_found_links_are_reported_at_once(monkeypatch) -> None:
     told = found_one_by_one(monkeypatch, many=100)
     assert told[:CABLES] == list(range(1, CABLES + 1))
 
 
-def test_while_many_cables_are_to_be_found_they_are_told_together_and_none_is_left_untold(monkeypatch) -> None:
+def test_many_new_cables_are_reported_together_and_none_is_missed(monkeypatch) -> None:
     told = found_one_by_one(monkeypatch, many=0)
     assert told == [0] * CABLES + [0, 1]
 
@@ -100,7 +100,7 @@ def tick(prober: Prober, clock: Clock, times: int, seconds: float) -> None:
         prober._tick()
 
 
-def test_a_switch_that_answers_no_barrier_is_told_of_and_checked_again_once_it_answers() -> None:
+def test_a_switch_that_answers_no_barrier_is_reported_and_checked_again_once_it_answers() -> None:
     clock = Clock()
     prober, wire = probing(clock)
     tick(prober, clock, 2 * module.BARRIERS, 0.01)

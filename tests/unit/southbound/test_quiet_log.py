@@ -35,7 +35,7 @@ def quiet(clock: Clock, **limits: int) -> tuple[QuietLog, list[str]]:
     return QuietLog(log, seconds=60.0, clock=clock, **limits), lines.texts
 
 
-def test_a_repeated_event_is_told_at_once_and_then_once_a_period_with_how_often_it_happened() -> None:
+def test_a_repeated_event_is_logged_at_once_and_then_once_a_period_with_its_number() -> None:
     clock = Clock()
     log, texts = quiet(clock)
     for _ in range(10_000):
@@ -72,7 +72,7 @@ def test_a_line_is_one_line_of_limited_length(value: str) -> None:
     assert len(text.splitlines()) == 1
 
 
-def test_what_was_left_out_is_told_when_the_next_period_begins() -> None:
+def test_the_number_of_suppressed_lines_is_logged_when_the_next_period_begins() -> None:
     clock = Clock()
     log, texts = quiet(clock, most_lines=2)
     for key in range(50):

@@ -97,7 +97,7 @@ def test_what_comes_too_late_or_after_an_error_is_dropped_unread_and_the_next_qu
     assert connection.ask() == parts(3, ENTRY)
 
 
-def test_answers_that_nobody_asked_for_are_dropped_and_other_connections_are_not_touched() -> None:
+def test_unsolicited_answers_are_dropped_and_other_connections_are_not_affected() -> None:
     one, other = Connection(), Connection()
     one.answers = [[*parts(7, ENTRY), *parts(1, ENTRY)]]
     assert one.ask() == parts(1, ENTRY)
@@ -141,7 +141,7 @@ def test_where_all_replies_together_are_too_long_the_longest_is_refused(monkeypa
     assert raw_replies._bytes_in_all == 0
 
 
-def test_an_error_that_is_told_twice_counts_once_and_errors_of_nothing_sent_are_not_expected() -> None:
+def test_a_repeated_error_counts_once_and_errors_without_a_request_are_not_expected() -> None:
     connection = Connection()
     message = messages.barrier(connection)
     connection.exchange._sent[connection.set_xid(message)] = "cause"

@@ -137,7 +137,7 @@ def test_a_group_is_written_and_read_as_by_ryu() -> None:
     check([], [select, failover])
 
 
-def test_what_somebody_else_has_written_equals_none_of_our_rules() -> None:
+def test_foreign_rules_equal_none_of_our_rules() -> None:
     instructions = [
         parser.OFPInstructionActions(ofp.OFPIT_WRITE_ACTIONS, [parser.OFPActionOutput(2)]),
         parser.OFPInstructionMeter(3),
@@ -166,7 +166,7 @@ def test_a_rule_that_only_ryu_can_write_is_removed_by_ryu_s_bytes() -> None:
     assert template.message(XID) == by_ryu(messages.remove_rule(PROTOCOL, strange))
 
 
-def test_an_encoder_tells_equal_objects_of_other_epochs_apart() -> None:
+def test_an_encoder_distinguishes_equal_objects_of_different_epochs() -> None:
     encoder, rule = Encoder(), Rule(0, 5, match(eth_type=0x800), (Output(2),))
     for epoch in (1, 2, 1):
         assert encoder.put(rule, epoch) == rule_bytes.put_rule(rule, epoch)

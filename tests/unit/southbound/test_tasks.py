@@ -44,7 +44,7 @@ def sleeping(monkeypatch: pytest.MonkeyPatch, module: Any, times: int) -> None:
     monkeypatch.setattr(module, "hub", SimpleNamespace(sleep=sleep))
 
 
-def test_the_watch_looks_at_every_connection_though_one_look_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_connection_is_checked_even_if_one_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter(range(100))
     watched = connection_timeouts.ConnectionTimeouts(
         ConnectionContext(name=str, changed=lambda: None, clock=lambda: float(next(times)))

@@ -180,7 +180,7 @@ def test_no_switch_begins_a_stage_before_all_that_matter_have_confirmed_the_one_
 
 
 @pytest.mark.parametrize("room", [0, 3, 9])
-def test_what_a_full_table_lacks_is_told_in_rules(room: int) -> None:
+def test_the_shortage_of_a_full_table_is_reported_in_rules(room: int) -> None:
     rules = {rule.key: rule for rule in (Rule(0, 1, match(in_port=n), ()) for n in range(9))}
     other = Rule(1, 1, match(in_port=1), ())
     want = SwitchRules({**rules, other.key: other}, {})

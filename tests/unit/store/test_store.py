@@ -270,7 +270,7 @@ def test_a_log_that_is_deleted_while_a_change_is_committed_takes_nothing_with_it
     assert names_after_a_kill(file) == ["a", "b"]
 
 
-def test_a_folder_that_is_gone_or_moved_refuses_changes_until_it_is_back(store: Store, file: Path) -> None:
+def test_a_folder_that_is_removed_or_moved_refuses_changes_until_it_is_back(store: Store, file: Path) -> None:
     store.commit(StateChange(put=(job("a"),)))
     elsewhere = file.parent.with_name("elsewhere")
     file.parent.rename(elsewhere)
@@ -328,7 +328,7 @@ def test_a_backup_made_while_the_controller_runs_is_a_store(store: Store, file: 
     store.commit(StateChange(deleted=("a",)))
 
 
-def test_what_somebody_else_has_written_is_not_overwritten(store: Store, file: Path) -> None:
+def test_changes_of_another_program_are_not_overwritten(store: Store, file: Path) -> None:
     store.commit(StateChange(put=(job("a"),)))
     sql(file, "UPDATE settings SET value = 'theirs' WHERE name = 'last_change'")
     with pytest.raises(StoreError, match="changed by another program"):

@@ -123,7 +123,7 @@ READERS = [
 
 @pytest.mark.parametrize(("read", "parts"), READERS)
 @given(data=st.data())
-def test_bytes_that_a_broken_switch_sends_are_read_or_refused_and_nothing_else(
+def test_bytes_of_a_broken_switch_are_read_or_refused_without_other_exceptions(
     read: Any, parts: Sequence[bytes], data: st.DataObject
 ) -> None:
     (whole,) = parts

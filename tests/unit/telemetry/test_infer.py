@@ -126,7 +126,7 @@ def test_where_sizes_are_guesses_nothing_is_sure_and_nothing_is_ruled_out(made: 
 
 @patient
 @given(worlds(lone=True))
-def test_the_placing_that_is_told_explains_the_counters_of_every_uplink(made: World) -> None:
+def test_the_reported_placement_explains_the_counters_of_every_uplink(made: World) -> None:
     found = made.choices()
     told, fabric = np.zeros(made.situation.fabric.n_links), made.situation.fabric
     if any(choice.way is None for choice in found.values()):
@@ -139,7 +139,7 @@ def test_the_placing_that_is_told_explains_the_counters_of_every_uplink(made: Wo
     assert np.allclose(told[up], made.link_bytes()[up], rtol=0.1, atol=0.15 * made.size.min())
 
 
-def test_flows_of_one_size_are_told_by_number_but_not_by_name() -> None:
+def test_flows_of_equal_size_are_known_by_number_but_not_individually() -> None:
     """Four hosts of leaf 1 send to one host each; two of their flows are on the first uplink."""
     made = world(clos(3, 2, 4), [(0, 4), (1, 5), (2, 6), (3, 7)], [10**6] * 4, [0, 0, 1, 2])
     found = made.choices()
@@ -148,7 +148,7 @@ def test_flows_of_one_size_are_told_by_number_but_not_by_name() -> None:
     assert {choice.possible for choice in found.values()} == {(0, 1, 2)}
 
 
-def test_flows_of_different_sizes_are_told_one_by_one() -> None:
+def test_flows_of_different_sizes_are_known_individually() -> None:
     made = world(clos(3, 2, 4), [(0, 4), (1, 5), (2, 6), (3, 7)], [10, 23, 50, 110], [2, 0, 0, 1])
     assert {row: (choice.way, choice.sure) for row, choice in made.choices().items()} == {
         row: (way, 1.0) for row, way in enumerate(made.truth)
@@ -161,7 +161,7 @@ def test_where_a_flow_cannot_have_come_down_it_did_not_go_up() -> None:
     assert {row: (choice.way, choice.sure) for row, choice in made.choices().items()} == {0: (0, 1.0), 1: (1, 1.0)}
 
 
-def test_what_a_host_sent_besides_is_told_from_where_it_arrived() -> None:
+def test_other_traffic_of_a_host_is_inferred_from_where_it_arrived() -> None:
     """h1 sends to h3 and h4: what they received says how much to each."""
     made = world(clos(2, 2, 2), [(0, 2), (0, 3)], [10**6, 3 * 10**6], [0, 1])
     assert {row: (choice.way, choice.sure) for row, choice in made.choices().items()} == {0: (0, 1.0), 1: (1, 1.0)}
@@ -177,7 +177,7 @@ def test_other_traffic_makes_it_say_nothing_rather_than_something_false() -> Non
         assert "other traffic" in choice.why
 
 
-def test_idle_flows_and_counters_that_began_anew_tell_nothing() -> None:
+def test_idle_flows_and_restarted_counters_give_no_path() -> None:
     made = world(clos(3, 2, 2), [(0, 2), (1, 3)], [0, 10**6], [0, 1])
     found = made.choices()
     assert (found[0].way, found[0].sure, len(found[0].possible)) == (None, 0.0, 3)

@@ -182,7 +182,7 @@ def test_a_row_has_the_rate_of_its_rule_unless_others_share_it(data: st.DataObje
             assert math.isclose(rates[row], (after - before) * 8 / 1e9 / seconds, rel_tol=1e-9)
 
 
-def test_flows_that_no_switch_can_tell_apart_have_no_rate_of_their_own() -> None:
+def test_flows_that_no_switch_can_distinguish_have_no_rate_of_their_own() -> None:
     fabric = clos(2, 2, 2)
     src, dst, port = ([0, 0, 1], [2, 2, 3], [ANY_PORT, ANY_PORT, 50000])
     traffic = Traffic(

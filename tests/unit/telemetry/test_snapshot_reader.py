@@ -108,7 +108,7 @@ def test_rules_and_groups_come_back_as_they_were_put(case: Case) -> None:
         assert set(found.count.ports) == set(range(1, 13))
 
 
-def test_rules_of_strangers_are_read_and_not_counted_and_dead_ports_are_told() -> None:
+def test_foreign_rules_are_read_but_not_counted_and_dead_ports_are_reported() -> None:
     one = Switch(1, ports=3)
     strange = Rule(0, 5000, match(in_port=1), (Output(2),))
     message = messages.put_rule(PROTOCOL, strange, 0)

@@ -120,7 +120,7 @@ def test_a_dead_port_shows_as_fail_over_of_those_that_were_planned_over_it(
 
 
 @pytest.mark.parametrize("enforcement", ["per_flow", "segment_routing"])
-def test_a_flow_whose_rule_is_gone_is_hashed_and_told_so(enforcement: Enforcement) -> None:
+def test_a_flow_without_its_rule_is_hashed_and_that_is_the_reason(enforcement: Enforcement) -> None:
     case = small(enforcement)
     (own,) = (
         r
@@ -167,7 +167,7 @@ def test_a_stranger_s_rule_counts_as_any_other() -> None:
     assert first["why"] == "sent back out of its in-port at spine1"
 
 
-def test_what_is_not_read_is_not_known_and_nobody_is_accused() -> None:
+def test_unread_switches_make_paths_unknown_and_not_different() -> None:
     case = small()
     first, second, third, local = told(case, reading(case.fabric, case.rules, without=["leaf1"]))
     assert {flow["why"] for flow in (first, second, local)} == {"leaf1 is not connected"}
@@ -185,7 +185,7 @@ def test_what_is_not_read_is_not_known_and_nobody_is_accused() -> None:
     assert second["why"] == ""
 
 
-def test_what_is_sent_down_a_dead_cable_is_told_as_lost() -> None:
+def test_packets_sent_down_a_dead_cable_are_reported_as_lost() -> None:
     case = small()
     broken = dataclasses.replace(case, fabric=case.fabric.without_links(["leaf2-spine1"]))
     # Spine and leaf have not noticed: their ports are up, and discovery packets do not pass.

@@ -53,7 +53,7 @@ def test_without_a_fabric_it_says_what_it_can(document: dict[str, Any]) -> None:
     }
 
 
-def test_a_strategys_groups_are_told_by_dimension_and_where_they_are() -> None:
+def test_the_groups_of_a_strategy_are_described_by_dimension_and_location() -> None:
     job = parse_job(DOCUMENT)
     placed = moved(job, place(FABRIC, job, "packed"))
     said = describe(placed, read_strategy(DOCUMENT, 16), FABRIC)

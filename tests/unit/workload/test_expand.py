@@ -194,7 +194,7 @@ def test_as_many_flows_between_two_hosts_as_there_are_ports_are_possible_and_not
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=60), st.sets(st.integers(0, N_PORTS - 1)))
-def test_ports_are_the_wish_where_it_is_free_and_unique_where_wishes_collide(
+def test_preferred_ports_are_used_if_free_and_conflicts_get_unique_ports(
     wishes: list[tuple[int, int]], used: set[int]
 ) -> None:
     pair = np.array([end << 16 for end, _ in wishes], dtype=np.int64)
@@ -211,7 +211,7 @@ def test_ports_are_the_wish_where_it_is_free_and_unique_where_wishes_collide(
             assert port[i] == FIRST + wish
 
 
-def test_a_pair_without_a_free_port_is_told_apart_from_one_that_has_some() -> None:
+def test_a_pair_without_a_free_port_is_distinguished_from_one_that_has_some() -> None:
     full = np.arange(FIRST, LAST + 1, dtype=np.int64)
     assert assign_ports(np.array([1 << 16]), np.array([5], dtype=np.int32), full).tolist() == [FIRST + 5]
     with pytest.raises(NoPortLeft) as caught:

@@ -84,7 +84,7 @@ BROKEN = [*FILES[:1], {"name": "rank1.log", "text": FILES[1]["text"].replace("nr
         (body({"files": [{"name": "x", "text": "y"}]}), r"^import.files\[0\].text: x: it has no lines of NCCL"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_field(sent: bytes, error: str) -> None:
+def test_errors_are_reported_with_its_field(sent: bytes, error: str) -> None:
     with pytest.raises(InputError, match=error):
         job_from_body(sent, "a", FABRIC)
 

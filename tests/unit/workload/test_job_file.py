@@ -145,7 +145,7 @@ def test_any_change_of_a_document_leaves_a_job_or_one_error(document: dict[str, 
 
 
 @given(st.binary() | st.text().map(str.encode))
-def test_a_body_that_is_not_json_is_told_apart_from_a_bad_job_by_its_empty_field(body: bytes) -> None:
+def test_a_body_that_is_not_json_is_distinguished_from_a_bad_job_by_its_empty_field(body: bytes) -> None:
     try:
         orjson.loads(body)
     except ValueError:

@@ -120,7 +120,7 @@ def test_dimensions_that_an_order_leaves_out_come_last() -> None:
         ),
     ],
 )
-def test_what_does_not_come_out_even_is_told_with_its_numbers(
+def test_uneven_divisions_are_refused_with_their_numbers(
     given_: dict[str, Any], n_ranks: int, experts: int, layers: int, says: str
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -137,7 +137,7 @@ def test_what_does_not_come_out_even_is_told_with_its_numbers(
         ("tp-cp-ep-dp", "pp, which is 2, is missing"),
     ],
 )
-def test_an_order_of_other_words_is_told(order: str, says: str) -> None:
+def test_an_order_of_other_words_is_reported(order: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         parse_order(order, ONES | {"pp": 2})
 

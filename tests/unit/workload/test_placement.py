@@ -153,7 +153,7 @@ def test_scattered_takes_leaves_in_turn_and_packed_fills_them() -> None:
     assert len(set(leaves("packed"))) == 1
 
 
-def test_random_depends_on_the_seed_and_on_nothing_else() -> None:
+def test_random_depends_only_on_the_seed() -> None:
     job = job_of(16)
     assert place(FABRICS[0], job, "random", 1) == place(FABRICS[0], job, "random", 1)
     assert place(FABRICS[0], job, "random", 1) != place(FABRICS[0], job, "random", 2)

@@ -73,7 +73,7 @@ def test_all_fields_reach_the_strategy() -> None:
     assert strategy.batch == BatchPlan(3, 5, True, Dtypes("bf16", "fp8", "fp32", "fp16"))
 
 
-def test_tokens_are_dispatched_as_other_activations_are_unless_told_otherwise() -> None:
+def test_tokens_are_dispatched_in_the_type_of_activations_by_default() -> None:
     strategy = read_strategy(DOCUMENT | {"dtypes": {"activations": "fp8"}}, 8)
     assert strategy is not None
     assert strategy.batch.dtypes.dispatch == "fp8"
@@ -122,7 +122,7 @@ def test_channels_are_of_every_collective_and_algorithms_of_their_operations() -
     assert parse_job(document_of(chosen)).collectives == chosen.collectives
 
 
-def test_a_model_of_ones_own_has_as_many_key_value_heads_as_heads_unless_told_otherwise() -> None:
+def test_a_user_defined_model_has_as_many_key_value_heads_as_heads_by_default() -> None:
     assert model_of(OWN) == Model("own", 4, 8, 16, 4000, kv_width=16)
     assert model_of(OWN | {"kv_width": 4}).kv_width == 4
 

@@ -36,7 +36,7 @@ def test_with_all_hosts_sending_free_splitting_is_ideal_and_failed_spines_cost_t
     st.sampled_from(["flow", "paced", "collective"]),
     st.sampled_from(["ring", "halving_doubling", "tree", "direct"]), st.integers(0, 3), st.integers(0, 99),
 )  # fmt: skip
-def test_no_policy_beats_the_ideal_and_every_epoch_is_told(
+def test_no_policy_beats_the_ideal_and_every_epoch_is_reported(
     policy: str, allocation: str, algorithm: str, failed: int, seed: int
 ) -> None:
     cases = [{"collective": {"algorithms": algorithm, "bytes": 10**8, "groups": 2, "order": "random", "seed": seed}}]

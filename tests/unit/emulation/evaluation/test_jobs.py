@@ -65,12 +65,12 @@ def test_jobs_that_come_and_go_have_a_half_to_all_of_the_epochs() -> None:
     assert all(5 <= each.epochs <= 10 and 0 <= each.start <= 20 for each in made)
 
 
-def test_a_fabric_that_is_too_small_is_told() -> None:
+def test_a_fabric_that_is_too_small_is_reported() -> None:
     with pytest.raises(InputError, match="too few"):
         generate(clos(4, 4, 4), Mix(1, 2), 1, 0)
 
 
-def test_a_ring_of_one_is_told() -> None:
+def test_a_ring_of_one_is_reported() -> None:
     with pytest.raises(InputError, match="at least two hosts"):
         generate(PAPER, Mix(1, 1, unequal=True), 1, 0)
 
@@ -99,7 +99,7 @@ def test_the_files_of_the_paper_give_rings_with_steps_and_times(tmp_path: Path) 
     assert [fabric.host_names[host] for host in made.traffic.src.tolist()] == ["h1", "h3"]
 
 
-def test_a_folder_without_files_or_for_another_fabric_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_files_or_for_another_fabric_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no traffic file"):
         jobs_of_folder(PAPER, tmp_path, 1)
     (tmp_path / "job_0.txt").write_text("4 6 0 1 0 1000 0 0\n6 4 1 0 0 1000 0 0\n")
@@ -107,7 +107,7 @@ def test_a_folder_without_files_or_for_another_fabric_is_told(tmp_path: Path) ->
         jobs_of_folder(PAPER, tmp_path, 1)
 
 
-def test_two_jobs_of_one_name_are_told_with_the_second_ones_file() -> None:
+def test_two_jobs_of_one_name_are_reported_with_the_second_ones_file() -> None:
     job = generate(PAPER, Mix(1, 2), 1, 0)[0].job
     with pytest.raises(InputError, match=r"b\.yaml: name: .*has this name"):
         simulated_jobs(PAPER, [TimedJob(job, source="a.yaml"), TimedJob(job, source="b.yaml")])

@@ -68,7 +68,7 @@ def test_the_allocation_is_part_of_the_name_where_a_policy_has_several() -> None
     assert [standing.policy for standing in standings_of(rows)] == ["fair", "fair+split, flow", "fair+split, paced"]
 
 
-def test_a_mean_over_cases_of_which_one_came_to_nothing_is_not_told() -> None:
+def test_a_mean_over_cases_of_which_one_has_no_result_is_not_reported() -> None:
     (standing,) = standings_of([row(), row(case="b", ratio=None, ratio_worst=None)])
     assert (standing.ratio, standing.ratio_worst) == (None, None)
 
@@ -82,7 +82,7 @@ def test_the_tables_are_csv_with_a_line_for_each(tmp_path: Path) -> None:
     assert [float(line["planning_worst"]) for line in lines] == [0.002, 0.002]
 
 
-def test_the_report_is_one_file_that_asks_nobody_for_anything(tmp_path: Path) -> None:
+def test_the_report_is_one_file_without_external_resources(tmp_path: Path) -> None:
     rows = [row(), row(policy="ecmp", ratio=3.25, ratio_worst=4.0), row(failure="1 spine", ratio=1.032)]
     page = write_report(tmp_path / "out", rows, ["cases[0] is <left> out"])
     text = page.read_text()
@@ -117,7 +117,7 @@ def test_figures_of_others_stand_below_ours_with_their_source_and_targets_are_ju
     assert (line["measured"], line["reached"]) == ("1.25", "False")
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         write_report(tmp_path / "file" / "out", [row()])

@@ -90,7 +90,7 @@ def test_asked_policies_take_the_scenarios_options_where_it_has_them(tmp_path: P
         load_scenario(path, ["fairest"])
 
 
-def test_missing_files_are_left_out_where_they_are_optional_and_told() -> None:
+def test_missing_files_are_left_out_where_they_are_optional_and_reported() -> None:
     gone = {"folder": "nowhere", "optional": True}
     kept = document()["cases"]
     made = scenario(cases=[{"files": gone}, *kept])
@@ -158,7 +158,7 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         ({"seeds": "many"}, "seeds[0]", "integer"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_and_field(
+def test_errors_are_reported_with_file_and_field(
     wrong: dict[str, Any], field: str, reason: str, tmp_path: Path
 ) -> None:
     import yaml
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_told_with_file_and_field(
     assert "\n" not in str(told.value)
 
 
-def test_a_job_file_that_is_wrong_is_told_by_its_own_name(tmp_path: Path) -> None:
+def test_a_job_file_that_is_wrong_is_reported_by_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"name": "a", "host": []}')
     with pytest.raises(InputError) as told:
         scenario(tmp_path, cases=[{"jobs": [{"job": "job.json"}]}])
@@ -202,7 +202,7 @@ def test_adaptive_baselines_are_the_simulators_alone_and_take_one_option() -> No
         assert error.value.field == f"policies[0].options.{field}"
 
 
-def test_a_job_can_stand_in_the_scenario_itself_and_is_told_by_its_field() -> None:
+def test_a_job_can_stand_in_the_scenario_itself_and_is_reported_by_its_field() -> None:
     job = {"name": "j", "hosts": ["h1", "h5"], "collectives": [{"name": "c", "op": "all_reduce", "ranks": [0, 1]}]}
     with pytest.raises(InputError) as error:
         scenario(cases=[{"jobs": [{"job": job}]}])

@@ -26,7 +26,7 @@ def timeless(rows: list) -> list:
     return [{key: value for key, value in row.items() if key not in gone} for row in rows]
 
 
-def test_rows_come_in_the_order_of_the_cells_whoever_was_first(tmp_path: Path) -> None:
+def test_rows_are_in_the_order_of_the_cells_independent_of_completion(tmp_path: Path) -> None:
     cells = scenario(failed_spines=[0, 1]).cells()
     alone = sweep(cells, Finished(tmp_path / "alone"))
     assert [(row["failure"], row["policy"]) for row in alone] == [(c.failure.name, c.policy.name) for c in cells]
@@ -111,7 +111,7 @@ def test_control_c_ends_workers_and_command_and_the_sweep_goes_on_later(tmp_path
     assert 0 < len(list(tmp_path.glob("cells/*.json"))) < 2000
 
 
-def test_a_sweep_that_is_told_to_end_leaves_no_worker_behind(tmp_path: Path) -> None:
+def test_a_sweep_that_is_stopped_leaves_no_worker_behind(tmp_path: Path) -> None:
     with swept(tmp_path) as process:
         process.terminate()
         process.communicate(timeout=60)
@@ -171,7 +171,7 @@ def test_a_cluster_gives_the_same_rows_and_they_are_kept_here(tmp_path: Path) ->
     assert len(list((tmp_path / "there").glob("*.json"))) == len(cells)
 
 
-def test_a_scheduler_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_is_not_there_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dask = pytest.importorskip("dask", exc_type=ImportError)
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(OSError, match="127"):
         sweep(scenario().cells(), Finished(tmp_path), backend=SweepBackend.DASK, scheduler="tcp://127.0.0.1:9")

@@ -46,7 +46,7 @@ def test_counts_of_an_earlier_run_do_not_matter(scenario) -> None:
     assert {one.packets for one in evidence.flows} == {PACKETS}
 
 
-def test_a_packet_that_left_by_the_fallback_is_told(scenario) -> None:
+def test_a_packet_that_left_by_the_fallback_is_reported(scenario) -> None:
     planned = units(scenario, Draw("greedy", 1))
     after = counters(scenario, planned, packets=PACKETS)
     one = planned[0]
@@ -58,7 +58,7 @@ def test_a_packet_that_left_by_the_fallback_is_told(scenario) -> None:
     assert "1 packets left" in line
 
 
-def test_a_rule_that_is_missing_idle_or_leads_elsewhere_is_told(scenario) -> None:
+def test_a_rule_that_is_missing_idle_or_leads_elsewhere_is_reported(scenario) -> None:
     planned = units(scenario, Draw("greedy", 1))
     one = planned[0]
     for change, words in (
@@ -89,7 +89,7 @@ def test_the_pieces_of_split_flows_are_judged_one_by_one(scenario) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 100), which=st.integers(0, 3), hop=st.integers(0, 1))
-def test_a_flow_that_took_another_link_up_or_down_is_told(scenario, seed, which, hop) -> None:
+def test_a_flow_that_took_another_link_up_or_down_is_reported(scenario, seed, which, hop) -> None:
     packets = 10 * PACKETS
     planned = units(scenario, Draw("ecmp", seed))
     after = counters(scenario, planned, packets=packets)

@@ -59,7 +59,7 @@ def test_a_plan_over_live_links_is_right_whatever_else_is_broken() -> None:
         (state(), told(), "jobs [] are planned instead of ['one']"),
     ],
 )
-def test_what_cannot_be_right_is_told(now, said, what) -> None:
+def test_contradictions_are_reported(now, said, what) -> None:
     assert any(what in text for text in mistakes(now, said)), mistakes(now, said)
 
 

@@ -45,7 +45,7 @@ def networks(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # t
 
 @settings(deadline=None, max_examples=150)
 @given(network=networks())
-def test_everybody_has_a_full_link_on_which_nobody_is_faster(network: tuple[np.ndarray, ...]) -> None:  # type: ignore[type-arg]
+def test_every_transfer_has_a_full_link_on_which_no_other_is_faster(network: tuple[np.ndarray, ...]) -> None:  # type: ignore[type-arg]
     """Bertsekas and Gallager, Data Networks, 6.5.2: that is max-min fairness."""
     links, count, capacity = network
     rate = max_min(links, count, capacity)

@@ -109,7 +109,7 @@ def test_asked_at_a_failure_the_policy_moves_what_is_under_way() -> None:
     assert [planning.cause for planning in results.plannings] == ["arrival", "failure"]
 
 
-def test_who_waits_for_ever_is_told_whatever_else_goes_on() -> None:
+def test_a_job_that_waits_forever_is_reported_while_others_continue() -> None:
     traffic = traffic_of([(0, 2, 25 * GB, 0), (1, 3, 5 * GB, 0)], [Collective("j", "c")])
     for more in (
         {"changes": [LinkChange(0.0, ("h1-leaf1",))]},

@@ -202,7 +202,7 @@ def test_the_total_is_the_sum_of_what_each_rank_has(elements: int, ranks: int, i
     assert np.array_equal(total, whole)
 
 
-def test_bytes_that_nobody_expects_are_an_error() -> None:
+def test_unexpected_bytes_are_an_error() -> None:
     part = CollectiveSpec("a", "c", hosts(3), bytes=4 * 30).part(0)
     part.begin(0)
     with pytest.raises(ValueError, match="nothing is expected"):

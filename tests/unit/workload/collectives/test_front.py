@@ -37,7 +37,7 @@ def test_without_a_word_an_operation_takes_its_usual_algorithm(op: Op) -> None:
 
 
 @given(calls())
-def test_the_count_is_told_without_making_the_flows(call: CollectiveCall) -> None:
+def test_the_number_of_flows_is_known_without_making_them(call: CollectiveCall) -> None:
     flows = flows_of(call)
     assert len(flows.src) == len(flows.dst) == len(flows.bytes) == count_of(call)
     assert (flows.src != flows.dst).all()

@@ -152,7 +152,7 @@ def test_several_workloads_are_several_jobs() -> None:
             read(files, ImportRequest())
 
 
-def test_what_sends_nothing_is_told() -> None:
+def test_operations_that_send_nothing_are_reported() -> None:
     head = "HYBRID_TRANSFORMER model_parallel_NPU_group: 1 pp: 2 all_gpus: 8 colour: red"
     notes = read_text(read, _text(LAYER, head=head)).notes
     for part in ("tp groups have one rank", "pp_comm has no bytes", "words of the header"):

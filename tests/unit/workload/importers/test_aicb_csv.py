@@ -62,7 +62,7 @@ def test_experts_have_groups_of_their_own() -> None:
     assert totals(imported) == {("all_to_all", 2): (4, 100), ("all_reduce", 4): (2, 7)}
 
 
-def test_what_the_file_does_not_tell_in_full_is_told_first() -> None:
+def test_incomplete_information_is_reported_as_a_warning() -> None:
     imported = read(row("isend", "pp_group", 2, 100), row("all_reduce", "odd_group", 2, 1), row("reduce", "all", 8, 5))
     assert "sends between pipeline stages are left out" in imported.warnings[0]
     assert "operations in odd_group are left out" in imported.warnings[1]

@@ -29,7 +29,7 @@ from tests.unit.workload.importers.traces import (
 )
 
 
-def test_a_collective_that_all_ranks_tell_of_counts_once_and_its_runs_add_up() -> None:
+def test_a_collective_in_the_traces_of_all_ranks_counts_once_and_its_runs_add_up() -> None:
     file = et(
         node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=1000),
         node(COMPUTE),
@@ -48,7 +48,7 @@ def test_of_an_all_gather_the_trace_has_one_ranks_part() -> None:
     assert [c.bytes for c in imported([et(gather, scatter)] * 3).job.collectives] == [300, 100]
 
 
-def test_groups_come_from_a_file_of_groups_and_phases_are_told_apart_only_within_one() -> None:
+def test_groups_come_from_a_file_of_groups_and_phases_are_distinguished_only_within_one() -> None:
     mine = [et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8, pg_name=str(rank % 2))) for rank in range(4)]
     listed = Source("groups.json", lambda: io.BytesIO(b'{"0": [0, 2], "1": [1, 3]}'))
     found = read([*sources(mine), listed], ImportRequest())
@@ -58,7 +58,7 @@ def test_groups_come_from_a_file_of_groups_and_phases_are_told_apart_only_within
     assert [call.phase for call in imported([both] * 2).job.collectives] == [0, 1]
 
 
-def test_sends_are_flows_and_what_nobody_received_is_told() -> None:
+def test_sends_are_flows_and_sends_without_a_receive_are_reported() -> None:
     first = et(node(SEND, comm_dst=1, comm_size=10), node(SEND, comm_dst=1, comm_size=5))
     second = et(node(RECEIVE, comm_src=0, comm_size=10), node(RECEIVE, comm_src=2, comm_size=7))
     found = imported([first, second])
@@ -67,7 +67,7 @@ def test_sends_are_flows_and_what_nobody_received_is_told() -> None:
     assert found.ranks == 3
 
 
-def test_ranks_that_tell_different_sizes_are_named_and_the_larger_counts() -> None:
+def test_ranks_with_different_sizes_are_named_and_the_larger_size_is_used() -> None:
     files = [et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=size)) for size in (8, 8, 24)]
     found = imported(files)
     assert found.job.collectives[0].bytes == 24
@@ -96,7 +96,7 @@ def test_groups_that_a_trace_has_in_a_node_count_as_pytorch_names_them() -> None
     assert (found.groups, found.notes) == (2, ())
 
 
-def test_the_ranks_of_a_group_that_nothing_tells_are_those_that_use_it_and_a_note_says_so() -> None:
+def test_unknown_ranks_of_a_group_are_those_that_use_it_with_a_note() -> None:
     mine = [et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8, pg_name=str(7 + rank // 2))) for rank in range(4)]
     found = imported(mine)
     assert [call.ranks for call in found.job.collectives] == [(0, 1), (2, 3)]
@@ -158,11 +158,11 @@ def test_chakras_json_is_read_where_it_has_sizes() -> None:
         ("trace.9999999.et", None),
     ],
 )
-def test_a_files_name_tells_its_rank(name: str, rank: int | None) -> None:
+def test_the_rank_is_taken_from_the_file_name(name: str, rank: int | None) -> None:
     assert rank_in_name(name) == rank
 
 
-def test_files_that_do_not_tell_their_rank_are_taken_in_their_order_and_a_note_says_so() -> None:
+def test_files_without_a_rank_are_used_in_their_order_with_a_note() -> None:
     file = et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8))
     found = read([Source(name, lambda: io.BytesIO(file)) for name in ("x.et", "y.et")], ImportRequest())
     assert found.notes == (

@@ -62,7 +62,7 @@ from tests.unit.workload.importers.traces import (
         ([et(metadata({"pg_name": "1", "ranks": [-1]}))], "et", "message 1 (node 1): the ranks of group '1'"),
     ],
 )
-def test_what_is_no_trace_or_lacks_something_is_told_with_its_place(
+def test_invalid_or_incomplete_traces_are_refused_with_the_position(
     files: list[bytes], kind: str, complaint: str
 ) -> None:
     with pytest.raises(InputError) as caught:

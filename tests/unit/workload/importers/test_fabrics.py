@@ -167,7 +167,7 @@ def test_a_dump_of_sonics_database_and_its_older_neighbours_are_the_same_fabric(
     assert fabric(_lldp(*older)).version == expected
 
 
-def test_a_neighbour_that_nothing_describes_is_a_switch_by_its_port_or_told_first() -> None:
+def test_a_neighbour_without_a_description_is_a_switch_by_its_port_or_a_warning() -> None:
     leaves = [{**_sonic(name), "DEVICE_NEIGHBOR_METADATA": {}} for name in ("leaf1", "leaf2")]
     found = _lldp(*leaves)
     assert {spine.name for spine in fabric(found).spines} == {"spine1"}

@@ -133,7 +133,7 @@ def test_sends_overlap_with_computing_and_a_flattened_job_does_not_say_so() -> N
     assert "'fairspine replay' keeps the order" in imported.notes[0]
 
 
-def test_a_send_without_a_receive_is_told_first() -> None:
+def test_a_send_without_a_receive_is_a_warning() -> None:
     text = "num_ranks 2\nrank 0 {\nl1: send 5b to 1 tag 3\n}\nrank 1 {\nl1: recv 5b from 0 tag 4\n}\n"
     imported = read(text)
     assert "line 3 has no matching receive: rank 0 sends rank 1 1 messages with tag 3" in imported.warnings[0]
@@ -147,7 +147,7 @@ def test_a_task_that_waits_for_anothers_start_does_not_wait_for_its_end() -> Non
     assert [run(dag, ideal_switch(dag, 1.0)).seconds for dag in dags] == pytest.approx([6e-3, 8e-3])
 
 
-def test_receives_from_any_rank_take_the_sends_that_nobody_names() -> None:
+def test_receives_from_any_rank_match_the_remaining_sends() -> None:
     text = (
         "num_ranks 3\nrank 0 {\nl1: recv 7b from 2 tag 4\nl2: recv 5b from -1 tag -1\nl3: recv 9b from -1 tag 4\n}\n"
         "rank 1 {\nsend 9b to 0 tag 4\n}\nrank 2 {\nsend 7b to 0 tag 4\nsend 5b to 0 tag 8\n}\n"

@@ -182,7 +182,7 @@ def test_connections_without_a_size_get_the_one_that_the_user_gives() -> None:
     assert [row[2] for row in _flows(read_text(read, text, bytes=77))] == [77, 77, 5]
 
 
-def test_connections_that_nothing_waits_for_are_told_where_phases_follow() -> None:
+def test_connections_without_successors_are_noted_if_phases_follow() -> None:
     alone = _matrix(
         4, "0->1 start 0 size 1 send_done_trigger 1", "2->3 start 0 size 9", "1->0 trigger 1", "trigger id 1 oneshot"
     )

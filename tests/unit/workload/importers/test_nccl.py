@@ -146,7 +146,7 @@ def test_a_tree_all_reduce_goes_up_and_down_every_edge(line: str, data: st.DataO
 
 
 @pytest.mark.parametrize(("value", "noted"), [("Ring", False), ("Tree", False), ("Ring,Tree", True), ("^NVLS", True)])
-def test_an_algorithm_that_nobody_tells_is_noted_unless_there_was_no_other(value: str, noted: bool) -> None:
+def test_an_unknown_algorithm_is_noted_unless_there_is_only_one(value: str, noted: bool) -> None:
     line = choice(0, SMALL, f"NCCL_ALGO set by environment to {value}.")
     notes = run([*logs(SMALL, NEWEST), line]).notes
     assert any("which algorithm an all-reduce took is not told" in note for note in notes) == noted
@@ -237,7 +237,7 @@ def test_without_nics_in_the_log_rank_i_has_rail_i_and_more_ranks_share(gpus: in
         assert Counter(job.flows.src) == dict.fromkeys(set(job.flows.src), 2)
 
 
-def test_a_nic_that_nobody_knows_is_refused_by_name() -> None:
+def test_an_unknown_nic_is_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"inventory: 'node0 mlx5_[01]': neither the inventory nor the fabric has"):
         run(logs(SMALL, NEWEST), inventory=parse_inventory({"node1": "h1"}))
 
@@ -248,7 +248,7 @@ def test_a_fabric_with_some_of_the_servers_is_refused() -> None:
         run(logs(SMALL, NEWEST), fabric=fabric)
 
 
-def test_a_job_that_nobody_placed_goes_where_a_placement_says() -> None:
+def test_a_job_without_hosts_is_placed_by_the_placement() -> None:
     fabric = clos(2, 2, 4)
     imported = run(logs(SMALL, NEWEST), fabric=fabric)
     assert not imported.placed

@@ -71,7 +71,7 @@ def test_ranks_without_a_log_are_on_the_servers_that_the_others_tell(
     assert all(servers[src] != servers[dst] for src, dst, _, _ in found)
 
 
-def test_a_rank_of_which_nothing_tells_the_server_is_no_server_of_its_own() -> None:
+def test_a_rank_with_an_unknown_server_is_not_a_separate_server() -> None:
     cluster = dataclasses.replace(
         SMALL, servers=4, gpus=2, rings=((0, 1, 2, 3, 4, 5, 6, 7),), trees=((-1,) + (0,) * 3 + (1,) * 3 + (2,),)
     )
@@ -124,7 +124,7 @@ def test_the_operation_is_the_one_that_nccl_tests_ran(
     )
 
 
-def test_bytes_without_an_operation_are_one_all_reduce_and_that_is_told_first() -> None:
+def test_bytes_without_an_operation_are_one_all_reduce_with_a_warning() -> None:
     imported = run(logs(QUIET, NEWEST), bytes=4096)
     assert imported.warnings == ("the operation is unknown: --bytes is used as one all-reduce of 4096 bytes",)
 

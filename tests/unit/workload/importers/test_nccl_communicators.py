@@ -19,7 +19,7 @@ from tests.unit.workload.importers.nccl_runs import NEWEST, SMALL, choice, pair,
 
 
 @pytest.mark.parametrize(("style", "form"), [("split", NEWEST), ("id", NEWEST), ("none", STYLES[0])])
-def test_communicators_within_the_largest_are_told_apart(style: str, form: Style) -> None:
+def test_communicators_within_the_largest_are_distinguished(style: str, form: Style) -> None:
     quiet = dataclasses.replace(SMALL, calls=())
     texts = logs(quiet, form)
     for rank, other in ((0, 2), (2, 0), (1, 3), (3, 1)):
@@ -98,7 +98,7 @@ def test_operations_of_one_communicator_come_one_after_the_other_and_those_of_se
 
 
 @pytest.mark.parametrize("key", ["0x5a16c3838ce6f1f8", "0x1234"])
-def test_the_inspector_tells_sizes_that_the_log_does_not(key: str) -> None:
+def test_the_inspector_gives_sizes_that_the_log_lacks(key: str) -> None:
     texts = logs(dataclasses.replace(SMALL, calls=()), NEWEST if key.endswith("f8") else STYLES[0])
     seen = "".join(record(rank, number, 4096, key=key) for rank in range(4) for number in (5, 6, 8))
     imported = run([*texts, seen])

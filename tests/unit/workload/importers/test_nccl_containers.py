@@ -25,7 +25,7 @@ def alike(cluster: Cluster, texts: list[str], *, gpu: bool) -> list[str]:
 
 @settings(deadline=None, max_examples=40)
 @given(cluster=clusters(least=2, own_nics=True), style=st.sampled_from(STYLES[:5]), gpu=st.booleans())
-def test_a_file_a_container_tells_them_apart(cluster: Cluster, style: Style, gpu: bool) -> None:
+def test_one_file_per_container_distinguishes_them(cluster: Cluster, style: Style, gpu: bool) -> None:
     texts = logs(cluster, style)
     try:
         imported = run(alike(cluster, texts, gpu=gpu))
@@ -51,7 +51,7 @@ def test_one_process_with_several_gpus_is_one_process() -> None:
         assert sent(run(sources).job) == sent(run(logs(SMALL, STYLES[3])).job)
 
 
-def test_addresses_tell_the_servers_of_containers_apart() -> None:
+def test_addresses_distinguish_the_servers_of_containers() -> None:
     cluster = dataclasses.replace(SMALL, gpus=2)
     texts = logs(cluster, STYLES[3])
     containers = [

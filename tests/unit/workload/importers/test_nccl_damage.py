@@ -28,7 +28,9 @@ from tests.unit.workload.importers.nccl_runs import NEWEST, SMALL, choice, recor
 
 @settings(deadline=None, max_examples=40)
 @given(cluster=clusters(least=2, own_nics=True), style=st.sampled_from(STYLES[:4]), data=st.data())
-def test_without_one_ranks_log_the_others_tell_its_edges(cluster: Cluster, style: Style, data: st.DataObject) -> None:
+def test_without_the_log_of_one_rank_the_others_give_its_edges(
+    cluster: Cluster, style: Style, data: st.DataObject
+) -> None:
     lost = data.draw(st.integers(0, cluster.n - 1))
     texts = logs(cluster, style)
     imported = run([text for rank, text in enumerate(texts) if rank != lost])
@@ -40,7 +42,7 @@ def test_without_one_ranks_log_the_others_tell_its_edges(cluster: Cluster, style
 
 @settings(deadline=None, max_examples=30)
 @given(cluster=clusters(least=2, own_nics=True), data=st.data())
-def test_where_ranks_tell_the_number_of_servers_one_servers_logs_let_expect_the_others(
+def test_with_the_number_of_servers_the_logs_of_one_server_imply_the_others(
     cluster: Cluster, data: st.DataObject
 ) -> None:
     texts = logs(cluster, NEWEST)
@@ -98,7 +100,7 @@ def test_rings_are_rebuilt_from_connections_where_a_ranks_log_is_missing() -> No
     assert "no ring is complete" in far.warnings[0]
 
 
-def test_a_ring_that_nobody_tells_is_the_order_of_ranks_and_noted() -> None:
+def test_an_unknown_ring_is_the_order_of_ranks_with_a_note() -> None:
     texts = [
         "".join(line for line in text.splitlines(keepends=True) if " Ring " not in line and "Channel" not in line)
         for text in logs(SMALL, NEWEST)

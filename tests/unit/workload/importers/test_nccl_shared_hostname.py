@@ -32,7 +32,7 @@ def ways(flows: Counter[tuple[str, str, str, int]]) -> Counter[tuple[str, str, s
 
 @settings(deadline=None, max_examples=40)
 @given(cluster=clusters(least=2, own_nics=True), style=st.sampled_from(STYLES[:4]))
-def test_servers_are_told_apart_by_the_positions_of_their_gpus(cluster: Cluster, style: Style) -> None:
+def test_servers_are_distinguished_by_the_positions_of_their_gpus(cluster: Cluster, style: Style) -> None:
     texts = logs(cluster, style)
     imported = run(same_name(cluster, texts))
     assert sent(imported.job) == sent(run(texts).job)
@@ -41,7 +41,7 @@ def test_servers_are_told_apart_by_the_positions_of_their_gpus(cluster: Cluster,
 
 @settings(deadline=None, max_examples=40)
 @given(cluster=clusters(least=2, own_nics=True))
-def test_servers_are_told_apart_by_the_addresses_of_their_processes(cluster: Cluster) -> None:
+def test_servers_are_distinguished_by_the_addresses_of_their_processes(cluster: Cluster) -> None:
     texts = logs(cluster, NEWEST)
     with_address = [
         told(cluster, rank, text, f"Bootstrap : Using eth0:10.0.0.{rank // cluster.gpus}<0>")
@@ -64,11 +64,11 @@ def without_a_hint(cluster: Cluster) -> list[str]:
     return same_name(cluster, texts)
 
 
-def test_ranks_in_a_row_are_a_server_where_the_number_of_servers_is_all_that_is_told() -> None:
+def test_consecutive_ranks_are_a_server_if_only_the_number_of_servers_is_known() -> None:
     assert sent(run(without_a_hint(SMALL)).job) == sent(run(logs(SMALL, NEWEST)).job)
 
 
-def test_a_hostname_of_several_servers_that_nothing_tells_apart_is_refused() -> None:
+def test_a_hostname_of_several_servers_that_cannot_be_distinguished_is_refused() -> None:
     texts = [text.replace("nNodes 2", "nNodes 3") for text in without_a_hint(SMALL)]
     with pytest.raises(
         InputError, match=r"^rank0.log:\d+: 'ubuntu': this hostname is used by several servers \(nNodes"
@@ -76,7 +76,7 @@ def test_a_hostname_of_several_servers_that_nothing_tells_apart_is_refused() -> 
         run(texts)
 
 
-def test_network_connections_within_one_server_are_told_first() -> None:
+def test_network_connections_within_one_server_are_a_warning() -> None:
     one = dataclasses.replace(SMALL, servers=1, gpus=4, nics=4)
     texts = [text.replace("via P2P/IPC/read", "[send] via NET/Socket/0") for text in logs(one, NEWEST)]
     imported = run(texts)

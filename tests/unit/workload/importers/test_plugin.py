@@ -65,9 +65,7 @@ def test_an_installed_format_is_imported_and_guessed(tmp_path: Path, traffic: Pa
     assert f"{wrong}: line 4: " in refused.stderr
 
 
-def test_a_broken_plugin_is_named_where_it_is_asked_for_and_disturbs_nothing_else(
-    tmp_path: Path, traffic: Path
-) -> None:
+def test_a_broken_plugin_is_reported_when_it_is_used_and_affects_nothing_more(tmp_path: Path, traffic: Path) -> None:
     site = _installed(tmp_path, "csv-matrix = fairspine_csv_matrix\nbroken = no_such_module\nnccl = no_such_module")
     guessed = _run(site, "import", "--guess", traffic, ROOT / "examples/goal/two-layers.goal", "--format", "json")
     assert [row["format"] for row in json.loads(guessed.stdout)] == ["csv-matrix", "goal"]

@@ -65,7 +65,7 @@ def test_the_peer_of_a_send_is_a_position_in_its_group() -> None:
         read(sources([pytorch(head, world(1, 4), beyond)], "json"), ImportRequest())
 
 
-def test_the_position_in_a_group_tells_the_rank_whatever_the_files_are_called() -> None:
+def test_the_position_in_a_group_gives_the_rank_for_any_file_name() -> None:
     head = groups({"pg_name": "0", "ranks": [], "group_size": 3}, {"pg_name": "5", "ranks": [2, 0], "group_size": 2})
     last = pytorch(head, comms([tensor(1)], [1, False], ["5", ""], 0, "all_to_allv", [1, 3], [2, 2], 2, -2, 2))
     first = pytorch(head, world(0, 3))

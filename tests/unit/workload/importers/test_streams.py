@@ -67,7 +67,7 @@ def test_a_compressed_file_reads_like_a_plain_one_whatever_its_name(tmp_path: Pa
     assert [_read(source) for source in open_sources([plain, packed])] == [_not_gzip(content)] * 2
 
 
-def test_what_is_read_from_disk_is_told_and_adds_up_to_the_sizes(tmp_path: Path) -> None:
+def test_the_bytes_read_from_disk_are_reported_and_add_up_to_the_sizes(tmp_path: Path) -> None:
     content = bytes(range(256)) * 3000
     (tmp_path / "a.log").write_bytes(content)
     (tmp_path / "b.log.gz").write_bytes(gzip.compress(content))
