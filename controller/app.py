@@ -1,4 +1,4 @@
-"""The Ryu application: event handlers that delegate, nothing else. Run it by ``ryu-manager controller.app``."""
+"""The Ryu application: event handlers that only delegate. Run it by ``ryu-manager controller.app``."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class FairspineApp(app_manager.RyuApp):
 
     @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def on_port(self, ev: Any) -> None:
-        """Update rules and discovery after a port has come, changed or gone."""
+        """Update rules and discovery after a port was added, changed or removed."""
         dpid, port = ev.msg.datapath.id, ev.msg.desc
         self.installer.ports_changed(ev.msg.datapath)
         if ev.msg.reason == ofproto_v1_3.OFPPR_DELETE:

@@ -60,7 +60,7 @@ class DesiredState:
 
     @property
     def left_out(self) -> list[AdmittedJob]:
-        """Jobs that are kept and not in the plan."""
+        """Jobs that are stored but not in the plan."""
         return [job for job in self.jobs if job.traffic is None]
 
     @property

@@ -136,7 +136,7 @@ def links_down(fabric: Fabric) -> tuple[str, ...]:
 
 
 def link_changes(before: Fabric | None, now: Fabric) -> list[tuple[str, bool]]:
-    """Return (name, up) of every cable and host link that has come, gone or changed; new and up is no change."""
+    """Return (name, up) of every changed cable and host link; a new one that is up is not a change."""
     if before is None or (before.link_ids == now.link_ids and np.array_equal(before.link_up, now.link_up)):
         return []
     old, new = _links(before), _links(now)

@@ -9,10 +9,10 @@ import numpy as np
 from controller.model.fabric import FloatArray, IntArray
 
 LOCAL = -1
-"""Path of a flow between two hosts of one leaf: the two host links, nothing else."""
+"""Path of a flow between two hosts of one leaf: only the two host links."""
 
 UNROUTABLE = -2
-"""Path of a flow whose leaves no live path joins (or whose host link is down)."""
+"""Path of a flow without a live path between its leaves (or whose host link is down)."""
 
 
 @dataclass(frozen=True, eq=False)

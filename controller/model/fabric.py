@@ -269,7 +269,7 @@ class Fabric:
 
     @cached_property
     def path_type(self) -> IntArray:
-        """[K] type 0, 1, .. of each path class, equal for those that no leaf can tell apart; -1: no leaf can use it.
+        """[K] type 0, 1, .. of each path class, equal for those that no leaf can distinguish; -1: no leaf can use it.
 
         Alike means: the same capacity up and down at every leaf, and no link in common. Free splitting may then treat
         all of them as one path of the total capacity.

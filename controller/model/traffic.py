@@ -113,7 +113,7 @@ class Traffic:
 
     @cached_property
     def unit(self) -> IntArray:
-        """[F] placement unit: flows with equal source, destination and UDP source port cannot be told apart.
+        """[F] placement unit: flows with equal source, destination and UDP source port cannot be distinguished.
 
         Units are numbered by first appearance, so with distinct ports ``unit`` is simply 0..F-1.
         """

@@ -1,6 +1,6 @@
 """Administrative draining: which cables are taken out of use, and which stay in use although they are drained.
 
-A drained cable carries nothing as long as something else joins two leaves; where nothing else does, it stays in use.
+A drained cable carries no traffic if other paths connect the leaves; otherwise it stays in use.
 So draining never causes an outage, whatever is drained or fails at the same time; if all is drained, all stays in use.
 
 Two leaves are joined in two senses: by a live path class (used by planned flows) and by some spine with a live cable

@@ -152,7 +152,7 @@ class Api:
         raise from_error(error, has_body=request.context.operation.body is not None)
 
     def _unexpected(self, request: falcon.Request, _response: Any, _error: Exception, _params: Any) -> None:
-        """Log one traceback, and tell the client its id only."""
+        """Log one traceback; the response has only its id."""
         error_id = secrets.token_hex(4)
         LOG.exception("error %s: %s %s", error_id, request.method, request.path)
         raise internal(error_id)

@@ -13,7 +13,7 @@ from controller.rest.problems import unavailable
 
 
 class Work(StrEnum):
-    """Kinds of work. Each kind has requests of its own, and changes have memory of their own."""
+    """Kinds of work. Each kind has its own limit of requests, and changes have their own memory."""
 
     READ = "read"
     """Requests that return known values."""
@@ -36,7 +36,7 @@ class Budget:
         self.used = 0
 
     def take(self, amount: int = 1, *, who: str = "", alone: bool = False) -> None:
-        """Take units, to be given back.
+        """Reserve units, which must be released later.
 
         Args:
             amount: units to take.

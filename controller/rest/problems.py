@@ -131,7 +131,7 @@ def unavailable(reason: str, *, kind: str = UNAVAILABLE, retry_after_seconds: in
 
 
 def internal(error_id: str) -> ProblemError:
-    """Return the problem for an unexpected exception: it names the entry in the log and nothing else."""
+    """Return the problem for an unexpected exception: it only names the entry in the log."""
     return ProblemError(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         f"the controller's log has the details under {error_id}",

@@ -1,4 +1,4 @@
-"""Serve the HTTP interface by eventlet's WSGI server, on a socket of its own.
+"""Serve the HTTP interface by eventlet's WSGI server, on its own socket.
 
 Ryu's own HTTP server answers a wrong method with 404, sends tracebacks to clients, reads chunked bodies as empty, and
 is blocked by clients that stall (docs/explanation/ryu.md).
@@ -64,10 +64,10 @@ class HttpServer:
         self._thread: Any = None
 
     def start(self) -> None:
-        """Listen, and serve in greenlets of its own.
+        """Listen, and serve in separate greenlets.
 
         Raises:
-            OSError: the address is taken or not ours.
+            OSError: the address is in use or not local.
         """
         self._listener = Listener(listen(*self._address), accepted=self._accepted)
         self._pool = eventlet.GreenPool(room_for(self._limits.connections))

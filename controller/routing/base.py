@@ -86,8 +86,8 @@ class Policy:
 
     Attributes:
         splits: whether it may give a flow several paths.
-        enforceable: whether switches can follow its plans: it gives flows that a switch cannot tell apart one path, and
-            splits no flow whose source port is unknown.
+        enforceable: whether switches can follow its plans: flows that a switch cannot distinguish get one path, and
+            flows with unknown source ports are not split.
     """
 
     name: str

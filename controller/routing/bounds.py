@@ -24,7 +24,7 @@ MOST_PHASES = 64
 def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None) -> Bound:
     """Return both bounds on ``min_level``; 1 where no collective has a level.
 
-    ``split`` is exact: the relaxation in closed form where no leaf can tell its live paths apart, the linear program
+    ``split`` is exact: the relaxation in closed form where no leaf can distinguish its live paths, the linear program
     elsewhere. ``single`` also accounts for units being indivisible: see ``single_bound``.
     """
     demand = demand or Demand.of(fabric, traffic)

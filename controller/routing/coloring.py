@@ -36,7 +36,7 @@ def assign(
 def color_units(demand: Demand, seed: int, *, apart: bool = False) -> IntArray:
     """Return the path class [U] of each unit.
 
-    Each phase is coloured by itself (the first of every job together, then the second, and so on): phases that never
+    Each phase is coloured separately (the first of every job together, then the second, and so on): phases that never
     run at the same time do not compete for spines.
 
     Args:

@@ -1,6 +1,6 @@
 """Maximum concurrent flow between leaves, as a linear program (Shahrokhi and Matula, J. ACM 37(2), 1990).
 
-Path classes that no leaf can tell apart share one column here: by averaging over their permutations there is an
+Path classes that no leaf can distinguish share one column here: by averaging over their permutations there is an
 optimum that treats them alike. So a fabric with a few failed links stays a small program.
 """
 

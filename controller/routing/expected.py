@@ -25,7 +25,7 @@ MOST_EVENTS = 4000
 """Most events of each draw; a limit for short jobs beside long ones."""
 
 MOST_STATES = 1 << 14
-"""Largest number of sets of sending jobs for which speeds are kept."""
+"""Largest number of sets of sending jobs for which speeds are cached."""
 
 
 def plan_times(demand: Demand, assignment: Assignment) -> PlanTimes | None:

@@ -1,7 +1,7 @@
 """``fair``: the default policy. The best of the known placements, then a search on the links of the slowest collective.
 
 1. Edge colouring with units sorted by load: on a healthy symmetric fabric with equal loads this is optimal, and if its
-   levels reach what host links and leaves allow, that proves it and nothing else is tried.
+   levels reach what host links and leaves allow, that proves it and the search ends.
 2. Else greedy and first fit as well, the lexicographically best of the three being the start.
 3. While a level is below its proved bound, local search moves and swaps units on the links that limit it;
    levels are raised one after the other, those reached stay.

@@ -1,7 +1,7 @@
 """A_k: the seconds a collective takes alone on the live fabric, with its flows split at will.
 
 This is a concurrent-flow optimum. It is never less than the narrowest *cut* requires: a host link, all uplinks of
-a leaf together, all its downlinks together. Where no leaf can tell the spines apart, spreading every flow evenly
+a leaf together, all its downlinks together. Where no leaf can distinguish the spines, spreading every flow evenly
 reaches that bound. Elsewhere an even spread, levelled a little, usually reaches it as well; only the remaining
 collectives go to the linear program.
 """

@@ -73,7 +73,7 @@ def merged_levels(level: FloatArray, bound: FloatArray | None) -> tuple[Level, .
 
 
 def relaxed_levels(demand: Demand) -> FloatArray | None:
-    """Return the best levels [K] with free splitting, where no leaf can tell its live paths apart; else ``None``."""
+    """Return the best levels [K] with free splitting, where no leaf can distinguish its live paths; else ``None``."""
     if demand.fabric.path_type.max(initial=-1) > 0:
         return None
     level, _ = Incidence.relaxed(demand).levels(demand)

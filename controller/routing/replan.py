@@ -1,4 +1,4 @@
-"""Planning with a previous plan: keep every path that can be kept, move flows only where the gain is worth it."""
+"""Planning with a previous plan: keep as many paths as possible, and move flows only for a sufficient gain."""
 
 from __future__ import annotations
 

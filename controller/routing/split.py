@@ -1,6 +1,6 @@
 """``split``: few flows cut in few pieces, with every link as full as with free splitting.
 
-1. Path classes that no leaf can tell apart form a type. Where there are several types, a vertex of the linear program
+1. Path classes that no leaf can distinguish form a type. Where there are several types, a vertex of the linear program
    says how much of each pair of leaves goes by which type; few pairs use more than one.
 2. Within a type all spines are alike, and there are two ways to divide flows among them:
 

@@ -32,7 +32,7 @@ FEW_DRAWS = 4
 """Draws of phases for choosing among plans of many jobs: the same for all plans."""
 
 REFINED = 3
-"""How often the probabilities of moments are recomputed from the resulting slowdowns."""
+"""Number of times that the probabilities of moments are recomputed from the resulting slowdowns."""
 
 
 @dataclass(frozen=True, eq=False)

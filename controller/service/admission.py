@@ -119,7 +119,7 @@ def admit(
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A kept job, by what expanding it needs; ``traffic``: it is there already."""
+    """A stored job with the input of its expansion; ``traffic``: it is expanded already."""
 
     name: str
     document: bytes

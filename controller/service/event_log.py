@@ -11,17 +11,17 @@ from controller.core.events import Event, EventKind
 from controller.core.ports.runtime import Runtime, Signal
 
 KEPT = 2000
-"""Events that a reader can be behind before it has lost some."""
+"""Number of events in memory: a slower reader gets a reset."""
 
 AT_ONCE = 100
-"""Most events that a reader gets in one go."""
+"""Maximum number of events that a reader gets at a time."""
 
 
 class EventLog:
     """Events of this run. Ids are ``RUN-NUMBER``, the run being the time at which it began: no other run has them."""
 
     def __init__(self, runtime: Runtime, kept: int = KEPT) -> None:
-        """Begin with no events; ``kept`` is how many stay available."""
+        """Begin with no events; ``kept`` is the number that stays available."""
         self._runtime = runtime
         self._run = f"{int(runtime.now() * 1e6):x}"
         self._events: deque[Event] = deque(maxlen=kept)
@@ -46,7 +46,7 @@ class EventLog:
         self._readers.discard(reader)
 
     def after(self, number: int | None) -> tuple[Sequence[Event], int]:
-        """Return the events behind a number and the next number; a reset comes first if it is gone or ``None``."""
+        """Return the events after a number and the next number; a reset comes first if events are missing."""
         oldest = self._newest - len(self._events) + 1
         events: list[Event] = []
         if number is None or number < oldest - 1:

@@ -134,7 +134,7 @@ class Installation:
 
     @property
     def _next_try(self) -> float | None:
-        """When what was refused is tried again, in seconds since 1970."""
+        """The time of the next attempt, in seconds since 1970."""
         seconds = self._southbound.next_try()
         return None if seconds is None else self._runtime.now() + seconds
 

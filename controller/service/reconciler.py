@@ -49,7 +49,7 @@ RETRY_FIRST, RETRY_LAST = 1.0, 60.0
 """Seconds until a reconciliation that failed is tried again, doubling up to the last."""
 
 REST, LONGEST_REST = 2.0, 10.0
-"""The next reconciliation begins after so many times what the last one took, and so many seconds at most."""
+"""Pause before the next reconciliation: a multiple of the duration of the last one, and its maximum in seconds."""
 
 
 def pause(debounce: float, took: float, rested: float) -> float:

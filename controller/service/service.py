@@ -237,12 +237,12 @@ class Service:
         return self._under_ecmp.plan(state) if under == "ecmp" else None
 
     def plans(self, before: int | None, limit: int) -> Document:
-        """Return a page of kept plans, newest first."""
+        """Return a page of stored plans, newest first."""
         # One more than is shown tells whether there are more.
         return plan_history.page(self._read(self._store.plans, before, limit + 1), limit)
 
     def plan_record(self, epoch: int) -> Document:
-        """Return one kept plan with its paths."""
+        """Return one stored plan with its paths."""
         kept = self._read(self._store.plan, epoch)
         return self._offload(plan_history.record, kept)
 
@@ -252,7 +252,7 @@ class Service:
             return self._runtime.offload(function, *args)
 
     def rollback(self, epoch: int, caller: Caller) -> Document:
-        """Give the present flows the paths of a kept plan, where those are live."""
+        """Give the present flows the live paths of a stored plan."""
         reconciler = self._reconciler
         kept = self._read(self._store.plan, epoch)
         if kept.paths is None:

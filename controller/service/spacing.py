@@ -19,7 +19,7 @@ class Spaced:
     """Runs a function at once, or a little later together with the next calls.
 
     After each run it rests for a time in proportion to what the run took. The function runs once more after the last
-    call, so what it looks at is never older than that call.
+    call, so its input is never older than that call.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ RETRY_FIRST, RETRY_LAST = 1.0, 10.0
 """Seconds before a store that failed is tried again, doubling up to the last."""
 
 WATCH = 2.0
-"""Seconds between two looks at a store that works, so that its loss shows before the next change."""
+"""Seconds between two checks of a working store, to detect its loss before the next change."""
 
 WAITING = 1000
 """Most plans that wait for the store; the oldest are dropped first."""
@@ -47,16 +47,16 @@ class StoreWriter:
         """The reason why the store does not work; empty: it works."""
 
     def start(self, drained: frozenset[str]) -> None:
-        """Begin to write what is left for later. ``drained``: as it is kept."""
+        """Begin to write deferred data. ``drained``: the stored drains."""
         self._drained = drained
         self._tasks.spawn("the store is written", self._run)
         self._tasks.spawn("the store is watched", self._watch)
 
     def commit(self, change: StateChange) -> None:
-        """Keep a change before this returns, and with it the plans that wait.
+        """Store a change before this returns, with the waiting plans.
 
         Raises:
-            StorageError: it is not kept.
+            StorageError: it was not stored.
         """
         if self.error:
             raise StorageError(self.error)

@@ -23,7 +23,7 @@ class Allowance:
         return int(self._tokens)
 
     def spend(self, number: int) -> None:
-        """Take so many; an excess is deducted from later ones."""
+        """Take a number of units; an excess is deducted from later ones."""
         self._tokens -= number
 
     def take(self, now: float) -> bool:

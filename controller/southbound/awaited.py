@@ -58,7 +58,7 @@ class Awaited:
         self._held = True
 
     def starting(self, now: float, is_near: Callable[[int], bool]) -> bool:
-        """Return whether switches not seen yet may still connect; if not, a new start begins once all have gone.
+        """Return whether switches not seen yet may still connect; if not, a new start begins when all are disconnected.
 
         Args:
             now: seconds.

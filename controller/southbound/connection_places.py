@@ -12,22 +12,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 PATIENCE_SECONDS = 0.5
-"""A connection that is in its handshake is given up for another one no earlier than this."""
+"""Seconds for which a connection in its handshake is not closed for another one."""
 
 NEW_SHARE, ADDRESS_SHARE = 0.5, 0.75
-"""Of all places, how many are for handshakes; of these, how many one address may have."""
+"""Share of all places for handshakes, and the share of these for one address."""
 
 UNKNOWN_SHARE = 0.25
-"""Of all places, how many are for switches that are no part of the intended fabric."""
+"""Share of all places for switches that are not in the intended fabric."""
 
 MOST_UNKNOWN = 64
-"""Such switches at most: each may hold 4,096 ports and thousands of rules in the controller's memory."""
+"""Maximum number of such switches: each may use memory for 4,096 ports and thousands of rules."""
 
 RESERVED_FILES = 64
-"""Open files besides connections: the store, the log, pipes of worker processes, what is being opened."""
+"""Open files besides connections: the store, the log, pipes of worker processes, files being opened."""
 
 MOST, LEAST = 4096, 16
-"""Places, where the limit on open files allows it, and where it hardly allows any."""
+"""Maximum and minimum number of places, by the limit on open files."""
 
 
 def places_for(wanted: int, soft_limit: int) -> int:
@@ -42,7 +42,7 @@ def places_for(wanted: int, soft_limit: int) -> int:
 
 
 def files_for(wanted: int) -> int:
-    """Return the limit on open files with which there is room for so many connections (0: 4,096)."""
+    """Return the limit on open files that allows this number of connections (0: 4,096)."""
     return 2 * ((wanted or MOST) + RESERVED_FILES)
 
 

@@ -25,7 +25,7 @@ from controller.southbound.rules import (
 )
 
 REPAIRS, WINDOW, HOLD = 3, 60.0, 60.0
-"""A switch whose rules had to be repaired so often within so many seconds is repaired only once in so many."""
+"""Number of repairs within a number of seconds after which a switch is repaired only once per period, in seconds."""
 
 ETH_LLDP = 0x88CC
 MOST_STRANGERS = 200

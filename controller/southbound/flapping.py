@@ -12,13 +12,13 @@ from collections import defaultdict, deque
 from controller.model.network_state import PortId
 
 MOST = 3
-"""So many times a port may go down ..."""
+"""Number of times that a port may go down ..."""
 WINDOW = 10.0
-"""... within so many seconds; once more, and it counts as down ..."""
+"""... within this number of seconds; after one more it counts as down ..."""
 QUIET = 5.0
-"""... until it has neither come nor gone for so many seconds."""
+"""... until its state has not changed for this number of seconds."""
 LOOK_AGAIN = QUIET + 0.05
-"""Seconds after its last change at which a port surely no longer counts as down."""
+"""Seconds after the last change of a port after which it no longer counts as flapping."""
 
 
 class Damper:
@@ -31,7 +31,7 @@ class Damper:
         self._held: set[PortId] = set()
 
     def changed(self, port: PortId, up: bool, now: float) -> None:
-        """Record that a port has come up or gone down."""
+        """Record that a port came up or went down."""
         self._changed[port] = now
         if up:
             return
@@ -50,7 +50,7 @@ class Damper:
         return frozenset(self._held)
 
     def forget(self, dpid: int) -> None:
-        """Forget a switch that is gone, with its ports; a later one with the same id may be another."""
+        """Forget a disconnected switch with its ports; a later one with the same id may be another."""
         for port in [port for port in self._changed if port.dpid == dpid]:
             del self._changed[port]
             self._downs.pop(port, None)

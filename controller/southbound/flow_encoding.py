@@ -1,6 +1,6 @@
 """The UDP source port of every flow, and of every piece of a split flow.
 
-Switches tell flows (and pieces) apart by it; hosts learn it from ``/v1/routes``. How it is chosen depends on how the
+Switches distinguish flows (and pieces) by it; hosts learn it from ``/v1/routes``. How it is chosen depends on how the
 plan is enforced:
 
 * *per_flow*, *segment_routing*: a flow keeps its port. Of a split flow the first piece keeps it, and each further one
@@ -111,7 +111,7 @@ def _granted(fabric: Fabric, pair: Int64Array, wish: Int64Array, taken: Int64Arr
     Args:
         fabric: the fabric of the hosts.
         pair: [N] the two hosts, as in ``unit_key`` without its port, ascending.
-        wish: [N] the number that each would like, modulo ``room``.
+        wish: [N] the preferred number of each, modulo ``room``; conflicts are resolved deterministically.
         taken: ``unit_key`` with the port of each number that is not to be had.
         room: the number of different values.
     """

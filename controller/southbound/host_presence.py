@@ -8,7 +8,7 @@ from __future__ import annotations
 from controller.southbound.host_claims import INTERVAL, Asked
 
 PERIOD = 5.0
-"""Least seconds between two looks at a host; with many hosts it takes longer."""
+"""Minimum seconds between two probes of a host; with many hosts it takes longer."""
 
 AT_ONCE = 64
 """Hosts that are asked at a time."""

@@ -35,7 +35,7 @@ class Searches:
             ip: the address.
             ports: where to ask.
             asker: the port whose ARP request is the cause: it gets ``AT_ONCE`` searches at a time. ``None``: the
-                controller's own wish, which has no bound but the number of hosts.
+                controller itself, which is limited only by the number of hosts.
         """
         mine = self._of.get(asker, {})
         if ip in self._askers or (asker is not None and (len(mine) >= AT_ONCE or len(self._askers) >= MOST)):

@@ -1,6 +1,6 @@
 """Where hosts are. A packet only claims its sender's address; probes check the claim before it has any effect.
 
-* A port that the fabric file names for a host is the host's place, in spite of contrary packets.
+* A port that the fabric file names for a host is the location of the host, regardless of packets.
 * Any other host is taken at the port where it answers a probe. A host that has a place moves only when it does not
   answer there any more, and does answer at the new one.
 * A claim is reported as a clash, without effect, if the host still answers at its place.

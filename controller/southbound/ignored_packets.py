@@ -26,13 +26,13 @@ TELL_SECONDS = 60.0
 """Seconds for which a port is reported after the last such packet."""
 
 LOG_SECONDS = 60.0
-"""A port has one line in the log in so many seconds."""
+"""Minimum seconds between two log lines about a port."""
 
 MOST_PORTS = 100
-"""So many ports are remembered; of more only the packets are counted."""
+"""Maximum number of remembered ports; for further ones only packets are counted."""
 
 MOST_TOLD = 5
-"""So many ports are named in notices; of more only the number."""
+"""Maximum number of ports in notices; further ones are only counted."""
 
 
 class IgnoredPackets:

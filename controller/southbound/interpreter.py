@@ -1,7 +1,7 @@
 """A packet's walk through a rule set: an implementation of OpenFlow's forwarding beside that of switches.
 
-Compilers are tested by it: their rules must lead every packet where the plan says, and nowhere else. And it
-tells where flows really go, given the rules that switches say they hold (controller/telemetry/trace.py).
+Compilers are tested by it: their rules must forward every packet exactly as the plan says. And it
+finds the real paths of flows, given the rules that switches report (controller/telemetry/trace.py).
 """
 
 from __future__ import annotations

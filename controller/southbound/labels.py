@@ -23,7 +23,7 @@ FIRST_LABEL = 16
 END_OF_LABELS = 1 << 20
 
 PART = 4096
-"""Room for so many spines, and for so many leaves in each row of labels."""
+"""Maximum number of spines, and of leaves in each row of labels."""
 
 
 @dataclass(frozen=True)

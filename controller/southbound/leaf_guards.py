@@ -1,6 +1,6 @@
 """Rules by which the switches themselves keep floods from hosts away from the controller.
 
-Every rule that sends packets to the controller has a meter where the switch has meters: one for ARP, and one of its own
+Every rule that sends packets to the controller has a meter where the switch has meters: one for ARP, and a separate one
 for discovery packets, so that a flood of one kind cannot displace the other. Discovery packets from ports that belong
 to hosts are dropped (and counted) at once: a host has no reason to send any.
 """
@@ -21,7 +21,7 @@ METER_BASE, METER_MASK = 0xFA00, 0xFFFFFF00
 
 
 class Meter(NamedTuple):
-    """Drops what exceeds so many packets a second; ``burst``: packets that may come at once."""
+    """Drops packets above a rate in packets a second; ``burst``: number of packets allowed at once."""
 
     id: int
     per_second: int

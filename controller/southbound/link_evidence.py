@@ -28,24 +28,24 @@ from controller.southbound.lldp import LldpProbe
 from controller.southbound.probe_schedule import NEW, ProbeSchedule
 
 LOSSES = 5
-"""So many packets in a row have to be lost ..."""
+"""Number of consecutive packets that must be lost ..."""
 SPREAD = 1.0
-"""... over so many seconds at least, until a link is silent."""
+"""... over at least this number of seconds, before a link is silent."""
 RETURNS = 3
-"""So many packets in a row have to come back until a silent link is one again."""
+"""Number of consecutive packets that must come back before a silent link is used again."""
 
 AGAIN = 0.25
 """Seconds between two probes of a link that is in doubt."""
 PATIENCE = 0.2
-"""Seconds after which a packet that is not back is looked at."""
+"""Seconds after which a missing packet is examined."""
 WITNESS = 0.6
 """Seconds in which the other packets of a switch are waited for, before it counts as one that none reaches."""
 LATE = 0.5
 """A packet is not counted when the controller, or a switch, took longer than this for anything meanwhile."""
 LONGEST = 30.0
-"""Seconds after which a packet is too old to be believed."""
+"""Seconds after which a packet is too old to be accepted."""
 GIVE_UP = 5.0
-"""Seconds after which a packet without evidence for or against is not looked at any more."""
+"""Seconds after which a packet without evidence is forgotten."""
 ASKED_MOST = 2
 """Further ports of a switch that are asked to see whether it is heard at all."""
 CONNECTING = 5
@@ -105,7 +105,7 @@ class LinkEvidence:
         self._has_host = has_host
         self._switches: dict[int, SwitchEvidence] = {}
         self._peers: dict[PortId, PortId] = {}
-        """Where the packets of a port came in, since it was down last; and the other way round."""
+        """The ports at which packets of a port were received since it was last down, and the inverse."""
         self._senders: dict[PortId, PortId] = {}
         self._stamp = -1
         self._open: deque[ProbeBatch] = deque()
@@ -160,7 +160,7 @@ class LinkEvidence:
         self._ask_both(port, now)
 
     def port_down(self, at: PortId, now: float) -> None:
-        """Record that a port is gone or down."""
+        """Record that a port was removed or is down."""
         switch = self._switches.get(at.dpid)
         port = None if switch is None else switch.ports.pop(at.port, None)
         if port is None:
@@ -261,7 +261,7 @@ class LinkEvidence:
         return PacketVerdict.NEW
 
     def _is_hosts(self, port: PortEvidence, now: float) -> bool:
-        """Return whether a port has proved to lead to a host and nothing else."""
+        """Return whether a port is proved to lead only to a host."""
         # The switch behind a cable may have connected after the ARP that it forwarded was heard.
         settled = not port.cabled and now - max(port.since, self._latest_switch) > TOLD_AFTER
         return settled and self._has_host(port.at)

@@ -37,16 +37,16 @@ from emulation.processes import POLL_SECONDS
 
 MB = 1 << 20
 RIGHT_WITHIN = 15.0
-"""Seconds after an attack in which all has to be right, ``/healthz`` ok, and memory back."""
+"""Seconds after an attack within which all invariants hold, ``/healthz`` is ok, and memory is released."""
 QUIET_WITHIN = 90.0
 """The same at the end of a campaign, until ``/healthz`` reports no attack any more."""
 NOTHING = "(?!)"
 LOOK_SECONDS = 0.5
-"""Between two looks at the rules while an attack goes on."""
+"""Seconds between two checks of the rules during an attack."""
 MOST_LOST = 0.002
 """Fraction of pings that may be lost: userspace switches on two shared cores lose a few without any attack."""
 MOST_MEMORY = 320 * MB
-"""Over what the controller took before the first attack, at any time: one switch may answer 256 MiB to a request."""
+"""Maximum increase over the memory before the first attack: one switch may answer 256 MiB to a request."""
 MEMORY_KEPT = 128 * MB
 """The same, after an attack: memory that Python and the allocator keep after a peak, and learned state."""
 MOST_LOG = 64 * 1024

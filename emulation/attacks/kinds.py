@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 TWO_AT_ONCE = 0.5
-"""How often a second attack, of another kind of attacker, goes on beside the first."""
+"""Probability of a second simultaneous attack, of another kind of attacker."""
 
 
 DISCOVERY, CLAIMS, SECOND = "discovery packets", "is claimed at|the MAC address of|answers at", "claims the datapath id"
@@ -77,7 +77,7 @@ KINDS: tuple[AttackKind, ...] = (
 )
 
 OPEN: tuple[AttackKind, ...] = (AttackKind("poisonous arp", "host"),)
-"""Attacks between hosts that nothing holds against (docs/explanation/threat-model.md); drawn only by name."""
+"""Attacks between hosts without a protection (docs/explanation/threat-model.md); run only by name."""
 
 BY_NAME = {kind.name: kind for kind in (*KINDS, *OPEN)}
 

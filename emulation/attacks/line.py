@@ -13,7 +13,7 @@ from emulation.attacks.piece import MessagePart, join, pack
 from emulation.attacks.transcript import Transcript
 
 SEND_SECONDS = 0.5
-"""A peer that takes nothing for so long is given up."""
+"""Seconds without progress in sending after which a peer is given up."""
 JOIN_SECONDS = 2.0
 LARGEST_READ = 1 << 16
 

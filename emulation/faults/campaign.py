@@ -22,7 +22,7 @@ from emulation.lab import Lab
 from emulation.processes import POLL_SECONDS
 
 RIGHT_WITHIN = 10.0
-"""Seconds after the last fault of a round in which everything has to be right again."""
+"""Seconds after the last fault of a round within which all invariants must hold again."""
 
 MOST_FAULTS = 3
 PAUSE = (0.0, 0.4)

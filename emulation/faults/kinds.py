@@ -14,7 +14,7 @@ from emulation.faults.state import FaultState
 MOST_OFF = 2
 """Switches without power at a time, and ..."""
 MOST_DOWN = 4
-"""... cables that are down: a fabric in ruins has nothing left to check."""
+"""... cables that are down: with more failures there is little left to check."""
 MOST_JOBS = 3
 LONGEST_PAUSE = 4.5
 """Seconds. Three echoes a second apart without an answer end a connection: pauses are shorter and longer than that."""

@@ -121,7 +121,7 @@ class Subscription(Protocol):
 
         A reader that has missed some (too slow, or resuming from an id that is no longer known) gets an event
         ``reset``,
-        and continues with the oldest event that is kept.
+        and continues with the oldest available event.
         """
 
     def close(self) -> None:
@@ -129,11 +129,11 @@ class Subscription(Protocol):
 
 
 class Backend(Protocol):
-    """The controller as the HTTP interface sees it.
+    """The operations of the controller that the HTTP interface uses.
 
     Every call comes from a greenlet of its own and may block that greenlet, never the event loop: what takes
     longer than a few milliseconds belongs on a worker. A call that is running when the server stops, or whose client
-    has gone, may end by ``GreenletExit``.
+    has disconnected, may end by ``GreenletExit``.
 
     All may raise ``UnavailableError`` (answered 503 with Retry-After) where too little is known yet or too much is
     asked at once; all that change something may raise ``StorageError`` (503, too, of another type). Any exception that
@@ -185,14 +185,14 @@ class Backend(Protocol):
         """Return a cable, spine or leaf by its id, and whether it is drained (``DrainDocument``).
 
         Raises:
-            NotFoundError: there is no such thing (kind ``link``).
+            NotFoundError: no cable, spine or leaf has this id (kind ``link``).
         """
 
     def drain(self, name: str, drained: bool, caller: Caller) -> Document:
-        """Drain it or take it back into use (``DrainDocument``); nothing happens where that is so already.
+        """Drain it, or use it again (``DrainDocument``); no effect if that is already so.
 
         Raises:
-            NotFoundError: there is no such thing (kind ``link``).
+            NotFoundError: no cable, spine or leaf has this id (kind ``link``).
         """
 
     # -- plans -----------------------------------------------------------------------------------------------
@@ -201,22 +201,22 @@ class Backend(Protocol):
         """Return the newest plan, which one is active, and since when (``PlanDocument``); or ECMP's in its place."""
 
     def plans(self, before: int | None, limit: int) -> Document:
-        """Return at most ``limit`` kept plans, newest first, with epochs below ``before`` (``PlanHistory``)."""
+        """Return at most ``limit`` stored plans, newest first, with epochs below ``before`` (``PlanHistory``)."""
 
     def plan_record(self, epoch: int) -> Document:
-        """Return one kept plan with its paths (``PlanRecord``).
+        """Return one stored plan with its paths (``PlanRecord``).
 
         Raises:
-            NotFoundError: it is not kept, or there never was one (kind ``plan``).
+            NotFoundError: it is not stored (kind ``plan``).
         """
 
     def rollback(self, epoch: int, caller: Caller) -> Document:
-        """Give the present flows the paths of a kept plan, where those are live.
+        """Give the present flows the live paths of a stored plan.
 
         Return the summary of the new plan (``PlanSummary``).
 
         Raises:
-            NotFoundError: it is not kept, or there never was one (kind ``plan``).
+            NotFoundError: it is not stored (kind ``plan``).
             ConflictError: the mode excludes it.
         """
 

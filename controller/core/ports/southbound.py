@@ -36,7 +36,7 @@ class SouthboundCounts:
     Attributes:
         edits: changes that switches have confirmed.
         refusals: plans that a switch has refused.
-        refused: connections turned away.
+        refused: connections rejected.
         errors: OpenFlow errors by type.
         repaired: repaired rules by switch.
         contested: switches that another controller seems to manage, too.

@@ -13,10 +13,10 @@ class StateStore(Protocol):
     """The part of ``controller.store.Store`` that the service uses. Every call may block for a long time."""
 
     def commit(self, change: StateChange) -> None:
-        """Keep a change, all of it or nothing.
+        """Store a change in one transaction.
 
         Raises:
-            StoreError: it is not kept.
+            StoreError: it was not stored.
         """
 
     def check(self) -> None:
@@ -33,5 +33,5 @@ class StateStore(Protocol):
         """Return one plan with its paths.
 
         Raises:
-            NotFoundError: it is not kept.
+            NotFoundError: it is not stored.
         """

@@ -1,4 +1,4 @@
-"""Compiled kernels (Numba) for the inner loops: functions of arrays that release the GIL and read nothing else.
+"""Compiled kernels (Numba) for the inner loops: functions of only their arrays that release the GIL.
 
 Every kernel is compiled lazily and cached on disk; ``controller.routing.warm_up`` calls each of them once, so that a
 running controller never compiles inside a request. Arrays are C-contiguous, int32 or float64, and shapes are written

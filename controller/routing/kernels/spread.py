@@ -12,7 +12,7 @@ EXACT = 1e-9
 """A spread within this relative distance of the cut has reached it, as floating-point sums are no more exact."""
 
 SWEEPS = 12
-"""How often the spread is levelled before the linear program is used."""
+"""Number of iterations of balancing before the linear program is used."""
 
 
 @nb.njit(nogil=True, cache=True)

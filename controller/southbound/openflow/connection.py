@@ -36,10 +36,10 @@ MOST_PORTS = 4096
 """Ports of one switch, besides the special ones."""
 
 TURN_SECONDS = 0.003
-"""Others have their turn after so long, however much there is to read."""
+"""Seconds of reading after which other connections are served."""
 
 FLOOD_REST = 4.0
-"""After a read that had more packets than allowed, the connection rests for so many times what the read took."""
+"""After a read with more packets than allowed, the connection pauses for this multiple of the duration of the read."""
 
 LONGEST_REST = 0.1
 
@@ -140,7 +140,7 @@ class SwitchConnection(controller.Datapath):
     # -- life ------------------------------------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Exchange messages until the connection ends; called once, in a greenlet of its own."""
+        """Exchange messages until the connection ends; called once, in its own greenlet."""
         sender = hub.spawn(self._send_loop)
         try:
             self.send_msg(self.ofproto_parser.OFPHello(self))

@@ -1,4 +1,4 @@
-"""Time limits of all connections, checked a few times a second: slow ones, and ones whose peer is gone.
+"""Time limits of all connections, checked a few times a second: slow connections, and those whose peer has disappeared.
 
 Time is counted by this program's own turns: while it is held up, no peer is late.
 """
@@ -25,7 +25,7 @@ MESSAGE_SECONDS = 10.0
 """From the first byte of a message to its last."""
 
 ECHO_SECONDS = 8.0
-"""For an echo reply where other messages come: a switch that only sends, and never answers, is of no use."""
+"""For an echo reply if other messages arrive: a switch that sends but never answers is of no use."""
 
 TAKING_SECONDS = 15.0
 """For a switch to take 64 KiB."""

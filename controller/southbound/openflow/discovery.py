@@ -134,7 +134,7 @@ class Discovery:
         return True
 
     def switch_left(self, dpid: int) -> bool:
-        """Record that a switch is gone: its forwarding and its links are unknown; hosts keep their place."""
+        """Record that a switch has disconnected: its forwarding and its links are unknown; hosts keep their place."""
         self._awaited.left(dpid, self._clock())
         self.evidence.switch_left(dpid)
         for number in self._switches.pop(dpid, ()):

@@ -29,13 +29,13 @@ ANSWER_SECONDS = 1.0
 """Seconds that the first connection has to answer."""
 
 LOOK_SECONDS = 0.02
-"""Between two looks whether it has."""
+"""Seconds between two checks of this."""
 
 HOLD_FIRST, HOLD_LAST = 0.25, 4.0
-"""Seconds for which a newcomer is held before it is turned away, doubling: it comes back at once."""
+"""Seconds for which a new connection is held before it is rejected, doubling: it reconnects at once."""
 
 FORGET_SECONDS = 60.0
-"""A newcomer that has not tried for so long is forgotten."""
+"""Seconds after the last attempt after which a new connection is forgotten."""
 
 MOST_NEWCOMERS = 1000
 """Remembered at a time."""
@@ -54,8 +54,8 @@ class DpidRegistry:
     """The connection of each datapath id.
 
     Attributes:
-        context: what all connections share, and what is counted of them.
-        refused: how many connections were turned away since the start.
+        context: state and counters shared by all connections.
+        refused: number of connections rejected since the start.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class DpidRegistry:
         return True
 
     def left(self, datapath: GuardedDatapath) -> None:
-        """Record that a connection is gone."""
+        """Record that a connection has ended."""
         if self._inside.get(datapath.id) is datapath:
             del self._inside[datapath.id]
 
@@ -159,7 +159,7 @@ class DpidRegistry:
         }
 
     def _turned_away(self, datapath: GuardedDatapath, first: GuardedDatapath) -> bool:
-        """Hold a newcomer for some time; return whether the first has gone meanwhile."""
+        """Hold a new connection for some time; return whether the first one has ended in the meantime."""
         dpid, place = int(datapath.id), datapath.place
         self._forget()
         found = self._newcomers.get((dpid, place))
@@ -188,7 +188,7 @@ class GuardedDatapath(SwitchConnection):
 
     Attributes:
         gone: sent when the connection has ended.
-        at_gate: whether it waits to be let in.
+        at_gate: whether it waits for admission.
         arrival: its place among the connections, if it has one.
     """
 

@@ -25,10 +25,10 @@ from controller.southbound.rules import Output, SwitchRules
 LOG = logging.getLogger("fairspine.southbound")
 
 TICK = 0.1
-"""Seconds between two looks at what is to be sent."""
+"""Seconds between two checks for packets to send."""
 
 REST = 1.0
-"""Seconds until the next look after one that failed."""
+"""Seconds until the next check after a failed one."""
 
 FIRST_ROUND, LAST_ROUND = 1.0, 60.0
 """Seconds until hosts that are not heard are asked for again, doubling from the first to the last."""

@@ -172,9 +172,9 @@ class Installer:
             self._fall_back = None
 
     def _try_soon(self, dpid: int, seconds: float) -> bool:
-        """Try the target sooner than planned, if it was this switch that refused it; whether it is to be tried.
+        """Try the target sooner than planned, if this switch refused it; return whether it is to be tried.
 
-        At most once in ``SIGN_SECONDS`` for each switch: otherwise a switch that refuses everything and tells of
+        At most once in ``SIGN_SECONDS`` for each switch: otherwise a switch that refuses everything and reports
         changes without end would have all others change their rules every second.
         """
         left, seconds = self.next_try, max(seconds, 0.0)

@@ -100,7 +100,7 @@ def serving_with(
     Args:
         context: shared by all connections.
         places: for connections.
-        serve: called with each connection, in a greenlet of its own, until it ends.
+        serve: called with each connection, in its own greenlet, until it ends.
         tls: how they are encrypted; ``None``: they are not.
     """
 
@@ -112,7 +112,7 @@ def serving_with(
 
 
 class OpenFlowServer(hub.StreamServer):
-    """Ryu's server, which never ends by itself."""
+    """Ryu's server; runs until it is stopped."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ class MessageCutter:
 
         Args:
             packets: the switch's budget.
-            has_port: whether the switch has a port with a budget of its own.
+            has_port: whether the switch has a port with a separate budget.
             answer: sends an echo reply, ahead of all that waits.
             now: seconds, on the clock of ``cut``.
         """

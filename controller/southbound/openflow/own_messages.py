@@ -1,4 +1,4 @@
-"""The few messages that a connection sends by itself, as bytes (section numbers are those of OpenFlow 1.3.5)."""
+"""The few messages that a connection itself sends, as bytes (section numbers are those of OpenFlow 1.3.5)."""
 
 from __future__ import annotations
 

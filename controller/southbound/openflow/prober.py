@@ -28,7 +28,7 @@ from controller.southbound.openflow.packet_in import PacketIn
 LOG = logging.getLogger("fairspine.southbound")
 
 TICK = 0.05
-"""Seconds between two looks at what is to be sent and what should be back."""
+"""Seconds between two checks for packets to send and packets that are due."""
 
 STILL_SECONDS = 10.0
 """Without a packet that comes back for so long (and for two rounds), discovery has stopped."""
@@ -37,13 +37,13 @@ WAITING_BYTES = 1 << 16
 """A connection on which so much waits to be sent gets no more packets."""
 
 BARRIERS = 256
-"""A switch that has left so many barriers of the last ``LONGEST`` seconds unanswered is sent no more packets."""
+"""Number of unanswered barriers in the last ``LONGEST`` seconds after which a switch is sent no more packets."""
 
 MANY = 500
 """While cables of more ports than this are to be found, results are reported together ..."""
 
 TOGETHER_SECONDS = 5.0
-"""... so many seconds apart: what follows from one looks at the whole network."""
+"""... at this interval in seconds, because each report causes work on the whole network."""
 
 XID = 0xFA150000
 """Transaction id of all packet-outs: they have no answer."""

@@ -33,7 +33,7 @@ PART_BYTES = 128
 """Memory of a part besides its bytes, so that many small parts are counted fully."""
 
 LARGE = 32 << 20
-"""After a reply of so many bytes, memory that is free again is given back to the system, which C's library keeps."""
+"""Size of a reply in bytes after which free memory is returned to the system, which the C library does not do."""
 
 TRIM_SECONDS = 2.0
 
@@ -81,7 +81,7 @@ def leave(datapath: Any, xid: int) -> None:
 
 
 def expect(datapath: Any, answers: Callable[[int], bool]) -> None:
-    """Set the function that tells whether an error or a barrier reply with a transaction id is waited for."""
+    """Set the function that returns whether an error or a barrier reply with a transaction id is waited for."""
     _asked.setdefault(datapath, _Asked()).answers = answers
 
 

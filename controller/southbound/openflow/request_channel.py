@@ -172,7 +172,7 @@ class RequestChannel:
         return True
 
     def closed(self) -> None:
-        """Raise ``SwitchGone`` in all waiting requests: the connection is gone."""
+        """Raise ``SwitchGone`` in all waiting requests: the connection has ended."""
         for event in self._waiting.values():
             if not event.ready():
                 event.send_exception(SwitchGone("the connection ended"))

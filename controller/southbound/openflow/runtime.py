@@ -62,7 +62,7 @@ class EventletRuntime:
     def start(self) -> None:
         """Take over garbage collection, once all modules are loaded, and shorten the threads' switch interval.
 
-        Making the rules of a large plan would set off full collections, and each looks at every object there is while
+        Making the rules of a large plan would set off full collections, and each visits every object while
         it holds the event loop (docs/explanation/ryu.md has figures). Plans hold no reference cycles, so young objects
         are collected as always and the rest on a long clock.
         """
