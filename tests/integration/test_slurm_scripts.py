@@ -221,7 +221,7 @@ def test_settings_that_are_missing_wrong_or_that_others_may_read_are_not_used(sl
     slurm.settings.write_text("FAIRSPINE_URL=(\n")
     slurm.run("prolog.sh")
     assert slurm.log[0] == f"job 4711: {slurm.settings} cannot be read"
-    assert slurm.log[1].endswith("which has a token in it: chmod 600")
+    assert slurm.log[1].endswith("which contains a token: chmod 600")
     assert slurm.log[2:] == [f"job 4711: {slurm.settings} is not a list of shell variables"]
 
 

@@ -49,4 +49,4 @@ def test_deleted_files_are_written_again_and_moved_ones_are_reported_and_refuse_
         eventually(lambda: "was removed" not in reasons(server), "it is back")
         eventually(lambda: server.ask("PUT", "/v1/jobs/c", JOB).status == 201, "changes are taken again")
         assert on_the_disk(file, copies) == ["a", "b", "c"]
-        assert "written anew" in server.log
+        assert "written again" in server.log

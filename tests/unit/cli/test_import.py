@@ -48,7 +48,7 @@ def test_logs_become_a_job_that_is_planned(run: Run, files: list[str], tmp_path:
     job = str(tmp_path / "job.json")
     code, out, err = run("import", "nccl", *files, *FABRIC, "--name", "logged", "--out", job)
     assert (code, err) == (0, "")
-    assert all(word in out for word in ("logged", "ranks", "collectives", "12.29 kB", "note: which algorithm"))
+    assert all(word in out for word in ("logged", "ranks", "collectives", "12.29 kB", "note: the algorithm"))
     assert load_job(job).hosts == ("h1", "h2", "h3", "h4")
     code, out, _ = run("plan", *FABRIC, "--job", job, "--format", "json")
     assert code == 0

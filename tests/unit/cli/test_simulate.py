@@ -68,7 +68,7 @@ def test_whole_simulations_are_kept_if_asked_for(run: Any, tmp_path: Path) -> No
 def test_a_job_that_never_gets_a_path_is_a_failure_after_the_report(run: Any, tmp_path: Path) -> None:
     code, _, err = run("--policies", "fair", changes=[{"at": 0.0, "names": ["leaf1"]}])
     assert (code, err.count("\n")) == (1, 1)
-    assert "a path that never came" in err
+    assert "a path that never became available" in err
     assert (tmp_path / "out" / "index.html").exists()
 
 
@@ -89,8 +89,8 @@ def test_targets_are_reported_and_a_missed_one_is_a_failure_after_the_report(run
     [
         (["--policies", "fairest"], "no policy has this name"),
         (["--backend", "slurm"], "--backend: 'slurm': there are local, dask"),
-        (["--backend", "dask"], "belong together"),
-        (["--scheduler", "tcp://127.0.0.1:8786"], "belong together"),
+        (["--backend", "dask"], "require each other"),
+        (["--scheduler", "tcp://127.0.0.1:8786"], "require each other"),
         (["--scenario", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
     ],
 )

@@ -188,7 +188,7 @@ def test_captures_show_the_paths_of_flows(run: Run, controller: Controller, tmp_
     code, out, err = run("--from", str(EXAMPLE / "ecmp.json"), *FABRIC, "--capture", str(folder), "--format", "json")
     told = json.loads(out)["flows"][0]
     assert (told["real"][1].replace("->", "-"), told["how"], told["sure"]) == (other, "capture", 1.0)
-    assert (code, "seen on other links" in err) == (1, True)
+    assert (code, "captured on other links" in err) == (1, True)
     # Live, the controller knows the fabric.
     described = fabric_document(fabric)
     links = [

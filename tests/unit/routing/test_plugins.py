@@ -78,7 +78,7 @@ def test_what_a_plug_in_returns_is_checked_before_it_is_used(module: Any, monkey
     results: dict[str, tuple[object, str]] = {
         "nothing": (None, "returned NoneType"),
         "local": (Result(Assignment.single(np.full(traffic.n_flows, LOCAL))), "no path for hosts of different leaves"),
-        "halves": (Result(twice), "splits none"),
+        "halves": (Result(twice), "does not split flows"),
     }
     for name, (result, _) in results.items():
         setattr(module, name, Policy(name, "a policy", lambda *_, result=result, **__: result))

@@ -142,7 +142,7 @@ def test_lengths_that_point_outside_are_refused() -> None:
     raised(b"\4\2\0\7", "4 bytes are less than a header")
     raised(b"\4\2\0\7\0\0\0\1", "its header says 7 bytes, it has 8")
     raised(message(99, b""), "do not send")
-    raised(message(2, b"", version=1), "version 1 where 4")
+    raised(message(2, b"", version=1), "version 1 instead of 4")
 
 
 def test_actions_are_nested_only_so_deep() -> None:

@@ -79,7 +79,7 @@ HEAD = "flow,hop,switch,port,bytes\n"
         (HEAD + "a,1,leaf1,3,\na,1,leaf1,4,\n", 3, "hop", "already has this hop"),
         (HEAD + "a,1,leaf1,3,5\na,2,spine1,2,6\n", 3, "bytes", "the flow has 5"),
         (HEAD + "a,1,leaf1,3,-5\n", 2, "bytes", "must be an integer"),
-        (HEAD + "b,2,spine1,2,\n", 2, "hop", "has no hop 1"),
+        (HEAD + "b,2,spine1,2,\n", 2, "hop", "lacks hop 1"),
         (HEAD + "a,1,leaf9,3,\n", 2, "switch", "no switch of this name"),
         (HEAD + "a,1,leaf1,77,\n", 2, "port", "nothing is connected to this port"),
         (HEAD + "a,1,leaf1,1,\na,2,spine1,2,\n", 2, "port", "hop 1 of 2 is leaf1->h1"),

@@ -57,7 +57,7 @@ def test_collectives_and_flows_are_read_back(data: st.DataObject) -> None:
 
 def test_a_matrix_and_hosts_that_are_no_ranks_are_refused() -> None:
     matrix = {"hosts": ["a", "b"], "bytes": [[0, 1], [1, 0]]}
-    with pytest.raises(InputError, match="matrix: a matrix has no place"):
+    with pytest.raises(InputError, match="matrix: a matrix cannot be written"):
         list(chakra_files(parse_job({"name": "j", "matrix": matrix})))
     with pytest.raises(InputError, match=r"flows\[0\]: 'a': this host is not a rank"):
         list(chakra_files(parse_job({"name": "j", "flows": [{"src": "a", "dst": "b", "bytes": 1}]})))

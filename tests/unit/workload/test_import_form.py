@@ -66,7 +66,7 @@ BROKEN = [*FILES[:1], {"name": "rank1.log", "text": FILES[1]["text"].replace("nr
     [
         (b"{", r"^is not JSON"),
         (body({"format": "foo"}), r"^import.format: 'foo': no format has this name; there are nccl, "),
-        (body({"format": "chakra"}), r"^import.format: 'chakra': these files are not text"),
+        (body({"format": "chakra"}), r"^import.format: 'chakra': files of this format are not text"),
         (body({"files": []}), r"^import.files: \[\]: "),
         (body({"files": [{"name": "x"}]}), r"^import.files\[0\].text: "),
         (body({"more": 1}), r"^import.more: 1: unknown key$"),
@@ -98,6 +98,6 @@ def test_files_that_describe_a_fabric_are_no_job() -> None:
 def test_a_warning_is_accepted_or_the_job_is_refused() -> None:
     quiet = [{"name": row["name"], "text": row["text"].replace("AllReduce: opCount", "x")} for row in FILES]
     form = {"files": quiet, "bytes": 4096}
-    with pytest.raises(InputError, match=r"import: no line tells which operation was run.*'accept_warnings': true"):
+    with pytest.raises(InputError, match=r"import: the operation is unknown.*'accept_warnings': true"):
         job_from_body(body(form), "x", FABRIC)
     assert job_from_body(body(form | {"accept_warnings": True}), "x", FABRIC).flows.src

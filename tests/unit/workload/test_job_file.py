@@ -68,7 +68,7 @@ BAD = [
     (collective() | {"pxn": 1}, "pxn: 1: "),
     (collective() | {"phases": {"dp0": 1}}, "phases.dp0: 1: this collective already gives its phase"),
     (collective() | {"phases": {"all": 1}}, "phases.all: 1: no flow or matrix belongs to this collective"),
-    (collective(op="send_recv"), "collectives[0].ranks: [0, 1, 2, 3]: send_recv has two ranks"),
+    (collective(op="send_recv"), "collectives[0].ranks: [0, 1, 2, 3]: send_recv must have two ranks"),
     (collective(phase=-1), "collectives[0].phase: -1: "),
     (collective(name="a/b"), "collectives[0].name: 'a/b': "),
     (collective(size=1), "collectives[0].size: 1: unknown key"),

@@ -132,7 +132,7 @@ def test_uneven_divisions_are_refused_with_their_numbers(
     ("order", "says"),
     [
         ("tp-xp", "'xp' is not one of tp, cp, ep, dp, pp"),
-        ("tp-dp-tp", "comes twice"),
+        ("tp-dp-tp", "is given twice"),
         ("", "'' is none"),
         ("tp-cp-ep-dp", "pp, which is 2, is missing"),
     ],

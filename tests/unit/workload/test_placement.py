@@ -168,9 +168,9 @@ def test_hosts_that_are_not_free_or_down_are_not_used(method: Method) -> None:
 
 @methods
 def test_too_few_hosts_is_an_error_with_both_numbers(method: Method) -> None:
-    with pytest.raises(InputError, match="17 ranks, and there are 16 free hosts"):
+    with pytest.raises(InputError, match="17 ranks; 16 hosts are free"):
         place(FABRICS[0], job_of(17), method)
-    with pytest.raises(InputError, match="2 ranks, and there are 1 free hosts"):
+    with pytest.raises(InputError, match="2 ranks; 1 hosts are free"):
         place(FABRICS[0], job_of(2), method, free=["h1"])
     with pytest.raises(InputError, match="free: 'x': the fabric has no host of this name"):
         place(FABRICS[0], job_of(1), method, free=["x"])

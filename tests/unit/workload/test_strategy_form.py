@@ -178,7 +178,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "experts of no size": (
         with_(model=OWN | {"experts": 4, "experts_per_token": 1}),
-        "model.expert_parameters: a model with experts needs this, or 'ffn'",
+        "model.expert_parameters: required for a model with experts, or 'ffn'",
     ),
     "experts of a dense model": (
         with_(model=OWN | {"dense_layers": 2}),

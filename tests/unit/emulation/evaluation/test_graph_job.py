@@ -173,7 +173,7 @@ def test_ranks_are_put_on_hosts_that_no_job_before_has(tmp_path: Path) -> None:
     [
         ({}, "exactly one of 'job' and 'graph'"),
         ({"job": "a", "graph": {"format": "goal", "files": "a"}}, "exactly one of 'job' and 'graph'"),
-        ({"graph": {"format": "goal", "files": str(GOAL)}, "pieces": 2}, "'pieces' has no place beside it"),
+        ({"graph": {"format": "goal", "files": str(GOAL)}, "pieces": 2}, "'pieces' cannot be used with a graph"),
         ({"graph": {"format": "what", "files": "a"}}, "no format has this name"),
         ({"graph": {"format": "goal", "files": "none"}}, "none: no such file"),
         ({"graph": {"format": "goal", "files": str(GOAL), "placement": ["h1"]}}, "ranks need as many hosts"),

@@ -96,7 +96,7 @@ def test_missing_files_are_left_out_where_they_are_optional_and_reported() -> No
     made = scenario(cases=[{"files": gone}, *kept])
     assert len(made.cases) == 1
     assert "nowhere" in made.notes[0]
-    with pytest.raises(InputError, match="no case is left"):
+    with pytest.raises(InputError, match="the files of all cases are missing"):
         scenario(cases=[{"files": gone}])
 
 
@@ -128,16 +128,16 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
     [
         ({"polices": []}, "polices", "unknown key"),
         ({"policies": ["fairest"]}, "policies[0]", "no policy has this name"),
-        ({"policies": ["greedy+split"]}, "policies[0]", "splits no flow"),
+        ({"policies": ["greedy+split"]}, "policies[0]", "does not split flows"),
         ({"policies": ["fair", "fair"]}, "policies[1].name", "two policies"),
         ({"policies": [{"policy": "fair", "options": {"max_split": 1}}]}, "policies[0].option", "did you mean"),
         ({"policies": []}, "policies", "at least 1"),
-        ({"failed_spines": [0, 4]}, "failed_spines[1]", "one has to stay"),
+        ({"failed_spines": [0, 4]}, "failed_spines[1]", "one must remain"),
         ({"failed_spines": [-1]}, "failed_spines[0]", "greater than or equal"),
         ({"failed_links": [16]}, "failed_links[0]", "the fabric has 16 cables"),
-        ({"changes": [{"at": 1.0, "names": ["spine9"]}]}, "changes[0].names[0]", "no switch and no link"),
+        ({"changes": [{"at": 1.0, "names": ["spine9"]}]}, "changes[0].names[0]", "no switch or link"),
         ({"allocation": "fast"}, "allocation[0]", "input should be"),
-        ({"triggers": ["period"]}, "", "belong together"),
+        ({"triggers": ["period"]}, "", "require each other"),
         ({"fabric": {"clos": {"spines": 0}}}, "fabric.clos.spines", "greater than or equal"),
         ({"fabric": 7}, "fabric", "a mapping"),
         ({"cases": [{}]}, "cases[0]", "exactly one"),
@@ -147,14 +147,14 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         (
             {"cases": [{"generated": {"jobs": 1, "rings": 2, "models": ["GPT"]}}]},
             "cases[0].generated.models[0]",
-            "there are",
+            "must be one of",
         ),
         (
             {"cases": [{"collective": {"algorithms": "chain", "bytes": 1}}]},
             "cases[0].collective.algorithms[0]",
-            "all_reduce goes by",
+            "all_reduce supports",
         ),
-        ({"cases": [{"files": {"folder": "nowhere"}}]}, "cases[0].files.folder", "no such folder"),
+        ({"cases": [{"files": {"folder": "nowhere"}}]}, "cases[0].files.folder", "the folder does not exist"),
         ({"seeds": "many"}, "seeds[0]", "integer"),
     ],
 )

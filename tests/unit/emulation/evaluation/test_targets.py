@@ -93,7 +93,7 @@ def test_a_scenario_has_references_and_targets_of_its_own_policies_and_failures(
         ({"targets": [{"policy": "fair", "at_most": {"1 spin": 1}}]}, "targets[0].at_most", "has none"),
         ({"targets": [{"policy": "fair", "not_above": "greedy"}]}, "targets[0].not_above", "has ecmp, fair"),
         ({"targets": [{"policy": "fair"}]}, "targets[0]", "'at_most' or 'not_above'"),
-        ({"targets": [{"policy": "fair", "at_most": {"none": 1}, "below": ["none"]}]}, "targets[0]", "belong to"),
+        ({"targets": [{"policy": "fair", "at_most": {"none": 1}, "below": ["none"]}]}, "targets[0]", "require"),
         (
             {"targets": [{"policy": "fair", "at_most": {"none": 1}, "kinds": ["files"]}]},
             "targets[0].kinds",

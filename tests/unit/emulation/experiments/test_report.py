@@ -68,7 +68,7 @@ def test_the_table_fits_and_says_mean_and_spread(scenario, capsys) -> None:
     table.print_outcome(outcome)
     said = capsys.readouterr().out
     assert "10.01 s (10.00 to 10.01)" in said or "10.00 s (10.00 to 10.01)" in said
-    assert "6 of 6 collectives right" in said
+    assert "6 of 6 collectives correct" in said
     assert "mismatches: 0" in said
     assert table.cells(outcome.standings()[1], repeat_job=False)[0] == ""
     assert Console(width=200).measure(said).maximum <= 160

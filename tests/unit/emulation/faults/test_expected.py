@@ -54,7 +54,7 @@ def test_a_plan_over_live_links_is_right_whatever_else_is_broken() -> None:
         (state(off={"spine1"}), told(over("spine1")), "is planned over leaf1->spine1"),
         (state(drained={"leaf1-spine1"}), told(over("spine1")), "is planned over leaf1->spine1"),
         (state(down={"h2-leaf2"}), told(over("spine1")), "there is none from h1 to h2"),
-        (state(), UNROUTED, "there is a way from h1 to h2"),
+        (state(), UNROUTED, "there is a path from h1 to h2"),
         (state(jobs={}), told(over("spine1")), "jobs ['one'] are planned instead of []"),
         (state(), told(), "jobs [] are planned instead of ['one']"),
     ],

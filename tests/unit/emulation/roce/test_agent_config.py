@@ -79,7 +79,7 @@ def test_collectives_that_cannot_be_run_are_refused_before_anything_starts() -> 
     with pytest.raises(InputError, match="no host"):
         agent_configs({"h1": "10.0.0.1"}, [spec], routes)
     clash = routes | {("b", *key[1:]): pieces for key, pieces in routes.items()}
-    with pytest.raises(InputError, match="both have this port"):
+    with pytest.raises(InputError, match="both use this port"):
         agent_configs(HOSTS, [spec, other], clash)
 
 

@@ -125,7 +125,7 @@ def test_a_benchmark_and_an_old_head_take_the_number_of_ranks_from_the_fabric() 
     [
         (_text(LAYER, LAYER).replace("\n2\n", "\n3\n"), "line 2", "3 rows are announced, but there are 2"),
         (_text(LAYER, LAYER).replace("\n2\n", "\n1\n"), "line 2", "1 rows are announced, but there are 2"),
-        (_text(LAYER + " 9"), "line 3", "12 columns, this one has 13"),
+        (_text(LAYER + " 9"), "line 3", "12 columns, not 13"),
         (_text(LAYER.replace("ALLGATHER", "ALLGATHERING")), "line 3", "column 7 has an unknown operation"),
         (_text(LAYER.replace("ALLREDUCE", "ALLREDUCE_TP")), "line 3", "column 4 has an unknown operation"),
         (_text(LAYER.replace("200", "-200")), "line 3", "column 8, bytes, is not a number"),
@@ -133,10 +133,10 @@ def test_a_benchmark_and_an_old_head_take_the_number_of_ranks_from_the_fabric() 
         (_text(LAYER, head=HEAD.replace("ep: 2", "ep: 3")), "line 1", "ep does not divide dp"),
         (_text(LAYER, head=HEAD.replace("pp: 2", "pp: 0", 1)), "line 1", "pp is not in 1"),
         (_text(LAYER, head=HEAD.replace("model_parallel_NPU_group: 2 ", "")), "line 1", "no model_parallel_NPU_group"),
-        (_text(LAYER, head="HYBRID_DLRM 3"), "line 1", "begins with its strategy"),
-        ("comm_type,comm_group\n", "line 1", "a workload for real GPUs begins with its ranks"),
+        (_text(LAYER, head="HYBRID_DLRM 3"), "line 1", "must begin with its strategy"),
+        ("comm_type,comm_group\n", "line 1", "a workload for real GPUs must begin with its ranks"),
         ("[rank0 ~ rank7]\ncomm_type,comm_group\n", "line 2", "the column comm_group_size is missing"),
-        (HEAD + "\n", "line 1", "nothing stands behind"),
+        (HEAD + "\n", "line 1", "there are no rows after"),
         ("", "", "is empty"),
     ],
 )

@@ -100,7 +100,7 @@ def test_unknown_ranks_of_a_group_are_those_that_use_it_with_a_note() -> None:
     mine = [et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8, pg_name=str(7 + rank // 2))) for rank in range(4)]
     found = imported(mine)
     assert [call.ranks for call in found.job.collectives] == [(0, 1), (2, 3)]
-    assert "group '7' are not told; the 2 whose traces have it" in found.notes[0]
+    assert "group '7' are unknown; the 2 ranks whose traces have it" in found.notes[0]
     assert imported([et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8, pg_name="0"))] * 2).notes == ()
 
 

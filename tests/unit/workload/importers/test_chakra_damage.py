@@ -36,7 +36,7 @@ from tests.unit.workload.importers.traces import (
     ("files", "kind", "complaint"),
     [
         ([et(node(COMPUTE))], "et", "trace.0.et: has no communication"),
-        ([et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8))], "et", "tells of one rank alone"),
+        ([et(node(COLLECTIVE, comm_type=ALL_REDUCE, comm_size=8))], "et", "describes only one rank"),
         ([et(node(COLLECTIVE, comm_type=ALL_REDUCE))], "et", "message 1 (node 1): has no integer comm_size"),
         ([et(node(COLLECTIVE, comm_type=99, comm_size=1))], "et", "comm_type 99"),
         ([et(node(SEND, comm_dst=-1, comm_size=1))], "et", "rank -1"),
@@ -46,7 +46,7 @@ from tests.unit.workload.importers.traces import (
         ([b""], "et", "has no communication"),
         ([b"{"], "json", "trace.0.json: is not JSON"),
         ([b"[1, 2]"], "json", "is not an execution trace"),
-        ([b'{"workload_graph": [{"Id": 1, "NodeType": 7}]}'], "json", "workload_graph[0]: does not tell what it sends"),
+        ([b'{"workload_graph": [{"Id": 1, "NodeType": 7}]}'], "json", "workload_graph[0]: contains no sizes"),
         ([b'{"workload_graph": [{"Id": 1, "NodeType": 4}]}'], "json", "has no communication"),
         ([b'{"0": [0, 1]}'], "json", "none of the files is a trace"),
         ([pytorch({"name": "aten::add"})], "json", "has no communication"),
@@ -58,7 +58,7 @@ from tests.unit.workload.importers.traces import (
             "json",
             "than before",
         ),
-        ([pytorch({"name": "## process_group:init ##", "inputs": {"values": ["x"]}})], "json", "in no JSON"),
+        ([pytorch({"name": "## process_group:init ##", "inputs": {"values": ["x"]}})], "json", "in JSON"),
         ([et(metadata({"pg_name": "1", "ranks": [-1]}))], "et", "message 1 (node 1): the ranks of group '1'"),
     ],
 )

@@ -130,7 +130,7 @@ def test_sends_overlap_with_computing_and_a_flattened_job_does_not_say_so() -> N
     # 100 Gbit/s: 2 ms for 25 MB while 3 ms are computed, then 1 ms for 12.5 MB.
     assert run(dag_of(imported), ideal_switch(dag_of(imported), 100.0)).seconds == pytest.approx(8e-3)
     assert imported.job.flows.bytes.tolist() == [37_500_000, 37_500_000]
-    assert "'fairspine replay' keeps the order" in imported.notes[0]
+    assert "'fairspine replay' uses their order" in imported.notes[0]
 
 
 def test_a_send_without_a_receive_is_a_warning() -> None:

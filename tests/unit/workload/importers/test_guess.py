@@ -91,7 +91,7 @@ def test_an_nccl_topology_is_named_with_the_option_that_takes_it(
 ) -> None:
     file = tmp_path / "topo.xml"
     file.write_text('<system version="1"><cpu numaid="0"></cpu></system>')
-    assert "give it with --topology" in said(capsys, file)[0]["holds"]
+    assert "use --topology" in said(capsys, file)[0]["holds"]
 
 
 def test_a_pickle_is_named_as_one() -> None:

@@ -145,8 +145,8 @@ def test_a_connection_that_never_starts_is_refused(rows: list[str], line: int, r
 @pytest.mark.parametrize(
     ("text", "field", "reason"),
     [
-        (MATRIX.replace("Connections 5", "Connections 7"), "line 3", "promises 7 and there are 5"),
-        (MATRIX.replace("Triggers 2", "Triggers 1"), "line 4", "promises 1 and there are 2"),
+        (MATRIX.replace("Connections 5", "Connections 7"), "line 3", "announces 7, but there are 5"),
+        (MATRIX.replace("Triggers 2", "Triggers 1"), "line 4", "announces 1, but there are 2"),
         (MATRIX.replace("1->9", "1->24"), "line 6", "the node is not in 0 .. 23"),
         (MATRIX.replace("1->9", "1->1"), "line 6", "sends nothing to itself"),
         (MATRIX.replace("size 2000", "size two"), "line 6", "size is not a number"),
@@ -158,10 +158,10 @@ def test_a_connection_that_never_starts_is_refused(rows: list[str], line: int, r
             "not an attribute of a connection|not a number",
         ),
         (MATRIX.replace("start 0 size 2000", "start 0 trigger 1 size 1"), "line 6", "not both"),
-        (MATRIX.replace("barrier count 2", "barrier"), "line 10", "a barrier has a count"),
+        (MATRIX.replace("barrier count 2", "barrier"), "line 10", "a barrier must have a count"),
         (MATRIX.replace("trigger id 2", "trigger id 1"), "line 11", "is already in line 10"),
         (MATRIX.replace("Nodes 24", "Nodes 99999999999"), "line 2", "Nodes is not in"),
-        (MATRIX + "hello\n", "line 12", "no line of a connection matrix"),
+        (MATRIX + "hello\n", "line 12", "not a line of a connection matrix"),
     ],
 )
 def test_a_wrong_line_is_named_with_what_is_wrong(text: str, field: str, reason: str) -> None:
@@ -186,7 +186,7 @@ def test_connections_without_successors_are_noted_if_phases_follow() -> None:
     alone = _matrix(
         4, "0->1 start 0 size 1 send_done_trigger 1", "2->3 start 0 size 9", "1->0 trigger 1", "trigger id 1 oneshot"
     )
-    assert any("1 connections start nothing" in note for note in read_text(read, alone).notes)
+    assert any("1 connections start no others" in note for note in read_text(read, alone).notes)
 
 
 # -- topologies ----------------------------------------------------------------------------------------------------
@@ -220,8 +220,8 @@ def test_a_matrix_beside_its_topology_is_on_that_fabrics_hosts() -> None:
         ("Tiers 2", "Tiers 3", "line 3", "three tiers are not supported yet"),
         ("Podsize 24", "Podsize 12", "line 4", "one pod of all 24 nodes"),
         ("Radix_Down 6", "Radix_Down 5", "line 15", "make 6"),
-        ("Oversubscribed 2", "Oversubscribed 4", "line 11", "say another"),
-        ("Bundle 2", "Bundle 3", "line 9", "no multiple of the spines' bundle of 3"),
+        ("Oversubscribed 2", "Oversubscribed 4", "line 11", "give another value"),
+        ("Bundle 2", "Bundle 3", "line 9", "not a multiple of the spines' bundle of 3"),
         ("Radix_Down 8", "Radix_Down 7", "line 8", "24 nodes are not a multiple"),
         ("Nodes 24\n", "", "line 1", "Nodes is missing"),
         ("Tier 1", "Tier 0", "line 13", "tier 0 already begins in line 6"),
@@ -323,7 +323,7 @@ def test_a_flow_that_htsim_cannot_hold_is_refused_with_a_factor_that_helps() -> 
         _written(FABRIC, traffic)
     assert _flows(read_text(read, _written(FABRIC, traffic, scale=0.099)))[0][2] <= MAX_HTSIM_BYTES
     for scale in (0.0, 1.5, float("nan")):
-        with pytest.raises(InputError, match="not above 0 and at most 1"):
+        with pytest.raises(InputError, match="must be above 0 and at most 1"):
             _written(FABRIC, traffic, scale=scale)
     with pytest.raises(InputError, match="no flow crosses the network"):
         _written(FABRIC, expand(FABRIC, parse_job({"name": "a"})))
@@ -354,12 +354,12 @@ def test_fabrics_that_htsim_cannot_build_are_refused() -> None:
     fewer = fabric_document(clos(2, 2, 2, parallel=2))
     fewer["links"].pop()
     for fabric, reason in [
-        (clos(2, 2, 2).without_links(["leaf1-spine2"]), "no failed links"),
+        (clos(2, 2, 2).without_links(["leaf1-spine2"]), "failed links"),
         (clos(2, 2, 3), "cannot build"),
         (clos(4, 2, 2), "cannot build"),
         (clos(2, 2, 2, uplink_gbps=400), "cannot build"),
         (clos(2, 2, 2, host_gbps=2.5, uplink_gbps=2.5), "whole Gbit/s"),
-        (parse_fabric(uneven), "as many hosts on each leaf"),
+        (parse_fabric(uneven), "the same number of hosts on each leaf"),
         (parse_fabric(mixed), "one speed"),
         (parse_fabric(fewer), "same number of cables"),
     ]:

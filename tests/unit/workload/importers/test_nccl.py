@@ -149,7 +149,7 @@ def test_a_tree_all_reduce_goes_up_and_down_every_edge(line: str, data: st.DataO
 def test_an_unknown_algorithm_is_noted_unless_there_is_only_one(value: str, noted: bool) -> None:
     line = choice(0, SMALL, f"NCCL_ALGO set by environment to {value}.")
     notes = run([*logs(SMALL, NEWEST), line]).notes
-    assert any("which algorithm an all-reduce took is not told" in note for note in notes) == noted
+    assert any("the algorithm of an all-reduce is unknown" in note for note in notes) == noted
 
 
 def test_an_operation_takes_only_the_channels_that_nccl_chose_for_its_size() -> None:

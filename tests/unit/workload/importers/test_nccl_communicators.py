@@ -29,7 +29,7 @@ def test_communicators_within_the_largest_are_distinguished(style: str, form: St
     ways = Counter((src, dst, size) for src, dst, _, size in sent(imported.job).elements())
     assert ways == Counter({(f"rank{a}", f"rank{b}", 100): 2 for a, b in ((0, 2), (2, 0), (1, 3), (3, 1))})
     assert len(set(imported.job.flows.collective)) == 4
-    assert any("nothing tells which ranks are together" in note for note in imported.notes) == (style == "none")
+    assert any("ranks and cannot be distinguished" in note for note in imported.notes) == (style == "none")
 
 
 def test_gpus_outside_the_largest_communicator_are_ranks_behind_it() -> None:

@@ -77,7 +77,7 @@ def test_ranks_are_on_the_servers_of_the_fabric_that_the_output_names() -> None:
 def test_output_without_a_row_or_with_an_unknown_test_is_refused() -> None:
     with pytest.raises(InputError, match="has no table"):
         run(table("all_reduce"))
-    with pytest.raises(InputError, match="'hypercube': no line tells which operation"):
+    with pytest.raises(InputError, match="'hypercube': the operation is unknown"):
         run(table("hypercube", (8, "none", -1, 0.75, "0")))
 
 

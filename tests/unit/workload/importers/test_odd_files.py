@@ -85,12 +85,12 @@ def test_a_group_that_each_rank_names_by_an_address_is_one() -> None:
     imported = read(files, ImportRequest())
     assert calls(imported.job) == [("group0-all_reduce", "all_reduce", (0, 1), 400)]
     assert flows(imported.job) == [("rank0", "rank1", 24), ("rank1", "rank0", 8)]
-    assert not any("does not tell its rank" in note for note in imported.notes)
+    assert not any("does not contain its rank" in note for note in imported.notes)
 
 
 def test_groups_by_address_that_ranks_use_otherwise_are_refused() -> None:
     more = comms([tensor(8)], 149, 93_000_009, 1, "all_gather", [], [])
-    with pytest.raises(InputError, match="nothing tells which groups are the same"):
+    with pytest.raises(InputError, match="equal groups cannot be identified"):
         read(sources([old_trace(0, 93_000_000), old_trace(1, 93_000_001, more)], "json"), ImportRequest())
 
 
@@ -99,8 +99,8 @@ def test_dlrms_traces_are_one_group_of_eight(shared_data: Path) -> None:
     (call,) = imported.job.collectives
     assert (call.bytes, call.ranks) == (2_485_252, tuple(range(8)))
     assert (imported.ranks, imported.groups) == (8, 1)
-    # Rank 2 is the one that sends 1664 of 3392 rows to rank 3: it is known by its records, not by its place.
-    assert not any("by its place" in note for note in imported.notes)
+    # Rank 2 is the one that sends 1664 of 3392 rows to rank 3: it is known by its records, not by its position.
+    assert not any("by its position" in note for note in imported.notes)
 
 
 def test_a_fifo_is_read_as_the_file_is(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_the_steps_of_a_trace_are_named_as_its_iterations() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (trace({"name": "ncclKernel_AllReduce", "args": {}}, rank=0), "has 1 NCCL events that tell no sizes"),
+        (trace({"name": "ncclKernel_AllReduce", "args": {}}, rank=0), "has 1 NCCL events without sizes"),
         (trace({"name": "aten::mm"}, rank=0), "has no communication"),
         (trace(event("record_param_comms", "allreduce", -1, "Float"), rank=0), r"nelems: -1: is not an integer"),
         (trace(event("record_param_comms", "allreduce", 1, "Rational"), rank=0), "is an unknown data type"),

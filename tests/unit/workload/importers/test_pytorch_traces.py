@@ -81,7 +81,7 @@ def test_even_and_uneven_runs_of_an_all_to_all_add_up() -> None:
     assert flows(imported([trace(0), trace(1)], "json").job) == [("rank0", "rank1", 2300), ("rank1", "rank0", 2100)]
     alone = imported([trace(0)], "json")
     assert flows(alone.job) == [("rank0", "rank1", 2300)]
-    assert any("what 1 of 2 ranks send is not told" in note for note in alone.notes)
+    assert any("what 1 of 2 ranks send is unknown" in note for note in alone.notes)
 
 
 def test_a_root_that_is_each_rank_itself_is_none() -> None:
@@ -90,7 +90,7 @@ def test_a_root_that_is_each_rank_itself_is_none() -> None:
 
     same = imported([trace(0, 0), trace(1, 1)], "json")
     assert calls(same.job)[1:] == [("0-broadcast", "broadcast", (0, 1), 40)]
-    assert "no trace tells the root of broadcast" in same.notes[0]
+    assert "no trace contains the root of broadcast" in same.notes[0]
     both = imported([trace(0, 1), trace(1, 1)], "json")
     assert calls(both.job)[1:] == [("0-broadcast-root1", "broadcast", (1, 0), 40)]
     assert both.notes == ()
