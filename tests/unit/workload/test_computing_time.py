@@ -68,13 +68,7 @@ def test_a_faster_gpu_computes_for_less_time_in_proportion(tflops: float, factor
 
 
 def test_interleaving_divides_the_bubble() -> None:
-    plain, interleaved = (
-        read_strategy(DOCUMENT | {"gpu_tflops": 1, "parallelism": DOCUMENT["parallelism"] | more}, 0)
-        for more in ({}, {"vpp": 4})
-    )
-    assert plain is not None and plain.computing is not None
-    assert interleaved is not None and interleaved.computing is not None
-    assert plain.computing.bubble == pytest.approx(4 * interleaved.computing.bubble)
+    assert bubble() == pytest.approx(4 * bubble(vpp=4))
 
 
 @pytest.mark.parametrize(
