@@ -67,6 +67,14 @@ def test_a_faster_gpu_computes_for_less_time_in_proportion(tflops: float, factor
     assert slow / fast == pytest.approx(factor)
 
 
+def bubble(**more: int) -> float:
+    parallelism = {"tp": 8, "dp": 4, "pp": 8} | more
+    strategy = read_strategy(DOCUMENT | {"gpu_tflops": 1.0, "parallelism": parallelism}, 0)
+    assert strategy is not None
+    assert strategy.computing is not None
+    return strategy.computing.bubble
+
+
 def test_interleaving_divides_the_bubble() -> None:
     assert bubble() == pytest.approx(4 * bubble(vpp=4))
 
