@@ -45,6 +45,8 @@ MAX_SECONDS = 1e6
 """Most computing time in an iteration: a week or more between collectives is rejected."""
 
 Computing = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+ComputeSeconds = Computing | dict[PhaseText, Computing]
+PeriodSeconds = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
 
@@ -96,8 +98,8 @@ class JobForm(StrategyForm, BaseModel):
     flows: list[FlowForm] = []
     matrix: MatrixForm | None = None
     phases: dict[str, Phase] = {}
-    compute_seconds: Computing | dict[PhaseText, Computing] | None = None
-    period_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)] | None = None
+    compute_seconds: ComputeSeconds | None = None
+    period_seconds: PeriodSeconds | None = None
 
 
 _FORM = TypeAdapter(JobForm)
@@ -166,12 +168,29 @@ def _job(form: JobForm, name: str | None) -> Job:
         phases=form.phases,
     )
     _check_phases(job)
-    return job if (timing := _timing(form, job)) is None else dataclasses.replace(job, timing=timing)
+    timing = timing_of(form.compute_seconds, form.period_seconds, job)
+    if strategy is not None and strategy.computing is not None:
+        if timing is not None:
+            reason = "computing times are stated, too"
+            raise InputError(reason, field="gpu_tflops", value=strategy.gpu_tflops)
+        if strategy.computing.seconds > MAX_SECONDS:
+            reason = f"an iteration would compute for {strategy.computing.seconds:.3g} s, more than {MAX_SECONDS:.0f}"
+            raise InputError(reason, field="gpu_tflops", value=strategy.gpu_tflops)
+        timing = JobTiming(((min(_phases(job), default=0), strategy.computing.seconds),))
+    return job if timing is None else dataclasses.replace(job, timing=timing)
 
 
-def _timing(form: JobForm, job: Job) -> JobTiming | None:
-    """Return the stated computing times; a single number is the time before the first phase."""
-    said, period = form.compute_seconds, form.period_seconds
+def timing_of(said: float | dict[str, float] | None, period: float | None, job: Job) -> JobTiming | None:
+    """Return the stated computing times of a job; ``None`` where none are.
+
+    Args:
+        said: ``compute_seconds`` of the document; a single number is the time before the first phase.
+        period: ``period_seconds`` of the document.
+        job: the job with its collectives.
+
+    Raises:
+        InputError: both are given, or a phase has no collective.
+    """
     if said is None:
         return None if period is None else JobTiming(period_seconds=period)
     if period is not None:
