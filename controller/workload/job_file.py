@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
@@ -18,7 +17,6 @@ from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matri
 from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array
-from controller.model.unique_keys import check_unique
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.strategy_form import Channels, Strategy, StrategyForm, strategy_of
@@ -112,20 +110,6 @@ def load_job(path: str | Path) -> Job:
         InputError: the file cannot be read or describes no job.
     """
     return parse_job(read_document(path), source=str(path))
-
-
-def parse_job_json(body: bytes, name: str) -> Job:
-    """Parse a job from a request body, under the name in the request's path.
-
-    Raises:
-        InputError: with an empty field: the body is not JSON; else the invalid field.
-    """
-    try:
-        document = orjson.loads(body)
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}") from None
-    check_unique(body, document)
-    return parse_job(document, name=name)
 
 
 def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Job:
