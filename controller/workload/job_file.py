@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
 from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matrix, Op
+from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array
 from controller.model.unique_keys import check_unique
@@ -33,9 +34,10 @@ _NAME = r"[A-Za-z0-9._-]{1,63}"
 Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}$")]
 Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
 Rank = Annotated[int, Field(ge=0)]
-UdpPort = Annotated[int, Field(ge=1, le=65535)]
+UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 # Levels are speeds over weights: with weights far from 1 they would be lost in rounding.
-Weight = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
+Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
 PhaseText = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,6})$")]
 
