@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, described, not_understood
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.history import kept_plan
 from controller.cli.mode import ModeName, current, meaning
-from controller.cli.output import Format, FormatOption, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, print_json, print_table
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 
 IdsArgument = Annotated[
@@ -27,7 +27,7 @@ def drain(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Drain cables, spines or leaves: move all traffic to other paths before maintenance.
 
@@ -42,13 +42,13 @@ def undrain(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Use drained cables, spines or leaves again."""
     _set(Remote(url, token, ca_file).client(), ids, False, format)
 
 
-def _set(client: Client, ids: list[str], drained: bool, format: Format) -> None:
+def _set(client: Client, ids: list[str], drained: bool, format: OutputFormat) -> None:
     names = list(dict.fromkeys(ids))
     # All are requested first, so that an unknown ID is reported before anything has changed.
     to_do = [name for name in names if _thing(client.request("GET", *_path(name)).document)["drained"] != drained]
@@ -57,7 +57,7 @@ def _set(client: Client, ids: list[str], drained: bool, format: Format) -> None:
         {**_thing(client.request("GET", *_path(name)).document), "changed": name in moved, "moved": moved.get(name, 0)}
         for name in names
     ]
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps({"links": rows}).encode())
     else:
         _print(rows, drained)
@@ -74,10 +74,10 @@ def _change(client: Client, names: list[str], drained: bool) -> dict[str, int | 
         try:
             epoch = _thing(client.request("PUT", *_path(name), body=body).document)["epoch"]
             plan = kept_plan(client, epoch)
-        except Failure as failure:
+        except CommandError as failure:
             if not moved:
                 raise
-            raise Failure(f"{failure} (already done: {', '.join(moved)})", exit_code=failure.exit_code) from None
+            raise CommandError(f"{failure} (already done: {', '.join(moved)})", exit_code=failure.exit_code) from None
         moved[name] = None if plan is None else plan["moved"]
     return moved
 

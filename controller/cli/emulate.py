@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.failure import Failure
-from controller.cli.output import Format, FormatOption
+from controller.cli.command_error import CommandError
+from controller.cli.output import FormatOption, OutputFormat
 from controller.config import Settings
 from controller.model.errors import InputError
 
@@ -70,7 +70,7 @@ def emulate(
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail if a job is not faster than under the first policy.")
     ] = False,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Run jobs on packets under several policies, and measure them.
 
@@ -83,7 +83,7 @@ def emulate(
     """
     for package in NEEDED:
         if importlib.util.find_spec(package) is None:
-            raise Failure(
+            raise CommandError(
                 f"{package} is not installed: pip install 'fairspine[controller,emulation]' (make setup does)"
             )
     from emulation.experiments.command import run_isolated
@@ -98,7 +98,7 @@ def emulate(
         from emulation.experiments.scenario_command import run_scenario
 
         wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
-        sys.exit(run_scenario(scenario, wanted, names, "json" if format is Format.JSON else "table"))
+        sys.exit(run_scenario(scenario, wanted, names, "json" if format is OutputFormat.JSON else "table"))
     if fabric is None or not job:
         raise InputError("is required without --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
@@ -114,4 +114,4 @@ def emulate(
         name=name,
         expect_faster=expect_faster,
     )
-    sys.exit(run_isolated(request, "json" if format is Format.JSON else "table"))
+    sys.exit(run_isolated(request, "json" if format is OutputFormat.JSON else "table"))

@@ -7,9 +7,15 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from controller.rest.schemas.base import Bytes, Document, Revision, Speed
-from controller.rest.schemas.plans import PlanCollective, PlanFlow
+from controller.rest.schemas.plans import ExpectedIteration, ExpectedSlowdown, PlanCollective, PlanFlow
 
 LEFT_OUT = Field(None, description="the reason why the job is stored but not planned; null: it is planned")
+
+TIMES = Field(
+    None,
+    description="expected iterations under the plan; null if no job states computing times, or the job does not use "
+    "the network",
+)
 
 
 class JobSummary(Document):
@@ -24,6 +30,7 @@ class JobSummary(Document):
     flows: Annotated[int, Field(ge=0)]
     bytes: Bytes
     min_speed: Speed | None = Field(description="speed of its slowest collective; null if none uses the network")
+    times: ExpectedIteration | None = TIMES
     active: bool = Field(description="whether the switches enforce the newest plan of the job")
     left_out: str | None = LEFT_OUT
 
@@ -32,6 +39,9 @@ class JobList(Document):
     """All jobs, sorted by name."""
 
     jobs: list[JobSummary]
+    times: ExpectedSlowdown | None = Field(
+        None, description="expected slowdown of the plan; null if no job states computing times"
+    )
 
 
 class JobDocument(Document):
@@ -44,6 +54,7 @@ class JobDocument(Document):
     weight: Annotated[float, Field(gt=0)]
     bytes: Bytes
     min_speed: Speed | None
+    times: ExpectedIteration | None = TIMES
     epoch: Annotated[int, Field(ge=0)]
     active: bool
     left_out: str | None = LEFT_OUT

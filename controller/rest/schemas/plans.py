@@ -37,6 +37,12 @@ class PlanCollective(Document):
     slowdown: Annotated[float, Field(ge=0)] | None = Field(
         description="seconds divided by the ideal time on the healthy fabric"
     )
+    period_seconds: Seconds | None = Field(
+        None, description="expected iteration time of its job; null if no job states its times"
+    )
+    duty: Share | None = Field(
+        None, description="fraction of the iteration in which the collectives of its phase are sent"
+    )
 
 
 class PlanPath(Document):
@@ -69,10 +75,9 @@ class PlanLink(Document):
     load_gbps: Gbps
 
 
-class JobTimes(Document):
-    """Expected iterations of one job; ``duty`` is the fraction of the time in which it sends."""
+class ExpectedIteration(Document):
+    """Expected iterations of a job; ``duty`` is the fraction of the time in which it sends."""
 
-    job: str
     compute_seconds: Seconds
     alone_seconds: Seconds
     iteration_seconds: Seconds
@@ -80,12 +85,23 @@ class JobTimes(Document):
     duty: Share
 
 
-class PlanTimes(Document):
-    """Expected iterations, if at least one job states its computing times; ``bound`` is a lower bound for any plan."""
+class JobTimes(ExpectedIteration):
+    """Expected iterations of the job of this name."""
+
+    job: str
+
+
+class ExpectedSlowdown(Document):
+    """Expected iteration time divided by that alone; ``bound`` is a lower bound for any plan and schedule."""
 
     slowdown: Annotated[float, Field(ge=1)] = Field(description="weighted mean over jobs")
     bound: Annotated[float, Field(ge=1)]
     gap: float
+
+
+class PlanTimes(ExpectedSlowdown):
+    """Expected iterations, if at least one job states its computing times."""
+
     jobs: list[JobTimes]
 
 
