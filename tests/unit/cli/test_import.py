@@ -159,7 +159,7 @@ def test_a_wrong_inventory_is_reported_with_its_line(
         (["nccl", "x", "--name", "a b"], "name: 'a b': "),
         (["nccl", "x", *FABRIC, "--placement", "best"], "placement: 'best': is neither a file nor one of in-order, "),
         (["nccl", "x", *FABRIC, "--placement", ""], "placement: '': is neither a file nor one of in-order, "),
-        (["nccl", __file__], f"{__file__}: it has no lines of NCCL"),
+        (["nccl", __file__], f"{__file__}: has no lines of NCCL"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(run: Run, arguments: list[str], error: str) -> None:

@@ -70,7 +70,7 @@ HEAD = "flow,hop,switch,port,bytes\n"
     [
         ("", 1, "flow", "does not name this column"),
         ("flow,hop,switch\n", 1, "port", "does not name this column"),
-        ("flow,hop,switch,port,colour\n", 1, "colour", "is not known"),
+        ("flow,hop,switch,port,colour\n", 1, "colour", "unknown column"),
         ("flow,hop,switch,port,hop\n", 1, "hop", "occurs twice"),
         (HEAD + "a,1,leaf1\n", 2, "", "has 3 columns"),
         (HEAD + "a,one,leaf1,3,\n", 2, "hop", "must be an integer"),

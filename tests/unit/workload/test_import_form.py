@@ -119,7 +119,7 @@ BROKEN = [*FILES[:1], {"name": "rank1.log", "text": FILES[1]["text"].replace("nr
             r"^import.inventory.node0: 'h99': the fabric has no host of this name$",
         ),
         (body({"files": BROKEN}), r"^import.files\[1\].text: 'nranks 5': rank1.log:3: communicator c0 had 4 ranks"),
-        (body({"files": [{"name": "x", "text": "y"}]}), r"^import.files\[0\].text: x: it has no lines of NCCL"),
+        (body({"files": [{"name": "x", "text": "y"}]}), r"^import.files\[0\].text: x: has no lines of NCCL"),
     ],
 )
 def test_errors_are_reported_with_its_field(sent: bytes, error: str) -> None:

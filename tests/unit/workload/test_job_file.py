@@ -65,8 +65,14 @@ BAD = [
     (collective(bytes=float("inf")), "collectives[0].bytes: inf: "),
     (collective(op="gossip"), "collectives[0].op: 'gossip': "),
     (collective(algorithm="bush"), "collectives[0].algorithm: 'bush': "),
-    (collective(algorithm="chain"), "collectives[0].algorithm: 'chain': all_reduce has ring, direct, halving_doubling"),
-    (collective(op="all_gather", algorithm="tree"), "collectives[0].algorithm: 'tree': all_gather has ring, direct"),
+    (
+        collective(algorithm="chain"),
+        "collectives[0].algorithm: 'chain': all_reduce supports ring, direct, halving_doubling",
+    ),
+    (
+        collective(op="all_gather", algorithm="tree"),
+        "collectives[0].algorithm: 'tree': all_gather supports ring, direct",
+    ),
     (collective(channels=0), "collectives[0].channels: 0: "),
     (collective(channels=1025), "collectives[0].channels: 1025: "),
     (collective(channels=True), "collectives[0].channels: True: "),

@@ -103,7 +103,13 @@ def test_dimensions_that_an_order_leaves_out_come_last() -> None:
         ({"tp": 2, "dp": 4, "ep": 8, "etp": 2}, 8, 8, 96, "etp 2 x ep 8 = 16 does not divide tp x cp x dp = 8"),
         ({"pp": 4, "vpp": 3}, 4, 0, 8, "pp 4 x vpp 3 = 12 stages; the model has 8 layers"),
         ({"vpp": 2}, 1, 0, 8, "parallelism.vpp: 2: pp is 1, so there is no pipeline"),
-        ({"tp": 2, "sequence_parallel": False}, 2, 8, 8, "parallelism.sequence_parallel: False: experts with tensor"),
+        (
+            {"tp": 2, "sequence_parallel": False},
+            2,
+            8,
+            8,
+            "parallelism.sequence_parallel: False: required for experts with tensor",
+        ),
         (
             {"tp": 2, "cp": 2, "pp": 2, "ep": 2, "etp": 2, "order": ("tp", "cp", "pp", "ep", "dp")},
             8,
@@ -133,7 +139,7 @@ def test_uneven_divisions_are_refused_with_their_numbers(
     [
         ("tp-xp", "'xp' is not one of tp, cp, ep, dp, pp"),
         ("tp-dp-tp", "is given twice"),
-        ("", "'' is none"),
+        ("", "'' is not one of"),
         ("tp-cp-ep-dp", "pp, which is 2, is missing"),
     ],
 )

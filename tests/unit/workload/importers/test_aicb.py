@@ -148,7 +148,7 @@ def test_a_wrong_line_is_named_with_what_is_wrong(text: str, field: str, reason:
 
 def test_several_workloads_are_several_jobs() -> None:
     for files in ([], [source("", "a"), source("", "b")]):
-        with pytest.raises(InputError, match="an import is one job"):
+        with pytest.raises(InputError, match="import each one separately"):
             read(files, ImportRequest())
 
 

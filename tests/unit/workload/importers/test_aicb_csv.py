@@ -72,8 +72,8 @@ def test_incomplete_information_is_reported_as_a_warning() -> None:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([row("teleport", "all", 8, 1)], "line 3: 'CommType.teleport': is not an operation"),
-        ([row("reduce", "all", 7, 1)], "line 3: 7: there are 8 ranks"),
+        ([row("teleport", "all", 8, 1)], "line 3: 'CommType.teleport': is an unknown operation"),
+        ([row("reduce", "all", 7, 1)], "line 3: 7: this group must have all 8 ranks"),
         ([row("reduce", "tp_group", 3, 1)], "tp 3 x dp 2 does not divide"),
         (
             [row("reduce", "tp_group", 2, 1), row("reduce", "tp_group", 4, 1)],

@@ -302,7 +302,7 @@ def test_comments_that_do_not_fit_the_connections_are_passed_over() -> None:
     for old, new in [("1-1", "1-2"), ("phase 0", "phase x"), ("weight 1.0", "weight 0"), ("mine", "!")]:
         changed = read_text(read, text.replace(old, new))
         assert changed.job.flows.collective == ("start-0",)
-        assert "do not fit" in changed.notes[0]
+        assert "do not match" in changed.notes[0]
 
 
 def test_several_jobs_run_beside_each_other() -> None:

@@ -112,7 +112,7 @@ def test_the_topology_file_is_a_fabric_and_places_the_ranks() -> None:
         (RINGS + _line(5, 7, 1000, 0), "line 11", "host 5 sends twice in ring 0"),
         (RINGS + _line(8, 9, 999, 0), "line 11", "ring 0 sends 1000 bytes a step in line 2"),
         (RINGS + "5 6 1 0 1000 1 1 9", "line 11", "host 5 is on leaf 0 in line 2"),
-        (RINGS + _line(8, 8, 1, 9), "line 11", "sends nothing to itself"),
+        (RINGS + _line(8, 8, 1, 9), "line 11", "cannot send to itself"),
         (RINGS.replace(" 7 5000 1", " 9007199254740991 5000 1"), "line 5", "reduces more than"),
         (RINGS.replace(" 7 5000 1", " 7.5 5000 1"), "line 5", "is not an integer"),
         ("# nothing\n", "", "no lines of traffic"),
@@ -150,7 +150,7 @@ def test_several_files_are_several_jobs_and_a_topology_alone_is_none() -> None:
         read([source(RINGS, "a.txt"), source(RINGS, "b.txt")], ImportRequest())
     assert error.value.source == "b.txt"
     for files in ([], [source(SHAPE, "t.properties")]):
-        with pytest.raises(InputError, match="no traffic file"):
+        with pytest.raises(InputError, match="is a traffic file"):
             read(files, ImportRequest())
 
 
