@@ -40,8 +40,8 @@ app = typer.Typer(rich_markup_mode=None, help="Show or delete the jobs of a runn
 _POLL_SECONDS = 0.1
 
 # Members that are read of the API's documents (controller.rest.schemas).
-_JOB = ("name", "weight", "bytes", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
-_LISTED = ("name", "weight", "collectives", "flows", "bytes", "min_speed", "active")
+_JOB = ("name", "weight", "bytes", "speed", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
+_LISTED = ("name", "weight", "collectives", "flows", "bytes", "speed", "min_speed", "active")
 
 
 def push(
@@ -127,7 +127,7 @@ def _print_jobs(client: Client, format: Format) -> None:
         return
     print_table(
         f"{len(rows)} jobs",
-        ("job", "weight>", "collectives>", "flows>", "bytes>", "min speed>", "active"),
+        ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", "active"),
         (
             (
                 row["name"],
@@ -135,6 +135,7 @@ def _print_jobs(client: Client, format: Format) -> None:
                 str(row["collectives"]),
                 str(row["flows"]),
                 size(row["bytes"]),
+                number(row["speed"]),
                 number(row["min_speed"]),
                 "yes" if row["active"] else "not yet",
             )
@@ -210,12 +211,13 @@ def _job(answer: Any) -> dict[str, Any]:
 def _print_job(answer: dict[str, Any]) -> None:
     print_table(
         answer["name"],
-        ("weight>", "flows>", "bytes>", "min speed>", "plan>", "active"),
+        ("weight>", "flows>", "bytes>", "speed>", "planned>", "plan>", "active"),
         [
             (
                 f"{answer['weight']:g}",
                 str(len(answer["flows"])),
                 size(answer["bytes"]),
+                number(answer["speed"]),
                 number(answer["min_speed"]),
                 str(answer["epoch"]),
                 "yes" if answer["active"] else "not yet",

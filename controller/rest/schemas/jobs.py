@@ -10,6 +10,10 @@ from controller.rest.schemas.base import Bytes, Document, Revision, Speed
 from controller.rest.schemas.plans import PlanCollective, PlanFlow
 
 LEFT_OUT = Field(None, description="why it is kept and not planned: the fabric does not have its hosts; null: it is")
+SPEED = Field(
+    description="of its slowest collective by the rules that switches hold; null where these do not decide it (mode "
+    "ecmp, a flow without a live path in mode frozen), or some switch has not confirmed them"
+)
 
 
 class JobSummary(Document):
@@ -23,7 +27,10 @@ class JobSummary(Document):
     collectives: Annotated[int, Field(ge=0)]
     flows: Annotated[int, Field(ge=0)]
     bytes: Bytes
-    min_speed: Speed | None = Field(description="its slowest collective; null where none is on the network")
+    min_speed: Speed | None = Field(
+        description="of its slowest collective in the newest plan; null where none is on the network"
+    )
+    speed: Speed | None = SPEED
     active: bool = Field(description="whether the switches enforce its present plan")
     left_out: str | None = LEFT_OUT
 
@@ -43,7 +50,8 @@ class JobDocument(Document):
     by: str
     weight: Annotated[float, Field(gt=0)]
     bytes: Bytes
-    min_speed: Speed | None
+    min_speed: Speed | None = Field(description="of its slowest collective in this plan")
+    speed: Speed | None = SPEED
     epoch: Annotated[int, Field(ge=0)]
     active: bool
     left_out: str | None = LEFT_OUT

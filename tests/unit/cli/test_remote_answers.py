@@ -61,7 +61,8 @@ def test_an_answer_of_another_shape_is_told_in_one_line(capsys: Any, command: li
 
 
 def test_jobs_list_prints_what_jobs_prints(capsys: Any) -> None:
-    row = {"name": "a", "weight": 1.0, "collectives": 1, "flows": 2, "bytes": 3, "min_speed": None, "active": True}
+    row = {"name": "a", "weight": 1.0, "collectives": 1, "flows": 2, "bytes": 3, "active": True}
+    row |= {"min_speed": None, "speed": None}
     with server(200, json.dumps({"jobs": [row]}).encode()) as url:
         alone = run(capsys, "jobs", "--url", url, "--format", "json")
         inner = run(capsys, "jobs", "list", "--url", url, "--format", "json")

@@ -90,6 +90,19 @@ def test_it_prints_once_where_no_terminal_is_busiest_first_and_hosts_left_out(co
     assert "no counters yet" in out
 
 
+@pytest.mark.parametrize("mode", ["ecmp", "frozen"])
+def test_what_is_neither_measured_nor_planned_is_a_dash(controller: Controller, run: Run, mode: str) -> None:
+    answers = looks(mode=mode, degraded_service=["mode is not planned"])
+    answers[2][1]["jobs"][0]["speed"] = None
+    controller.lay_out(*answers)
+    _, out, _ = run("top", "--url", controller.url)
+    rows = [line.split() for line in out.splitlines() if "->" in line]
+    assert rows[0] == ["leaf1->spine2", "90.0%", "90.00", "measured", "10.00", "3/0", "up"]
+    assert rows[1] == ["leaf1->spine1", "-", "-", "-", "50.00", "-/-", "up"]
+    assert "~ mode is not planned" in out
+    assert ["a", "-", "1.000", "1", "8", "B", "yes"] in [line.split() for line in out.splitlines()]
+
+
 def test_links_are_cut_and_json_is_all_there_is(controller: Controller, run: Run) -> None:
     controller.lay_out(*looks())
     _, out, _ = run("top", "--once", "--links", "1", "--url", controller.url)

@@ -104,6 +104,7 @@ class FakeBackend:
                     "flows": 1,
                     "bytes": 8,
                     "min_speed": 1.0,
+                    "speed": 1.0,
                     "active": True,
                 }
                 for name in sorted(self.bodies)
@@ -323,6 +324,7 @@ class FakeBackend:
         return {
             "status": "ok",
             "reasons": [],
+            "degraded_service": [],
             "version": "0.2.0",
             "mode": self.enforced,
             "enforcement": self.enforcement,
@@ -382,6 +384,7 @@ class FakeBackend:
             "weight": 1.0,
             "bytes": 8,
             "min_speed": 1.0,
+            "speed": None,
             "epoch": 2,
             "active": False,
             "unroutable": [],
