@@ -11,7 +11,7 @@ from ryu.ofproto import ofproto_v1_3
 
 from controller import startup
 from controller.core.ports.southbound import Southbound, SouthboundCounts
-from controller.rest.preview_request import read_preview
+from controller.rest.preview_request import read_preview, read_survival
 from controller.rest.wsgi import HttpServer
 from controller.service.admission import Admission
 from controller.service.measurements import Measurements
@@ -107,6 +107,7 @@ class FairspineApp(app_manager.RyuApp):
                 discovery=self.prober.counts,
             ),
             admission=self.admission,
+            read_survival=read_survival,
             telemetry=Measurements(
                 self.readings,
                 self.instruments,

@@ -224,6 +224,14 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert page.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(15, 19, 24)"
     page.scheme("light")
     assert nameless(page) == []
+    page.one("#survive").click()
+    page.until("dialog .preview tbody tr", "failures are analysed")
+    told = json.loads(served.ask("POST", "/v1/plans:survive", b"{}", {"Content-Type": "application/json"}).body)
+    worst = [cell.text for cell in page.all("dialog .preview tbody tr:first-child > *")]
+    assert worst[:2] == [" + ".join(told["failures"][0]["names"]), f"{told['failures'][0]['min_speed']:.3f}"]
+    assert nameless(page) == []
+    page.press(Keys.ESCAPE)
+    page.until(lambda: page.count("dialog") == 0, "it is left")
     page.one("#change-mode").click()
     page.until("dialog", "the dialog is open")
     assert nameless(page) == []

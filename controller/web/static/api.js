@@ -38,10 +38,10 @@ async function problemOf(response) {
 }
 
 /** The document that a request is answered with; null where there is none. Throws a Problem. */
-export async function ask(method, path, body) {
+export async function ask(method, path, body, signal = AbortSignal.timeout(ANSWER_MS)) {
   const json = body === undefined ? {} : { "Content-Type": "application/json" };
   const sent = body === undefined ? undefined : JSON.stringify(body);
-  const response = await fetched(path, { method, headers: headers({ Accept: "application/json", ...json }), body: sent, signal: AbortSignal.timeout(ANSWER_MS) });
+  const response = await fetched(path, { method, headers: headers({ Accept: "application/json", ...json }), body: sent, signal });
   if (!response.ok) throw await problemOf(response);
   const text = await response.text().catch(() => {
     throw new Problem(0, { detail: "the answer broke off" });

@@ -1,7 +1,7 @@
 // The page: what it knows, when it asks for more, and what people do with it.
 
 import { follow, Problem, read, token } from "./api.js";
-import { askToken, chooseMode, confirmDrain, confirmRollback, problemText } from "./dialogs.js";
+import { askToken, chooseMode, confirmDrain, confirmRollback, problemText, showSurvival } from "./dialogs.js";
 import { showDetail } from "./detail.js";
 import { byId, el, mark, say } from "./dom.js";
 import { Drawing } from "./draw.js";
@@ -365,6 +365,7 @@ function begin() {
     draw();
   });
   byId("trace").addEventListener("click", trace);
+  byId("survive").addEventListener("click", showSurvival);
   byId("change-mode").addEventListener("click", changeMode);
   byId("who").addEventListener("click", async () => {
     if (!(await askToken(token.get() ? "Another token, or none." : "The controller needs a token."))) return;
