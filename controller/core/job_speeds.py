@@ -14,8 +14,9 @@ from controller.model.assignment import LOCAL, Assignment
 from controller.model.enforcement import Mode
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.plan import Objective
+from controller.model.tolerances import TOLERANCE
 from controller.planning.headroom import with_headroom
-from controller.routing import TOLERANCE, Previous
+from controller.routing import Previous
 from controller.routing.objective import evaluate
 
 

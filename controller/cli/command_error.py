@@ -6,7 +6,7 @@ UNKNOWN = 3
 """Exit code of a command that found no fault, and could not see everything."""
 
 
-class Failure(Exception):
+class CommandError(Exception):
     """One line for standard error, and the exit code: 1 if the input was fine, 2 if not, or ``UNKNOWN``."""
 
     def __init__(self, reason: str, *, exit_code: int = 1) -> None:
