@@ -14,8 +14,10 @@ from controller.cli.client import Client, described, described_rows, not_underst
 from controller.cli.command_error import CommandError
 from controller.cli.output import (
     COLLECTIVE,
+    EXPECTED,
     FormatOption,
     OutputFormat,
+    expected_cells,
     number,
     print_collectives,
     print_json,
@@ -122,12 +124,13 @@ def list_too(
 
 def _print_jobs(client: Client, format: OutputFormat) -> None:
     rows = _listed(client)
+    timed = any(row.get("times") for row in rows)
     if format is OutputFormat.JSON:
         print_json(json.dumps({"jobs": rows}).encode())
         return
     print_table(
         f"{len(rows)} jobs",
-        ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", "active"),
+        ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED * timed), "active"),
         (
             (
                 row["name"],
@@ -137,6 +140,7 @@ def _print_jobs(client: Client, format: OutputFormat) -> None:
                 size(row["bytes"]),
                 number(row["speed"]),
                 number(row["min_speed"]),
+                *(expected_cells(row.get("times")) if timed else ()),
                 "yes" if row["active"] else "not yet",
             )
             for row in rows
@@ -209,9 +213,10 @@ def _job(answer: Any) -> dict[str, Any]:
 
 
 def _print_job(answer: dict[str, Any]) -> None:
+    times = answer.get("times")
     print_table(
         answer["name"],
-        ("weight>", "flows>", "bytes>", "speed>", "planned>", "plan>", "active"),
+        ("weight>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED if times else ()), "plan>", "active"),
         [
             (
                 f"{answer['weight']:g}",
@@ -219,6 +224,7 @@ def _print_job(answer: dict[str, Any]) -> None:
                 size(answer["bytes"]),
                 number(answer["speed"]),
                 number(answer["min_speed"]),
+                *(expected_cells(times) if times else ()),
                 str(answer["epoch"]),
                 "yes" if answer["active"] else "not yet",
             )

@@ -16,7 +16,7 @@ const PERIOD_SECONDS = 5;
 const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
 
 const known = {
-  who: null, fabric: null, cables: [], links: null, jobs: [], health: null, plans: [], plan: null,
+  who: null, fabric: null, cables: [], links: null, jobs: [], times: null, health: null, plans: [], plan: null,
   hashed: null, // {links, plan} under ECMP
   trace: null,
   newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
@@ -53,7 +53,7 @@ async function load() {
   const [fabric, links, jobs, health, plans] = await Promise.all(
     ["v1/fabric", "v1/links", "v1/jobs", "healthz", `v1/plans?limit=${PLANS}`].map(read),
   );
-  Object.assign(known, { fabric, links, jobs: jobs.jobs, health, plans: plans.plans, cables: cablesOf(fabric) });
+  Object.assign(known, { fabric, links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans, cables: cablesOf(fabric) });
   const few = health.flows <= MOST_FLOWS;
   const epoch = Math.max(known.newest, known.plans[0]?.epoch ?? 0);
   if (!few) known.plan = null;
@@ -82,7 +82,7 @@ async function tick() {
     try {
       const [links, jobs, health, plans] = await Promise.all(["v1/links", "v1/jobs", "healthz", `v1/plans?limit=${PLANS}`].map(read));
       const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
-      Object.assign(known, { links, jobs: jobs.jobs, health, plans: plans.plans });
+      Object.assign(known, { links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
       // A plan that the network brought about is kept a little later than it is told.
       if (news) await refresh();
       else draw();
@@ -275,8 +275,10 @@ function sourceText(shown) {
 function jobsText(health, hashed) {
   const speed = "Speed: time alone over time, of the slowest collective";
   if (hashed !== null) return `${speed}, if switches hashed.`;
-  if (chosen.view === "plan") return `${speed}, as planned.`;
-  return `${speed}, by the rules that switches hold; ${DASH}: not known.${health.mode === "planned" ? "" : ` The mode is ${health.mode}.`}`;
+  const { times } = known;
+  const expected = times === null ? "" : ` Expected iterations as planned: ${number(times.slowdown)} times as long as alone, at least ${number(times.bound)}.`;
+  if (chosen.view === "plan") return `${speed}, as planned.${expected}`;
+  return `${speed}, by the rules that switches hold; ${DASH}: not known.${health.mode === "planned" ? expected : ` The mode is ${health.mode}.`}`;
 }
 
 function showFigure(fabric, cables, shown, states) {
