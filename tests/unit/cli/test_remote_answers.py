@@ -72,12 +72,13 @@ def test_jobs_list_prints_what_jobs_prints(capsys: Any) -> None:
 
 
 def test_jobs_tell_expected_iterations_where_the_controller_does(capsys: Any) -> None:
-    row = {"name": "a", "weight": 1.0, "collectives": 1, "flows": 2, "bytes": 3, "min_speed": None, "active": True}
+    row = {"name": "a", "weight": 1.0, "collectives": 1, "flows": 2, "bytes": 3, "active": True}
+    row |= {"min_speed": None, "speed": None}
     times = {"compute_seconds": 0.1, "alone_seconds": 0.2, "iteration_seconds": 0.25, "slowdown": 1.25, "duty": 0.6}
     with server(200, json.dumps({"jobs": [row, row | {"name": "b", "times": times}]}).encode()) as url:
         out = run(capsys, "jobs", "--url", url)[1]
     cells = [line.split() for line in out.splitlines() if line.split()[:1] in (["job"], ["a"], ["b"])]
-    assert cells[0] == [*("job", "weight", "collectives", "flows", "bytes", "min"), "speed", "iteration", "slowdown",
+    assert cells[0] == [*("job", "weight", "collectives", "flows", "bytes", "speed"), "planned", "iteration", "slowdown",
                         "duty", "active"]  # fmt: skip
     assert cells[1][-4:] == ["-", "-", "-", "yes"]
     assert cells[2][-5:] == ["250", "ms", "1.250", "60%", "yes"]

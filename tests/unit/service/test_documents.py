@@ -99,12 +99,12 @@ def test_jobs_and_their_collectives_tell_the_expected_iterations_of_the_plan(
 ) -> None:
     state = step_of(FABRIC, [TIMED | {"phases": {"y": 1}, "compute_seconds": compute}, *others], policy="fair")
     plan = schemas.PlanDocument.model_validate_json(documents.plan(state, 1.5, None)).plan
-    listed = schemas.JobList.model_validate_json(documents.jobs(state, None))
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, None, False))
     assert plan.times is not None
     assert listed.times == schemas.ExpectedSlowdown(**plan.times.model_dump(exclude={"jobs"}))
     rows = {row.job: schemas.ExpectedIteration(**row.model_dump(exclude={"job"})) for row in plan.times.jobs}
     for summary in listed.jobs:
-        shown = schemas.JobDocument.model_validate_json(documents.job(state, summary.name, None))
+        shown = schemas.JobDocument.model_validate_json(documents.job(state, summary.name, None, False))
         assert summary.times == shown.times == rows.get(summary.name)
         assert shown.collectives == [row for row in plan.collectives if row.job == summary.name]
         for row in shown.collectives:
@@ -117,8 +117,8 @@ def test_jobs_and_their_collectives_tell_the_expected_iterations_of_the_plan(
 
 def test_nothing_is_told_of_iterations_where_no_job_states_its_times() -> None:
     state = step_of(FABRIC, [TIMED], policy="fair")
-    listed = schemas.JobList.model_validate_json(documents.jobs(state, None))
-    shown = schemas.JobDocument.model_validate_json(documents.job(state, "job0", None))
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, None, False))
+    shown = schemas.JobDocument.model_validate_json(documents.job(state, "job0", None, False))
     assert (listed.times, listed.jobs[0].times, shown.times) == (None, None, None)
     assert {(row.period_seconds, row.duty) for row in shown.collectives} == {(None, None)}
 
