@@ -16,12 +16,13 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
 from controller.model.job import Job
 from controller.model.unique_keys import check_unique
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.inventory import Inventory, parse_inventory
 from controller.workload.importers.placing import Method, on_fabric
 from controller.workload.importers.registry import formats, importer, is_text
 from controller.workload.importers.streams import text_source
-from controller.workload.job_file import MAX_BYTES, Weight, parse_job
+from controller.workload.job_file import Weight, parse_job
 
 KEY = "import"
 
