@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.output import Format, FormatOption, print_json, print_table, size
+from controller.cli.output import FormatOption, OutputFormat, print_json, print_table, size
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def describe(
         Path | None,
         typer.Option("--fabric", metavar="FILE", help="The fabric that the job's hosts are on.", show_default=False),
     ] = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Print a job's groups, its collectives with their bytes an iteration, and what crosses leaves.
 
@@ -62,7 +62,7 @@ def describe(
         description = describe_job(given, strategy, known)
     except InputError as error:
         raise told_if_unplaced(error, given).with_source(str(job)) from None
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps(description))
     else:
         _print(description)
@@ -98,7 +98,7 @@ def place(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Where the job goes, YAML or JSON by suffix; else standard output."),
     ] = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Give each rank of a job a host, and say how much crosses leaves before and after.
 
@@ -135,7 +135,7 @@ def place(
     }
     write_document(out, document_on_hosts(document, placed))
     to_stdout = out is None or str(out) == "-"
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         typer.echo(orjson.dumps(row).decode(), err=to_stdout)
     else:
         _print_crossing(f"{given.name}, {method.value}", before, after, err=to_stdout)

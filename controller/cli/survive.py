@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.output import Format, FormatOption, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table
 from controller.cli.planning import (
     FabricOption,
     HeadroomOption,
@@ -68,7 +68,7 @@ def survive(
     rows: Annotated[
         int, typer.Option("--rows", min=1, help="Failures in the table, worst first; JSON has all.")
     ] = _ROWS,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Plan anew after each single failure, and show what each job's speed would be.
 
@@ -99,7 +99,7 @@ def survive(
     run = _Pool(workers)
     found = analyse(situation, pairs_of(single) if pairs else single, run)
     sequence = None if above is None else worst_sequence(situation, single, above, most=_MOST_IN_SEQUENCE, outcomes=run)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps(_document(found, above, sequence)))
     else:
         _print(found, above, sequence, rows)
