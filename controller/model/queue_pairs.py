@@ -13,17 +13,13 @@ message is. In both modes a connection therefore proceeds at ``qps`` times the r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import IntArray
-
-QpMode = Literal["split", "round_robin"]
-
-MOST_QPS = 128
-"""Most QPs of a connection, as in NCCL (``NCCL_IB_MAX_QPS``)."""
+from controller.model.qp_mode import QpMode
 
 MESSAGE_BYTES = 512 * 1024
 """Bytes of a message in mode ``round_robin``: NCCL's buffer of 4 MiB (``NCCL_BUFFSIZE``) has eight slots."""

@@ -10,7 +10,7 @@ from pydantic import Field
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
-from controller.model.queue_pairs import MOST_QPS
+from controller.model.qp_mode import MOST_QPS
 from controller.model.traffic import Traffic
 from controller.routing.previous import Previous
 

@@ -11,7 +11,8 @@ from typing_extensions import TypedDict
 
 from controller.model.errors import InputError
 from controller.model.job import FlowList
-from controller.model.queue_pairs import MOST_QPS, QpMode, QueuePairs, udp_source_port
+from controller.model.qp_mode import MOST_QPS, QpMode
+from controller.model.queue_pairs import QueuePairs, udp_source_port
 from controller.model.traffic import Int64Array
 
 MAX_BYTES = 2**53

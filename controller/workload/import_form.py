@@ -15,8 +15,9 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
 from controller.model.job import Job
+from controller.model.qp_mode import QpMode
 from controller.model.unique_keys import check_unique
-from controller.workload.flow_form import MAX_BYTES
+from controller.workload.flow_form import MAX_BYTES, Qps, queue_pairs
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.inventory import Inventory, parse_inventory
 from controller.workload.importers.placing import Method, on_fabric
@@ -63,6 +64,8 @@ class BodyForm(BaseModel):
     weight: Weight = 1.0
     ports: Literal["unknown"] | None = None
     pxn: bool = True
+    qps: Qps | None = None
+    qp_mode: QpMode | None = None
 
 
 def job_from_body(body: bytes, name: str, fabric: Fabric, *, kept: bool = False) -> Job:
@@ -138,6 +141,7 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
         weight=checked.weight,
         ports_known=job.ports_known and checked.ports_known,
         pxn=job.pxn and whole.pxn,
+        qps=queue_pairs(whole.qps, whole.qp_mode, job.qps, "qp_mode") or job.qps,
     )
 
 

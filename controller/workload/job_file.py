@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, Validatio
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
 from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
-from controller.model.queue_pairs import QpMode, QueuePairs
+from controller.model.qp_mode import QpMode
+from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.unique_keys import check_unique
 from controller.workload.collectives import ALGORITHMS
