@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from controller.model.errors import InputError
 from controller.model.job import FlowList
+from controller.model.port_numbers import MAX_PORT
 from controller.model.qp_mode import MOST_QPS, QpMode
 from controller.model.queue_pairs import QueuePairs, udp_source_port
 from controller.model.traffic import Int64Array
@@ -25,7 +26,7 @@ NAME = r"[A-Za-z0-9._-]{1,63}"
 
 Name = Annotated[str, StringConstraints(pattern=rf"^{NAME}$")]
 Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
-UdpPort = Annotated[int, Field(ge=1, le=65535)]
+UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 Qps = Annotated[int, Field(ge=1, le=MOST_QPS)]
 QpNumber = Annotated[int, Field(ge=0, lt=2**24)]
 

@@ -37,7 +37,8 @@ from controller.workload.strategy_form import Channels, Strategy, StrategyForm, 
 
 Rank = Annotated[int, Field(ge=0)]
 # Levels are speeds over weights: with weights far from 1 they would be lost in rounding.
-Weight = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
+Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
 PhaseText = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,6})$")]
 
@@ -45,6 +46,8 @@ MAX_SECONDS = 1e6
 """Most computing time in an iteration: a week or more between collectives is rejected."""
 
 Computing = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+ComputeSeconds = Computing | dict[PhaseText, Computing]
+PeriodSeconds = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 class CollectiveForm(BaseModel):
@@ -87,8 +90,8 @@ class JobForm(StrategyForm, BaseModel):
     phases: dict[str, Phase] = {}
     qps: Qps | None = None
     qp_mode: QpMode | None = None
-    compute_seconds: Computing | dict[PhaseText, Computing] | None = None
-    period_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)] | None = None
+    compute_seconds: ComputeSeconds | None = None
+    period_seconds: PeriodSeconds | None = None
 
 
 _FORM = TypeAdapter(JobForm)
@@ -161,12 +164,29 @@ def _job(form: JobForm, name: str | None) -> Job:
         qps=qps,
     )
     _check_phases(job)
-    return job if (timing := _timing(form, job)) is None else dataclasses.replace(job, timing=timing)
+    timing = timing_of(form.compute_seconds, form.period_seconds, job)
+    if strategy is not None and strategy.computing is not None:
+        if timing is not None:
+            reason = "computing times are stated, too"
+            raise InputError(reason, field="gpu_tflops", value=strategy.gpu_tflops)
+        if strategy.computing.seconds > MAX_SECONDS:
+            reason = f"an iteration would compute for {strategy.computing.seconds:.3g} s, more than {MAX_SECONDS:.0f}"
+            raise InputError(reason, field="gpu_tflops", value=strategy.gpu_tflops)
+        timing = JobTiming(((min(_phases(job), default=0), strategy.computing.seconds),))
+    return job if timing is None else dataclasses.replace(job, timing=timing)
 
 
-def _timing(form: JobForm, job: Job) -> JobTiming | None:
-    """Return the stated computing times; a single number is the time before the first phase."""
-    said, period = form.compute_seconds, form.period_seconds
+def timing_of(said: float | dict[str, float] | None, period: float | None, job: Job) -> JobTiming | None:
+    """Return the stated computing times of a job; ``None`` where none are.
+
+    Args:
+        said: ``compute_seconds`` of the document; a single number is the time before the first phase.
+        period: ``period_seconds`` of the document.
+        job: the job with its collectives.
+
+    Raises:
+        InputError: both are given, or a phase has no collective.
+    """
     if said is None:
         return None if period is None else JobTiming(period_seconds=period)
     if period is not None:

@@ -38,7 +38,7 @@ def whole_request(client: socket.socket) -> bytes:
         announced = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
         if end and len(body) >= (int(announced[1]) if announced else 0):
             return got
-        piece = client.recv(65536)
+        piece = client.recv(64 * 1024)
         if not piece:
             return got
         got += piece
