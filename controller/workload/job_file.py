@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+<<<<<<< HEAD
 import orjson
 from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
+=======
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+>>>>>>> c6f1dcf51c275c711ef4d7ed91ffe89a3528d0fd
 
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
@@ -17,7 +22,11 @@ from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
 from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
+<<<<<<< HEAD
 from controller.model.unique_keys import check_unique
+=======
+from controller.model.traffic import Int64Array
+>>>>>>> c6f1dcf51c275c711ef4d7ed91ffe89a3528d0fd
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.flow_form import (
     CONFIG,
@@ -104,20 +113,6 @@ def load_job(path: str | Path) -> Job:
         InputError: the file cannot be read or describes no job.
     """
     return parse_job(read_document(path), source=str(path))
-
-
-def parse_job_json(body: bytes, name: str) -> Job:
-    """Parse a job from a request body, under the name in the request's path.
-
-    Raises:
-        InputError: with an empty field: the body is not JSON; else the invalid field.
-    """
-    try:
-        document = orjson.loads(body)
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}") from None
-    check_unique(body, document)
-    return parse_job(document, name=name)
 
 
 def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Job:
