@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-<<<<<<< HEAD
-import orjson
 from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
-=======
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
-from typing_extensions import TypedDict
->>>>>>> c6f1dcf51c275c711ef4d7ed91ffe89a3528d0fd
 
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
@@ -22,11 +16,6 @@ from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
 from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
-<<<<<<< HEAD
-from controller.model.unique_keys import check_unique
-=======
-from controller.model.traffic import Int64Array
->>>>>>> c6f1dcf51c275c711ef4d7ed91ffe89a3528d0fd
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.flow_form import (
     CONFIG,
