@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _complain_of_output(error: OSError) -> None:
     """Report an error of standard output, such as a full disk; ignore a closed pipe."""
     if not isinstance(error, BrokenPipeError):
-        _complain(error)
+        typer.echo(f"fairspine: standard output cannot be written: {error.strerror or error}", err=True)
 
 
 def _complain(error: Exception) -> None:
