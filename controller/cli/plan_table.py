@@ -36,6 +36,8 @@ def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: I
     print_collectives(plan["collectives"], flows)
     if plan.get("times"):
         _print_times(plan["times"])
+    if plan.get("schedule"):
+        print_schedule(plan["schedule"])
     busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
     print_table(
         "busiest links between leaves and spines, at these speeds",
@@ -62,5 +64,25 @@ def _print_times(times: dict[str, Any]) -> None:
                 f"{row['duty']:.0%}",
             )
             for row in times["jobs"]
+        ),
+    )
+
+
+def print_schedule(schedule: dict[str, Any]) -> None:
+    """Print when the jobs' iterations begin: ``controller.rest.schemas.Schedule``."""
+    print_table(
+        f"iterations that begin at shift + k * period: {schedule['slowdown']:.3f} times as long as alone, at least "
+        f"{schedule['bound']:.3f}",
+        ("job", "shift>", "period>", "held", "iteration>", "sends unhindered>"),
+        (
+            (
+                row["job"],
+                f"{row['shift_seconds']:.6f} s",
+                f"{row['period_seconds']:.6f} s",
+                "yes" if row["hold"] else "no",
+                seconds(row["iteration_seconds"]),
+                f"{row['compatibility']:.0%}",
+            )
+            for row in schedule["jobs"]
         ),
     )

@@ -22,7 +22,7 @@ from controller.routing.expected import iterations_of, log_arrays, schedule_boun
 from controller.routing.kernels import shifts
 from controller.routing.kernels.iterations import Iterations, Played, SpeedCache
 from controller.routing.previous import Previous
-from controller.routing.stages import Stages
+from controller.routing.stages import Stages, has_times
 
 ITERATIONS = 40
 """Length of each simulation of a schedule, in iterations of the longest job."""
@@ -123,6 +123,19 @@ def shift_only(demand: Demand, assignment: Assignment, rounds: int, seed: int) -
     stages = Stages.of(demand)
     simulator = Simulator.of(stages, assignment)
     return simulator.schedule(_from_draws(simulator, _plays(stages, rounds), seed))
+
+
+def reuse_schedule(demand: Demand, assignment: Assignment, schedule: Schedule | None) -> Schedule | None:
+    """Return an earlier schedule with its figures under an assignment; ``None`` where there was none.
+
+    Jobs that it does not have begin at the begin of their grid.
+    """
+    if schedule is None or not has_times(demand.traffic):
+        return None
+    stages = Stages.of(demand)
+    simulator = Simulator.of(stages, assignment)
+    earlier = _kept_shifts(stages, schedule)[0]
+    return simulator.schedule(simulator.play(earlier.shift, earlier.hold)[0])
 
 
 def plan(

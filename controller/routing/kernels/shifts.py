@@ -45,7 +45,7 @@ class ShiftProblem(NamedTuple):
 def slowdown(iterations, cache, problem, shift, hold, log_at, log_seconds):
     """Return the mean slowdown of a schedule, and the simulation."""
     played = play(iterations, cache, -shift, hold, problem.horizon, problem.most_events, log_at, log_seconds)
-    mean = 0.0
+    mean = 0.0 if len(shift) else 1.0
     for j in range(len(shift)):
         # A job without one complete iteration counts with all of the simulated time.
         seconds = played.took[j] / played.ended[j] if played.ended[j] > 0 else played.seconds
@@ -136,7 +136,10 @@ def _hold(problem, shift, hold, j):
     else:
         base = hold[other]
         if base == 0.0:
-            base = alone[other] * (1.0 + 0.03 * abs(np.random.normal()))
+            base = alone[other]
+            if np.random.random() < 0.5:
+                # Where the other job is slowed down, its iterations take longer than alone.
+                base *= 1.0 + 0.03 * abs(np.random.normal())
         period = base * RATIOS[np.random.randint(len(RATIOS))]
         if period < alone[j] or period > LONGEST_HOLD * alone[j]:
             return
