@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _WIDE = 160
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """Values of ``--format``."""
 
     TABLE = "table"
     JSON = "json"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="A table for people or JSON for programs.")]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="A table for people or JSON for programs.")]
 
 
 def print_json(document: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.client import Client, NoAnswer, described, described_rows
-from controller.cli.output import Format, FormatOption, moment, number, print_json, size, table_of
+from controller.cli.output import FormatOption, OutputFormat, moment, number, print_json, size, table_of
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.model.errors import one_line
 
@@ -58,7 +58,7 @@ def top(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Show the busiest links, the jobs, the mode and the health, again and again until Ctrl-C.
 
@@ -67,7 +67,7 @@ def top(
     """
     client = Remote(url, token, ca_file).client()
     look = look_at(client, None)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         document = {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
         print_json(json.dumps(document).encode())
     elif once or not sys.stdout.isatty():
@@ -104,7 +104,7 @@ def look_at(client: Client, before: Look | None) -> Look:
         before: the previous state; the hosts are requested again only after a new plan.
 
     Raises:
-        Failure: the controller does not answer.
+        CommandError: the controller does not answer.
     """
     health = described(client.health().document, *_HEALTH)
     described(health["switches"], "connected", "expected")

@@ -20,6 +20,7 @@ from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.plan import Plan
 from controller.model.timing import JobShift, PlanTimes, Schedule
 from controller.model.traffic import ANY_PORT, Traffic
+from controller.model.units import GBIT
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.labels import LabelBlock
 
@@ -202,7 +203,7 @@ def routes_document(
     """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
-    gbps = np.nan_to_num(traffic.bytes[flows] * 8e-9 / collective_seconds(plan)[traffic.collective[flows]])
+    gbps = np.nan_to_num(traffic.bytes[flows] * GBIT / collective_seconds(plan)[traffic.collective[flows]])
     target = fabric.host_leaf[traffic.dst]
 
     def piece(flow: int, rate: float, one: _Piece) -> dict[str, Any]:

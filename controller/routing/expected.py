@@ -7,6 +7,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import FloatArray
 from controller.model.timing import JobTimes, PlanTimes
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
@@ -95,7 +96,7 @@ def _contended(stages: Stages, incidence: Incidence, stage_of: Int64Array) -> tu
     heaviest = np.zeros((n_links, len(stages.names)))
     kept = stage >= 0
     np.maximum.at(heaviest, (link[kept], job[kept]), part[kept])
-    kept &= (heaviest.sum(axis=1) > 1.0 + 1e-9)[link]
+    kept &= (heaviest.sum(axis=1) > 1.0 + ROUNDING)[link]
     _, count = np.unique(link[kept], return_counts=True)
     ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     return ptr, stage[kept].astype(np.int64), part[kept].astype(np.float64)

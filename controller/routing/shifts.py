@@ -14,9 +14,10 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.timing import JobShift, Schedule
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array
 from controller.routing import timed
-from controller.routing.base import TOLERANCE, Options
+from controller.routing.base import Options
 from controller.routing.demand import Demand
 from controller.routing.expected import iterations_of, log_arrays, schedule_bound
 from controller.routing.kernels import shifts

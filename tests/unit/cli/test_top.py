@@ -149,7 +149,7 @@ def test_on_a_terminal_it_looks_again_survives_a_lost_controller_and_ends_with_c
             while text not in seen:
                 assert time.monotonic() < deadline, seen.decode(errors="replace")
                 if select.select([ours], [], [], 0.1)[0]:
-                    seen += os.read(ours, 65536)
+                    seen += os.read(ours, 64 * 1024)
 
         try:
             until(b"plan 2 (")
@@ -159,7 +159,7 @@ def test_on_a_terminal_it_looks_again_survives_a_lost_controller_and_ends_with_c
             process.send_signal(signal.SIGINT)
             while True:
                 try:
-                    seen += os.read(ours, 65536)
+                    seen += os.read(ours, 64 * 1024)
                 except OSError:
                     break
             assert process.wait(30) == 0
