@@ -7,6 +7,9 @@ from typing import Any
 
 from controller.cli.output import number, print_collectives, print_table, seconds
 
+SHIFT = ("job", "shift_seconds", "period_seconds", "hold", "iteration_seconds", "compatibility")
+"""Fields of a job's shift."""
+
 _BUSIEST = 8  # number of links in the table; the JSON has all of them
 
 
@@ -70,9 +73,17 @@ def _print_times(times: dict[str, Any]) -> None:
 
 def print_schedule(schedule: dict[str, Any]) -> None:
     """Print when the jobs' iterations begin: ``controller.rest.schemas.Schedule``."""
-    print_table(
+    print_shifts(
         f"iterations that begin at shift + k * period: {schedule['slowdown']:.3f} times as long as alone, at least "
         f"{schedule['bound']:.3f}",
+        schedule["jobs"],
+    )
+
+
+def print_shifts(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print when the iterations of some jobs begin: ``controller.rest.schemas.JobShift``."""
+    print_table(
+        title,
         ("job", "shift>", "period>", "held", "iteration>", "sends unhindered>"),
         (
             (
@@ -83,6 +94,6 @@ def print_schedule(schedule: dict[str, Any]) -> None:
                 seconds(row["iteration_seconds"]),
                 f"{row['compatibility']:.0%}",
             )
-            for row in schedule["jobs"]
+            for row in rows
         ),
     )

@@ -22,6 +22,7 @@ from controller.rest.schemas.fabric import (
 from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary, RollbackForm
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.plans import (
+    JobShiftDocument,
     Plan,
     PlanCollective,
     PlanDocument,
@@ -30,6 +31,7 @@ from controller.rest.schemas.plans import (
     PlanLink,
     PlanPath,
     PlanState,
+    ScheduleDocument,
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
@@ -68,6 +70,7 @@ __all__ = [
     "JobDocument",
     "JobList",
     "JobName",
+    "JobShiftDocument",
     "JobSummary",
     "KeptPath",
     "LinkList",
@@ -96,6 +99,7 @@ __all__ = [
     "RouteFlow",
     "RoutePiece",
     "Routes",
+    "ScheduleDocument",
     "SwitchCount",
     "ThingId",
     "TraceBody",
