@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
@@ -25,9 +24,9 @@ def schedule(
 ) -> None:
     """Show when the iterations of jobs begin; the controller advises it with policy_options=shifts=advise."""
     client = Remote(url, token, ca_file).client()
-    path = "schedule" if name is None else f"jobs/{quote(name, safe='')}/schedule"
+    path = ("schedule",) if name is None else ("jobs", name, "schedule")
     field = "schedule" if name is None else "shift"
-    document = described(client.request("GET", path).document, "epoch", field)
+    document = described(client.request("GET", *path).document, "epoch", field)
     if format is OutputFormat.JSON:
         print_json(json.dumps(document).encode())
         return
