@@ -14,8 +14,10 @@ from controller.cli.client import Client, described, described_rows, not_underst
 from controller.cli.command_error import CommandError
 from controller.cli.output import (
     COLLECTIVE,
+    EXPECTED,
     FormatOption,
     OutputFormat,
+    expected_cells,
     number,
     print_collectives,
     print_json,
@@ -122,12 +124,13 @@ def list_too(
 
 def _print_jobs(client: Client, format: OutputFormat) -> None:
     rows = _listed(client)
+    timed = any(row.get("times") for row in rows)
     if format is OutputFormat.JSON:
         print_json(json.dumps({"jobs": rows}).encode())
         return
     print_table(
         f"{len(rows)} jobs",
-        ("job", "weight>", "collectives>", "flows>", "bytes>", "min speed>", "active"),
+        ("job", "weight>", "collectives>", "flows>", "bytes>", "min speed>", *(EXPECTED * timed), "active"),
         (
             (
                 row["name"],
@@ -136,6 +139,7 @@ def _print_jobs(client: Client, format: OutputFormat) -> None:
                 str(row["flows"]),
                 size(row["bytes"]),
                 number(row["min_speed"]),
+                *(expected_cells(row.get("times")) if timed else ()),
                 "yes" if row["active"] else "not yet",
             )
             for row in rows
@@ -208,15 +212,17 @@ def _job(answer: Any) -> dict[str, Any]:
 
 
 def _print_job(answer: dict[str, Any]) -> None:
+    times = answer.get("times")
     print_table(
         answer["name"],
-        ("weight>", "flows>", "bytes>", "min speed>", "plan>", "active"),
+        ("weight>", "flows>", "bytes>", "min speed>", *(EXPECTED if times else ()), "plan>", "active"),
         [
             (
                 f"{answer['weight']:g}",
                 str(len(answer["flows"])),
                 size(answer["bytes"]),
                 number(answer["min_speed"]),
+                *(expected_cells(times) if times else ()),
                 str(answer["epoch"]),
                 "yes" if answer["active"] else "not yet",
             )

@@ -29,6 +29,7 @@ class JobTimes:
         alone_seconds: of an iteration while the job has the network to itself.
         iteration_seconds: expected, while all jobs of the plan run.
         duty: the part of the expected iteration in which the job sends.
+        phase_seconds: (phase, expected seconds of sending its collectives in an iteration), in order of phases.
     """
 
     job: str
@@ -37,6 +38,7 @@ class JobTimes:
     alone_seconds: float
     iteration_seconds: float
     duty: float
+    phase_seconds: tuple[tuple[int, float], ...] = ()
 
     @property
     def slowdown(self) -> float:

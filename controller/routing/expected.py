@@ -32,14 +32,17 @@ def plan_times(demand: Demand, assignment: Assignment) -> PlanTimes | None:
     if not has_times(demand.traffic):
         return None
     stages = Stages.of(demand)
-    seconds = expected_seconds(stages, assignment)
+    sending = _sending_seconds(stages, assignment, DRAWS)
+    seconds = stages.by_job(stages.compute + sending)
     compute = stages.by_job(stages.compute)
+    phase = stages.demand.traffic.phase[stages.row]
     rows = tuple(
-        JobTimes(name, weight, own, alone, took, 1.0 - own / took)
-        for name, weight, own, alone, took in zip(
-            stages.names, stages.weight.tolist(), compute.tolist(), stages.alone.tolist(), seconds.tolist(), strict=True
+        JobTimes(name, weight, own, alone, took, 1.0 - own / took, tuple(zip(phases, sends, strict=True)))
+        for name, weight, own, alone, took, phases, sends in zip(
+            stages.names, stages.weight.tolist(), compute.tolist(), stages.alone.tolist(), seconds.tolist(),
+            stages.split(phase), stages.split(sending), strict=True,
         )
-    )
+    )  # fmt: skip
     return PlanTimes(rows, mean_slowdown(stages, seconds), schedule_bound(stages))
 
 
@@ -52,6 +55,11 @@ def mean_slowdown(stages: Stages, seconds: FloatArray) -> float:
 
 def expected_seconds(stages: Stages, assignment: Assignment, draws: int = DRAWS) -> FloatArray:
     """Return expected iteration times [J]: means over uniform draws of each job's starting point in its iteration."""
+    return stages.by_job(stages.compute + _sending_seconds(stages, assignment, draws))
+
+
+def _sending_seconds(stages: Stages, assignment: Assignment, draws: int) -> FloatArray:
+    """Return the expected seconds [S] that each stage is sent."""
     problem, cache = iterations_of(stages, assignment)
     n_jobs, n_stages = len(stages.names), len(stages.row)
     busy, sent = np.zeros(n_stages), np.zeros(n_stages)
@@ -64,7 +72,8 @@ def expected_seconds(stages: Stages, assignment: Assignment, draws: int = DRAWS)
         sent += played.sent
     took = np.where(sent > 0, busy / np.where(sent > 0, sent, 1.0), stages.send)
     # Apart from rounding, no job is faster than alone.
-    return stages.by_job(stages.compute + np.maximum(took, stages.send))
+    sending: FloatArray = np.maximum(took, stages.send)
+    return sending
 
 
 def iterations_of(stages: Stages, assignment: Assignment) -> tuple[kernel.Iterations, kernel.SpeedCache]:

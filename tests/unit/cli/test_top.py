@@ -70,6 +70,22 @@ def looks(epoch: int = 2, *, links: Any = None, **health: Any) -> list[tuple[int
     ]
 
 
+def test_it_tells_the_expected_slowdown_and_its_bound_where_jobs_state_their_times(
+    controller: Controller, run: Run
+) -> None:
+    row = {"name": "a", "min_speed": 0.5, "flows": 2, "bytes": 3, "active": True}
+    times = {"compute_seconds": 0.1, "alone_seconds": 0.2, "iteration_seconds": 0.25, "slowdown": 1.25, "duty": 0.6}
+    jobs = {"jobs": [row | {"times": times}], "times": {"slowdown": 1.25, "bound": 1.125, "gap": 1 / 9}}
+    answers = looks()
+    answers[2] = (200, jobs)
+    controller.lay_out(*answers)
+    out = run("top", "--url", controller.url)[1]
+    assert "1.250 times as long as alone, at least 1.125" in out
+    assert ["a", "0.500", "250", "ms", "1.250", "60%", "2", "3", "B", "yes"] in [
+        line.split() for line in out.splitlines()
+    ]
+
+
 def test_it_prints_once_where_no_terminal_is_busiest_first_and_hosts_left_out(controller: Controller, run: Run) -> None:
     controller.lay_out(*looks(status="degraded", reasons=["spine3 is away", "\x1b[31mred"]))
     code, out, err = run("top", "--url", controller.url)
