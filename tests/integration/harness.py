@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from controller.model.fabric import Fabric
 from emulation import logs
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
 READY_SECONDS = 60.0
 """Patience for a state: only a test that fails waits so long, so it is chosen for a busy machine."""
-REQUEST_SECONDS = 30.0
+REQUEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Controller:
     def stop(self) -> int:
         """SIGTERM; the exit status (0 for a clean end)."""
         assert self._child is not None
-        return self._child.stop()
+        return self._child.stop(READY_SECONDS)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -121,6 +121,14 @@ class Controller:
         return True
 
 
+class Pingable(Protocol):
+    """Switches with hosts, real or fake."""
+
+    def ping_all(self) -> list[tuple[str, str]]:
+        """Return the pairs of hosts that do not reach each other."""
+        ...
+
+
 class Bench:
     """Makes labs and controllers for one test, takes them down, and reads all logs."""
 
@@ -169,3 +177,12 @@ def eventually(
         if time.monotonic() > deadline:
             raise LabError(f"not within {timeout:g} s: {what}" + (f"; it is {shown()}" if shown else ""))
         time.sleep(POLL_SECONDS)
+
+
+def wait_for_pings(switches: Pingable) -> None:
+    """Wait until every host reaches every other.
+
+    A plan that is active on every switch does not suffice for a single ping: Open vSwitch forwards by its cache of
+    former rules for about a second, and a busy machine may answer late.
+    """
+    eventually(lambda: not switches.ping_all(), "every host reaches every other", shown=switches.ping_all)

@@ -21,7 +21,7 @@ from controller.southbound.rules import COOKIE_PREFIX, Output, Rule, ToGroup, ma
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import REQUEST_SECONDS, Bench, Controller, eventually
 from tests.integration.test_refusals import flows, reasons, settled
 
 FABRIC = clos(2, 3, 1)
@@ -49,7 +49,7 @@ class Events:
     """The events of a controller from now on."""
 
     def __init__(self, controller: Controller) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", controller.http_port, timeout=30)
+        self._connection = http.client.HTTPConnection("127.0.0.1", controller.http_port, timeout=REQUEST_SECONDS)
         self._connection.request("GET", "/v1/events", headers={"Accept": "text/event-stream"})
         self._response = self._connection.getresponse()
         assert self._response.status == 200
@@ -137,7 +137,6 @@ def test_whatever_somebody_does_to_rules_and_groups_is_told_and_put_right(setup:
     for number, switch in enumerate(islice(cycle(repaired), len(changes(fakes, "leaf1")))):
         what, sent, told = changes(fakes, switch)[number]
         fakes.someone_sends(switch, *sent)
-        assert fakes.held() != held, what
         data = events.next("drift")
         assert {name: data[name] for name in nothing} == {**nothing, **told}, what
         assert (data["switch"], data["repaired"]) == (switch, True)
@@ -170,7 +169,7 @@ def test_a_rule_of_somebody_else_above_ours_is_told_and_left_alone(setup: Setup)
     rule = Rule(0, 4000, match(eth_type=0x800, ipv4_dst="10.0.1.1"))
     fakes.someone_sends("leaf2", put(harmless, 0x77))
     fakes.someone_sends("leaf2", put(rule._replace(match=match(eth_type=0x800)), 0x77))
-    controller.wait_for("it is told", lambda: "leaf2: a rule that is not ours (cookie 0x77" in reasons(controller), 10)
+    controller.wait_for("it is told", lambda: "leaf2: a rule that is not ours (cookie 0x77" in reasons(controller))
     assert "priority 4000" in reasons(controller)
     assert {harmless.key, (0, 4000, match(eth_type=0x800))} <= fakes.counts("leaf2").keys()
     assert health(controller) == "degraded"
@@ -185,7 +184,7 @@ def test_a_switch_that_is_changed_again_and_again_is_repaired_once_a_minute_and_
         fakes.someone_sends("leaf1", remove(rule))
         eventually(lambda: fakes.held() == held, "it is put right")
     fakes.someone_sends("leaf1", remove(rule))
-    controller.wait_for("it is told", lambda: "changed again and again" in reasons(controller), 10)
+    controller.wait_for("it is told", lambda: "changed again and again" in reasons(controller))
     assert metric(controller, "switch_contested", "leaf1") == 1
     assert metric(controller, "switch_contested", "leaf2") == 0
     assert rule.key not in fakes.rules("leaf1").rules
@@ -203,9 +202,7 @@ def test_rules_of_another_fairspine_are_told_by_its_instance_and_not_fought_over
     fakes.someone_sends("leaf1", put(other, cookie(0xBEEF)))
     assert events.next("drift")["instance"] == 0xBEEF
     eventually(lambda: other.key not in fakes.rules("leaf1").rules, "it is removed")
-    controller.wait_for(
-        "it is told", lambda: "another fairspine controller (instance 0xbeef)" in reasons(controller), 10
-    )
+    controller.wait_for("it is told", lambda: "another fairspine controller (instance 0xbeef)" in reasons(controller))
     fakes.someone_sends("leaf1", put(other, cookie(0xBEEF)))
     assert events.next("drift")["repaired"] is False
     events.close()

@@ -19,6 +19,7 @@ from emulation.lab import Lab
 from tests.integration.harness import Bench
 
 SEED, ROUNDS = 1, 30
+PATIENCE_SECONDS = 60.0
 
 
 def drawn(seed: int, count: int) -> list[str]:
@@ -41,7 +42,7 @@ def test_thirty_rounds_of_faults_each_leave_everything_as_it_should_be(bench: Be
     fabric = clos(3, 4, 2)
     said: list[str] = []
     with Lab(fabric, out=bench.out) as lab:
-        outcome = FaultCampaign(lab, fabric, SEED, said.append).run(ROUNDS)
+        outcome = FaultCampaign(lab, fabric, SEED, said.append, right_within=PATIENCE_SECONDS).run(ROUNDS)
     print("\n".join(said), file=sys.stderr)
     assert len(outcome.seconds) == ROUNDS
 
@@ -50,7 +51,7 @@ def test_thirty_rounds_of_faults_each_leave_everything_as_it_should_be(bench: Be
 def test_with_select_groups_in_place_of_bundles_faults_leave_everything_as_it_should_be(bench: Bench) -> None:
     fabric = clos(3, 3, 2)
     with Lab(fabric, out=bench.out) as lab:
-        outcome = FaultCampaign(lab, fabric, 2, print, ecmp_action="select").run(4)
+        outcome = FaultCampaign(lab, fabric, 2, print, ecmp_action="select", right_within=PATIENCE_SECONDS).run(4)
         held = lab.ofctl("dump-flows", "leaf1")
     assert len(outcome.seconds) == 4
     assert "bundle" not in held
@@ -58,7 +59,6 @@ def test_with_select_groups_in_place_of_bundles_faults_leave_everything_as_it_sh
 
 @pytest.mark.switches
 def test_a_rule_that_goes_missing_fails_the_round_with_its_seed_and_steps(bench: Bench, monkeypatch) -> None:
-    monkeypatch.setattr("emulation.faults.campaign.RIGHT_WITHIN", 20.0)
     fabric = clos(2, 2, 1)
     with Lab(fabric, out=bench.out) as lab:
 
@@ -73,4 +73,4 @@ def test_a_rule_that_goes_missing_fails_the_round_with_its_seed_and_steps(bench:
         settled = check.settled
         monkeypatch.setattr("emulation.faults.campaign.check.settled", sabotaged)
         with pytest.raises(FaultCheckFailed, match=r"seed 5, start.*\n(.*\n)*.*spine1: missing 0 900"):
-            FaultCampaign(lab, fabric, 5, lambda text: None).run(3)
+            FaultCampaign(lab, fabric, 5, lambda text: None, right_within=20.0).run(3)

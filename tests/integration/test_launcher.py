@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,20 +16,13 @@ import pytest
 
 from controller.store.store import Store
 from tests.integration.controller_forks import forks
-from tests.integration.harness import RYU_MANAGER
+from tests.integration.harness import RYU_MANAGER, eventually
+from tests.integration.http_client import PATIENCE_SECONDS
+from tests.integration.real_controller import free_ports
 
 ROOT = Path(__file__).parents[2]
 
 FABRIC = "examples/clos-4x4x4.yaml"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 @pytest.fixture
@@ -77,11 +68,8 @@ def running(ports: list[str], request: pytest.FixtureRequest) -> Iterator[tuple[
         text=True,
     )
     try:
-        for _ in range(300):
-            if answers(ports[3]):
-                break
-            assert process.poll() is None, process.stderr and process.stderr.read()
-            time.sleep(0.1)
+        eventually(lambda: process.poll() is not None or answers(ports[3]), "the controller answers")
+        assert process.poll() is None, process.stderr and process.stderr.read()
         yield process, ports
     finally:
         process.kill()
@@ -97,10 +85,10 @@ def answers(port: str) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_closes_it_cleanly_and_soon(running, number) -> None:
+def test_a_signal_closes_it_cleanly(running, number) -> None:
     process, _ = running
     process.send_signal(number)
-    _, said = process.communicate(timeout=5)
+    _, said = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0
     assert "Traceback" not in said
     assert "rror" not in said

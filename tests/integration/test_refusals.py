@@ -64,7 +64,7 @@ def settled(controller: Controller) -> None:
             return False
         return bool(answer.body["active"]["epoch"] == answer.body["computed"]["epoch"])
 
-    controller.wait_for("the newest plan is active", well, 20)
+    controller.wait_for("the newest plan is active", well)
 
 
 def reasons(controller: Controller) -> str:
@@ -73,7 +73,7 @@ def reasons(controller: Controller) -> str:
 
 def refused(controller: Controller) -> dict[str, Any]:
     """What is told of the refusal, once there is one and its event."""
-    controller.wait_for("it is refused", lambda: plan(controller)["refused"] is not None, 20)
+    controller.wait_for("it is refused", lambda: plan(controller)["refused"] is not None)
     return dict(plan(controller)["refused"])
 
 

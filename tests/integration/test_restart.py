@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.rule_text import held
 from tests.integration.test_jobs import active, started
 
@@ -71,14 +70,18 @@ def test_a_killed_controller_comes_back_with_its_jobs_drains_and_plan_and_writes
     jobs, rules, counted = controller.get("/v1/jobs").body, dumps(lab, fabric), packets(lab, fabric)
     with lab.pinging() as pings:
         controller.kill()
-        time.sleep(0.5)
+        eventually(lambda: min(pings.sent.values(), default=0) > 10, "hosts ping each other without a controller")
         controller.start()
         came_back(controller)
-        time.sleep(1)
+        sent = min(pings.sent.values())
+        eventually(lambda: min(pings.sent.values()) > sent + 10, "and with the next one")
     assert pings.unanswered == []
     assert dumps(lab, fabric) == rules
     # A rule that is written again counts from zero.
-    assert all(packets(lab, fabric)[name] > counted[name] for name in switches(fabric))
+    eventually(
+        lambda: all(packets(lab, fabric)[name] > counted[name] for name in switches(fabric)),
+        "every switch has counted more",
+    )
     body = controller.get("/v1/plan").body
     assert body["computed"]["epoch"] == epoch
     assert {flow["id"]: flow["paths"] for flow in body["plan"]["flows"]} == {
@@ -97,7 +100,7 @@ def test_discovery_alone_comes_back_with_its_job_on_the_same_paths(bench: Bench)
     lab = bench.lab(fabric)
     controller = bench.controller("controller.app")
     lab.wait_connected()
-    eventually(lambda: lab.ping_all() == [], "hosts are learned")
+    wait_for_pings(lab)
     ip = {host.name: host.ip for host in fabric.hosts}
     flows = [{"src": ip[a], "dst": ip[b], "bytes": 10**6} for a, b in (("h1", "h3"), ("h4", "h2"), ("h1", "h4"))]
     assert controller.put("/v1/jobs/one", {"flows": flows}).status == 201

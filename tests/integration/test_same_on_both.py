@@ -13,7 +13,7 @@ from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
 from tests.integration.both_kinds import Setup
 from tests.integration.expected_rules import differences, expected
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 
 KINDS = ["fake", pytest.param("open_vswitch", marks=pytest.mark.switches)]
 
@@ -59,15 +59,15 @@ class Story:
             } and is_active(self.controller)
 
         now = self.fabric.without_links(self.down)
-        self.controller.wait_for(f"{what}: it is seen and planned", seen, 15)
+        self.controller.wait_for(f"{what}: it is seen and planned", seen)
 
         def wrong() -> dict[int, str]:
             return differences(
                 self.switches.held(), expected(self.controller, now, self.enforcement, drained=self.drained)
             )
 
-        eventually(lambda: not wrong(), f"{what}: switches hold what the compiler says", 10, shown=wrong)
-        assert self.switches.ping_all() == [], what
+        eventually(lambda: not wrong(), f"{what}: switches hold what the compiler says", shown=wrong)
+        wait_for_pings(self.switches)
 
     def enforce(self, enforcement: Enforcement) -> None:
         assert self.controller.put("/v1/mode", {"enforcement": enforcement}).status == 200

@@ -17,7 +17,7 @@ from tests.fake_switch.decode import header
 from tests.fake_switch.fabric import FakeFabric
 from tests.fake_switch.refusal import table_full
 from tests.integration.both_kinds import Setup
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.rogue import Rogue
 from tests.integration.test_refusals import FABRIC, LARGE, SMALL, plan, settled
 
@@ -71,7 +71,7 @@ def test_a_reply_that_never_ends_holds_up_no_other_switch(setup: Setup) -> None:
         dripping.start()
         try:
             fakes.set_cable("leaf1-spine1", up=False)
-            eventually(lambda: fakes.ping_all() == [], "every host reaches every other", 10, shown=fakes.ping_all)
+            wait_for_pings(fakes)
             assert controller.put("/v1/jobs/large", LARGE).status == 201
             settled(controller)
         finally:

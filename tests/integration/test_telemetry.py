@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from controller.model.clos import clos
 from controller.model.fabric_file import fabric_document
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller
+from tests.integration.harness import Bench, Controller, wait_for_pings
 from tests.integration.test_jobs import SINK, active, routes
 from tests.unit.service.told import promtool
 
@@ -78,7 +78,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     controller = bench.controller("--fabric", str(path), "--poll-seconds", "1", "controller.app")
     lab.wait_connected()
     controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
-    assert lab.ping_all() == []
+    wait_for_pings(lab)
     assert controller.put("/v1/jobs/one", JOB).status == 201
     plan = active(controller)
     paths = {flow["src"]: flow["paths"][0]["links"] for flow in plan["flows"]}
