@@ -13,6 +13,7 @@ import pytest
 
 from emulation import isolate, needs, runfile
 from emulation.lab import Lab
+from tests.integration.both_kinds import Setup
 from tests.integration.harness import Bench, Controller
 from tests.integration.postgres import postgres_server, postgres_session, postgres_url
 
@@ -70,3 +71,11 @@ def lab(bench: Bench) -> Callable[..., Lab]:
 def controller(bench: Bench) -> Callable[..., Controller]:
     """Return ``controller("--fabric", file, "controller/app.py")``, which starts a ryu-manager until the test ends."""
     return bench.controller
+
+
+@pytest.fixture
+def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
+    """Yield what makes controllers and fake or real switches."""
+    made = Setup(bench, tmp_path)
+    yield made
+    made.close()

@@ -104,6 +104,17 @@ class Controller:
         finally:
             connection.close()
 
+    def is_well(self) -> bool:
+        """Return whether ``/healthz`` gives no reason for concern."""
+        return bool(self.get("/healthz").body["status"] == "ok")
+
+    def plan_is_active(self) -> bool:
+        """Return whether every switch has confirmed the newest plan."""
+        answer = self.get("/v1/plan")
+        if answer.status != 200 or answer.body["active"] is None:
+            return False
+        return bool(answer.body["active"]["epoch"] == answer.body["computed"]["epoch"])
+
     def wait_for(self, what: str, ready: Callable[[], bool], timeout: float = READY_SECONDS) -> None:
         """Wait until something that the controller brings about is so.
 

@@ -39,14 +39,6 @@ def started(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str, **lab_opti
     return lab, controller
 
 
-def settled(controller: Controller) -> bool:
-    """Whether the newest plan is active on all switches."""
-    plan = controller.get("/v1/plan")
-    if plan.status != 200 or plan.body["active"] is None:
-        return False
-    return bool(plan.body["active"]["epoch"] == plan.body["computed"]["epoch"])
-
-
 def cabling(controller: Controller) -> list[str]:
     answer = controller.get("/v1/fabric")
     if answer.status == 503:
@@ -56,7 +48,7 @@ def cabling(controller: Controller) -> list[str]:
 
 def as_intended(controller: Controller) -> bool:
     answer = controller.get("/v1/fabric")
-    return answer.status == 200 and answer.body["cabling"]["matches"] and settled(controller)
+    return answer.status == 200 and answer.body["cabling"]["matches"] and controller.plan_is_active()
 
 
 def names(fabric: Fabric) -> list[str]:
@@ -126,7 +118,7 @@ def test_missing_swapped_and_extra_cables_are_named(bench, tmp_path) -> None:
     ]
     controller.wait_for("the faults are found", lambda: cabling(controller) == expected)
     assert controller.get("/v1/fabric").body["cabling"]["matches"] is False
-    controller.wait_for("its rules are on the switches", lambda: settled(controller))
+    controller.wait_for("its rules are on the switches", controller.plan_is_active)
     assert controller.get("/healthz").body["status"] == "degraded"
     # leaf2 has spine1 only, leaf1 and leaf3 spine2 only: no path is left to leaf2.
     cut_off = {("h1", "h2"), ("h2", "h1"), ("h2", "h3"), ("h3", "h2")}

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Any
 
-import pytest
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
@@ -21,28 +18,15 @@ from controller.southbound.rules import COOKIE_PREFIX, Output, Rule, ToGroup, ma
 from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
-from tests.integration.harness import REQUEST_SECONDS, Bench, Controller, eventually
-from tests.integration.test_refusals import flows, reasons, settled
+from tests.integration.harness import REQUEST_SECONDS, Controller, eventually
+from tests.integration.test_refusals import flows, reasons, settled, with_job
 
 FABRIC = clos(2, 3, 1)
 JOB = flows(("h1", "h3"), ("h1", "h2"), ("h3", "h1"), ("h2", "h1"))
 
 
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
-
-
 def started(setup: Setup, *options: str) -> tuple[FakeFabric, Controller]:
-    controller, address = setup.controller(FABRIC, "--readback-seconds", "0.3", *options)
-    fakes = setup.fakes(FABRIC, address)
-    fakes.wait_connected()
-    settled(controller)
-    assert controller.put("/v1/jobs/job", JOB).status == 201
-    settled(controller)
-    return fakes, controller
+    return with_job(setup, FABRIC, "job", JOB, "--readback-seconds", "0.3", *options)[:2]
 
 
 class Events:
@@ -143,7 +127,7 @@ def test_whatever_somebody_does_to_rules_and_groups_is_told_and_put_right(setup:
         eventually(lambda: fakes.held() == held, f"{what}: it is put right")
         repaired[switch] += sum(told.values())
     events.close()
-    controller.wait_for("all is well", lambda: health(controller) == "ok")
+    controller.wait_for("all is well", controller.is_well)
     assert {name: metric(controller, "rules_repaired_total", name) for name in repaired} == repaired
     assert metric(controller, "rules_repaired_total", "spine1") == 0
 
@@ -174,7 +158,7 @@ def test_a_rule_of_somebody_else_above_ours_is_told_and_left_alone(setup: Setup)
     assert {harmless.key, (0, 4000, match(eth_type=0x800))} <= fakes.counts("leaf2").keys()
     assert health(controller) == "degraded"
     fakes.someone_sends("leaf2", remove(rule._replace(match=match(eth_type=0x800))))
-    controller.wait_for("all is well", lambda: health(controller) == "ok")
+    controller.wait_for("all is well", controller.is_well)
 
 
 def test_a_switch_that_is_changed_again_and_again_is_repaired_once_a_minute_and_told(setup: Setup) -> None:

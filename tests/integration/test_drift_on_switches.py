@@ -65,7 +65,7 @@ def test_what_is_changed_by_hand_is_told_and_put_right(bench: Bench, tmp_path: P
         eventually(lambda: held(lab) == before, f"{command} is put right")
         print(f"{command} on {switch}: put right after {time.monotonic() - began:.1f} s")
     events.close()
-    controller.wait_for("all is well", lambda: health(controller) == "ok")
+    controller.wait_for("all is well", controller.is_well)
     assert metric(controller, "rules_repaired_total", "leaf1") == 2
     wait_for_pings(lab)
 

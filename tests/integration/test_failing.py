@@ -54,7 +54,7 @@ def test_a_port_that_flaps_is_left_out_until_it_is_quiet_and_costs_few_plans(ben
     wait_for_pings(lab)
     # Once for each time that was still believed, and once more when it was not.
     assert plans(controller) - before <= 10
-    controller.wait_for("it is quiet", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("it is quiet", controller.is_well)
     assert {"leaf1->spine1", "spine1->leaf1"} <= used(active(controller))
 
 
@@ -116,7 +116,7 @@ def test_a_link_that_comes_back_is_used_again_and_moves_only_what_pays(bench: Be
     eventually(lambda: paths(active(controller)) != paths(first), "it has moved")
     moved = active(controller)
     lab.set_cable(f"leaf1-{spine}", up=True)
-    controller.wait_for("it is back", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("it is back", controller.is_well)
     assert paths(active(controller)) == paths(moved)
     # Two flows of two hosts have the speed of one each only if both links carry one.
     two = {"flows": [{"src": "h2", "dst": "h4", "bytes": 5, "collective": "b"}]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,12 @@ from controller.southbound.rules import RuleSet
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
 from tests.integration.expected_rules import differences, expected
-from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.harness import Controller, eventually, wait_for_pings
 
 ALL_TO_ALL = {
     "hosts": ["h1", "h5", "h9", "h13"],
     "collectives": [{"name": "c", "op": "all_to_all", "ranks": [0, 1, 2, 3], "bytes": 10**9}],
 }
-
-
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
 
 
 def started(setup: Setup, fabric: Fabric, *options: str, **switches: int) -> tuple[FakeFabric, Controller]:
@@ -46,14 +38,7 @@ def started(setup: Setup, fabric: Fabric, *options: str, **switches: int) -> tup
 
 def settled(controller: Controller) -> None:
     """Wait until nothing is amiss and the newest plan is active."""
-
-    def well() -> bool:
-        if controller.get("/healthz").body["status"] != "ok":
-            return False
-        plan = controller.get("/v1/plan").body
-        return bool(plan["active"] and plan["active"]["epoch"] == plan["computed"]["epoch"])
-
-    controller.wait_for("all is well", well)
+    controller.wait_for("all is well", lambda: controller.is_well() and controller.plan_is_active())
 
 
 def names(fabric: Fabric) -> list[str]:

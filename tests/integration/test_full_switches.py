@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from tests.fake_switch.fabric import FakeFabric
 from tests.fake_switch.refusal import bad_group_mod, table_full
 from tests.integration.both_kinds import Setup
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
-from tests.integration.test_refusals import flows, plan, reasons, refused, settled
+from tests.integration.test_refusals import flows, plan, reasons, refused, settled, with_job
 
 FABRIC = clos(3, 3, 4)
 LEAF1 = [host.name for host in FABRIC.hosts if host.leaf == "leaf1"]
@@ -25,23 +23,14 @@ SMALL = flows((LEAF1[0], OTHERS[0]), (LEAF1[1], OTHERS[1]), (LEAF1[2], OTHERS[2]
 LARGE = flows(*((a, b) for a in LEAF1 for b in OTHERS), (OTHERS[1], LEAF1[1]))
 
 
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
+@pytest.fixture(autouse=True)
+def _refusals(bench: Bench) -> None:
     bench.harmless.append((r"does not take plan|has no room for", "a switch is told to refuse it"))
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
 
 
 def started(setup: Setup) -> tuple[FakeFabric, Controller]:
-    """Fake switches that hold the plan of a small job."""
-    controller, address = setup.controller(FABRIC)
-    fakes = setup.fakes(FABRIC, address)
-    fakes.wait_connected()
-    settled(controller)
-    assert controller.put("/v1/jobs/small", SMALL).status == 201
-    settled(controller)
-    return fakes, controller
+    """Return fake switches that hold the plan of a small job, and their controller."""
+    return with_job(setup, FABRIC, "small", SMALL)[:2]
 
 
 def limit(fakes: FakeFabric, switch: str, room: int) -> None:

@@ -26,7 +26,7 @@ from controller.southbound.openflow import arp  # noqa: E402
 from emulation.lab import Lab  # noqa: E402
 from tests.integration.harness import READY_SECONDS, ROOT, Controller, eventually, wait_for_pings  # noqa: E402
 from tests.integration.rule_text import held  # noqa: E402
-from tests.integration.test_controller import as_intended, cabling, fabric_file, names, settled  # noqa: E402
+from tests.integration.test_controller import as_intended, cabling, fabric_file, names  # noqa: E402
 
 pytestmark = pytest.mark.switches
 
@@ -134,7 +134,7 @@ def test_discovery_alone_keeps_hosts_where_they_answer_bounds_floods_and_follows
     controller = bench.controller("--hosts-per-port", "4", "controller.app")
     lab.wait_connected()
     wait_for_pings(lab)
-    controller.wait_for("its rules are on the switches", lambda: settled(controller))
+    controller.wait_for("its rules are on the switches", controller.plan_is_active)
     rules = {name: len(held(lab, name)) for name in names(fabric)}
     told = f"10.0.1.1 is claimed at leaf2 port 1 by {victim.mac}; it stays at leaf1 port 1"
     with attacker(lab, "h3") as send:

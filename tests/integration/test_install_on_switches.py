@@ -14,7 +14,7 @@ from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.test_jobs import active, started
-from tests.integration.test_restart import dumps, is_active
+from tests.integration.test_restart import dumps
 
 pytestmark = pytest.mark.switches
 
@@ -98,7 +98,7 @@ def test_rules_of_strangers_stay_and_what_is_strange_under_our_cookie_is_put_rig
     lab.ofctl("add-group", "leaf1", "group_id=5,type=all,bucket=drop")
     lab.ofctl("add-flow", "leaf1", "cookie=0x77,table=9,priority=7,arp actions=group:5")
     controller.start()
-    controller.wait_for("the plan is active", lambda: is_active(controller))
+    controller.wait_for("the plan is active", controller.plan_is_active)
 
     def strange() -> list[tuple[int, str]]:
         return [(flow.cookie, flow.match) for flow in lab.flows("leaf1") if flow.table == 9]

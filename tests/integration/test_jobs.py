@@ -48,7 +48,7 @@ def started(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str) -> tuple[L
     lab = bench.lab(fabric)
     controller = bench.controller("--fabric", str(path), *args, "controller.app")
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     # Neighbours are resolved before anything is counted, and nobody answers that the port is closed.
     wait_for_pings(lab)
     for host in fabric.hosts:
@@ -58,12 +58,7 @@ def started(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str) -> tuple[L
 
 def active(controller: Controller) -> dict[str, Any]:
     """The newest plan, once every switch has confirmed it."""
-
-    def is_active() -> bool:
-        body = controller.get("/v1/plan").body
-        return bool(body["active"] and body["active"]["epoch"] == body["computed"]["epoch"])
-
-    controller.wait_for("the plan is active", is_active)
+    controller.wait_for("the plan is active", controller.plan_is_active)
     plan: dict[str, Any] = controller.get("/v1/plan").body["plan"]
     return plan
 
@@ -227,7 +222,7 @@ def test_a_failed_link_moves_its_flows_and_only_live_links_are_used(bench, tmp_p
     links = {link["id"]: link for link in controller.get("/v1/links").body["links"]}
     assert links["leaf1->spine1"]["up"] is False
     lab.set_cable("leaf1-spine1", up=True)
-    controller.wait_for("it is back", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("it is back", controller.is_well)
     check_paths(lab, fabric, controller)
 
 
@@ -327,7 +322,7 @@ def test_the_example_job_pushed_by_curl_as_in_the_tutorial_shows_its_paths_in_du
         "--config-file", str(ROOT / "etc/fairspine.conf"), "--fabric", str(ROOT / example), "controller.app"
     )
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     command = re.search(r"curl -T examples/gpt3-a\.json \S+", (ROOT / "docs/tutorial/network.md").read_text())
     assert command, "the tutorial shows the command"
     done = subprocess.run(

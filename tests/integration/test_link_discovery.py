@@ -7,7 +7,6 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,13 +62,6 @@ def metric(controller: Controller, name: str) -> float:
     )
 
 
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
-
-
 @pytest.mark.switches
 @pytest.mark.parametrize("file", [True, False], ids=["file", "discovery"])
 def test_forged_discovery_packets_of_a_host_cost_no_ping_and_no_rule(bench: Bench, tmp_path: Path, file: bool) -> None:
@@ -80,7 +72,7 @@ def test_forged_discovery_packets_of_a_host_cost_no_ping_and_no_rule(bench: Benc
         lab, controller = bench.lab(FABRIC), bench.controller("controller.app")
         lab.wait_connected()
         wait_for_pings(lab)
-        controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+        controller.wait_for("all is well", controller.is_well)
     wait_for_pings(lab)
     before = {name: held(lab, name) for name in names(FABRIC)}
     spine = FABRIC.spines[0].dpid
@@ -150,7 +142,7 @@ def test_a_deleted_rule_for_discovery_comes_back_and_no_cable_is_missed_meanwhil
     repaired = 'fairspine_rules_repaired_total{switch="leaf1"}'
     eventually(lambda: back() and metric(controller, repaired) > 0, "the rule is back")
     assert seen == []
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
 
 
 def test_a_rule_for_discovery_that_was_refused_once_is_put_again(setup: Setup) -> None:
@@ -158,6 +150,6 @@ def test_a_rule_for_discovery_that_was_refused_once_is_put_again(setup: Setup) -
     fakes = setup.fakes(FABRIC, address)
     fakes.refuse_next("leaf1", parser.OFPFlowMod, table_full())
     fakes.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     assert LISTEN_RULE.key in fakes.rules("leaf1").rules
     assert controller.get("/v1/fabric").body["cabling"]["findings"] == []

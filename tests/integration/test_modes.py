@@ -89,7 +89,7 @@ def running(bench: Bench, tmp_path: Path) -> tuple[Lab, Controller]:
     lab = bench.lab(FABRIC)
     controller = bench.controller("--fabric", str(path), "--policy", "ethereal", "controller.app")
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     wait_for_pings(lab)
     assert controller.put("/v1/jobs/one", JOB).status == 201
     active(controller)

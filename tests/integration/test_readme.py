@@ -90,7 +90,7 @@ def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> Non
     conf, fabric = ROOT / "etc/fairspine.conf", ROOT / "examples/clos-4x4x4.yaml"
     controller = bench.controller("--config-file", str(conf), "--fabric", str(fabric), "controller.app")
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     commands = [c for c in commands_of(NETWORK) if re.match(REMOTE, c)]
     assert len(commands) >= 12
     said = {}

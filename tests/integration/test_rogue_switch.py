@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.model.clos import clos
@@ -62,18 +61,11 @@ class World:
         return [self.fakes.connects(name) for name in SWITCHES]
 
 
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
-
-
 def started(setup: Setup, *options: str) -> World:
     controller, address = setup.controller(FABRIC, *options)
     fakes = setup.fakes(FABRIC, address)
     fakes.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     return World(controller, fakes, address)
 
 
@@ -166,7 +158,7 @@ def test_idle_connections_are_given_up_and_honest_switches_get_in_meanwhile(setu
         slow = stack.enter_context(Rogue(world.address))
         world.fakes.cut("leaf1")
         world.fakes.reconnect("leaf1")
-        world.controller.wait_for("it is back", lambda: world.controller.get("/healthz").body["status"] == "ok")
+        world.controller.wait_for("it is back", world.controller.is_well)
         for byte in encode.hello()[:4]:
             slow.send(bytes([byte]))
             time.sleep(1)

@@ -17,7 +17,7 @@ JOB = {
 
 
 def settled(controller: Controller) -> None:
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok", 60)
+    controller.wait_for("all is well", controller.is_well)
 
 
 def test_a_restart_sends_no_change_and_empty_switches_get_all_that_they_held(bench: Bench, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     lab: Lab = bench.lab(FABRIC)
     controller = bench.controller("--fabric", str(path), "--poll-seconds", "1", "controller.app")
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     wait_for_pings(lab)
     assert controller.put("/v1/jobs/one", JOB).status == 201
     plan = active(controller)
@@ -142,7 +142,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     )
     assert found["fairspine_link_bytes_total", uplink] >= before["fairspine_link_bytes_total", uplink]
     lab.set_cable(f"leaf1-{spine}", True)
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
 
     # A switch loses power: nothing is known of what it sends. When it is back, no rate was ever below nothing.
     lab.kill_switch(other)
