@@ -11,8 +11,8 @@ ROUNDS ?= 30
 comma := ,
 # MkDocs Material announces another program at each build.
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
-# Two workers, each in a network namespace of its own: most of the time these tests wait for switches and processes.
-INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 2 --dist loadfile
+# Each worker is in a network namespace of its own: most of the time these tests wait for switches and processes.
+INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 3 --dist loadfile --no-loadscope-reorder
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help

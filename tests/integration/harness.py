@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from controller.model.fabric import Fabric
 from emulation import logs
@@ -21,6 +21,8 @@ from emulation.lab import Lab
 from emulation.processes import LABEL, POLL_SECONDS, Child
 from emulation.runfile import RunFile
 from tests.integration.controller_forks import forks
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
 RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
@@ -188,6 +190,23 @@ def eventually(
         if time.monotonic() > deadline:
             raise LabError(f"not within {timeout:g} s: {what}" + (f"; it is {shown()}" if shown else ""))
         time.sleep(POLL_SECONDS)
+
+
+def standing(read: Callable[[], T]) -> T:
+    """Return what is read once it stays the same for a second.
+
+    A plan is active before the last rules of the one before it are gone.
+    """
+    last = read()
+
+    def stands() -> bool:
+        nonlocal last
+        time.sleep(1)
+        before, last = last, read()
+        return last == before
+
+    eventually(stands, "nothing changes any more", shown=lambda: last)
+    return last
 
 
 def wait_for_pings(switches: Pingable) -> None:

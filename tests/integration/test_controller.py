@@ -16,7 +16,7 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.southbound.base import compile_base
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.rule_text import held, wanted
 
 pytestmark = pytest.mark.switches
@@ -130,7 +130,7 @@ def test_a_controller_that_is_killed_and_comes_back_costs_no_ping(bench, tmp_pat
     lab, controller = started(bench, fabric, tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
     wait_for_pings(lab)
-    before = {name: held(lab, name) for name in names(fabric)}
+    before = standing(lambda: {name: held(lab, name) for name in names(fabric)})
     counted = {name: sum(flow.packets for flow in lab.flows(name)) for name in names(fabric)}
     with lab.pinging() as pings:
         controller.kill()

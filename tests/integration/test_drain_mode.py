@@ -9,7 +9,7 @@ import pytest
 
 from controller.model.clos import clos
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.rule_text import held
 from tests.integration.test_jobs import active, check_paths, holds_base_rules_only, routes, started
 from tests.integration.test_restart import JOB, came_back, dumps, switches
@@ -85,8 +85,8 @@ def test_frozen_switches_keep_what_they_hold_through_changes_failures_and_a_rest
     assert controller.put("/v1/mode", {"mode": "frozen"}).status == 200
     frozen = controller.get("/v1/mode").body["epoch"]
     controller.wait_for("it is active", lambda: enforced(controller) == frozen)
+    cookies = standing(lambda: dumps(lab, fabric))
     rules = {name: held(lab, name) for name in switches(fabric)}
-    cookies = dumps(lab, fabric)
     assert controller.put("/v1/jobs/two", {"flows": [{"src": "h1", "dst": "h3", "bytes": 5}]}).status == 201
     assert controller.put("/v1/fabric/links/spine1", {"drained": True}).status == 200
     lab.set_cable("leaf2-spine2", up=False)

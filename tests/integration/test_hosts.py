@@ -24,7 +24,7 @@ from controller.model.fabric_file import fabric_document  # noqa: E402
 from controller.southbound.leaf_guards import ARP_METER  # noqa: E402
 from controller.southbound.openflow import arp  # noqa: E402
 from emulation.lab import Lab  # noqa: E402
-from tests.integration.harness import READY_SECONDS, ROOT, Controller, eventually, wait_for_pings  # noqa: E402
+from tests.integration.harness import READY_SECONDS, ROOT, Controller, eventually, standing, wait_for_pings  # noqa: E402
 from tests.integration.rule_text import held  # noqa: E402
 from tests.integration.test_controller import as_intended, cabling, fabric_file, names  # noqa: E402
 
@@ -89,7 +89,7 @@ def test_a_forged_frame_moves_no_host_of_the_file_and_is_told_and_a_flood_leaves
     lab.wait_connected()
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
     wait_for_pings(lab)
-    before = {name: held(lab, name) for name in names(fabric)}
+    before = standing(lambda: {name: held(lab, name) for name in names(fabric)})
     told = f"10.0.1.1 (h1) is claimed at leaf2 port 1 by {victim.mac}; it stays at leaf1 port 1"
     with attacker(lab, "h3") as send, lab.pinging([("h2", "h1"), ("h4", "h1"), ("h1", "h4")]) as pings:
         send(1, 0, claim(victim.ip, victim.mac))
@@ -135,7 +135,7 @@ def test_discovery_alone_keeps_hosts_where_they_answer_bounds_floods_and_follows
     lab.wait_connected()
     wait_for_pings(lab)
     controller.wait_for("its rules are on the switches", controller.plan_is_active)
-    rules = {name: len(held(lab, name)) for name in names(fabric)}
+    rules = standing(lambda: {name: len(held(lab, name)) for name in names(fabric)})
     told = f"10.0.1.1 is claimed at leaf2 port 1 by {victim.mac}; it stays at leaf1 port 1"
     with attacker(lab, "h3") as send:
         with lab.pinging([("h2", "h1"), ("h4", "h1"), ("h1", "h4")]) as pings:
@@ -156,7 +156,7 @@ def test_discovery_alone_keeps_hosts_where_they_answer_bounds_floods_and_follows
         assert place(controller, victim.ip) == ("leaf1", 1)
     # It says nothing of it that reaches the controller: rules deliver what it says.
     _moves(lab, victim, other)
-    controller.wait_for("the move is followed", lambda: place(controller, victim.ip) == ("leaf2", 1))
+    controller.wait_for("the move is followed", lambda: place(controller, victim.ip) == ("leaf2", 1), 180)
     reached = lab.run("h2", ["ping", "-c", "1", "-W", "2", "-w", "10", victim.ip])
     assert reached.returncode == 0, reached.stdout
 

@@ -12,7 +12,7 @@ from controller.model.clos import clos
 from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.test_jobs import active, started
 from tests.integration.test_restart import dumps
 
@@ -53,7 +53,7 @@ def test_a_full_table_changes_nothing_on_any_switch_and_with_room_the_plan_gets_
     lab, controller = started(bench, FABRIC, tmp_path)
     assert controller.put("/v1/jobs/one", job(50001)).status == 201
     active(controller)
-    before = everything(lab)
+    before = standing(lambda: everything(lab))
     former = controller.get("/v1/plan").body["active"]
     flows = lab.flows("leaf2")
     (table,) = {
@@ -86,7 +86,7 @@ def test_rules_of_strangers_stay_and_what_is_strange_under_our_cookie_is_put_rig
     lab, controller = started(bench, FABRIC, tmp_path)
     assert controller.put("/v1/jobs/one", job(50001)).status == 201
     active(controller)
-    before = everything(lab)
+    before = standing(lambda: everything(lab))
     controller.stop()
     ours = next(id_ for id_ in groups(lab, "leaf1") if id_ & GROUP_MASK == GROUP_BASE)
     lab.ofctl("mod-group", "leaf1", f"group_id={ours},type=all,bucket=drop")

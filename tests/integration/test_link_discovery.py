@@ -19,7 +19,7 @@ from controller.southbound.lldp import Seal, head
 from emulation.lab import Lab
 from tests.fake_switch.refusal import table_full
 from tests.integration.both_kinds import Setup
-from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.rule_text import held, wanted
 from tests.integration.test_controller import as_intended, cabling, names, started
 
@@ -74,7 +74,7 @@ def test_forged_discovery_packets_of_a_host_cost_no_ping_and_no_rule(bench: Benc
         wait_for_pings(lab)
         controller.wait_for("all is well", controller.is_well)
     wait_for_pings(lab)
-    before = {name: held(lab, name) for name in names(FABRIC)}
+    before = standing(lambda: {name: held(lab, name) for name in names(FABRIC)})
     spine = FABRIC.spines[0].dpid
     frames = [
         make(dpid, port)

@@ -18,7 +18,7 @@ from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric_file import fabric_document
 from emulation.lab import Lab
-from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, wait_for_pings
+from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.test_drain_mode import enforced
 from tests.integration.test_jobs import active, routes, uplink_packets
 from tests.integration.test_restart import came_back, dumps
@@ -211,7 +211,7 @@ def test_a_restart_writes_no_rule_in_the_other_modes_either(running: tuple[Lab, 
     lab, controller = running
     for enforcement in ENFORCEMENTS[1:]:
         enforce(controller, enforcement)
-        rules = dumps(lab, FABRIC)
+        rules = standing(lambda: dumps(lab, FABRIC))
         told = routes(FABRIC, controller)
         controller.kill()
         controller.start()
@@ -223,7 +223,7 @@ def test_a_restart_writes_no_rule_in_the_other_modes_either(running: tuple[Lab, 
     answer = controller.put("/v1/mode", {"mode": "frozen"})
     frozen = answer.body["epoch"]
     controller.wait_for("it is active", lambda: enforced(controller) == frozen)
-    rules = dumps(lab, FABRIC)
+    rules = standing(lambda: dumps(lab, FABRIC))
     assert controller.put("/v1/mode", {"enforcement": "segment_routing"}).status == 200
     assert controller.delete("/v1/jobs/one").status == 204
     assert controller.put("/v1/jobs/one", JOB).status == 201

@@ -10,7 +10,7 @@ import pytest
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.rule_text import held
 from tests.integration.test_jobs import active, started
 
@@ -59,7 +59,7 @@ def test_a_killed_controller_comes_back_with_its_jobs_drains_and_plan_and_writes
     controller.wait_for("it is seen", lambda: controller.get("/healthz").body["status"] == "degraded")
     plan = active(controller)
     epoch = controller.get("/v1/plan").body["computed"]["epoch"]
-    jobs, rules, counted = controller.get("/v1/jobs").body, dumps(lab, fabric), packets(lab, fabric)
+    jobs, rules, counted = controller.get("/v1/jobs").body, standing(lambda: dumps(lab, fabric)), packets(lab, fabric)
     with lab.pinging() as pings:
         controller.kill()
         eventually(lambda: min(pings.sent.values(), default=0) > 10, "hosts ping each other without a controller")
@@ -97,7 +97,7 @@ def test_discovery_alone_comes_back_with_its_job_on_the_same_paths(bench: Bench)
     flows = [{"src": ip[a], "dst": ip[b], "bytes": 10**6} for a, b in (("h1", "h3"), ("h4", "h2"), ("h1", "h4"))]
     assert controller.put("/v1/jobs/one", {"flows": flows}).status == 201
     plan = active(controller)
-    rules = {name: held(lab, name) for name in switches(fabric)}
+    rules = standing(lambda: {name: held(lab, name) for name in switches(fabric)})
     controller.kill()
     controller.start()
     controller.wait_for(

@@ -19,7 +19,7 @@ from tests.integration.http_client import ROOT
 from tests.integration.real_controller import controller
 
 SEED = os.environ.get("SCHEMATHESIS_SEED", "7")
-EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "15")
+EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "8")
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["open", "with tokens"])

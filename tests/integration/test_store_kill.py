@@ -10,9 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -128,10 +127,8 @@ def test_a_process_killed_around_the_copy_of_a_log_that_was_deleted_loses_nothin
     with closing(Store.open(f"sqlite:///{path}", plans_kept=PLANS_KEPT)) as store:
         for number in range(1, 9):
             store.commit(step(number))
-    child = os.fork()
-    if child == 0:
-        _die_around_a_copy(path, moment)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    command = [sys.executable, "-m", "tests.integration.store_dying", str(path), moment]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     with closing(Store.open(f"sqlite:///{path}", plans_kept=PLANS_KEPT)) as store:
         kept = store.load()
         assert kept.epoch in (8, 9)
@@ -140,48 +137,3 @@ def test_a_process_killed_around_the_copy_of_a_log_that_was_deleted_loses_nothin
             model.commit(step(number))
         assert plain(kept) == plain(model.load())
     assert not list(tmp_path.glob("*saved*"))
-
-
-def _die_around_a_copy(path: Path, moment: str) -> NoReturn:
-    """Commit, delete the log's name and end by SIGKILL, with the pages of a copy written by half where asked for."""
-    try:
-        store = Store.open(f"sqlite:///{path}", plans_kept=PLANS_KEPT)
-        files = store._database._files  # type: ignore[attr-defined]
-        saved = files.log_saved
-
-        @contextmanager
-        def deadly() -> Iterator[None]:
-            log = path.with_name(path.name + "-wal")
-            if moment == "before the copy":
-                log.unlink()
-            with saved():
-                log.unlink()
-                if moment == "in the middle of the copy":
-                    _copy_half(path.with_name(path.name + "-wal-saved").read_bytes(), path)
-                    os.kill(os.getpid(), signal.SIGKILL)
-                yield
-                if moment == "after the copy":
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        files.log_saved = deadly
-        written = files.written
-
-        def dead(*, complete: bool) -> None:
-            written(complete=complete)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        files.written = dead
-        store.commit(step(9))
-    finally:
-        os._exit(1)
-
-
-def _copy_half(log: bytes, path: Path) -> None:
-    """Write every second page of a log into the database file ("WAL-mode File Format" of SQLite)."""
-    page = int.from_bytes(log[8:12], "big")
-    frames = [log[at : at + 24 + page] for at in range(32, len(log), 24 + page)]
-    assert len(frames) > 4
-    with path.open("r+b") as database:
-        for frame in frames[::2]:
-            database.seek((int.from_bytes(frame[:4], "big") - 1) * page)
-            database.write(frame[24:])
