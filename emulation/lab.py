@@ -49,7 +49,7 @@ HOST_MTU = 4500
 SWITCH_MTU = 9000
 """A switch port must also hold the labels that segment routing pushes onto a full packet."""
 
-CONNECT_SECONDS = 60.0
+CONNECT_SECONDS = 120.0
 DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 
 

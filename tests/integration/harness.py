@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
 RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 """Patience for a state: only a test that fails waits so long, so it is chosen for a busy machine."""
-REQUEST_SECONDS = 60.0
+REQUEST_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import pytest
 PROGRAMS = Path("/usr/lib/postgresql")
 """Where Debian's package ``postgresql`` puts them, a folder for each version."""
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 OWNER = "fairspine"
 
 _SETTINGS = {

@@ -17,7 +17,7 @@ from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.ports import Port
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 

@@ -15,6 +15,7 @@ from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.real_controller import free_ports
 from tests.integration.test_drift import Events, health, metric
 from tests.integration.test_jobs import active, started
@@ -79,7 +80,7 @@ def test_a_trace_fails_where_a_planned_flow_has_no_rule(bench: Bench, tmp_path: 
     command = [FAIRSPINE, "trace", "--differs", "--url", f"http://127.0.0.1:{controller.http_port}"]
 
     def differs() -> int:
-        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+        return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode
 
     eventually(lambda: differs() == 0, "every flow is as planned")
     lab.ofctl("del-flows", "leaf1", "--strict", f"priority={flow.priority},{flow.match}")

@@ -20,7 +20,7 @@ from tests.integration.harness import Bench
 
 SEED, ROUNDS = 1, 12
 """``make faults`` has the long form."""
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 def drawn(seed: int, count: int) -> list[str]:

@@ -20,6 +20,7 @@ from controller.model.fabric_file import fabric_document, load_fabric
 from controller.southbound.base import compile_base
 from emulation.lab import Lab
 from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, wait_for_pings
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.rule_text import held, wanted
 
 pytestmark = pytest.mark.switches
@@ -327,7 +328,7 @@ def test_the_example_job_pushed_by_curl_as_in_the_tutorial_shows_its_paths_in_du
     assert command, "the tutorial shows the command"
     done = subprocess.run(
         [*command[0].split(), "-s", "-o", "/dev/null", "-w", "%{http_code}"],
-        cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True,
     )  # fmt: skip
     assert done.stdout == "201"
     plan = active(controller)

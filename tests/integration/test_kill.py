@@ -19,7 +19,7 @@ from tests.integration.real_controller import FABRIC, free_ports
 KILLS = int(os.environ.get("KILLS", "15"))
 """``make kills`` has the long form."""
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 State = dict[str, str]
 """Revision by job name, and ``yes`` by drained spine."""

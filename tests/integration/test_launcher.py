@@ -36,7 +36,7 @@ def refused(*args: str) -> str:
     with tempfile.NamedTemporaryFile("r") as log:
         process = forks().start(args, log.name, folder=ROOT)
         try:
-            assert process.wait(60) == 2, log.read()
+            assert process.wait(PATIENCE_SECONDS) == 2, log.read()
         finally:
             process.kill()
         said = log.read()
@@ -46,7 +46,9 @@ def refused(*args: str) -> str:
 
 def test_the_command_itself_refuses_with_one_line_on_stderr() -> None:
     command = [RYU_MANAGER, "--enforcement", "openflow", "controller.app"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.strip() == refused(*command[1:])
@@ -179,7 +181,7 @@ def test_a_bad_fabric_file_is_one_line_that_names_file_field_and_value(ports, tm
 
 
 def test_help_names_our_options_and_defaults() -> None:
-    done = subprocess.run([RYU_MANAGER, "--help"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([RYU_MANAGER, "--help"], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0
     assert "--fabric" in done.stdout
     assert "--ecmp-action" in done.stdout
@@ -188,6 +190,8 @@ def test_help_names_our_options_and_defaults() -> None:
 def test_another_ryu_manager_than_ours_is_told_so() -> None:
     """Ryu's own command cannot even be imported here; whoever mends that still lacks our options."""
     code = "from controller import ryu_compat; ryu_compat.prepare(); import controller.app as a; a.FairspineApp()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert "controller.app needs fairspine's own ryu-manager" in done.stderr.splitlines()[-1]
     assert os.path.exists(RYU_MANAGER)

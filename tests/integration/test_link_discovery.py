@@ -96,8 +96,9 @@ def test_forged_discovery_packets_of_a_host_cost_no_ping_and_no_rule(bench: Benc
         assert ignored == 0
         return
     told = "forged or foreign discovery packets at leaf1 port 1: ignored"
-    assert controller.get("/healthz").body["reasons"] == [told]
-    assert controller.log.read_text().count(told) == 1
+    eventually(lambda: controller.get("/healthz").body["reasons"] == [told], "it is told")
+    # Once a minute.
+    assert 1 <= controller.log.read_text().count(told) <= 3
     assert ignored > 30
 
 

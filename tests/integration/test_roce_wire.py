@@ -16,6 +16,7 @@ from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import PortShare, numbered_routes, run_collectives
 from emulation.roce.sender import SenderOptions
 from emulation.roce.wire import ACKNOWLEDGE, ROCE_PORT, WRITE_FIRST, WRITE_LAST, WRITE_MIDDLE, WRITE_ONLY
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.roce_hosts import PATIENT, ROCE, Cable, cable, roce_server
 
 pytestmark = pytest.mark.switches
@@ -31,7 +32,9 @@ def client(wire: Cable, *options: str) -> dict[str, Any]:
     """Write from side 0 to a server on side 1."""
     with roce_server(wire.addresses[1], wire.command(1, [])) as server:
         argv = [*ROCE, "client", wire.addresses[1], "--format", "json", "--retries", str(PATIENT), *options]
-        done = subprocess.run(wire.command(0, argv), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            wire.command(0, argv), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
         assert done.returncode == 0, done.stderr
     assert json.loads(server.output)["intact"]  # type: ignore[attr-defined]
     return dict(json.loads(done.stdout))
@@ -134,9 +137,11 @@ def test_an_all_reduce_over_a_cable_that_loses_packets_gives_the_right_sums(wire
 def test_packets_too_large_for_the_interface_are_one_line_and_exit_code_2() -> None:
     with cable(mtu=1500) as wire, roce_server(wire.addresses[1], wire.command(1, [])):
         argv = wire.command(0, [*ROCE, "client", wire.addresses[1], "--bytes", "1M"])
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert "mtu" in done.stderr
-        small = subprocess.run([*argv, "--mtu", "1024"], capture_output=True, text=True, timeout=60, check=False)
+        small = subprocess.run(
+            [*argv, "--mtu", "1024"], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
         assert small.returncode == 0, small.stderr

@@ -324,5 +324,5 @@ def test_a_listener_that_ends_is_a_failure_of_the_program(setup: Setup, bench: B
     argv = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(http), "controller.app", str(ends)]
     controller = bench.controller(*argv, http_port=http, wait=False)
     assert controller._child is not None
-    assert controller._child.wait(60) == 1
+    assert controller._child.wait(READY_SECONDS) == 1
     assert "the OpenFlow listener has ended" in controller.log.read_text()

@@ -17,6 +17,7 @@ import pytest
 
 from controller.store.store import Store
 from tests.integration.harness import eventually
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.store_writer import PLANS_KEPT, step
 from tests.unit.store.kept import Model, plain
 
@@ -31,7 +32,7 @@ def writer() -> Iterator[subprocess.Popen[str]]:
         yield process
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
 
 Meanwhile = Callable[[list[int]], None]

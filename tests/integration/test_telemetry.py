@@ -16,6 +16,7 @@ from controller.model.clos import clos
 from controller.model.fabric_file import fabric_document
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, wait_for_pings
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.test_jobs import SINK, active, routes
 from tests.unit.service.told import promtool
 
@@ -53,7 +54,7 @@ def near(rate: float | None) -> bool:
 
 def scraped(controller: Controller) -> dict[tuple[str, str], float]:
     """Samples as OpenMetrics, by name and link, switch or state."""
-    connection = http.client.HTTPConnection("127.0.0.1", controller.http_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", controller.http_port, timeout=PATIENCE_SECONDS)
     connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
     response = connection.getresponse()
     text = response.read().decode()
@@ -103,7 +104,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
                 agreed.add(row["id"])
         return agreed == set(FABRIC.link_ids)
 
-    controller.wait_for("links carry what is sent", as_sent, 60)
+    controller.wait_for("links carry what is sent", as_sent)
     body = controller.get("/v1/links").body
     assert body["period"] == 1
     for row in body["links"]:
@@ -132,7 +133,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
         rate = link(controller, f"leaf1->{other}")["rate_gbps"]
         return rate is not None and abs(rate - 2 * GBPS) < 0.2 * GBPS
 
-    controller.wait_for("both flows go the other way", moved, 60)
+    controller.wait_for("both flows go the other way", moved)
     found = scraped(controller)
     assert found["fairspine_link_up", uplink] == 0
     assert found["fairspine_link_up", f"leaf1->{other}"] == 1
