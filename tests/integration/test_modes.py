@@ -119,10 +119,9 @@ def counting(lab: Lab) -> Iterator[Counter[str]]:
     for child in children.values():
         assert child.stdin is not None
         child.stdin.close()
+        child.stdin = None
     for name, child in children.items():
-        assert child.stdout is not None
-        out = child.stdout.read()
-        child.wait(READY_SECONDS)
+        out, _ = child.communicate(timeout=READY_SECONDS)
         received[name] = int(out)
 
 

@@ -34,7 +34,7 @@ PORTS = (1, 2, 3)
 """Of the switch that sends a flood of packets."""
 FULL_RATE = len(PORTS) * (GUARANTEED + PORT) / WINDOW_SECONDS
 """Packets a second that the controller looks at."""
-ENOUGH = 50
+ENOUGH = 200
 """Seconds in which it would look at as many packets as the flood has."""
 
 
@@ -265,8 +265,13 @@ def test_a_flood_of_packets_costs_neither_its_switch_the_connection_nor_others_t
         echoes = rogue.echoes
         eventually(lambda: rogue.echoes > echoes, "it is still spoken to")
         assert not rogue.ended
-        looked_at = sent - world.counted("fairspine_packet_ins_dropped_total")
-        assert looked_at < FULL_RATE * (time.monotonic() - began) + BACKLOG * len(PORTS) * (GUARANTEED + PORT)
+
+        def too_many() -> float:
+            """Packets that were looked at beyond the budget, with those that nobody has looked at yet."""
+            budget = FULL_RATE * (time.monotonic() - began) + BACKLOG * len(PORTS) * (GUARANTEED + PORT)
+            return sent - world.counted("fairspine_packet_ins_dropped_total") - budget
+
+        eventually(lambda: too_many() < 0, "the budget is kept", shown=too_many)
     assert 1 <= world.log.count("sends more packets than are looked at") <= 3
     world.controller.wait_for("no link is missed", lambda: "missing" not in world.reasons)
 
