@@ -62,7 +62,8 @@ class World:
 
 
 def started(setup: Setup, *options: str) -> World:
-    controller, address = setup.controller(FABRIC, *options)
+    # The honest switches are in this process, which may have to wait for a processor.
+    controller, address = setup.controller(FABRIC, "--maximum-unreplied-echo-requests", "60", *options)
     fakes = setup.fakes(FABRIC, address)
     fakes.wait_connected()
     controller.wait_for("all is well", controller.is_well)
