@@ -63,7 +63,8 @@ class World:
 
 def started(setup: Setup, *options: str) -> World:
     # The honest switches are in this process, which may have to wait for a processor.
-    controller, address = setup.controller(FABRIC, "--maximum-unreplied-echo-requests", "60", *options)
+    patient = setup.file("patient.conf", "[DEFAULT]\nmaximum_unreplied_echo_requests = 60\n")
+    controller, address = setup.controller(FABRIC, "--config-file", patient, *options)
     fakes = setup.fakes(FABRIC, address)
     fakes.wait_connected()
     controller.wait_for("all is well", controller.is_well)
