@@ -22,6 +22,8 @@ from controller.rest.schemas.fabric import (
 from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary, RollbackForm
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.plans import (
+    ExpectedIteration,
+    ExpectedSlowdown,
     Plan,
     PlanCollective,
     PlanDocument,
@@ -33,6 +35,7 @@ from controller.rest.schemas.plans import (
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
+from controller.rest.schemas.survival import FailureOutcome, SurvivalDocument, SurvivalForm
 from controller.rest.schemas.system import (
     EventDocument,
     Health,
@@ -57,10 +60,13 @@ __all__ = [
     "DrainDocument",
     "DrainForm",
     "EventDocument",
+    "ExpectedIteration",
+    "ExpectedSlowdown",
     "FabricCable",
     "FabricDocument",
     "FabricHost",
     "FabricSwitch",
+    "FailureOutcome",
     "Form",
     "Health",
     "HealthAnswer",
@@ -96,6 +102,8 @@ __all__ = [
     "RouteFlow",
     "RoutePiece",
     "Routes",
+    "SurvivalDocument",
+    "SurvivalForm",
     "SwitchCount",
     "ThingId",
     "TraceBody",
