@@ -37,6 +37,7 @@ from controller.rest.schemas.plans import (
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
+from controller.rest.schemas.survival import FailureOutcome, SurvivalDocument, SurvivalForm
 from controller.rest.schemas.system import (
     EventDocument,
     Health,
@@ -67,6 +68,7 @@ __all__ = [
     "FabricDocument",
     "FabricHost",
     "FabricSwitch",
+    "FailureOutcome",
     "Form",
     "Health",
     "HealthAnswer",
@@ -104,6 +106,8 @@ __all__ = [
     "RoutePiece",
     "Routes",
     "ScheduleDocument",
+    "SurvivalDocument",
+    "SurvivalForm",
     "SwitchCount",
     "ThingId",
     "TraceBody",
