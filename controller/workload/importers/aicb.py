@@ -36,6 +36,7 @@ from controller.model.errors import InputError, shorten
 from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Job, Op
 from controller.model.timing import JobTiming
+from controller.model.units import NANOSECOND
 from controller.workload.importers.aicb_csv import read_csv
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
@@ -230,7 +231,7 @@ def _add(totals: _Rows, place: SourceLine, row: list[str]) -> None:
     sums = totals.sums
     for name, column in (*((name, column - 1) for name, _, column in _PASSES), (_PASSES[0][0], _UPDATE)):
         nanoseconds = place.decimal(row[column], f"column {column + 1}, a time,", float(2**63))
-        totals.seconds[name] += nanoseconds * 1e-9
+        totals.seconds[name] += nanoseconds * NANOSECOND
         totals.measured |= nanoseconds > _NOT_MEASURED and column != _UPDATE
     for name, default, column in _PASSES:
         word = row[column]
