@@ -14,7 +14,7 @@ from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.southbound.cable_findings import cable_findings
 from controller.southbound.discovered_fabric import discovered
-from controller.southbound.findings import EXTRA_SWITCH, Finding
+from controller.southbound.findings import EXTRA_SWITCH, MISSING_SWITCH, Finding
 from controller.southbound.place_cables import cables_elsewhere, place_cables, places_of
 from controller.southbound.place_hosts import place_hosts
 from controller.southbound.speeds import with_speeds
@@ -46,7 +46,7 @@ class Survey:
         return (
             self.fabric is not None
             and not self.unconfirmed
-            and all(finding.kind != "missing switch" for finding in self.findings)
+            and all(finding.kind != MISSING_SWITCH for finding in self.findings)
         )
 
 
@@ -76,7 +76,7 @@ def _against(intended: Fabric, observed: NetworkState, before: Fabric | None) ->
         findings.append(Finding(EXTRA_SWITCH, f"{dpid:#x}", f"switch {dpid:#x} is connected and not intended"))
     for switch in (*intended.leaves, *intended.spines):
         if switch.dpid not in observed.switches:
-            findings.append(Finding("missing switch", switch.name, f"{switch.name} is not connected"))
+            findings.append(Finding(MISSING_SWITCH, switch.name, f"{switch.name} is not connected"))
     places = places_of(intended)
     found, extra = cables_elsewhere(intended, observed, places)
     cables, missing, unconfirmed = place_cables(intended, places, observed, found, before)

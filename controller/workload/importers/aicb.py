@@ -37,13 +37,13 @@ from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Job, Op
 from controller.model.timing import JobTiming
 from controller.model.units import NANOSECOND
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.aicb_csv import read_csv
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import at_line, lines
 from controller.workload.importers.times import computing
-from controller.workload.job_file import MAX_BYTES
 from controller.workload.parallelism import Parallelism
 
 Group = Literal["tp", "dp", "ep", "dp_ep"]
