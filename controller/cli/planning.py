@@ -204,6 +204,7 @@ def compare(
             "pressure": standing.pressure,
             "pieces": standing.pieces,
             "slowdown": None if standing.plan.times is None else standing.plan.times.slowdown,
+            "shifted": None if standing.plan.schedule is None else standing.plan.schedule.slowdown,
             "seconds": standing.plan.seconds,
         }
         for standing in standings
@@ -263,6 +264,7 @@ def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str
 
 def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
     timed = any(row["slowdown"] is not None for row in rows)
+    shifted = any(row["shifted"] is not None for row in rows)
     print_table(
         f"{plural(traffic.n_flows, 'flow')}, {plural(len(traffic.collectives), 'collective')}",
         (
@@ -274,6 +276,7 @@ def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
             "asked for>",
             "pieces>",
             *(("iterations ÷ alone>",) if timed else ()),
+            *(("with shifts>",) if shifted else ()),
             "time>",
         ),
         (
@@ -286,6 +289,7 @@ def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
                 f"{row['pressure']:.0%}",
                 str(row["pieces"]),
                 *((number(row["slowdown"]),) if timed else ()),
+                *((number(row["shifted"]),) if shifted else ()),
                 seconds(row["seconds"]),
             )
             for row in rows
