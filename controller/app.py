@@ -10,6 +10,7 @@ from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
 from ryu.ofproto import ofproto_v1_3
 
 from controller import startup
+from controller.config import default_qps_of
 from controller.core.ports.southbound import Southbound, SouthboundCounts
 from controller.rest.preview_request import read_preview
 from controller.rest.wsgi import HttpServer
@@ -87,7 +88,7 @@ class FairspineApp(app_manager.RyuApp):
             is_known=lambda dpid: not dpids or dpid in dpids,
         )
         self.dpids.guard(open_places(start.settings.max_switch_connections), start.openflow_tls)
-        self.admission = Admission(self.runtime, read_preview)
+        self.admission = Admission(self.runtime, read_preview, default_qps_of(start.settings))
         self.readback = Readback(self.runtime, self.installer.exchanges)
         self.service = Service(
             start.settings,
