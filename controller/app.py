@@ -12,7 +12,7 @@ from ryu.ofproto import ofproto_v1_3
 from controller import startup
 from controller.config import default_qps_of
 from controller.core.ports.southbound import Southbound, SouthboundCounts
-from controller.rest.preview_request import read_preview
+from controller.rest.preview_request import read_preview, read_survival
 from controller.rest.wsgi import HttpServer
 from controller.service.admission import Admission
 from controller.service.measurements import Measurements
@@ -108,6 +108,7 @@ class FairspineApp(app_manager.RyuApp):
                 discovery=self.prober.counts,
             ),
             admission=self.admission,
+            read_survival=read_survival,
             telemetry=Measurements(
                 self.readings,
                 self.instruments,

@@ -24,6 +24,7 @@ from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import StateStore
 from controller.core.saved_state import ModeSetting, SavedState, StateChange
 from controller.core.source_port_checks import own_ports
+from controller.core.survival_request import ReadSurvival
 from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
@@ -35,7 +36,7 @@ from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
 from controller.service.measurements import Measurements
 from controller.service.reconciler import ChangeRequest, Reconciler
-from controller.views import documents, plan_history, preview, trace
+from controller.views import documents, health, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
 
 
@@ -52,6 +53,7 @@ class Service:
         *,
         southbound: Southbound,
         admission: Admission,
+        read_survival: ReadSurvival,
         telemetry: Measurements | None = None,
     ) -> None:
         """Connect the parts of the service; ``start`` begins to reconcile.
@@ -64,13 +66,14 @@ class Service:
             saved: the content of the store, with which this controller continues.
             southbound: observes the network and installs rules.
             admission: parses jobs and expands them to flows.
+            read_survival: parses requests for failure analyses.
             telemetry: the measurements; ``None``: nothing is measured.
         """
         self._settings, self._intended, self._runtime, self._store = settings, intended, runtime, store
-        self._southbound, self._admission = southbound, admission
+        self._southbound, self._admission, self._read_survival = southbound, admission, read_survival
         self._telemetry = telemetry or Measurements()
         self._events = EventLog(runtime)
-        self._previewing, self._reading = runtime.lock(), runtime.lock()
+        self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(settings, intended, runtime)
         self._reconciler = Reconciler(
             settings, intended, runtime, store, saved, self._events,
@@ -173,12 +176,13 @@ class Service:
 
     def jobs(self) -> Document:
         """Return all jobs, without their flows."""
-        return self._offload(documents.jobs, self._reconciler.state, self._reconciler.installation.active)
+        state, installation = self._reconciler.state, self._reconciler.installation
+        return self._offload(documents.jobs, state, installation.active, installation.confirmed(state))
 
     def _answer(self, state: ControllerState, job: AdmittedJob) -> JobAnswer:
-        return JobAnswer(
-            job.revision, self._offload(documents.job, state, job.name, self._reconciler.installation.active)
-        )
+        installation = self._reconciler.installation
+        told = self._offload(documents.job, state, job.name, installation.active, installation.confirmed(state))
+        return JobAnswer(job.revision, told)
 
     # -- the fabric ----------------------------------------------------------------------------------------------
 
@@ -289,6 +293,15 @@ class Service:
                 preview.compare, self._settings, enforceable(), self._intended, state, tried, self._runtime.clock
             )
 
+    def survive(self, body: bytes, gone: Callable[[], bool]) -> Document:
+        """Return the effect of failures on the present jobs."""
+        # One at a time, and beside previews: it may take seconds.
+        with self._analysing:
+            request = self._runtime.offload(self._read_survival, body)
+            return self._offload(
+                survival.analyse, self._settings, self._known_step(), request, gone, self._telemetry.rest
+            )
+
     def routes(self, host: str) -> Document:
         """Return the flows that a host sends, with their paths."""
         state = self._known_step()
@@ -356,20 +369,22 @@ class Service:
         reconciler = self._reconciler
         installation = reconciler.installation
         refused = self._southbound.refusal() is not None
-        troubles = documents.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
-        return documents.health(
+        troubles = health.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
+        return health.health(
             reconciler.state, self._southbound.switches(), self._intended, installation.active, troubles
         )  # fmt: skip
 
     def metrics(self, accept: str) -> Exposition:
         """Return the metrics in the format that the scraper accepts."""
         telemetry = self._telemetry
-        health, reconciler, southbound = self.health(), self._reconciler, self._southbound
+        told, reconciler, southbound = self.health(), self._reconciler, self._southbound
         now = MetricsSnapshot(
             state=reconciler.state,
-            status=health["status"],
+            status=told["status"],
+            degraded_service=len(told["degraded_service"]),
+            confirmed=reconciler.installation.confirmed(reconciler.state),
             switches=tuple(southbound.switches()),
-            expected=health["switches"]["expected"],
+            expected=told["switches"]["expected"],
             active=reconciler.installation.active,
             computed_at=reconciler.computed_at,
             refusal=southbound.refusal(),
@@ -394,7 +409,7 @@ class Service:
     def _known_fabric(self) -> Fabric:
         fabric = self._reconciler.state.fabric
         if fabric is None:
-            raise UnavailableError(f"the fabric is not known yet: {documents.unknown_because(self._intended)}")
+            raise UnavailableError(f"the fabric is not known yet: {health.unknown_because(self._intended)}")
         return fabric
 
     def _known_step(self) -> ControllerState:

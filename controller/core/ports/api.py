@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -229,6 +229,14 @@ class Backend(Protocol):
         Raises:
             InputError: as ``put_job`` does.
             NotFoundError: a job to delete or a thing to drain that is not there.
+        """
+
+    def survive(self, body: bytes, gone: Callable[[], bool]) -> Document:
+        """Return the effect of failures (``SurvivalDocument``) on the present jobs; ends early once ``gone()``.
+
+        Raises:
+            InputError: the body is wrong, or asks for too many failures.
+            UnavailableError: there is no plan yet, or the client has disconnected.
         """
 
     def routes(self, host: str) -> Document:

@@ -22,7 +22,7 @@ from controller.core.saved_state import ModeSetting, SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
-from controller.rest.preview_request import read_preview
+from controller.rest.preview_request import read_preview, read_survival
 from controller.service.admission import Admission
 from controller.service.service import Service
 from controller.southbound.desired_rules import DesiredRules
@@ -172,6 +172,7 @@ class World:
                 next_try=lambda: self.next_try,
             ),
             admission=Admission(runtime, read_preview),
+            read_survival=read_survival,
         )
         self.service.start()
 
