@@ -43,6 +43,7 @@ from controller.service.vital_tasks import VitalTasks
 from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.rules import RuleSet
 from controller.telemetry.instruments import Instruments
+from controller.views import plan_history
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -341,12 +342,7 @@ class Reconciler:
             self.computed_at = self._runtime.now() if record is None else record.at
         if record is not None:
             self._instruments.planned(record.policy, record.seconds, record.moved)
-            self._events.append(
-                "plan", epoch=state.epoch, state="computed", cause=record.cause, by=record.by, mode=record.mode,
-                enforcement=record.enforcement, min_speed=record.min_speed, min_level=record.min_level,
-                gap=record.gap, seconds=record.seconds, flows=record.flows, moved=record.moved,
-                unroutable=record.unroutable, rollback_of=record.rollback_of,
-            )  # fmt: skip
+            self._events.append("plan", state="computed", **plan_history.event(record))
         if state.network_known and state.rules is not None and state.enforced != self._installed:
             self._installed = state.enforced
             self.installation.begins(state.enforced, began)
