@@ -20,7 +20,7 @@ MOST_HEADROOM = 0.9
 
 
 @dataclass(frozen=True)
-class Limits:
+class OptionRange:
     """The values that an option accepts, besides being of its type."""
 
     choices: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Limits:
 
 
 def _option(default: Any, text: str, **limits: Any) -> Any:
-    return field(default=default, metadata={"help": text, "limits": Limits(**limits)})
+    return field(default=default, metadata={"help": text, "limits": OptionRange(**limits)})
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from controller import ryu_compat
+from controller.model.port_numbers import MAX_PORT
 
 if TYPE_CHECKING:
     from controller.startup import Startup
@@ -187,7 +188,7 @@ def _check_port(host: str, port: int, field: str, what: str) -> None:
 
     from controller.model.errors import InputError
 
-    if not 0 < port < 65536:
+    if not 0 < port <= MAX_PORT:
         raise InputError("a port is 1 to 65535", field=field, value=port)
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]

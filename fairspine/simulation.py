@@ -11,10 +11,11 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.model.traffic import Traffic
+from controller.model.units import GBIT
 from controller.routing import POLICIES, Options, Previous, assign
 from emulation.evaluation.cell import ideal_seconds
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
-from emulation.fluid.movers import GBIT, Allocation
+from emulation.fluid.movers import Allocation
 from emulation.fluid.simulator import LinkChange, Simulation
 from emulation.fluid.simulator import simulate as run
 from fairspine.planning import options_of

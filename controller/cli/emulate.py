@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.failure import Failure
-from controller.cli.output import Format, FormatOption
+from controller.cli.command_error import CommandError
+from controller.cli.output import FormatOption, OutputFormat
 from controller.config import Settings
 from controller.model.errors import InputError
 
@@ -71,7 +71,7 @@ def emulate(
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail unless every job is faster than under the first policy.")
     ] = False,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Run jobs on packets under several policies, and measure.
 
@@ -84,7 +84,7 @@ def emulate(
     """
     for package in NEEDED:
         if importlib.util.find_spec(package) is None:
-            raise Failure(
+            raise CommandError(
                 f"{package} is not installed: pip install 'fairspine[controller,emulation]' (make setup does)"
             )
     from emulation.experiments.command import run_isolated
@@ -99,7 +99,7 @@ def emulate(
         from emulation.experiments.scenario_command import run_scenario
 
         wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
-        sys.exit(run_scenario(scenario, wanted, names, "json" if format is Format.JSON else "table"))
+        sys.exit(run_scenario(scenario, wanted, names, "json" if format is OutputFormat.JSON else "table"))
     if fabric is None or not job:
         raise InputError("is missing, and there is no --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
@@ -115,4 +115,4 @@ def emulate(
         name=name,
         expect_faster=expect_faster,
     )
-    sys.exit(run_isolated(request, "json" if format is Format.JSON else "table"))
+    sys.exit(run_isolated(request, "json" if format is OutputFormat.JSON else "table"))

@@ -29,7 +29,7 @@ from controller.cli import (
     top,
     trace,
 )
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.model.errors import InputError, one_line
 
 app = typer.Typer(
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except InputError as error:
         _complain(error)
         code = 2
-    except Failure as failure:
+    except CommandError as failure:
         _complain(failure)
         code = failure.exit_code
     except OSError as error:

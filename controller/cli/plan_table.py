@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from controller.cli.output import number, print_collectives, print_table, seconds
+from controller.cli.output import (
+    EXPECTED,
+    expected_cells,
+    expected_line,
+    number,
+    print_collectives,
+    print_table,
+    seconds,
+)
 
 _BUSIEST = 8  # number of links in the table; the JSON has all of them
 
@@ -49,17 +57,14 @@ def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: I
 
 def _print_times(times: dict[str, Any]) -> None:
     print_table(
-        f"expected iterations over random phases: {times['slowdown']:.3f} times as long as alone, at least "
-        f"{times['bound']:.3f}",
-        ("job", "computes>", "alone>", "expected>", "slowdown>", "sends>"),
+        expected_line(times),
+        ("job", "computes>", "alone>", *EXPECTED),
         (
             (
                 row["job"],
                 seconds(row["compute_seconds"]),
                 seconds(row["alone_seconds"]),
-                seconds(row["iteration_seconds"]),
-                number(row["slowdown"]),
-                f"{row['duty']:.0%}",
+                *expected_cells(row),
             )
             for row in times["jobs"]
         ),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.live_plan import show_live_plan
-from controller.cli.output import Format, FormatOption, number, print_json, print_table, seconds
+from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table, seconds
 from controller.cli.plan_table import print_plan
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.config import MOST_HEADROOM
@@ -90,7 +90,7 @@ def plan(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Plan the paths of some jobs' flows, and say how good the plan is; or (--live) that of a running controller.
 
@@ -133,7 +133,7 @@ def plan(
         clock=time.perf_counter,
     )
     document = plan_document(place, traffic, made)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps(document))
     else:
         _print_made(place, traffic, made, document)
@@ -154,7 +154,7 @@ def compare(
     seed: SeedOption = 0,
     option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
     headroom: HeadroomOption = 0.0,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Plan by several policies, a row each.
 
@@ -190,7 +190,7 @@ def compare(
         }
         for standing in standings
     ]
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps({"flows": traffic.n_flows, "policies": rows}))
     else:
         _print_comparison(traffic, rows)
@@ -220,10 +220,10 @@ def _check_policies(names: Sequence[str]) -> None:
 
 
 def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
-    """Raise ``Failure`` if some flow has no live path, which depends on the fabric and not on the policy."""
+    """Raise ``CommandError`` if some flow has no live path, which depends on the fabric and not on the policy."""
     if len(made.unroutable):
         first = traffic.flow_id(int(made.unroutable[0]))
-        raise Failure(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
+        raise CommandError(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
 
 
 def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:

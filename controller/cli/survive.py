@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.output import Format, FormatOption, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table
 from controller.cli.planning import (
     FabricOption,
     HeadroomOption,
@@ -20,6 +20,7 @@ from controller.cli.planning import (
     load_traffic,
 )
 from controller.model.errors import InputError
+from controller.model.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     from controller.planning.survival import Failure, Outcome, Situation, Survival
@@ -68,7 +69,7 @@ def survive(
     rows: Annotated[
         int, typer.Option("--rows", min=1, help="Failures in the table, worst first; JSON has all.")
     ] = _ROWS,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Plan anew after each single failure, and show what each job's speed would be.
 
@@ -99,7 +100,7 @@ def survive(
     run = _Pool(workers)
     found = analyse(situation, pairs_of(single) if pairs else single, run)
     sequence = None if above is None else worst_sequence(situation, single, above, most=_MOST_IN_SEQUENCE, outcomes=run)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps(_document(found, above, sequence)))
     else:
         _print(found, above, sequence, rows)
@@ -166,13 +167,13 @@ def _bears(above: float, sequence: list[Outcome]) -> int | None:
 
 def _print(found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
     print_table(
-        f"{len(found.outcomes)} failures; {found.below(found.before.min_speed - 1e-9)} slow some job down",
+        f"{len(found.outcomes)} failures; {found.below(found.before.min_speed - ROUNDING)} slow some job down",
         ("failure", "slowest job>", "slowed jobs>", "cut flows>", "moved flows>"),
         (
             (
                 str(outcome.failure),
                 number(outcome.min_speed),
-                str(int((outcome.speed < found.before.speed - 1e-9).sum())),
+                str(int((outcome.speed < found.before.speed - ROUNDING).sum())),
                 str(outcome.unroutable),
                 str(outcome.moved),
             )
@@ -207,5 +208,5 @@ def _job_row(name: str, now: float, outcomes: list[tuple[float, str]]) -> tuple[
     if now != now or not outcomes:
         return name, "-" if now != now else number(now), "-", "-", "0"
     worst, failure = min(outcomes)
-    slowed = sum(speed < now - 1e-9 for speed, _ in outcomes)
+    slowed = sum(speed < now - ROUNDING for speed, _ in outcomes)
     return name, number(now), number(worst), failure if slowed else "-", str(slowed)

@@ -6,13 +6,24 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from controller.cli.client import Client, NoAnswer, described, described_rows
-from controller.cli.output import Format, FormatOption, moment, number, print_json, size, table_of
+from controller.cli.output import (
+    EXPECTED,
+    FormatOption,
+    OutputFormat,
+    expected_cells,
+    expected_line,
+    moment,
+    number,
+    print_json,
+    size,
+    table_of,
+)
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.model.errors import one_line
 
@@ -36,6 +47,7 @@ class Look:
         health: the answer of ``/healthz``.
         links: the links document of the API.
         jobs: the jobs as the API lists them.
+        times: mean expected slowdown of the jobs and its bound; ``None`` where no job states computing times.
         plan: summary of the newest plan; ``None`` before the first plan.
         hosts: names of hosts, whose links are not shown.
         lost: why the state is out of date; empty if it is current.
@@ -44,6 +56,7 @@ class Look:
     health: Mapping[str, Any]
     links: Mapping[str, Any]
     jobs: list[dict[str, Any]]
+    times: Mapping[str, Any] | None
     plan: Mapping[str, Any] | None
     hosts: frozenset[str]
     lost: str = ""
@@ -58,7 +71,7 @@ def top(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Show the busiest links, the jobs, the mode and the health, again and again until Ctrl-C.
 
@@ -67,7 +80,7 @@ def top(
     """
     client = Remote(url, token, ca_file).client()
     look = look_at(client, None)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         document = {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
         print_json(json.dumps(document).encode())
     elif once or not sys.stdout.isatty():
@@ -90,7 +103,7 @@ def _follow(client: Client, look: Look, interval: float, count: int) -> None:
                 try:
                     look = look_at(client, look)
                 except NoAnswer as failure:
-                    look = Look(look.health, look.links, look.jobs, look.plan, look.hosts, lost=str(failure))
+                    look = replace(look, lost=str(failure))
     except KeyboardInterrupt:
         # The user ends the command with Ctrl-C.
         return
@@ -104,13 +117,14 @@ def look_at(client: Client, before: Look | None) -> Look:
         before: the previous state; the hosts are requested again only after a new plan.
 
     Raises:
-        Failure: the controller does not answer.
+        CommandError: the controller does not answer.
     """
     health = described(client.health().document, *_HEALTH)
     described(health["switches"], "connected", "expected")
     links = described(client.request("GET", "links").document, "links")
     described_rows(links["links"], *_LINK)
-    jobs = described_rows(described(client.request("GET", "jobs").document, "jobs")["jobs"], *_JOB)
+    listed = described(client.request("GET", "jobs").document, "jobs")
+    jobs = described_rows(listed["jobs"], *_JOB)
     kept = described(client.request("GET", "plans", query={"limit": 1}).document, "plans")
     newest = next(iter(described_rows(kept["plans"], *_PLAN)), None)
     if (
@@ -123,7 +137,7 @@ def look_at(client: Client, before: Look | None) -> Look:
     else:
         fabric = described(client.request("GET", "fabric").document, "hosts")
         hosts = frozenset(str(row["name"]) for row in described_rows(fabric["hosts"], "name"))
-    return Look(health, links, jobs, newest, hosts)
+    return Look(health, links, jobs, listed.get("times"), newest, hosts)
 
 
 def rendered(look: Look, count: int) -> Group:
@@ -135,7 +149,9 @@ def rendered(look: Look, count: int) -> Group:
     every = [row for row in look.links["links"] if look.hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]
     busiest = sorted(every, key=lambda row: (-_load(row), str(row["id"])))[:count]
     links = table_of(("link", "load>", "Gbit/s>", "from", "planned>", "drop/err>", "state"), map(_link_cells, busiest))
-    jobs = table_of(("job", "min speed>", "flows>", "bytes>", "active"), map(_job_cells, look.jobs))
+    timed = look.times is not None
+    columns = ("job", "min speed>", *(EXPECTED * timed), "flows>", "bytes>", "active")
+    jobs = table_of(columns, (_job_cells(row, timed=timed) for row in look.jobs))
     return Group(*lines, links, jobs)
 
 
@@ -160,6 +176,8 @@ def _head(look: Look) -> list[tuple[str, str]]:
                 "",
             )
         )
+    if look.times is not None:
+        lines.append((expected_line(look.times), ""))
     lines += [(f"! {reason}", "yellow") for reason in health["reasons"][:5]]
     if len(health["reasons"]) > 5:
         lines.append((f"! and {len(health['reasons']) - 5} more", "yellow"))
@@ -190,6 +208,7 @@ def _link_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _job_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _job_cells(row: Mapping[str, Any], *, timed: bool) -> tuple[str, ...]:
     active = "yes" if row["active"] else "not yet"
-    return str(row["name"]), number(row["min_speed"]), str(row["flows"]), size(row["bytes"]), active
+    expected = expected_cells(row.get("times")) if timed else ()
+    return str(row["name"]), number(row["min_speed"]), *expected, str(row["flows"]), size(row["bytes"]), active

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.client import Client, described, described_rows
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.files import write_text
-from controller.cli.output import Format, FormatOption, print_json
+from controller.cli.output import FormatOption, OutputFormat, print_json
 from controller.cli.planning import policy_names
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.cli.trace_table import print_trace
@@ -78,7 +78,7 @@ def trace(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Show the path of every flow as the switches have it, beside the planned one, and how unevenly links are used.
 
@@ -117,24 +117,24 @@ def trace(
     _finish(document, save, differs, format)
 
 
-def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: Format) -> None:
+def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: OutputFormat) -> None:
     """Save and print the trace.
 
     Raises:
-        Failure: some flow is not on its planned path.
+        CommandError: some flow is not on its planned path.
     """
     import orjson
 
     if save is not None:
         write_text(save, [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()])
     astray = [flow for flow in document["flows"] if flow["differs"]]
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps({**document, "flows": astray} if differs else document))
     else:
         print_trace(document, differs)
     if astray:
         first = astray[0]
-        raise Failure(
+        raise CommandError(
             f"{len(astray)} of {len(document['flows'])} flows are not on their planned paths, "
             f"the first is {first['id']}: {first['why']}"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import JobTiming
 
 Int64Array = NDArray[np.int64]
@@ -17,7 +18,7 @@ Int64Array = NDArray[np.int64]
 ANY_PORT = 0
 """``udp_src`` of a flow whose source port is unknown (a job with ``"ports": "unknown"``)."""
 
-FIRST_PORT, LAST_PORT = 49152, 65535
+FIRST_PORT, LAST_PORT = 49152, MAX_PORT
 """The UDP source ports of RoCEv2 queue pairs (InfiniBand Architecture Specification 1.4, annex A17.9.2.1)."""
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, IntArray
 from controller.model.plan import Bound, Plan
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import appraise
-from controller.routing import TOLERANCE, Previous, Result
+from controller.routing import Previous, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import place
 from controller.routing.validate import validate_assignment

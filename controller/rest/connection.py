@@ -22,7 +22,7 @@ from eventlet.green.ssl import GreenSSLSocket
 
 from controller.rest.access_log import log_access
 from controller.rest.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
-from controller.rest.limits import Limits
+from controller.rest.limits import ClientLimits
 from controller.rest.problems import PROBLEM_JSON, ProblemError
 from controller.rest.target import split_target
 from controller.rest.tls import Tls
@@ -37,7 +37,7 @@ class Shared:
     ``waiting``: the greenlets of connections without a request, the longest waiting first.
     """
 
-    limits: Limits
+    limits: ClientLimits
     tls: Tls | None
     waiting: dict[Any, None] = field(default_factory=dict)
 

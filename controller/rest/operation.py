@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from controller.core.ports.api import Backend, Caller, Condition, Role
 from controller.model.fabric_file import from_validation_error
-from controller.rest.budget import Work
+from controller.rest.budget import WorkKind
 from controller.rest.problems import bad_input
 
 JSON = falcon.MEDIA_JSON
@@ -140,11 +140,11 @@ class Operation:
     slow: bool = False
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkKind:
         """The kind of work, for limits."""
         if self.role is Role.WRITE:
-            return Work.CHANGE
-        return Work.PREVIEW if self.body is not None or self.slow else Work.READ
+            return WorkKind.CHANGE
+        return WorkKind.PREVIEW if self.body is not None or self.slow else WorkKind.READ
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from controller.core.ports.api import Backend
 from controller.rest.access import Access
 from controller.rest.api import Answered, Api, no_observer
 from controller.rest.connection import Connection, Shared
-from controller.rest.limits import Limits, room_for
+from controller.rest.limits import ClientLimits, room_for
 from controller.rest.listening import Listener, listen
 from controller.rest.origin import Names, names_of
 from controller.rest.resources import RESOURCES
@@ -43,7 +43,7 @@ class HttpServer:
         address: tuple[str, int],
         backend: Backend,
         *,
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
         access: Access | None = None,
         tls: Tls | None = None,
         names: Names | None = None,
@@ -52,7 +52,7 @@ class HttpServer:
         """Prepare the server; ``start`` opens the socket."""
         self._address = address
         names = names or names_of(address[0], socket.gethostname(), "", tls=tls is not None)
-        self._limits = limits or Limits()
+        self._limits = limits or ClientLimits()
         self._api = Api(
             backend, RESOURCES, names, access=access, limits=self._limits, answered=answered, yield_turn=eventlet.sleep
         )

@@ -11,9 +11,6 @@ from controller.model.plan import Bound
 from controller.model.traffic import Traffic
 from controller.routing.previous import Previous
 
-TOLERANCE = 1e-6
-"""The one relative tolerance: levels, speeds and loads that differ by less count as equal."""
-
 
 @dataclass(frozen=True)
 class Options:

@@ -9,6 +9,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import FloatArray
 from controller.model.timing import JobTimes, PlanTimes
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
@@ -33,14 +34,17 @@ def plan_times(demand: Demand, assignment: Assignment) -> PlanTimes | None:
     if not has_times(demand.traffic):
         return None
     stages = Stages.of(demand)
-    seconds = expected_seconds(stages, assignment)
+    sending = _sending_seconds(stages, assignment, DRAWS)
+    seconds = stages.by_job(stages.compute + sending)
     compute = stages.by_job(stages.compute)
+    phase = stages.demand.traffic.phase[stages.row]
     rows = tuple(
-        JobTimes(name, weight, own, alone, took, 1.0 - own / took)
-        for name, weight, own, alone, took in zip(
-            stages.names, stages.weight.tolist(), compute.tolist(), stages.alone.tolist(), seconds.tolist(), strict=True
+        JobTimes(name, weight, own, alone, took, 1.0 - own / took, tuple(zip(phases, sends, strict=True)))
+        for name, weight, own, alone, took, phases, sends in zip(
+            stages.names, stages.weight.tolist(), compute.tolist(), stages.alone.tolist(), seconds.tolist(),
+            stages.split(phase), stages.split(sending), strict=True,
         )
-    )
+    )  # fmt: skip
     return PlanTimes(rows, mean_slowdown(stages, seconds), schedule_bound(stages))
 
 
@@ -53,6 +57,11 @@ def mean_slowdown(stages: Stages, seconds: FloatArray) -> float:
 
 def expected_seconds(stages: Stages, assignment: Assignment, draws: int = DRAWS) -> FloatArray:
     """Return expected iteration times [J]: means over uniform draws of each job's starting point in its iteration."""
+    return stages.by_job(stages.compute + _sending_seconds(stages, assignment, draws))
+
+
+def _sending_seconds(stages: Stages, assignment: Assignment, draws: int) -> FloatArray:
+    """Return the expected seconds [S] that each stage is sent."""
     incidence = Incidence.of(stages.demand, assignment)
     n_jobs, n_stages = len(stages.names), len(stages.row)
     stage_of = np.full(len(stages.demand.traffic.collectives), -1, dtype=np.int64)
@@ -72,7 +81,8 @@ def expected_seconds(stages: Stages, assignment: Assignment, draws: int = DRAWS)
         sent += more_sent
     took = np.where(sent > 0, busy / np.where(sent > 0, sent, 1.0), stages.send)
     # Apart from rounding, no job is faster than alone.
-    return stages.by_job(stages.compute + np.maximum(took, stages.send))
+    sending: FloatArray = np.maximum(took, stages.send)
+    return sending
 
 
 def _contended(stages: Stages, incidence: Incidence, stage_of: Int64Array) -> tuple[Int64Array, Int64Array, FloatArray]:
@@ -85,7 +95,7 @@ def _contended(stages: Stages, incidence: Incidence, stage_of: Int64Array) -> tu
     heaviest = np.zeros((n_links, len(stages.names)))
     kept = stage >= 0
     np.maximum.at(heaviest, (link[kept], job[kept]), part[kept])
-    kept &= (heaviest.sum(axis=1) > 1.0 + 1e-9)[link]
+    kept &= (heaviest.sum(axis=1) > 1.0 + ROUNDING)[link]
     _, count = np.unique(link[kept], return_counts=True)
     ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     return ptr, stage[kept].astype(np.int64), part[kept].astype(np.float64)

@@ -16,9 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing import coloring, first_fit, greedy, split, timed
-from controller.routing.base import TOLERANCE, Options, Result
+from controller.routing.base import Options, Result
 from controller.routing.bounds import split_bound
 from controller.routing.demand import Demand
 from controller.routing.expected import expected_seconds, mean_slowdown

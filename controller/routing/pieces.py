@@ -8,6 +8,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import ANY_PORT, Int64Array
 from controller.routing.demand import Demand
 from controller.routing.kernels import place, splitting
@@ -46,7 +47,7 @@ class Pieces:
         """Merge pieces while links stay busy at most ``seconds``, and beyond that until ``budget`` extra are left."""
         fabric, flow = demand.fabric, demand.part_flow[self.part]
         path = self.path.astype(np.int32)
-        limit = fabric.link_gbps * (seconds * (1 + 1e-9))
+        limit = fabric.link_gbps * (seconds * (1 + ROUNDING))
         splitting.reunite(
             self.part, demand.part_group[self.part], demand.leaf_src[flow], demand.leaf_dst[flow], self.load, path,
             fabric.live_up, fabric.live_down, limit, budget, demand.group_job,

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array
 from controller.routing import coloring, first_fit, greedy
-from controller.routing.base import TOLERANCE, Options
+from controller.routing.base import Options
 from controller.routing.demand import Demand
 from controller.routing.expected import DRAWS, expected_seconds, mean_slowdown
 from controller.routing.kernels import overlap, place

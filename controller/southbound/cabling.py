@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from controller.model.clos import SPINE_DPID
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.network_state import Location, NetworkState, PortId
 from controller.southbound.findings import EXTRA_SWITCH, Finding, clash_findings
 from controller.southbound.intended_hosts import IntendedHosts
 from controller.southbound.speeds import with_speeds
-
-SPINE_DPID = 65536
-"""By convention leaf i has datapath id i and spine j has 65536 + j."""
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.tolerances import TOLERANCE
 from controller.telemetry.imbalance import Imbalance, imbalance
 
 LAYERS = ("uplinks", "downlinks")
 
 MOST_HOT = 16
 """Largest number of hot links in a summary."""
-
-TOLERANCE = 1e-6
-"""Relative difference below which loads count as equal."""
 
 
 def link_rows(usable: Fabric) -> list[dict[str, Any]]:

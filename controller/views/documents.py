@@ -21,7 +21,14 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.model.plan import Plan
 from controller.planning.drain import cables_of, known
-from controller.planning.plan_document import job_parts, plan_document, routes_document, slowest
+from controller.planning.plan_document import (
+    job_parts,
+    job_times_document,
+    plan_document,
+    routes_document,
+    slowdown_document,
+    slowest,
+)
 from controller.southbound.labels import LabelBlock
 from controller.telemetry.port_rates import UNKNOWN, LinkRates, Readings
 from controller.views.times import when
@@ -136,6 +143,8 @@ def jobs(state: ControllerState, active: Active) -> bytes:
     members: dict[str, list[int]] = {job.name: [] for job in state.jobs}
     for k, row in enumerate(state.traffic.collectives):
         members[row.job].append(k)
+    expected = None if state.plan is None else state.plan.times
+    times = {} if expected is None else {row.job: job_times_document(row) for row in expected.jobs}
     rows = [
         {
             **_about(job, state, active),
@@ -143,10 +152,11 @@ def jobs(state: ControllerState, active: Active) -> bytes:
             "flows": 0 if job.traffic is None else job.traffic.n_flows,
             "bytes": 0 if job.traffic is None else int(job.traffic.bytes.sum()),
             "min_speed": None if state.plan is None else slowest(state.plan, members[job.name]),
+            "times": times.get(job.name),
         }
         for job in sorted(state.jobs, key=lambda job: job.name)
     ]
-    return orjson.dumps({"jobs": rows})
+    return orjson.dumps({"jobs": rows, "times": None if expected is None else slowdown_document(expected)})
 
 
 def job(state: ControllerState, name: str, active: Active) -> bytes:

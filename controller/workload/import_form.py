@@ -21,7 +21,7 @@ from controller.workload.importers.inventory import Inventory, parse_inventory
 from controller.workload.importers.placing import Method, on_fabric
 from controller.workload.importers.registry import formats, importer, is_text
 from controller.workload.importers.streams import text_source
-from controller.workload.job_file import MAX_BYTES, Weight, parse_job
+from controller.workload.job_file import MAX_BYTES, ComputeSeconds, PeriodSeconds, Weight, parse_job, timing_of
 
 KEY = "import"
 
@@ -53,7 +53,7 @@ class ImportForm(BaseModel):
 
 
 class BodyForm(BaseModel):
-    """A body with ``import``: nothing else that describes flows stands beside it."""
+    """A body with ``import``: nothing else that describes flows stands beside it; stated times replace the files'."""
 
     model_config = _CONFIG
 
@@ -62,6 +62,8 @@ class BodyForm(BaseModel):
     weight: Weight = 1.0
     ports: Literal["unknown"] | None = None
     pxn: bool = True
+    compute_seconds: ComputeSeconds | None = None
+    period_seconds: PeriodSeconds | None = None
 
 
 def job_from_body(body: bytes, name: str, fabric: Fabric, *, kept: bool = False) -> Job:
@@ -131,8 +133,10 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
         job = on_fabric(imported, fabric, form.placement, form.seed)
     except InputError as error:
         raise _within(error, form.files) from None
+    stated = timing_of(whole.compute_seconds, whole.period_seconds, job)
     return dataclasses.replace(
         job,
+        timing=job.timing if stated is None else stated,
         name=checked.name,
         weight=checked.weight,
         ports_known=job.ports_known and checked.ports_known,

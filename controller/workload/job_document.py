@@ -24,11 +24,12 @@ def document_of(job: Job) -> dict[str, Any]:
     if job.phases:
         document["phases"] = dict(job.phases)
     if job.timing is not None:
-        document |= _times(job.timing)
+        document |= times_of(job.timing)
     return document
 
 
-def _times(timing: JobTiming) -> dict[str, Any]:
+def times_of(timing: JobTiming) -> dict[str, Any]:
+    """Return the computing times as a job document has them."""
     if timing.period_seconds is not None:
         return {"period_seconds": timing.period_seconds}
     return {"compute_seconds": {str(phase): seconds for phase, seconds in timing.compute}}

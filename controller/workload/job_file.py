@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
 from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matrix, Op
+from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array
 from controller.model.unique_keys import check_unique
@@ -33,9 +34,10 @@ _NAME = r"[A-Za-z0-9._-]{1,63}"
 Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}$")]
 Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
 Rank = Annotated[int, Field(ge=0)]
-UdpPort = Annotated[int, Field(ge=1, le=65535)]
+UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 # Levels are speeds over weights: with weights far from 1 they would be lost in rounding.
-Weight = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
+Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
 PhaseText = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,6})$")]
 
@@ -43,6 +45,8 @@ MAX_SECONDS = 1e6
 """Most computing time in an iteration: a week or more between collectives is rejected."""
 
 Computing = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+ComputeSeconds = Computing | dict[PhaseText, Computing]
+PeriodSeconds = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 _CONFIG = ConfigDict(strict=True, extra="forbid")
 
@@ -94,8 +98,8 @@ class JobForm(StrategyForm, BaseModel):
     flows: list[FlowForm] = []
     matrix: MatrixForm | None = None
     phases: dict[str, Phase] = {}
-    compute_seconds: Computing | dict[PhaseText, Computing] | None = None
-    period_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)] | None = None
+    compute_seconds: ComputeSeconds | None = None
+    period_seconds: PeriodSeconds | None = None
 
 
 _FORM = TypeAdapter(JobForm)
@@ -164,12 +168,29 @@ def _job(form: JobForm, name: str | None) -> Job:
         phases=form.phases,
     )
     _check_phases(job)
-    return job if (timing := _timing(form, job)) is None else dataclasses.replace(job, timing=timing)
+    timing = timing_of(form.compute_seconds, form.period_seconds, job)
+    if strategy is not None and strategy.computing is not None:
+        if timing is not None:
+            reason = "computing times are stated, too"
+            raise InputError(reason, field="gpu_tflops", value=strategy.gpu_tflops)
+        if strategy.computing.seconds > MAX_SECONDS:
+            reason = f"an iteration would compute for {strategy.computing.seconds:.3g} s, more than {MAX_SECONDS:.0f}"
+            raise InputError(reason, field="gpu_tflops", value=strategy.gpu_tflops)
+        timing = JobTiming(((min(_phases(job), default=0), strategy.computing.seconds),))
+    return job if timing is None else dataclasses.replace(job, timing=timing)
 
 
-def _timing(form: JobForm, job: Job) -> JobTiming | None:
-    """Return the stated computing times; a single number is the time before the first phase."""
-    said, period = form.compute_seconds, form.period_seconds
+def timing_of(said: float | dict[str, float] | None, period: float | None, job: Job) -> JobTiming | None:
+    """Return the stated computing times of a job; ``None`` where none are.
+
+    Args:
+        said: ``compute_seconds`` of the document; a single number is the time before the first phase.
+        period: ``period_seconds`` of the document.
+        job: the job with its collectives.
+
+    Raises:
+        InputError: both are given, or a phase has no collective.
+    """
     if said is None:
         return None if period is None else JobTiming(period_seconds=period)
     if period is not None:

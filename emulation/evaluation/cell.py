@@ -18,12 +18,12 @@ import emulation.fluid
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Collective, Traffic
+from controller.model.units import GBIT
 from controller.routing import BUILT_IN, POLICIES, Previous, assign
 from controller.routing.demand import Demand
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
 from emulation.evaluation.warm_up import warm
-from emulation.fluid.movers import GBIT
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import SimulatedJob
 from emulation.fluid.simulator import Simulation, simulate

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from controller.model.tolerances import ROUNDING
 from emulation.evaluation.cell import Row
 from emulation.evaluation.plots import plot
 from emulation.evaluation.standings import PolicyMeans, rows_csv, standings_csv, standings_of, verdicts_csv
@@ -166,7 +167,7 @@ def _table(
         if standing is None:
             return "-", False
         value, low = rank(standing) if rank else None, best[failure]
-        return text(standing), value is not None and low is not None and value <= low * (1 + 1e-9)
+        return text(standing), value is not None and low is not None and value <= low * (1 + ROUNDING)
 
     lines = [
         ReportLine(policy, [cell(row.get(failure), failure) for failure in failures])

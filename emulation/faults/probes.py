@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from emulation.faults.expected import ExpectedPiece
 from emulation.lab import Lab
 from emulation.netns import socket_in_netns_of
 
-ROCE_PORT = 4791
 UNKNOWN_PORT = 4242
 """Sent from where the controller does not know the port: any one will do."""
 PAYLOAD = bytes(4000)

@@ -18,7 +18,7 @@ from controller.model.fabric_file import fabric_document
 from emulation.errors import LabError
 from emulation.faults.kinds import Fault
 from emulation.faults.state import FaultState
-from emulation.http_json import Answer, ask
+from emulation.http_json import JsonResponse, ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.processes import POLL_SECONDS, Child
 
@@ -120,7 +120,7 @@ class FaultLab:
             return False
         return True
 
-    def _ask(self, method: str, target: str, document: object = None) -> Answer:
+    def _ask(self, method: str, target: str, document: object = None) -> JsonResponse:
         """Send a request, and repeat it while the controller is not ready."""
         self.wait_for_controller()
         deadline = time.monotonic() + READY_SECONDS

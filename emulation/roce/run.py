@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.agent_config import FIRST_QP, AgentConfig, PartConfig, PieceConfig, to_document
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.sender import SenderOptions
-from emulation.roce.wire import ROCE_PORT
 
 START_AFTER = 0.3
 """Seconds between the last agent's readiness and the common start: time for the order to reach all of them."""
@@ -285,7 +285,7 @@ class _Agents:
 
     def _read(self, agent: _Agent) -> None:
         assert agent.process.stdout is not None
-        data = agent.process.stdout.read1(65536)  # type: ignore[attr-defined]
+        data = agent.process.stdout.read1(64 * 1024)  # type: ignore[attr-defined]
         try:
             for line in agent.lines.feed(data):
                 agent.said[str(line.get("event"))] = line

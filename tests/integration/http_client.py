@@ -98,7 +98,7 @@ def until_closed(client: socket.socket) -> bytes:
     """What comes until the other side closes."""
     received = []
     try:
-        while piece := client.recv(65536):
+        while piece := client.recv(64 * 1024):
             received.append(piece)
     except ConnectionError:
         pass

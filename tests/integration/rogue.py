@@ -89,7 +89,7 @@ class Rogue:
         while (left := deadline - time.monotonic()) > 0:
             ready, _, _ = select.select([self.socket], [], [], left)
             try:
-                if ready and not self.socket.recv(65536):
+                if ready and not self.socket.recv(64 * 1024):
                     return True
             except ConnectionError:
                 return True
@@ -121,7 +121,7 @@ class Rogue:
         data = bytearray()
         while True:
             try:
-                piece = self.socket.recv(65536)
+                piece = self.socket.recv(64 * 1024)
             except OSError:
                 return
             if not piece:

@@ -226,6 +226,29 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def test_jobs_that_state_their_times_have_expected_iterations_on_the_page(tmp_path: Path, page: Browser) -> None:
+    with controller(tmp_path) as (server, _):
+        job = flows(("h1", "h5")) | {"compute_seconds": 0.25}
+        assert put(server, "/v1/jobs/timed", job) == 201
+        page.open(server.port)
+        page.until("#jobs tr[data-key=timed]", "the job is there")
+        cells = [cell.text for cell in page.all("#jobs tr[data-key=timed] td")]
+        told = json.loads(server.ask("GET", "/v1/jobs/timed").body)["times"]
+        assert cells[3:5] == [f"{told['slowdown']:.3f}", f"{round(told['duty'] * 100)} %"]
+        page.until(
+            lambda: "1.000 times as long as alone, at least 1.000" in page.text("#jobs-note"), "the bound is told"
+        )
+        choose(page, "view", "plan")
+        page.until("#links tr", "links are there")
+        page.one("#links tr:first-child button").click()
+        page.until(lambda: "of each" in page.text("#detail"), "the flow's duty is told")
+        period = f"{told['iteration_seconds'] * 1000:.4g} ms"
+        assert f"sent {cells[4]} of each {period}" in page.text("#detail")
+        choose(page, "view", "ecmp")
+        page.until(lambda: "if switches hashed" in page.text("#jobs-note"), "hashed loads are shown")
+        assert page.text("#jobs tr[data-key=timed] td:nth-child(5)") == "–"
+
+
 def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controller_tells_them(
     tmp_path: Path, page: Browser
 ) -> None:

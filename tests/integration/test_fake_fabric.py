@@ -13,8 +13,9 @@ from controller.model.clos import clos
 from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import compile_base
-from controller.southbound.ingress import ROCE_PORT, UDP
+from controller.southbound.ingress import UDP
 from controller.southbound.leaf_guards import ARP_METER, METERS, unmetered
 from controller.southbound.rules import RuleSet
 from tests.fake_switch.fabric import FakeFabric

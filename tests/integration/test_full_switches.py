@@ -11,6 +11,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.clos import clos
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.desired_rules import is_planned
 from tests.fake_switch.fabric import FakeFabric
 from tests.fake_switch.refusal import bad_group_mod, table_full
@@ -69,7 +70,7 @@ def test_a_failed_cable_is_handled_while_a_leaf_has_no_room_for_a_job(setup: Set
     # The small job goes as it is planned, on live cables.
     for src, dst, port in flows_of(controller, "small"):
         ip = {host.name: host.ip for host in FABRIC.hosts}
-        packet: dict[str, Any] = {"eth_type": 0x800, "ip_proto": 17, "udp_dst": 4791, "udp_src": port}
+        packet: dict[str, Any] = {"eth_type": 0x800, "ip_proto": 17, "udp_dst": ROCE_PORT, "udp_src": port}
         walk = fakes.walk({**packet, "ipv4_src": ip[src], "ipv4_dst": ip[dst]}, src)
         assert walk.host == dst
     # Room again, and nobody does anything.

@@ -17,6 +17,7 @@ import yaml
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document, load_fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import compile_base
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually
@@ -117,7 +118,8 @@ def check_paths(lab: Lab, fabric: Fabric, controller: Controller) -> dict[str, A
         links = flow["paths"][0]["links"]
         if len(links) == 4:
             expected[links[1]] += PACKETS
-            fields = {"nw_src": ip[flow["src"]], "nw_dst": ip[flow["dst"]], "tp_src": ports[flow["id"]], "tp_dst": 4791}
+            fields = {"nw_src": ip[flow["src"]], "nw_dst": ip[flow["dst"]], "tp_src": ports[flow["id"]]}
+            fields["tp_dst"] = ROCE_PORT
             rules.append((links[1].split("->")[0], {f"{name}={value}" for name, value in fields.items()}))
 
     def counts() -> list[list[int]]:

@@ -132,7 +132,7 @@ def capturing(lab: Lab, folder: Path) -> Iterator[None]:
     yield
     for name, child in children.items():
         frames, _ = child.communicate(timeout=30)
-        (folder / f"{name}.pcap").write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65536, 1) + b"".join(
+        (folder / f"{name}.pcap").write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 64 * 1024, 1) + b"".join(
             struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in framed(frames)
         ))  # fmt: skip
 

@@ -16,9 +16,6 @@ SAME_IDEA = {
 }
 """Names that several classes may have, and why."""
 
-NOT_YET = {"Answer", "Failure", "Format", "Limits", "Work"}
-"""Names that have two meanings and are to be told apart; a name leaves this list with its second class."""
-
 
 def classes() -> dict[str, list[str]]:
     """Return the public classes of the tree: name -> places. A name with an underscore is its file's own."""
@@ -33,9 +30,9 @@ def classes() -> dict[str, list[str]]:
 
 def test_each_public_class_name_has_one_meaning() -> None:
     twice = {name: places for name, places in classes().items() if len(places) > 1}
-    assert {name: twice[name] for name in twice.keys() - SAME_IDEA - NOT_YET} == {}
+    assert {name: twice[name] for name in twice.keys() - SAME_IDEA} == {}
 
 
 def test_each_exception_is_still_needed() -> None:
     found = classes()
-    assert [name for name in sorted({*SAME_IDEA, *NOT_YET}) if len(found[name]) < 2] == []
+    assert [name for name in sorted(SAME_IDEA) if len(found[name]) < 2] == []

@@ -22,6 +22,8 @@ from controller.rest.schemas.fabric import (
 from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary, RollbackForm
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.plans import (
+    ExpectedIteration,
+    ExpectedSlowdown,
     Plan,
     PlanCollective,
     PlanDocument,
@@ -57,6 +59,8 @@ __all__ = [
     "DrainDocument",
     "DrainForm",
     "EventDocument",
+    "ExpectedIteration",
+    "ExpectedSlowdown",
     "FabricCable",
     "FabricDocument",
     "FabricHost",

@@ -7,9 +7,11 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from controller.rest.schemas.base import Bytes, Document, Revision, Speed
-from controller.rest.schemas.plans import PlanCollective, PlanFlow
+from controller.rest.schemas.plans import ExpectedIteration, ExpectedSlowdown, PlanCollective, PlanFlow
 
 LEFT_OUT = Field(None, description="why it is kept and not planned: the fabric does not have its hosts; null: it is")
+
+TIMES = Field(None, description="under the plan; null where no job states computing times, or it is not on the network")
 
 
 class JobSummary(Document):
@@ -24,6 +26,7 @@ class JobSummary(Document):
     flows: Annotated[int, Field(ge=0)]
     bytes: Bytes
     min_speed: Speed | None = Field(description="its slowest collective; null where none is on the network")
+    times: ExpectedIteration | None = TIMES
     active: bool = Field(description="whether the switches enforce its present plan")
     left_out: str | None = LEFT_OUT
 
@@ -32,6 +35,7 @@ class JobList(Document):
     """All jobs, by name."""
 
     jobs: list[JobSummary]
+    times: ExpectedSlowdown | None = Field(None, description="of the plan; null: no job states computing times")
 
 
 class JobDocument(Document):
@@ -44,6 +48,7 @@ class JobDocument(Document):
     weight: Annotated[float, Field(gt=0)]
     bytes: Bytes
     min_speed: Speed | None
+    times: ExpectedIteration | None = TIMES
     epoch: Annotated[int, Field(ge=0)]
     active: bool
     left_out: str | None = LEFT_OUT

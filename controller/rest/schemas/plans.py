@@ -35,6 +35,8 @@ class PlanCollective(Document):
     ideal_seconds: Seconds | None
     seconds: Seconds | None
     slowdown: Annotated[float, Field(ge=0)] | None = Field(description="against the healthy fabric")
+    period_seconds: Seconds | None = Field(None, description="expected iteration of its job; null: no job states times")
+    duty: Share | None = Field(None, description="the part of it in which the collectives of its phase are sent")
 
 
 class PlanPath(Document):
@@ -67,10 +69,9 @@ class PlanLink(Document):
     load_gbps: Gbps
 
 
-class JobTimes(Document):
-    """Expected iterations of one job; ``duty`` is the part of them in which it sends."""
+class ExpectedIteration(Document):
+    """Expected iterations of a job; ``duty`` is the part of them in which it sends."""
 
-    job: str
     compute_seconds: Seconds
     alone_seconds: Seconds
     iteration_seconds: Seconds
@@ -78,12 +79,23 @@ class JobTimes(Document):
     duty: Share
 
 
-class PlanTimes(Document):
-    """Expected iterations, if some job says how it computes; no plan and no schedule is below ``bound``."""
+class JobTimes(ExpectedIteration):
+    """Expected iterations of the job of this name."""
+
+    job: str
+
+
+class ExpectedSlowdown(Document):
+    """Expected iteration time over that alone; no plan and no schedule is below ``bound``."""
 
     slowdown: Annotated[float, Field(ge=1)] = Field(description="mean over jobs by weight")
     bound: Annotated[float, Field(ge=1)]
     gap: float
+
+
+class PlanTimes(ExpectedSlowdown):
+    """Expected iterations, if some job states its times."""
+
     jobs: list[JobTimes]
 
 

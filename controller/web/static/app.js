@@ -16,7 +16,7 @@ const PERIOD_SECONDS = 5;
 const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
 
 const known = {
-  who: null, fabric: null, cables: [], links: null, jobs: [], health: null, plans: [], plan: null,
+  who: null, fabric: null, cables: [], links: null, jobs: [], times: null, health: null, plans: [], plan: null,
   hashed: null, // {links, plan} under ECMP
   trace: null,
   newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
@@ -53,7 +53,7 @@ async function load() {
   const [fabric, links, jobs, health, plans] = await Promise.all(
     ["v1/fabric", "v1/links", "v1/jobs", "healthz", `v1/plans?limit=${PLANS}`].map(read),
   );
-  Object.assign(known, { fabric, links, jobs: jobs.jobs, health, plans: plans.plans, cables: cablesOf(fabric) });
+  Object.assign(known, { fabric, links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans, cables: cablesOf(fabric) });
   const few = health.flows <= MOST_FLOWS;
   const epoch = Math.max(known.newest, known.plans[0]?.epoch ?? 0);
   if (!few) known.plan = null;
@@ -272,7 +272,9 @@ function sourceText(shown) {
 function jobsText(health, hashed) {
   const speed = "Speed: time alone over time, of the slowest collective";
   if (hashed !== null) return `${speed}, if switches hashed.`;
-  return health.mode === "planned" ? `${speed}.` : `${speed}, as planned. The mode is ${health.mode}.`;
+  const { times } = known;
+  const expected = times === null ? "" : ` Expected iterations: ${number(times.slowdown)} times as long as alone, at least ${number(times.bound)}.`;
+  return health.mode === "planned" ? `${speed}.${expected}` : `${speed}, as planned. The mode is ${health.mode}.${expected}`;
 }
 
 function showFigure(fabric, cables, shown, states) {

@@ -21,17 +21,17 @@ export function cablesOf(fabric) {
 }
 
 /**
- * link id -> [{id, job, collective, src, dst, share, speed, wants}] of a plan's flows; `wants`: Gbit/s on that link, for
- * its collective to be as fast as it would be alone.
+ * link id -> [{id, job, collective, src, dst, share, speed, wants, period, duty}] of a plan's flows; `wants`: Gbit/s on
+ * that link, for its collective to be as fast as it would be alone; `duty`: the part of each period in which it is sent.
  */
 export function flowsByLink(plan) {
   const rows = new Map(plan.collectives.map((row) => [`${row.job}/${row.name}`, row]));
   const found = new Map();
   for (const flow of plan.flows) {
-    const { speed = null, ideal_seconds: seconds = null } = rows.get(`${flow.job}/${flow.collective}`) ?? {};
+    const { speed = null, ideal_seconds: seconds = null, period_seconds: period = null, duty = null } = rows.get(`${flow.job}/${flow.collective}`) ?? {};
     for (const path of flow.paths) {
       const wants = seconds > 0 ? (flow.bytes * 8e-9 * path.share) / seconds : 0;
-      for (const link of path.links) add(found, link, { ...flow, share: path.share, speed, wants });
+      for (const link of path.links) add(found, link, { ...flow, share: path.share, speed, wants, period, duty });
     }
   }
   return found;

@@ -1,7 +1,7 @@
 // The tables: busiest links, jobs, switches, plan history, health and events. Each keeps its rows from look to look.
 
 import { byId, el, mark, row, say, sync } from "./dom.js";
-import { clock, DASH, gbps, moment, number, percent, plural, size } from "./format.js";
+import { clock, DASH, gbps, moment, number, percent, plural, seconds, size } from "./format.js";
 import { busiest, compareNames, eventText, jobSpeeds, level, who } from "./model.js";
 
 const MOST_LINKS = 60;
@@ -52,7 +52,7 @@ export function showJobs(jobs, plan, planned) {
   const speeds = plan === null ? new Map() : jobSpeeds(plan, weights);
   const before = planned === null ? new Map() : jobSpeeds(planned, weights);
   const hashed = planned !== null;
-  sync(byId("jobs"), jobs, (job) => job.name, () => row(7, [1, 2, 3, 4, 5]), (made, job) => {
+  sync(byId("jobs"), jobs, (job) => job.name, () => row(9, [1, 2, 3, 4, 5, 6, 7]), (made, job) => {
     const own = speeds.get(job.name);
     const speed = own?.speed ?? (hashed ? null : job.min_speed);
     const slower = hashed && (own?.speed ?? 1) < (before.get(job.name)?.speed ?? 0) - 0.0005;
@@ -63,11 +63,17 @@ export function showJobs(jobs, plan, planned) {
     mark(made.cells[1], "title", hashed ? `planned: ${number(before.get(job.name)?.speed)}` : null);
     say(made.cells[2], number(own?.bound));
     say(made.cells[3], percent(own?.gap));
-    say(made.cells[4], job.flows);
-    say(made.cells[5], size(job.bytes));
-    say(made.cells[6], job.left_out ? "left out" : job.active ? "active" : "not active");
-    mark(made.cells[6], "title", job.left_out);
-    mark(made.cells[6], "data-state", job.active ? "fine" : "waiting");
+    // Expected iterations are those of the plan: nothing is known of them under ECMP.
+    const expected = hashed ? null : job.times;
+    say(made.cells[4], number(expected?.slowdown));
+    mark(made.cells[4], "title", expected ? `an iteration takes ${seconds(expected.iteration_seconds)}, alone ${seconds(expected.alone_seconds)}` : null);
+    say(made.cells[5], percent(expected?.duty));
+    mark(made.cells[5], "title", expected ? `it computes for ${seconds(expected.compute_seconds)} of an iteration` : null);
+    say(made.cells[6], job.flows);
+    say(made.cells[7], size(job.bytes));
+    say(made.cells[8], job.left_out ? "left out" : job.active ? "active" : "not active");
+    mark(made.cells[8], "title", job.left_out);
+    mark(made.cells[8], "data-state", job.active ? "fine" : "waiting");
   });
 }
 

@@ -11,8 +11,8 @@ import pytest
 
 from controller.cli import events
 from controller.cli.client import NoAnswer, ServerEvent
+from controller.cli.command_error import CommandError
 from controller.cli.events import Kind, follow
-from controller.cli.failure import Failure
 from controller.cli.main import main
 from controller.cli.mode import MEANING, EnforcementName, ModeName
 from controller.core.events import EventKind
@@ -356,7 +356,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def followed(client: Any, after: str | None = None) -> tuple[list[str], BaseException]:
     """Return the received ids, and the exception at the end."""
     got: list[str] = []
-    with pytest.raises((Failure, KeyboardInterrupt)) as end:
+    with pytest.raises((CommandError, KeyboardInterrupt)) as end:
         got.extend(one.id for one in follow(client, after))
     return got, end.value
 
@@ -391,8 +391,8 @@ def test_a_reader_that_has_seen_nothing_is_told_that_it_may_have_missed_somethin
     "streams",
     [
         [(None, NoAnswer("refused"))],
-        [([], NoAnswer("it broke")), (None, Failure("401"))],
-        [([], Failure("the answer is not understood"))],
+        [([], NoAnswer("it broke")), (None, CommandError("401"))],
+        [([], CommandError("the answer is not understood"))],
     ],
 )
 def test_who_was_never_there_and_who_does_not_want_to_tell_is_not_asked_again(

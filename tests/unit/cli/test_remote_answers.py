@@ -70,6 +70,18 @@ def test_jobs_list_prints_what_jobs_prints(capsys: Any) -> None:
     assert json.loads(alone[1]) == {"jobs": [row]}
 
 
+def test_jobs_tell_expected_iterations_where_the_controller_does(capsys: Any) -> None:
+    row = {"name": "a", "weight": 1.0, "collectives": 1, "flows": 2, "bytes": 3, "min_speed": None, "active": True}
+    times = {"compute_seconds": 0.1, "alone_seconds": 0.2, "iteration_seconds": 0.25, "slowdown": 1.25, "duty": 0.6}
+    with server(200, json.dumps({"jobs": [row, row | {"name": "b", "times": times}]}).encode()) as url:
+        out = run(capsys, "jobs", "--url", url)[1]
+    cells = [line.split() for line in out.splitlines() if line.split()[:1] in (["job"], ["a"], ["b"])]
+    assert cells[0] == [*("job", "weight", "collectives", "flows", "bytes", "min"), "speed", "iteration", "slowdown",
+                        "duty", "active"]  # fmt: skip
+    assert cells[1][-4:] == ["-", "-", "-", "yes"]
+    assert cells[2][-5:] == ["250", "ms", "1.250", "60%", "yes"]
+
+
 def test_input_that_the_controller_refuses_is_told_with_file_field_and_value(capsys: Any) -> None:
     problem = {"title": "bad", "detail": "the fabric has no host of this name", "field": "hosts[0]", "value": "h1"}
     with server(422, json.dumps(problem).encode()) as url:

@@ -89,6 +89,42 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
             assert not any(piece.path or piece.links or piece.labels for flow in routes.flows for piece in flow.pieces)
 
 
+TIMED = {"flows": [{"src": HOSTS[0], "dst": HOSTS[-1], "bytes": 10**9, "collective": name} for name in "xy"]}
+
+
+@given(
+    compute=st.dictionaries(st.sampled_from(["0", "1"]), st.floats(0, 10), min_size=1),
+    others=st.lists(jobs(claims=False), max_size=1),
+)
+def test_jobs_and_their_collectives_tell_the_expected_iterations_of_the_plan(
+    compute: dict[str, float], others: list[dict[str, Any]]
+) -> None:
+    state = step_of(FABRIC, [TIMED | {"phases": {"y": 1}, "compute_seconds": compute}, *others], policy="fair")
+    plan = schemas.PlanDocument.model_validate_json(documents.plan(state, 1.5, None)).plan
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, None))
+    assert plan.times is not None
+    assert listed.times == schemas.ExpectedSlowdown(**plan.times.model_dump(exclude={"jobs"}))
+    rows = {row.job: schemas.ExpectedIteration(**row.model_dump(exclude={"job"})) for row in plan.times.jobs}
+    for summary in listed.jobs:
+        shown = schemas.JobDocument.model_validate_json(documents.job(state, summary.name, None))
+        assert summary.times == shown.times == rows.get(summary.name)
+        assert shown.collectives == [row for row in plan.collectives if row.job == summary.name]
+        for row in shown.collectives:
+            if shown.times is not None and row.duty is not None:
+                assert row.period_seconds == shown.times.iteration_seconds
+                assert row.duty <= shown.times.duty + 1e-9
+    own = [row for row in plan.collectives if row.job == "job0"]
+    assert sum(row.duty for row in own if row.duty is not None) == pytest.approx(rows["job0"].duty)
+
+
+def test_nothing_is_told_of_iterations_where_no_job_states_its_times() -> None:
+    state = step_of(FABRIC, [TIMED], policy="fair")
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, None))
+    shown = schemas.JobDocument.model_validate_json(documents.job(state, "job0", None))
+    assert (listed.times, listed.jobs[0].times, shown.times) == (None, None, None)
+    assert {(row.period_seconds, row.duty) for row in shown.collectives} == {(None, None)}
+
+
 def told(state: ControllerState) -> dict[str, Any]:
     """Return the pieces of every flow, by its id."""
     every = [orjson.loads(documents.routes(state, host, BASE))["flows"] for host in HOSTS]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import LISTEN_RULE, compile_base, compile_listening
 from controller.southbound.interpreter import Packet, RuleInterpreter
 from controller.southbound.rules import Rule, ToController
@@ -21,7 +22,8 @@ ACTIONS = ("bundle", "select")
 
 def udp(fabric: Fabric, src: int, dst: int, port: int = 50000) -> Packet:
     a, b = fabric.hosts[src], fabric.hosts[dst]
-    return {"eth_type": 0x800, "ip_proto": 17, "ipv4_src": a.ip, "ipv4_dst": b.ip, "udp_src": port, "udp_dst": 4791}
+    ends = {"ipv4_src": a.ip, "ipv4_dst": b.ip, "udp_src": port, "udp_dst": ROCE_PORT}
+    return {"eth_type": 0x800, "ip_proto": 17, **ends}
 
 
 def arp(target: str) -> Packet:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from controller.model.fabric_file import load_fabric
 from controller.model.job import Job
+from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import JobTiming
 from controller.workload.expand import expand
 from controller.workload.job_document import document_of
@@ -84,7 +85,7 @@ BAD = [
     (flow(dst="h1"), "flows[0].dst: 'h1': a host sends nothing to itself"),
     (flow(bytes=-0.5), "flows[0].bytes: -0.5: "),
     (flow(udp_src=0), "flows[0].udp_src: 0: "),
-    (flow(udp_src=65536), "flows[0].udp_src: 65536: "),
+    (flow(udp_src=MAX_PORT + 1), "flows[0].udp_src: 65536: "),
     (flow(udp_src=50000) | {"ports": "unknown"}, "flows[0].udp_src: 50000: the job says"),
     (flow() | {"phases": {"all": -1}}, "phases.all: -1: "),
     (flow() | {"phases": {"a/b": 1}}, "phases.a/b: 1: no flow and no matrix names this collective"),

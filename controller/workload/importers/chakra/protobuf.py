@@ -57,6 +57,9 @@ def read_et(source: Source) -> RankTrace:
     for message, where in nodes(source):
         if message.type in (SEND, RECEIVE, COLLECTIVE):
             take(trace, message.type, attributes(message), where)
+        elif message.duration_micros and message.type != METADATA:
+            on_gpu = attributes(message).get("is_cpu_op") is not True
+            trace.computing.add(message.duration_micros * 1e-6, on_gpu=on_gpu)
         elif message.type == METADATA and NODE in message.name and message.inputs.values:
             # Chakra's converter writes the list of inputs in Python's notation.
             read_groups(trace, message.inputs.values.strip().removeprefix("['").removesuffix("']"), where)

@@ -23,6 +23,7 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
+from controller.model.port_numbers import MAX_PORT
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fabrics.graph import FoundCable, Graph, document_of
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
@@ -203,7 +204,7 @@ def _flow(place: SourceLine, words: list[str]) -> tuple[int, int, int, float]:
     if src == dst:
         raise place.error("a node sends nothing to itself", src)
     for word, what in ((words[2], "the priority"), (words[3], "the port")):
-        place.whole(word, what, 0, 65535)
+        place.whole(word, what, 0, MAX_PORT)
     return src, dst, place.whole(words[4], "the bytes", 0, MAX_BYTES), place.decimal(words[5], "the start", 1e9)
 
 

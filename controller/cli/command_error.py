@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Failure(Exception):
+class CommandError(Exception):
     """One line for standard error, and the exit code: 1 where the input was fine, 2 where it was not."""
 
     def __init__(self, reason: str, *, exit_code: int = 1) -> None:
