@@ -36,9 +36,10 @@ test: setup-test ## run all tests, also those on real switches (as root)
 test-unit: setup-test ## run the unit tests in parallel; they need no switch, browser, database or root
 	@$(UNIT_TESTS)
 
-check: setup-test ## check the code (ruff, mypy, import borders) and the documentation (links, pages)
+check: setup-test ## check the code (ruff, vulture, mypy, import borders) and the documentation (links, pages)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@$(BIN)/vulture
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(DOCS)
@@ -58,7 +59,7 @@ demo: setup ## measure two training jobs on packets under ECMP and fairspine (as
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  --mode $(MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
 
-bench: setup ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
+bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/simulator.py

@@ -10,6 +10,7 @@ from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
 from ryu.ofproto import ofproto_v1_3
 
 from controller import startup
+from controller.config import default_qps_of
 from controller.core.ports.store import Persistence
 from controller.openflow_southbound import OpenFlowSouthbound
 from controller.rest.preview_request import read_preview
@@ -48,7 +49,7 @@ class FairspineApp(app_manager.RyuApp):
         self.poller = Poller(
             self.runtime, exchanges, readings, instruments, period=settings.poll_seconds, name=self.southbound.names
         )
-        self.admission = Admission(self.runtime, read_preview)
+        self.admission = Admission(self.runtime, read_preview, default_qps_of(settings))
         self.service = Service(
             start.configuration,
             self.runtime,

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Network
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -424,19 +423,6 @@ class Fabric:
         return hashlib.blake2b(
             repr((self.leaves, self.spines, self.hosts, self.cables)).encode(), digest_size=8
         ).hexdigest()
-
-    def graph(self, *, live: bool = True) -> nx.MultiDiGraph[str]:
-        """Return the fabric as a networkx graph: nodes by name with ``role``, edges keyed by link id with ``gbps``."""
-        graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
-        for role, members in (("leaf", self.leaves), ("spine", self.spines), ("host", self.hosts)):
-            for member in members:
-                graph.add_node(member.name, role=role)
-        for index, name in enumerate(self.link_ids):
-            if live and not self.link_up[index]:
-                continue
-            src, dst = name.split(":")[0].split("->")
-            graph.add_edge(src, dst, key=name, gbps=float(self.link_gbps[index]))
-        return graph
 
 
 # Tables that do not depend on ``up``: planning after a link failure need not compute them again.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
+from controller.model.qp_mode import MOST_QPS
 from controller.model.traffic import Traffic
 from controller.routing.previous import Previous
 
@@ -19,7 +22,8 @@ class Options:
     All limits but ``seconds`` count work, not time.
 
     Attributes:
-        hash: ``ecmp``: the switch's hash function.
+        hash: ``ecmp``, ``e_ecmp``: the switch's hash function.
+        qps: ``e_ecmp``: the QPs over which each flow is cut, 1 to 128.
         rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 300,000, about 50 ms.
         max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines. ``None``:
             none for ``fair``, which gives one path a flow by default, leaves x spines for ``split``.
@@ -35,6 +39,7 @@ class Options:
     """
 
     hash: Literal["crc32", "toeplitz"] = "crc32"
+    qps: Annotated[int, Field(ge=1, le=MOST_QPS)] = 1
     rounds: int | None = None
     max_splits: int | None = None
     churn_price: float = 0.05

@@ -28,6 +28,7 @@ from controller.routing.incidence import Incidence
 from controller.routing.objective import compare_levels
 from controller.routing.pieces import Pieces
 from controller.routing.previous import Previous
+from controller.routing.qp_spread import spread_qps
 from controller.routing.replan import NEAR, kept_pieces, replan
 from controller.routing.stages import Stages, has_times
 
@@ -62,6 +63,7 @@ def assign(
         )  # fmt: skip
     else:
         path, level = fresh_plan(demand, goal, seed, options)
+        path = spread_qps(demand, path)
     result = Result(demand.assignment(path), status="optimal" if goal.reached(level) else "ok")
     if not options.max_splits or not len(goal.steps):
         return result

@@ -12,6 +12,7 @@ import numpy as np
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, Job
+from controller.model.queue_pairs import QueuePairs
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.job_file import load_job, parse_job
 from controller.workload.placement import participants
@@ -62,8 +63,10 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
         assert form.collective is not None
         named = _of_collective(fabric, form.collective, epochs)
     for name, jobs in named:
-        made = simulated_jobs(fabric, jobs)
-        yield Case(form.kind, name, made, jobs)
+        for qps in form.qps:
+            made = simulated_jobs(fabric, jobs, QueuePairs(qps, form.qp_mode))
+            told = f", {qps} QPs" if form.qps != [1] else ""
+            yield Case(form.kind + told, name + told, made, jobs)
 
 
 def _of_jobs(fabric: Fabric, rows: list[JobRow], epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:

@@ -310,15 +310,3 @@ class _Agents:
 def _tail(agent: _Agent) -> str:
     lines = agent.log.read_text(errors="replace").splitlines()
     return "\n".join(lines[-_TAIL_LINES:]) or "(it said nothing)"
-
-
-def numbered_routes(collectives: Sequence[CollectiveSpec], first: int = 49152) -> dict[FlowKey, tuple[PortShare, ...]]:
-    """Return a separate port for each flow, numbered for each pair of hosts, for runs without a controller."""
-    used: dict[tuple[str, str], int] = {}
-    routes: dict[FlowKey, tuple[PortShare, ...]] = {}
-    for spec in collectives:
-        for source, destination in spec.flows():
-            pair = spec.ranks[source], spec.ranks[destination]
-            routes[spec.job, spec.name, *pair] = (PortShare(first + used.get(pair, 0)),)
-            used[pair] = used.get(pair, 0) + 1
-    return routes

@@ -13,9 +13,10 @@ import pytest
 
 from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import EmulationError, agent_configs, numbered_routes, run_collectives
+from emulation.roce.run import EmulationError, agent_configs, run_collectives
 from emulation.roce.sender import SenderOptions
 from tests.integration.roce_hosts import ROCE, roce_server, spawn_here
+from tests.roce_routes import numbered_routes
 
 # Of the process's own, so that two runs of this file at once do not meet.
 NET = f"127.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"

@@ -14,10 +14,11 @@ from scapy.layers.l2 import Ether
 
 from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import PortShare, numbered_routes, run_collectives
+from emulation.roce.run import PortShare, run_collectives
 from emulation.roce.sender import SenderOptions
 from emulation.roce.wire import ACKNOWLEDGE, WRITE_FIRST, WRITE_LAST, WRITE_MIDDLE, WRITE_ONLY
 from tests.integration.roce_hosts import ROCE, Cable, cable, roce_server
+from tests.roce_routes import numbered_routes
 
 pytestmark = pytest.mark.switches
 

@@ -30,7 +30,7 @@ def server(status: int, body: bytes) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_PUT = do_DELETE = answer  # noqa: N815 (names of the base class)
+        do_GET = do_PUT = do_DELETE = answer
 
         def log_message(self, *_: Any) -> None:
             pass

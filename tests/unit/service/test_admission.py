@@ -13,6 +13,7 @@ import pytest
 from controller.core.desired_state import UNPLACED, AdmittedJob, DesiredState
 from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.queue_pairs import QueuePairs
 from controller.rest.preview_request import read_preview
 from controller.service import admission as module
 from controller.service.admission import Admission
@@ -93,3 +94,20 @@ def test_a_kept_job_with_a_key_twice_comes_back_although_no_new_one_is_taken(adm
     job = AdmittedJob("a", body, "r", 0, 0.0, "ann", np.array([50001], dtype=np.int32), None, UNPLACED)
     (placed,) = admission.readmit(DesiredState((job,)), FABRIC, 10).jobs
     assert placed.traffic is not None
+
+
+def test_the_default_of_qps_counts_at_admission_after_a_restart_and_in_previews() -> None:
+    admission = Admission(Threads(), read_preview, QueuePairs(3))
+    body = document(flow("h1", "h3"))
+    traffic = admission.admit("a", body, FABRIC, [], 10)
+    assert [row.qps for row in traffic.collectives] == [QueuePairs(3)]
+    form = {"put": [{"name": "b", "flows": [flow("h1", "h3")]}]}
+    tried = admission.preview(json.dumps(form).encode(), FABRIC, [], 9)
+    assert [each.n_flows for _, _, each in tried.jobs] == [3]
+    kept = AdmittedJob("a", body, "r", 0, 0.0, "ann", traffic.udp_src, None, UNPLACED)
+    (again,) = admission.readmit(DesiredState((kept,)), FABRIC, 10).jobs
+    assert again.ports.tolist() == traffic.udp_src.tolist()
+    # Another default after a restart: the job has as many QPs as the controller says now.
+    (other,) = Admission(Threads(), read_preview, QueuePairs(2)).readmit(DesiredState((kept,)), FABRIC, 10).jobs
+    assert other.traffic is not None
+    assert other.traffic.n_flows == 2
