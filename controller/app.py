@@ -13,7 +13,7 @@ from controller import startup
 from controller.config import default_qps_of
 from controller.core.ports.store import Persistence
 from controller.openflow_southbound import OpenFlowSouthbound
-from controller.rest.preview_request import read_preview
+from controller.rest.preview_request import READERS
 from controller.rest.wsgi import HttpServer
 from controller.service.admission import Admission
 from controller.service.event_log import EventLog
@@ -49,7 +49,7 @@ class FairspineApp(app_manager.RyuApp):
         self.poller = Poller(
             self.runtime, exchanges, readings, instruments, period=settings.poll_seconds, name=self.southbound.names
         )
-        self.admission = Admission(self.runtime, read_preview, default_qps_of(settings))
+        self.admission = Admission(self.runtime, READERS, default_qps_of(settings))
         self.service = Service(
             start.configuration,
             self.runtime,

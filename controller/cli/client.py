@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 120.0
 """Limit on connecting, and on the time without progress in one request. Planning a large job may take a minute."""
 
 SILENCE_SECONDS = 45.0
-"""Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 15 s."""
+"""Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 2 s."""
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ app = typer.Typer(rich_markup_mode=None, help="Show or delete the jobs of a runn
 _POLL_SECONDS = 0.1
 
 # Members that are read of the API's documents (controller.rest.schemas).
-_JOB = ("name", "weight", "bytes", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
-_LISTED = ("name", "weight", "collectives", "flows", "bytes", "min_speed", "active")
+_JOB = ("name", "weight", "bytes", "speed", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
+_LISTED = ("name", "weight", "collectives", "flows", "bytes", "speed", "min_speed", "active")
 
 
 def push(
@@ -130,7 +130,7 @@ def _print_jobs(client: Client, format: OutputFormat) -> None:
         return
     print_table(
         f"{len(rows)} jobs",
-        ("job", "weight>", "collectives>", "flows>", "bytes>", "min speed>", *(EXPECTED * timed), "active"),
+        ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED * timed), "active"),
         (
             (
                 row["name"],
@@ -138,6 +138,7 @@ def _print_jobs(client: Client, format: OutputFormat) -> None:
                 str(row["collectives"]),
                 str(row["flows"]),
                 size(row["bytes"]),
+                number(row["speed"]),
                 number(row["min_speed"]),
                 *(expected_cells(row.get("times")) if timed else ()),
                 "yes" if row["active"] else "not yet",
@@ -215,12 +216,13 @@ def _print_job(answer: dict[str, Any]) -> None:
     times = answer.get("times")
     print_table(
         answer["name"],
-        ("weight>", "flows>", "bytes>", "min speed>", *(EXPECTED if times else ()), "plan>", "active"),
+        ("weight>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED if times else ()), "plan>", "active"),
         [
             (
                 f"{answer['weight']:g}",
                 str(len(answer["flows"])),
                 size(answer["bytes"]),
+                number(answer["speed"]),
                 number(answer["min_speed"]),
                 *(expected_cells(times) if times else ()),
                 str(answer["epoch"]),

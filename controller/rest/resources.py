@@ -291,6 +291,19 @@ RESOURCES: tuple[Resource, ...] = (
         },
     ),
     Resource(
+        "survive",
+        "/v1/plans:survive",
+        {
+            "POST": Operation(
+                "survive",
+                _answer(lambda backend, call: backend.survive(call.body, call.gone)),
+                "The effect of failures on the present jobs",
+                {200: schemas.SurvivalDocument},
+                body=Body(schemas.SurvivalForm, {"kinds": ["spine"], "above": 0.5}),
+            )
+        },
+    ),
+    Resource(
         "history",
         "/v1/plans",
         {

@@ -78,6 +78,20 @@ class Installation:
         reports = self._southbound.switches()
         return [report.name for report in reports if report.epoch < state.enforced and _takes_part(report, state)]
 
+    def confirmed(self, state: ControllerState) -> bool:
+        """Return whether every switch that forwards is connected and has the newest rules.
+
+        A spine without a live cable carries nothing. A leaf that is not connected forwards by rules that may be old.
+        """
+        fabric = state.fabric
+        if fabric is None:
+            return False
+        live = {cable.spine for cable in fabric.cables if cable.up}
+        there = {report.dpid for report in self._southbound.switches() if report.epoch >= state.enforced}
+        return all(switch.dpid in there for switch in fabric.leaves) and all(
+            switch.dpid in there for switch in fabric.spines if switch.name in live
+        )
+
     def reasons(self) -> list[str]:
         """Return the faults besides errors of single switches, for people."""
         refused = [] if self._refused is None else [self._text(self._refused) + self._when()]

@@ -35,7 +35,7 @@ from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
 from controller.service.measurements import Measurements
 from controller.service.reconciler import ChangeRequest, Reconciler
-from controller.views import documents, plan_history, preview, trace
+from controller.views import documents, health, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
 
 
@@ -67,7 +67,7 @@ class Service:
         self._runtime, self._store = runtime, persistence.store
         self._southbound, self._admission = southbound, admission
         self._events, self._measurements = events, measurements
-        self._previewing, self._reading = runtime.lock(), runtime.lock()
+        self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
@@ -156,12 +156,13 @@ class Service:
 
     def jobs(self) -> Document:
         """Return all jobs, without their flows."""
-        return self._offload(documents.jobs, self._reconciler.state, self._reconciler.installation.active)
+        state, installation = self._reconciler.state, self._reconciler.installation
+        return self._offload(documents.jobs, state, installation.active, installation.confirmed(state))
 
     def _answer(self, state: ControllerState, job: AdmittedJob) -> JobAnswer:
-        return JobAnswer(
-            job.revision, self._offload(documents.job, state, job.name, self._reconciler.installation.active)
-        )
+        installation = self._reconciler.installation
+        told = self._offload(documents.job, state, job.name, installation.active, installation.confirmed(state))
+        return JobAnswer(job.revision, told)
 
     # -- the fabric ----------------------------------------------------------------------------------------------
 
@@ -277,6 +278,15 @@ class Service:
                 preview.compare, self._settings, enforceable(), self._intended, state, tried, self._runtime.clock
             )
 
+    def survive(self, body: bytes, gone: Callable[[], bool]) -> Document:
+        """Return the effect of failures on the present jobs."""
+        # One at a time, and beside previews: it may take seconds.
+        with self._analysing:
+            request = self._admission.survival(body)
+            return self._offload(
+                survival.analyse, self._settings, self._known_step(), request, gone, self._runtime.rest
+            )
+
     def routes(self, host: str) -> Document:
         """Return the flows that a host sends, with their paths."""
         state = self._known_step()
@@ -344,20 +354,22 @@ class Service:
         reconciler = self._reconciler
         installation = reconciler.installation
         refused = self._southbound.refusal is not None
-        troubles = documents.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
-        return documents.health(
+        troubles = health.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
+        return health.health(
             reconciler.state, self._southbound.switches(), self._intended, installation.active, troubles
         )  # fmt: skip
 
     def metrics(self, accept: str) -> Exposition:
         """Return the metrics in the format that the scraper accepts."""
         measurements = self._measurements
-        health, reconciler, southbound = self.health(), self._reconciler, self._southbound
+        told, reconciler, southbound = self.health(), self._reconciler, self._southbound
         now = MetricsSnapshot(
             state=reconciler.state,
-            status=health["status"],
+            status=told["status"],
+            degraded_service=len(told["degraded_service"]),
+            confirmed=reconciler.installation.confirmed(reconciler.state),
             switches=tuple(southbound.switches()),
-            expected=health["switches"]["expected"],
+            expected=told["switches"]["expected"],
             active=reconciler.installation.active,
             computed_at=reconciler.computed_at,
             refusal=southbound.refusal,
@@ -382,7 +394,7 @@ class Service:
     def _known_fabric(self) -> Fabric:
         fabric = self._reconciler.state.fabric
         if fabric is None:
-            raise UnavailableError(f"the fabric is not known yet: {documents.unknown_because(self._intended)}")
+            raise UnavailableError(f"the fabric is not known yet: {health.unknown_because(self._intended)}")
         return fabric
 
     def _known_step(self) -> ControllerState:

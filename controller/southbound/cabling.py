@@ -11,7 +11,7 @@ from functools import cached_property
 from controller.model.clos import SPINE_DPID
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.network_state import Location, NetworkState, PortId
-from controller.southbound.findings import EXTRA_SWITCH, Finding, clash_findings
+from controller.southbound.findings import EXTRA_SWITCH, MISSING_SWITCH, Finding, clash_findings
 from controller.southbound.intended_hosts import IntendedHosts
 from controller.southbound.speeds import with_speeds
 
@@ -72,7 +72,7 @@ def _against(intended: Fabric, observed: NetworkState, before: Fabric | None) ->
         findings.append(Finding(EXTRA_SWITCH, f"{dpid:#x}", f"switch {dpid:#x} is connected and not intended"))
     for switch in (*intended.leaves, *intended.spines):
         if switch.dpid not in observed.switches:
-            findings.append(Finding("missing switch", switch.name, f"{switch.name} is not connected"))
+            findings.append(Finding(MISSING_SWITCH, switch.name, f"{switch.name} is not connected"))
     places = _places(intended)
     found, extra = _elsewhere(intended, observed, places)
     cables, missing, unconfirmed = _place_cables(intended, places, observed, found, before)

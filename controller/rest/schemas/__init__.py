@@ -35,6 +35,7 @@ from controller.rest.schemas.plans import (
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
+from controller.rest.schemas.survival import FailureOutcome, SurvivalDocument, SurvivalForm
 from controller.rest.schemas.system import (
     EventDocument,
     Health,
@@ -65,6 +66,7 @@ __all__ = [
     "FabricDocument",
     "FabricHost",
     "FabricSwitch",
+    "FailureOutcome",
     "Form",
     "Health",
     "HealthAnswer",
@@ -100,6 +102,8 @@ __all__ = [
     "RouteFlow",
     "RoutePiece",
     "Routes",
+    "SurvivalDocument",
+    "SurvivalForm",
     "SwitchCount",
     "ThingId",
     "TraceBody",

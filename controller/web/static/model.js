@@ -152,6 +152,31 @@ export function jobSpeeds(plan, weights) {
   return found;
 }
 
+/**
+ * Speed and gap of the slowest job by the rules that switches hold: {speed, gap}. Both null where a job's speed is not
+ * known.
+ */
+export function inForce(jobs, plan, mode) {
+  const placed = jobs.filter((job) => !job.left_out && job.flows > 0 && job.min_speed !== null);
+  if (placed.some((job) => job.speed === null)) return { speed: null, gap: null };
+  if (mode === "planned" || placed.length === 0) return { speed: plan?.min_speed ?? null, gap: plan?.gap ?? null };
+  const lowest = Math.min(...placed.map((job) => job.speed / job.weight));
+  return { speed: Math.min(...placed.map((job) => job.speed)), gap: gapOf(plan == null ? null : boundOf(plan), lowest) };
+}
+
+/** What a bound leaves above a speed, as a part of it; null where either is not known, or the bound does not apply. */
+export function gapOf(bound, speed) {
+  return bound === null || speed === null || speed <= 0 || bound < speed - 1e-6 ? null : bound / speed - 1;
+}
+
+/** How a trace ended, in words: flows off their planned paths, and flows whose paths are not known. */
+export function traceText(trace) {
+  const differ = trace.flows.filter((flow) => flow.differs).length;
+  const unknown = trace.flows.filter((flow) => flow.how === "none").length;
+  const hashed = trace.mode === "ecmp" ? "; mode ecmp: no plan is in force" : "";
+  return `${trace.flows.length} ${trace.flows.length === 1 ? "flow" : "flows"} traced, ${differ} not as planned, ${unknown} not known${hashed}`;
+}
+
 /** Who is on a link, in a few words: "gpt3-a 2, llama-b 1". */
 export function who(flows) {
   const counts = new Map();

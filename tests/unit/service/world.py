@@ -24,7 +24,7 @@ from controller.core.saved_state import ModeSetting, SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
-from controller.rest.preview_request import read_preview
+from controller.rest.preview_request import READERS
 from controller.service.admission import Admission
 from controller.service.event_log import EventLog
 from controller.service.measurements import Measurements
@@ -216,7 +216,7 @@ class World:
             runtime,
             Persistence(self.store, self.store.load()),
             self.southbound,
-            Admission(runtime, read_preview),
+            Admission(runtime, READERS),
             EventLog(runtime),
             Measurements(self.southbound, self.readings),
         )
