@@ -343,6 +343,8 @@ class Reconciler:
         if record is not None:
             self._instruments.planned(record.policy, record.seconds, record.moved)
             self._events.append("plan", state="computed", **plan_history.event(record))
+        if changed := _shifted(base, state):
+            self._events.append("schedule", epoch=state.epoch, jobs=changed)
         if state.network_known and state.rules is not None and state.enforced != self._installed:
             self._installed = state.enforced
             self.installation.begins(state.enforced, began)
@@ -363,6 +365,17 @@ class Reconciler:
             self._instruments.store_failed()
         text = f"the store does not work: {reason}" if reason else "the store works again"
         self._events.append("error", text=text)
+
+
+def _shifted(before: ControllerState, after: ControllerState) -> list[str]:
+    """Return the jobs, by name, that are told another shift than before, or that have one no more."""
+    told: list[dict[str, tuple[float, float, bool]]] = []
+    for state in (before, after):
+        schedule = None if state.plan is None else state.plan.schedule
+        rows = () if schedule is None else schedule.jobs
+        told.append({row.job: (row.period_seconds, row.shift_seconds, row.hold) for row in rows})
+    old, new = told
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 def _reconcile_offloaded(

@@ -154,6 +154,17 @@ class Service:
             raise NotFoundError("job", name)
         return self._answer(state, job)
 
+    def job_shift(self, name: str) -> Document:
+        """Return when the job's iterations begin."""
+        state = self._reconciler.state
+        if state.desired.job(name) is None:
+            raise NotFoundError("job", name)
+        return documents.job_shift(state, name)
+
+    def schedule(self) -> Document:
+        """Return when all jobs' iterations begin."""
+        return documents.schedule(self._known_step())
+
     def jobs(self) -> Document:
         """Return all jobs, without their flows."""
         state, installation = self._reconciler.state, self._reconciler.installation

@@ -135,7 +135,7 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     lab.set_cable("leaf2-spine2", up=True)
     page.until(".cable[data-id=leaf2-spine2][data-state=fine]", "it is back")
     active(controller)
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     page.until(lambda: page.text("#health-text") == "ok", "the health is shown")
 
     # Nothing moves when the page looks again.

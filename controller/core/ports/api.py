@@ -177,6 +177,16 @@ class Backend(Protocol):
             NotFoundError: there is no such job.
         """
 
+    def job_shift(self, name: str) -> Document:
+        """Return when the job's iterations begin (``JobShiftDocument``).
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+
+    def schedule(self) -> Document:
+        """Return when all jobs' iterations begin (``ScheduleDocument``)."""
+
     def jobs(self) -> Document:
         """Return all jobs, without their flows (``JobList``)."""
 
