@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 120.0
 """Limit on connecting, and on the time without progress in one request. Planning a large job may take a minute."""
 
 SILENCE_SECONDS = 45.0
-"""Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 15 s."""
+"""Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 2 s."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,8 @@ class Client:
             return NoAnswer(f"{self.url}: connection refused; is the controller running?")
         if isinstance(error, ssl.SSLCertVerificationError):
             return CommandError(f"{self.url}: its certificate is not trusted: {error.verify_message} (see --ca-file)")
+        if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            return NoAnswer(f"{self.url}: there is no TLS at this address; use http:// in place of https://")
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return NoAnswer(f"{self.url}: {reason}")
 

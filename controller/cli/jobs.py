@@ -19,6 +19,7 @@ from controller.cli.output import (
     OutputFormat,
     expected_cells,
     number,
+    plural,
     print_collectives,
     print_json,
     print_table,
@@ -42,8 +43,8 @@ app = typer.Typer(rich_markup_mode=None, help="List, show or delete the jobs of 
 _POLL_SECONDS = 0.1
 
 # Members that are read of the API's documents (controller.rest.schemas).
-_JOB = ("name", "weight", "bytes", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
-_LISTED = ("name", "weight", "collectives", "flows", "bytes", "min_speed", "active")
+_JOB = ("name", "weight", "bytes", "speed", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
+_LISTED = ("name", "weight", "collectives", "flows", "bytes", "speed", "min_speed", "active")
 
 
 def push(
@@ -129,8 +130,8 @@ def _print_jobs(client: Client, format: OutputFormat) -> None:
         print_json(json.dumps({"jobs": rows}).encode())
         return
     print_table(
-        f"{len(rows)} jobs",
-        ("job", "weight>", "collectives>", "flows>", "bytes>", "min speed>", *(EXPECTED * timed), "active"),
+        plural(len(rows), "job"),
+        ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED * timed), "active"),
         (
             (
                 row["name"],
@@ -138,6 +139,7 @@ def _print_jobs(client: Client, format: OutputFormat) -> None:
                 str(row["collectives"]),
                 str(row["flows"]),
                 size(row["bytes"]),
+                number(row["speed"]),
                 number(row["min_speed"]),
                 *(expected_cells(row.get("times")) if timed else ()),
                 "yes" if row["active"] else "not yet",
@@ -215,12 +217,13 @@ def _print_job(answer: dict[str, Any]) -> None:
     times = answer.get("times")
     print_table(
         answer["name"],
-        ("weight>", "flows>", "bytes>", "min speed>", *(EXPECTED if times else ()), "plan>", "active"),
+        ("weight>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED if times else ()), "plan>", "active"),
         [
             (
                 f"{answer['weight']:g}",
                 str(len(answer["flows"])),
                 size(answer["bytes"]),
+                number(answer["speed"]),
                 number(answer["min_speed"]),
                 *(expected_cells(times) if times else ()),
                 str(answer["epoch"]),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table
 from controller.cli.planning import (
     FabricOption,
     HeadroomOption,
@@ -84,6 +84,7 @@ def survive(
     from controller.planning.survival import FailureKind, Situation, single_failures, worst_sequence
     from controller.planning.survival import pairs as pairs_of
     from controller.planning.survival import survive as analyse
+    from controller.planning.survival_document import survival_document
     from controller.routing import POLICIES
     from controller.routing.options_text import parse_options
 
@@ -103,7 +104,7 @@ def survive(
     found = analyse(situation, pairs_of(single) if pairs else single, run)
     sequence = None if above is None else worst_sequence(situation, single, above, most=_MOST_IN_SEQUENCE, outcomes=run)
     if format is OutputFormat.JSON:
-        print_json(orjson.dumps(_document(found, above, sequence)))
+        print_json(orjson.dumps(survival_document(found, above, sequence)))
     else:
         _print(found, above, sequence, rows)
 
@@ -136,40 +137,10 @@ def _outcomes(situation: Situation, failures: Sequence[Failure]) -> list[Outcome
     return list(one_by_one(situation, failures))
 
 
-def _document(found: Survival, above: float | None, sequence: list[Outcome] | None) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "jobs": list(found.jobs),
-        "before": _row(found.before),
-        "failures": [_row(outcome) for outcome in found.outcomes],
-    }
-    if above is not None and sequence is not None:
-        document["above"] = above
-        document["sequence"] = [_row(outcome) for outcome in sequence]
-        document["bears_at_most"] = _bears(above, sequence)
-    return document
-
-
-def _row(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "kinds": list(outcome.failure.kinds),
-        "names": list(outcome.failure.names),
-        "min_speed": outcome.min_speed,
-        "speeds": [None if speed != speed else speed for speed in outcome.speed.tolist()],
-        "unroutable": outcome.unroutable,
-        "moved": outcome.moved,
-    }
-
-
-def _bears(above: float, sequence: list[Outcome]) -> int | None:
-    """Return the number of failures after which every job is still above the speed; ``None`` if all of them are."""
-    if not sequence:
-        return 0
-    return len(sequence) - 1 if sequence[-1].min_speed < above else None
-
-
 def _print(found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
     print_table(
-        f"{len(found.outcomes)} failures; {found.below(found.before.min_speed - ROUNDING)} slow some job down",
+        f"{plural(len(found.outcomes), 'failure')}; "
+        f"{found.below(found.before.min_speed - ROUNDING)} slow some job down",
         ("failure", "slowest job>", "slowed jobs>", "cut flows>", "moved flows>"),
         (
             (
@@ -192,12 +163,14 @@ def _print(found: Survival, above: float | None, sequence: list[Outcome] | None,
     )
     if above is None or sequence is None:
         return
-    bears = _bears(above, sequence)
-    if bears is None:
-        typer.echo(f"after {len(sequence)} failures, worst first, every job is still at {above:g} or above")
+    from controller.planning.survival_document import bears
+
+    bears_at_most = bears(above, sequence)
+    if bears_at_most is None:
+        typer.echo(f"after {plural(len(sequence), 'failure')}, worst first, every job is still at {above:g} or above")
         return
     print_table(
-        f"worst failures one after another; all jobs stay at {above:g} or above for at most {bears}",
+        f"worst failures one after another; at most {bears_at_most} leave every job at {above:g} or above",
         ("failures>", "last", "slowest job>"),
         (
             (str(count), outcome.failure.names[-1], number(outcome.min_speed))

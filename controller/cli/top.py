@@ -20,6 +20,7 @@ from controller.cli.output import (
     expected_line,
     moment,
     number,
+    plural,
     print_json,
     size,
     table_of,
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 _WIDE = 160
 
 # Members that are read of the API's documents (controller.rest.schemas).
-_HEALTH = ("status", "reasons", "mode", "enforcement", "switches", "jobs", "flows")
+_HEALTH = ("status", "reasons", "degraded_service", "mode", "enforcement", "switches", "jobs", "flows")
 _LINK = ("id", "gbps", "load_gbps", "up", "drained")
-_JOB = ("name", "min_speed", "flows", "bytes", "active")
+_JOB = ("name", "speed", "min_speed", "flows", "bytes", "active")
 _PLAN = ("epoch", "cause", "min_speed", "bound_split", "bound_single", "gap", "moved")
 
 
@@ -85,12 +86,9 @@ def top(
     client = Remote(url, token, ca_file).client()
     look = look_at(client, None)
     if format is OutputFormat.JSON:
-        document = {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
-        print_json(json.dumps(document).encode())
+        print_json(json.dumps(document_of(look)).encode())
     elif once or not sys.stdout.isatty():
-        from rich.console import Console
-
-        Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+        print_look(look, count)
     else:
         _follow(client, look, interval, count)
 
@@ -144,6 +142,18 @@ def look_at(client: Client, before: Look | None) -> Look:
     return Look(health, links, jobs, listed.get("times"), newest, hosts)
 
 
+def print_look(look: Look, count: int) -> None:
+    """Print a state with at most ``count`` links."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+
+
+def document_of(look: Look) -> dict[str, Any]:
+    """Return a state as JSON."""
+    return {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
+
+
 def rendered(look: Look, count: int) -> Group:
     """Return a state as lines and tables for rich, with at most ``count`` links."""
     from rich.console import Group
@@ -151,10 +161,13 @@ def rendered(look: Look, count: int) -> Group:
 
     lines = [Text(one_line(text), style=style) for text, style in _head(look)]
     every = [row for row in look.links["links"] if look.hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]
-    busiest = sorted(every, key=lambda row: (-_load(row), str(row["id"])))[:count]
-    links = table_of(("link", "load>", "Gbit/s>", "from", "planned>", "drop/err>", "state"), map(_link_cells, busiest))
+    # Only switches in mode planned follow the newest plan; what others carry is measured or not known.
+    followed = look.health["mode"] == "planned"
+    busiest = sorted(every, key=lambda row: (-(_load(row, followed) or 0.0), str(row["id"])))[:count]
+    cells = (_link_cells(row, followed) for row in busiest)
+    links = table_of(("link", "load>", "Gbit/s>", "from", "planned>", "drop/err>", "state"), cells)
     timed = look.times is not None
-    columns = ("job", "min speed>", *(EXPECTED * timed), "flows>", "bytes>", "active")
+    columns = ("job", "speed>", "planned>", *(EXPECTED * timed), "flows>", "bytes>", "active")
     jobs = table_of(columns, (_job_cells(row, timed=timed) for row in look.jobs))
     return Group(*lines, links, jobs)
 
@@ -166,7 +179,8 @@ def _head(look: Look) -> list[tuple[str, str]]:
     lines = [
         (
             f"{health['status']}  mode {health['mode']}, enforced by {health['enforcement']}  "
-            f"{switches['connected']}{expected} switches  {health['jobs']} jobs, {health['flows']} flows",
+            f"{switches['connected']}{expected} switches  "
+            f"{plural(health['jobs'], 'job')}, {plural(health['flows'], 'flow')}",
             "bold",
         )
     ]
@@ -175,8 +189,8 @@ def _head(look: Look) -> list[tuple[str, str]]:
         gap = "-" if plan["gap"] is None else f"{plan['gap']:.1%}"
         lines.append(
             (
-                f"plan {plan['epoch']} ({plan['cause']}): slowest collective {number(plan['min_speed'])}, "
-                f"best possible {number(bound)}, gap {gap}, {plan['moved']} flows moved",
+                f"plan {plan['epoch']} ({plan['cause']}): planned speed {number(plan['min_speed'])}, "
+                f"best possible {number(bound)}, gap {gap}, {plural(plan['moved'], 'flow')} moved",
                 "",
             )
         )
@@ -185,27 +199,32 @@ def _head(look: Look) -> list[tuple[str, str]]:
     lines += [(f"! {reason}", "yellow") for reason in health["reasons"][:5]]
     if len(health["reasons"]) > 5:
         lines.append((f"! and {len(health['reasons']) - 5} more", "yellow"))
+    lines += [(f"~ {reason}", "yellow") for reason in health["degraded_service"]]
     measured = look.links.get("measured")
-    lines.append((f"counters of {moment(measured)} (UTC)" if measured else "no counters yet: planned loads", "dim"))
+    counters = "no counters yet: planned loads" if health["mode"] == "planned" else "no counters yet: loads not known"
+    lines.append((f"counters of {moment(measured)} (UTC)" if measured else counters, "dim"))
     if look.lost:
         lines.append((f"out of date; {look.lost}; trying again", "bold red"))
     return lines
 
 
-def _load(row: Mapping[str, Any]) -> float:
-    """Return the used fraction of a link's capacity: the measured one if known, else the planned one."""
-    known = row.get("utilisation")
-    return float(row["load_gbps"] / row["gbps"] if known is None else known)
+def _load(row: Mapping[str, Any], followed: bool) -> float | None:
+    """Return the used fraction of a link's capacity: measured, else as planned if the plan is followed."""
+    measured = row.get("utilisation")
+    if measured is not None:
+        return float(measured)
+    return float(row["load_gbps"] / row["gbps"]) if followed else None
 
 
-def _link_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    measured = row.get("utilisation") is not None
+def _link_cells(row: Mapping[str, Any], followed: bool) -> tuple[str, ...]:
+    measured, load = row.get("utilisation") is not None, _load(row, followed)
+    rate = row.get("rate_gbps") if measured else row["load_gbps"] if followed else None
     state = "failed" if not row["up"] else "drained" if row["drained"] else "up"
     return (
         str(row["id"]),
-        f"{_load(row):.1%}",
-        number(row.get("rate_gbps") if measured else row["load_gbps"], 2),
-        "measured" if measured else "planned",
+        "-" if load is None else f"{load:.1%}",
+        number(rate, 2),
+        "measured" if measured else "planned" if followed else "-",
         number(row["load_gbps"], 2),
         "/".join("-" if row.get(name) is None else str(row[name]) for name in ("dropped", "errors")),
         state,
@@ -215,4 +234,5 @@ def _link_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _job_cells(row: Mapping[str, Any], *, timed: bool) -> tuple[str, ...]:
     active = "yes" if row["active"] else "not yet"
     expected = expected_cells(row.get("times")) if timed else ()
-    return str(row["name"]), number(row["min_speed"]), *expected, str(row["flows"]), size(row["bytes"]), active
+    speeds = number(row["speed"]), number(row["min_speed"])
+    return str(row["name"]), *speeds, *expected, str(row["flows"]), size(row["bytes"]), active

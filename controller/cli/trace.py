@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.client import Client, described, described_rows
-from controller.cli.command_error import CommandError
+from controller.cli.command_error import UNKNOWN, CommandError
 from controller.cli.files import write_text
 from controller.cli.output import FormatOption, OutputFormat, print_json
 from controller.cli.planning import policy_names
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
-from controller.cli.trace_table import print_trace
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -121,9 +120,12 @@ def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: 
     """Save and print the trace.
 
     Raises:
-        CommandError: some flow is not on its planned path.
+        CommandError: some flow is not on its planned path, or not known to be there.
     """
     import orjson
+
+    from controller.cli.trace_table import print_trace
+    from controller.telemetry.trace_summary import is_unknown
 
     if save is not None:
         write_text(save, [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()])
@@ -137,6 +139,14 @@ def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: 
         raise CommandError(
             f"{len(astray)} of {len(document['flows'])} flows are not on their planned paths, "
             f"the first is {first['id']}: {first['why']}"
+        )
+    unknown = [flow for flow in document["flows"] if is_unknown(flow)]
+    if unknown:
+        first = unknown[0]
+        raise CommandError(
+            f"the paths of {len(unknown)} of {len(document['flows'])} flows are not known, "
+            f"the first is {first['id']}: {first['why']}",
+            exit_code=UNKNOWN,
         )
 
 

@@ -24,6 +24,9 @@ PROMETHEUS, OPEN_METRICS = "text/plain", "application/openmetrics-text"
 
 KIB = 1024
 
+CLIENT_GONE = "fairspine.client_gone"
+"""Key of the WSGI environment: a function, which any thread may call, that tells whether the client disconnected."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -97,6 +100,10 @@ class Call:
     values: Mapping[str, Any]
     condition: Condition
     body: bytes = b""
+
+    def gone(self) -> bool:
+        """Return whether the client has disconnected, as far as the server can tell."""
+        return bool(self.request.env.get(CLIENT_GONE, bool)())
 
     @property
     def who(self) -> Caller:

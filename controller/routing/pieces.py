@@ -150,7 +150,14 @@ class Pieces:
 
 
 def _units(demand: Demand) -> tuple[Int64Array, BoolArray]:
-    """Return the unit of each part [P], and whether it must stay whole: it shares the unit, or its port is unknown."""
-    parts = np.diff(demand.part_ptr)
+    """Return the unit of each part [P], and whether it must stay whole.
+
+    It must if it shares the unit, if its port is unknown, or if it is a QP that carries whole messages in turn.
+    """
+    traffic, parts = demand.traffic, np.diff(demand.part_ptr)
     unit = np.repeat(np.arange(demand.n_units), parts)
-    return unit, (parts[unit] > 1) | (demand.traffic.udp_src[demand.part_flow] == ANY_PORT)
+    in_turn = np.array([row.qps.count > 1 and row.qps.mode == "round_robin" for row in traffic.collectives])
+    whole = (parts[unit] > 1) | (traffic.udp_src[demand.part_flow] == ANY_PORT)
+    if in_turn.any():
+        whole |= in_turn[traffic.collective[demand.part_flow]]
+    return unit, whole

@@ -27,7 +27,7 @@ HTTP = ("127.0.0.1", 8080)
 
 ANSWERS_SECONDS = 120.0
 """After a fresh installation its numerical code is compiled first, which takes a minute."""
-READY_SECONDS = 10.0
+READY_SECONDS = 60.0
 
 
 class Broken(Exception):

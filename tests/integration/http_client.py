@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER with no time: closing resets the connection."""
 ROOT = Path(__file__).resolve().parents[2]

@@ -52,7 +52,11 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     copy = tmp_path / UNIT.name
     copy.write_text(text)
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True, timeout=60, check=False
+        ["systemd-analyze", "verify", "--man=no", str(copy)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

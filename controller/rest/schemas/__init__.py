@@ -24,6 +24,7 @@ from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.plans import (
     ExpectedIteration,
     ExpectedSlowdown,
+    JobShiftDocument,
     Plan,
     PlanCollective,
     PlanDocument,
@@ -32,9 +33,11 @@ from controller.rest.schemas.plans import (
     PlanLink,
     PlanPath,
     PlanState,
+    ScheduleDocument,
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
+from controller.rest.schemas.survival import FailureOutcome, SurvivalDocument, SurvivalForm
 from controller.rest.schemas.system import (
     EventDocument,
     Health,
@@ -65,6 +68,7 @@ __all__ = [
     "FabricDocument",
     "FabricHost",
     "FabricSwitch",
+    "FailureOutcome",
     "Form",
     "Health",
     "HealthAnswer",
@@ -72,6 +76,7 @@ __all__ = [
     "JobDocument",
     "JobList",
     "JobName",
+    "JobShiftDocument",
     "JobSummary",
     "KeptPath",
     "LinkList",
@@ -100,6 +105,9 @@ __all__ = [
     "RouteFlow",
     "RoutePiece",
     "Routes",
+    "ScheduleDocument",
+    "SurvivalDocument",
+    "SurvivalForm",
     "SwitchCount",
     "ThingId",
     "TraceBody",

@@ -10,6 +10,10 @@ from controller.rest.schemas.base import Bytes, Document, Revision, Speed
 from controller.rest.schemas.plans import ExpectedIteration, ExpectedSlowdown, PlanCollective, PlanFlow
 
 LEFT_OUT = Field(None, description="the reason why the job is stored but not planned; null: it is planned")
+SPEED = Field(
+    description="of its slowest collective by the rules that switches hold; null where these do not decide it (mode "
+    "ecmp, a flow without a live path in mode frozen), or some switch has not confirmed them"
+)
 
 TIMES = Field(
     None,
@@ -29,7 +33,10 @@ class JobSummary(Document):
     collectives: Annotated[int, Field(ge=0)]
     flows: Annotated[int, Field(ge=0)]
     bytes: Bytes
-    min_speed: Speed | None = Field(description="speed of its slowest collective; null if none uses the network")
+    min_speed: Speed | None = Field(
+        description="of its slowest collective in the newest plan; null where none is on the network"
+    )
+    speed: Speed | None = SPEED
     times: ExpectedIteration | None = TIMES
     active: bool = Field(description="whether the switches enforce the newest plan of the job")
     left_out: str | None = LEFT_OUT
@@ -53,7 +60,8 @@ class JobDocument(Document):
     by: str
     weight: Annotated[float, Field(gt=0)]
     bytes: Bytes
-    min_speed: Speed | None
+    min_speed: Speed | None = Field(description="of its slowest collective in this plan")
+    speed: Speed | None = SPEED
     times: ExpectedIteration | None = TIMES
     epoch: Annotated[int, Field(ge=0)]
     active: bool

@@ -85,12 +85,16 @@ Status = Literal["ok", "starting", "degraded"]
 class Health(Document):
     """The health of controller and network; ``reasons`` describes each problem.
 
+    ``degraded_service`` says why jobs are slower than with all links in use, or may be: the mode, failed and drained
+    cables. These are no faults of the controller and do not change ``status``.
+
     The HTTP status is 200 in all three states, because the controller is running: a watchdog that restarted
     it would not repair a switch.
     """
 
     status: Status
     reasons: list[str]
+    degraded_service: list[str]
     version: str
     mode: Mode
     enforcement: Enforcement

@@ -36,13 +36,14 @@ from controller.model.errors import InputError, shorten
 from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Job, Op
 from controller.model.timing import JobTiming
+from controller.model.units import NANOSECOND
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.aicb_csv import read_csv
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import at_line, lines
 from controller.workload.importers.times import computing
-from controller.workload.job_file import MAX_BYTES
 from controller.workload.parallelism import Parallelism
 
 Group = Literal["tp", "dp", "ep", "dp_ep"]
@@ -230,7 +231,7 @@ def _add(totals: _Rows, place: SourceLine, row: list[str]) -> None:
     sums = totals.sums
     for name, column in (*((name, column - 1) for name, _, column in _PASSES), (_PASSES[0][0], _UPDATE)):
         nanoseconds = place.decimal(row[column], f"column {column + 1}, a time,", float(2**63))
-        totals.seconds[name] += nanoseconds * 1e-9
+        totals.seconds[name] += nanoseconds * NANOSECOND
         totals.measured |= nanoseconds > _NOT_MEASURED and column != _UPDATE
     for name, default, column in _PASSES:
         word = row[column]

@@ -254,3 +254,27 @@ def test_an_answer_of_another_kind_is_no_traceback(run: Run, controller: Control
         controller.lay_out((200, document))
         code, _, err = run()
         assert (code, err.count("\n"), "is this a fairspine controller" in err) == (1, 1, True)
+
+
+def test_paths_that_are_not_known_are_dashes_and_have_an_exit_code_of_their_own(
+    run: Run, controller: Controller
+) -> None:
+    document = answer(silent=["leaf1"])
+    for flow in document["flows"]:
+        flow |= {"how": "none", "sure": 0.0, "real": None, "why": "leaf1 is not connected"}
+    for layer in document["layers"]:
+        layer |= {"flows": None, "bytes": None}
+    schemas.TraceDocument.model_validate(document)
+    controller.lay_out((200, document))
+    code, out, err = run()
+    assert code == 3
+    assert "32 of unknown path" in out
+    rows = [line.split() for line in out.splitlines() if line.strip().startswith(("uplinks", "downlinks"))]
+    assert rows
+    assert all(row[-3:] == ["-", "-", "-"] for row in rows)
+    assert "the paths of 32 of 32 flows are not known" in err
+    assert "leaf1 is not connected" in err
+    # What is known to be wrong comes first.
+    document["flows"][0] |= {"differs": True, "how": "rules"}
+    controller.lay_out((200, document))
+    assert run()[0] == 1

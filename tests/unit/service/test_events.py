@@ -117,7 +117,7 @@ def test_changes_of_jobs_links_modes_and_plans_are_events_with_their_author() ->
     down = fabric.without_links(["leaf1-spine2"])
     world.show(seen(down), lambda state: state.fabric is not None and state.fabric.version == down.version)
     world.switches[0].error = "refused"
-    world.service.settled()
+    world.switches_changed()
     events = []
     while more := reader.wait(0):
         events += more

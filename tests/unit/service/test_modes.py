@@ -161,7 +161,7 @@ def test_in_mode_frozen_hosts_get_their_previous_paths_and_ports(name: str) -> N
     world.service.drain(spine, True, ANN)
     other = next(one for one in ENFORCEMENTS if one != name)
     world.service.set_mode(None, other, ANN)
-    world.service.network_changed()
+    world.southbound.network_changed.set()
     after = routes(world)
     assert (after["mode"], after["enforcement"]) == ("frozen", name)
     for old, new in zip(before["flows"], after["flows"], strict=True):

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import ijson
 
 from controller.model.errors import InputError
+from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Source
 from controller.workload.importers.chakra.groups import NODE, check_group, is_group, read_groups
 from controller.workload.importers.chakra.protobuf import COLLECTIVE, RECEIVE, SEND, rank_in_name, take
@@ -109,7 +110,7 @@ def _node(trace: RankTrace, node: Mapping[str, Any], where: str) -> None:
         return
     if node.get("cat") in _GPU_WORK:
         if not name.startswith("nccl"):
-            trace.computing.add(_microseconds(trace, node, where) * 1e-6)
+            trace.computing.add(_microseconds(trace, node, where) * MICROSECOND)
         return
     if name != COMMS and NODE not in name:
         return

@@ -24,12 +24,12 @@ import numpy as np
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
 from controller.model.port_numbers import MAX_PORT
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fabrics.graph import FoundCable, Graph, document_of
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
-from controller.workload.job_file import MAX_BYTES
 
 HEADS = (3, 4, 6, 7)
 """Words that a topology's first line can have."""

@@ -49,6 +49,7 @@ from controller.workload.importers.nccl.ends import ConnectionEnd, Ends
 from controller.workload.importers.nccl.flows import Flow, flows_of
 from controller.workload.importers.nccl.inspector import Inspector
 from controller.workload.importers.nccl.log import Log, Member
+from controller.workload.importers.nccl.qps import queue_pairs_of
 from controller.workload.importers.nccl.servers import tell_apart
 from controller.workload.importers.nccl.table import Tables
 from controller.workload.importers.nccl.topology import topology
@@ -152,6 +153,7 @@ def _imported(
             udp_src=np.zeros(len(order), dtype=np.int32),
         ),
         phases=_phases(names_of, {flow.collective for flow in flows}),
+        qps=queue_pairs_of(log),
         timing=timing if flows else None,
     )
     return Imported(

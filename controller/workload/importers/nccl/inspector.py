@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from controller.model.errors import InputError
+from controller.model.units import MICROSECOND
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import MAX_RANKS, MAX_SIZES, Member, Use
 from controller.workload.importers.notes import Notes
@@ -61,7 +62,7 @@ class OperationSpan:
         if len(starts) < 2:
             return 0, 0.0
         low, high = min(starts), max(starts)
-        return high - low, max(0, starts[high] - starts[low]) * 1e-6 / (high - low)
+        return high - low, max(0, starts[high] - starts[low]) * MICROSECOND / (high - low)
 
 
 @dataclass

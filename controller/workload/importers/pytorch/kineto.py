@@ -20,6 +20,7 @@ from typing import Any
 import ijson
 
 from controller.model.errors import InputError
+from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.chakra.groups import check_group, is_group
 from controller.workload.importers.chakra.merge import merge
@@ -112,7 +113,7 @@ def _seconds(trace: RankTrace, event: Mapping[str, Any], where: str) -> float:
     value = event.get("dur", 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise InputError("is no duration", source=trace.source.name, field=where, value=value)
-    return value * 1e-6
+    return value * MICROSECOND
 
 
 def _about(trace: RankTrace, info: Any) -> None:
