@@ -14,7 +14,7 @@ from controller.cli.top import document_of, look_at, print_look
 
 
 def status(
-    count: Annotated[int, typer.Option("--links", metavar="N", min=1, max=10_000, help="Links that are shown.")] = 5,
+    count: Annotated[int, typer.Option("--links", metavar="N", min=1, max=10_000, help="Number of links to show.")] = 5,
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 Mode = Literal["planned", "ecmp", "frozen"]
-"""``planned``: the newest plan is on the switches. ``ecmp``: no plan is, all traffic is hashed. ``frozen``: the
+"""``planned``: switches enforce the newest plan. ``ecmp``: no plan is, all traffic is hashed. ``frozen``: the
 switches keep their rules until the mode is ``planned`` again."""
 
 Enforcement = Literal["per_flow", "segment_routing", "source_port"]

@@ -28,7 +28,7 @@ _TITLES = {
     BAD_INPUT: "Invalid input",
     NOT_FOUND: "Resource not found",
     UNAVAILABLE: "Temporarily unavailable",
-    STORAGE: "Change not stored and therefore not made",
+    STORAGE: "The change was not made, because it could not be stored",
     INTERNAL: "Internal server error",
 }
 

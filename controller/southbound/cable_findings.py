@@ -28,14 +28,16 @@ def cable_findings(
         name, cable = intended.cable_names[c], intended.cables[c]
         if not {names[cable.leaf], names[cable.spine]} <= observed.switches:
             continue  # the missing switch is a finding of its own
-        why = "no discovery packet came through"
+        why = "discovery packets are lost"
         for switch, port in ((cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)):
             if port is not None and observed.ports.get(PortId(names[switch], port)) is False:
                 flaps = PortId(names[switch], port) in observed.flapping
-                why = f"port {port} of {switch} {'comes and goes too often' if flaps else 'is down'}"
+                why = f"port {port} of {switch} {'flaps' if flaps else 'is down'}"
         findings.append(Finding("missing", name, f"{name} is missing: {why}"))
     for a, b in extra:
-        findings.append(Finding("extra", f"{a}-{b}", f"{a} and {b} are cabled and should not be"))
+        findings.append(
+            Finding("extra", f"{a}-{b}", f"{a} and {b} are connected, but the fabric file has no such cable")
+        )
     return findings
 
 

@@ -28,11 +28,11 @@ def place_hosts(
             at = heard.at
             taken.add(at)
         if heard is not None and heard.at == at and heard.mac != host.mac:
-            text = f"{host.ip} answers from {heard.mac}, {host.name} should have {host.mac}"
+            text = f"{host.ip} has the MAC address {heard.mac}; the fabric file gives {host.mac} for {host.name}"
             findings.append(Finding("other address", host.name, text))
         if at is not None and at in observed.links:
             # A rule for the host would send its packets to another switch, and they might come back.
-            text = f"port {at.port} of {host.leaf} leads to a switch, and {host.name} should be there"
+            text = f"port {at.port} of {host.leaf} leads to a switch instead of {host.name}"
             findings.append(Finding("misplaced host", host.name, text))
             at = None
         port = None if at is None else at.port

@@ -64,17 +64,17 @@ def health(
 
 def unknown_because(intended: Fabric | None) -> str:
     """Return the reason why there is no fabric yet."""
-    return "no host has been heard on any switch" if intended is None else "the controller has only just started"
+    return "no host has been discovered at any switch" if intended is None else "the controller has just started"
 
 
 def _faults(state: ControllerState, switches: Sequence[SwitchReport], troubles: Troubles) -> Iterator[str]:
     if troubles.plan:
         yield f"no new plan could be made: {troubles.plan}"
     if troubles.store:
-        yield f"changes are refused, because the store does not work: {troubles.store}"
+        yield f"changes are refused because the store does not work: {troubles.store}"
     yield from (f"{report.name}: {report.error}" for report in switches if report.error)
     yield from troubles.switches
-    yield from (f"job {job.name} is kept and not planned: {job.left_out}" for job in state.desired.left_out)
+    yield from (f"job {job.name} is stored but not planned: {job.left_out}" for job in state.desired.left_out)
 
 
 def _findings(state: ControllerState, expected: int | None) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _of_state(state: ControllerState, switches: Sequence[SwitchReport], active: 
     if state.fabric is None:
         return
     gone = state.desired.drained - known(state.fabric, state.desired.drained)
-    yield from (f"{name} is drained, and the fabric has no such thing" for name in sorted(gone))
+    yield from (f"{name} is drained, but the fabric has no cable or switch of this name" for name in sorted(gone))
     if not switches and not any(finding.kind == MISSING_SWITCH for finding in state.survey.findings):
         yield "no switch is connected"
     elif switches and (active is None or active[0] < state.enforced):

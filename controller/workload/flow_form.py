@@ -87,7 +87,7 @@ def flow_list(
     claims: dict[tuple[str, str, int], str] = {}
     for i, row in enumerate(rows):
         if row["src"] == row["dst"]:
-            raise InputError("a host sends nothing to itself", field=f"flows[{i}].dst", value=row["dst"])
+            raise InputError("a host cannot send to itself", field=f"flows[{i}].dst", value=row["dst"])
         stated = [name for name in ("udp_src", "qp_ports", "qp_numbers") if name in row]
         if not stated:
             continue
@@ -96,7 +96,7 @@ def flow_list(
         qps = by_collective.get(row.get("collective", DEFAULT_COLLECTIVE), otherwise)
         field, shown, ports = f"flows[{i}].{stated[0]}", dict(row)[stated[0]], _ports(row)
         if not ports_known:
-            raise InputError("the job says that its ports are unknown", field=field, value=shown)
+            raise InputError("the ports of the job are unknown", field=field, value=shown)
         wanted = 1 if qps is None else qps.count
         if len(ports) != wanted:
             raise InputError(f"there are {len(ports)} of them, and 'qps' is {wanted}", field=field, value=shown)
@@ -107,7 +107,7 @@ def flow_list(
             first = claims.setdefault((row["src"], row["dst"], port), here)
             if first != here:
                 raise InputError(
-                    f"{first.partition('.')[0]} from {row['src']} to {row['dst']} has this port already",
+                    f"{first.partition('.')[0]} from {row['src']} to {row['dst']} already has this port",
                     field=here, value=port,
                 )  # fmt: skip
     return FlowList(

@@ -122,7 +122,7 @@ class JobShift(Document):
 class Schedule(Document):
     """When jobs' iterations begin, if this is advised (``shifts=advise``) and some job says how it computes."""
 
-    slowdown: Annotated[float, Field(ge=1)] = Field(description="mean over jobs by weight")
+    slowdown: Annotated[float, Field(ge=1)] = Field(description="weighted mean over jobs")
     bound: Annotated[float, Field(ge=1)] = Field(description="of any paths, splits and shifts")
     gap: float
     jobs: list[JobShift]

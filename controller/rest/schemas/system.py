@@ -49,7 +49,7 @@ class ModeDocument(Document):
     enforcement: Enforcement
     since: AwareDatetime | None = Field(description="null: since the store was created")
     by: str | None
-    epoch: Epoch = Field(description="the plan that takes account of it")
+    epoch: Epoch = Field(description="the first plan that includes the change")
 
 
 class EventDocument(Document):

@@ -75,7 +75,7 @@ class SwitchConnection(controller.Datapath):
 
     Attributes:
         received: how often something has come: it grows with every sign of life.
-        at_gate: whether it waits to be let in.
+        at_gate: whether it waits for admission.
         reading: whether what comes is read now; else it is still worked on, or waits for its turn here.
         progress: how many steps of the handshake have been made.
         unfinished_since: since when a message is being received, on the clock of ``ConnectionContext.awake``.

@@ -147,7 +147,7 @@ def _add_connection(matrix: Connections, place: SourceLine, words: list[str]) ->
     src, _, dst = words[0].partition("->")
     ends = [place.whole(end, "the node", 0, matrix.nodes - 1) for end in (src, dst)]
     if ends[0] == ends[1]:
-        raise place.error("a node sends nothing to itself", words[0])
+        raise place.error("a node cannot send to itself", words[0])
     values = _values(place, words[1:])
     if values.keys() >= {"start", "trigger"}:
         raise place.error("a connection must have a start or a trigger, not both")

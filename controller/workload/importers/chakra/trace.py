@@ -176,7 +176,7 @@ class RankTrace:
         if self.groups.setdefault(name, ranks) != ranks:
             raise self.error(f"group {name!r:.40} has other ranks than before", where)
         if len(self.groups) > MAX_GROUPS:
-            raise self.error("more groups than any job has", where)
+            raise self.error("too many groups", where)
 
     def sized(self, name: str, size: int, where: str) -> None:
         """Record the number of ranks of a group."""
@@ -185,7 +185,7 @@ class RankTrace:
         if self.sizes.setdefault(name, size) != size:
             raise self.error(f"group {name!r:.40} has {size} ranks here and {self.sizes[name]} before", where)
         if len(self.sizes) > MAX_GROUPS:
-            raise self.error("more groups than any job has", where)
+            raise self.error("too many groups", where)
 
     def leave_out(self, what: str) -> None:
         """Count an ignored part, described by a noun phrase."""
