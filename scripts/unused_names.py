@@ -81,6 +81,7 @@ _.dst_rank
 _.worst_seed
 _.plan_min_speed
 _.bus_gbps
+_.qp_numbers  # a member of a job document, read by its name
 _.rx_packets
 _.tx_packets
 _.duplicates

@@ -32,10 +32,9 @@ def test_paths_are_the_simple_two_hop_paths_of_the_graph(fabric) -> None:
     graph = graph_of(fabric)
     for a in range(fabric.n_leaves):
         for b in range(fabric.n_leaves):
-            paths = list(fabric.paths(a, b))
             if a == b:
-                assert paths == [()]
                 continue
+            paths = [(fabric.up_link[a, k], fabric.down_link[b, k]) for k in fabric.live_paths(a, b).tolist()]
             names = (fabric.leaves[a].name, fabric.leaves[b].name)
             via_graph = {edges[0][1] for edges in nx.all_simple_edge_paths(graph, *names, cutoff=2)}
             via_arrays = {fabric.link_ids[up].split(":")[0].split("->")[1] for up, _ in paths}
