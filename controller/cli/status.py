@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated
 
 import typer
@@ -11,9 +10,7 @@ import typer
 from controller.cli.command_error import CommandError
 from controller.cli.output import FormatOption, OutputFormat, print_json
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
-from controller.cli.top import document_of, look_at, rendered
-
-_WIDE = 160
+from controller.cli.top import document_of, look_at, print_look
 
 
 def status(
@@ -31,9 +28,7 @@ def status(
     if format is OutputFormat.JSON:
         print_json(json.dumps(document_of(look)).encode())
     else:
-        from rich.console import Console
-
-        Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+        print_look(look, count)
     if look.health["status"] != "ok":
         first = next(iter(look.health["reasons"]), "no switch has confirmed the newest plan yet")
         raise CommandError(f"the health is {look.health['status']}: {first}")

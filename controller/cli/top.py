@@ -85,9 +85,7 @@ def top(
     if format is OutputFormat.JSON:
         print_json(json.dumps(document_of(look)).encode())
     elif once or not sys.stdout.isatty():
-        from rich.console import Console
-
-        Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+        print_look(look, count)
     else:
         _follow(client, look, interval, count)
 
@@ -139,6 +137,13 @@ def look_at(client: Client, before: Look | None) -> Look:
         fabric = described(client.request("GET", "fabric").document, "hosts")
         hosts = frozenset(str(row["name"]) for row in described_rows(fabric["hosts"], "name"))
     return Look(health, links, jobs, listed.get("times"), newest, hosts)
+
+
+def print_look(look: Look, count: int) -> None:
+    """Print a state with at most ``count`` links."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
 
 
 def document_of(look: Look) -> dict[str, Any]:
