@@ -20,6 +20,7 @@ from controller.cli.output import (
     expected_line,
     moment,
     number,
+    plural,
     print_json,
     size,
     table_of,
@@ -76,18 +77,15 @@ def top(
     """Show the busiest links, the jobs, the mode and the health, again and again until Ctrl-C.
 
     A link's load is measured where the controller has read its counters, and that of the plan elsewhere, if switches
-    follow it. When the
-    controller goes away, what it said last stays, with a word about that, until it is back. As JSON: once.
+    follow it. When the controller goes away, what it said last stays, with a word about that, until it is back. As
+    JSON: once.
     """
     client = Remote(url, token, ca_file).client()
     look = look_at(client, None)
     if format is OutputFormat.JSON:
-        document = {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
-        print_json(json.dumps(document).encode())
+        print_json(json.dumps(document_of(look)).encode())
     elif once or not sys.stdout.isatty():
-        from rich.console import Console
-
-        Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+        print_look(look, count)
     else:
         _follow(client, look, interval, count)
 
@@ -141,6 +139,18 @@ def look_at(client: Client, before: Look | None) -> Look:
     return Look(health, links, jobs, listed.get("times"), newest, hosts)
 
 
+def print_look(look: Look, count: int) -> None:
+    """Print a state with at most ``count`` links."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+
+
+def document_of(look: Look) -> dict[str, Any]:
+    """Return a state as JSON."""
+    return {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
+
+
 def rendered(look: Look, count: int) -> Group:
     """Return a state as lines and tables for rich, with at most ``count`` links."""
     from rich.console import Group
@@ -166,7 +176,8 @@ def _head(look: Look) -> list[tuple[str, str]]:
     lines = [
         (
             f"{health['status']}  mode {health['mode']}, enforced by {health['enforcement']}  "
-            f"{switches['connected']}{expected} switches  {health['jobs']} jobs, {health['flows']} flows",
+            f"{switches['connected']}{expected} switches  "
+            f"{plural(health['jobs'], 'job')}, {plural(health['flows'], 'flow')}",
             "bold",
         )
     ]
@@ -176,7 +187,7 @@ def _head(look: Look) -> list[tuple[str, str]]:
         lines.append(
             (
                 f"plan {plan['epoch']} ({plan['cause']}): planned speed {number(plan['min_speed'])}, "
-                f"best possible {number(bound)}, gap {gap}, {plan['moved']} flows moved",
+                f"best possible {number(bound)}, gap {gap}, {plural(plan['moved'], 'flow')} moved",
                 "",
             )
         )

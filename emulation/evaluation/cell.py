@@ -91,13 +91,14 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
     """Return the summary of a simulation.
 
     ``ratio``: epoch communication time over the ideal one, mean over epochs and then jobs; ``ratio_worst``: that of the
-    slowest job. ``None`` if some job with traffic finished no epoch.
+    slowest job. ``None`` if some job with traffic finished no epoch. ``ratios``: percentiles of it over epochs.
     ``iteration``: time of all iterations, with computation and waiting for held periods, over their time alone;
     ``iteration_99``: the 99th percentile of this ratio over iterations.
     ``fct``: seconds of the transfers (of pieces, if these are independent). ``gbps``: rate of a job while it
     communicates, mean over jobs. ``link_mean``, ``link_busiest``, ``imbalance``: see ``LinkUse``.
     """
     ratios, rates = [], []
+    sent: list[float] = []
     iterations, alone = [], []
     for job in cell.case.jobs:
         ideal = ideal_seconds(cell.fabric, job)
@@ -106,6 +107,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         iterations += [epoch.before + epoch.seconds for epoch in own]
         alone += [job.compute_seconds + ideal] * len(took)
         if ideal > 0:
+            sent += [seconds / ideal for seconds in took]
             mean = float(np.mean(took)) if took else float("nan")
             ratios.append(mean / ideal)
             rates.append(float(job.traffic.bytes.sum()) * GBIT / mean)
@@ -121,9 +123,11 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "allocation": str(cell.allocation),
         "seed": cell.seed,
         "jobs": len(cell.case.jobs),
+        "ring": cell.case.ring,
         "epochs": len(results.epochs),
         "ratio": _plain(np.mean(ratios)) if ratios else None,
         "ratio_worst": _plain(np.max(ratios)) if ratios else None,
+        "ratios": {str(p): _percentile(np.array(sent), p) for p in PERCENTILES},
         "iteration": float(np.sum(iterations) / np.sum(alone)) if np.sum(alone) > 0 else None,
         "iteration_99": _percentile(_parts(iterations, alone), 99),
         "gbps": _plain(np.mean(rates)) if rates else None,

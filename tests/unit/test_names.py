@@ -15,7 +15,6 @@ SAME_IDEA = {
     "Plan": "the core's value and its HTTP document of the same name, which the OpenAPI document shows",
     "JobShift": "the core's value and its HTTP document",
     "Schedule": "the core's value and its HTTP document",
-    "PlanRecord": "the core's value and its HTTP document",
 }
 """Names that several classes may have, and why."""
 

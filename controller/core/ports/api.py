@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
+from controller.core.preview_request import ReadPreview
+from controller.core.survival_request import ReadSurvival
 from controller.model.enforcement import Enforcement, Mode
 
 Document = bytes | Mapping[str, Any]
@@ -111,6 +113,14 @@ class PutOutcome:
 
     created: bool
     job: JobAnswer
+
+
+@dataclass(frozen=True)
+class BodyReaders:
+    """The functions by which an interface reads the bodies of requests; they run off the event loop."""
+
+    preview: ReadPreview
+    survival: ReadSurvival
 
 
 class Subscription(Protocol):

@@ -291,7 +291,7 @@ def test_the_live_plan_has_the_tables_of_a_plan(
     controller.lay_out((200, live(**changes)), (200, {"hosts": [{"name": "h1"}, {"name": "h2"}]}))
     code, out, err = run("plan", "--live")
     assert (code, err) == (0, "")
-    assert "plan 3, fair: 1 flows in 1 pieces" in out
+    assert "plan 3, fair: 1 flow in 1 piece" in out
     assert says in out
     rows = [line.split()[0] for line in out.splitlines() if "->" in line]
     assert rows == ["leaf1->spine1:2", "spine1->leaf2"]
