@@ -21,6 +21,8 @@ from statistics import median
 
 FABRIC = "clos: {spines: 16, leaves: 16, hosts_per_leaf: 16}\n"
 HOSTS = 256
+START_SECONDS = 180.0
+"""On a busy machine; kernels may have to be compiled, too."""
 
 
 def job(flows: int) -> bytes:
@@ -51,6 +53,19 @@ def request(port: int, method: str, path: str, body: bytes | None = None) -> tup
     answer = response.status, response.read()
     connection.close()
     return answer
+
+
+def wait_until_it_answers(controller: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Return once the controller answers; exit with its log where it ends, or does not answer in time."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and controller.poll() is None:
+        try:
+            if request(port, "GET", "/v1/fabric")[0] == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    sys.exit(f"the controller does not answer\n{log.read_text()[-3000:]}")
 
 
 class LatencyProber(threading.Thread):
@@ -95,13 +110,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
         command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "controller.app"]
         controller = subprocess.Popen(command, stderr=log, stdout=log)
         try:
-            for _ in range(200):
-                try:
-                    if request(port, "GET", "/v1/fabric")[0] == 200:
-                        break
-                except OSError:
-                    pass
-                time.sleep(0.1)
+            wait_until_it_answers(controller, port, Path(folder, "log"))
             # After one large job the worker process and all kernels are warm.
             status, answer = request(port, "PUT", "/v1/jobs/warm", job(5000))
             assert status == 201, (answer, Path(folder, "log").read_text()[-3000:])
