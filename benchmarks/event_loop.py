@@ -16,11 +16,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 FABRIC = "clos: {spines: 16, leaves: 16, hosts_per_leaf: 16}\n"
 HOSTS = 256
+T = TypeVar("T")
 START_SECONDS = 180.0
 """On a busy machine; kernels may have to be compiled, too."""
 
@@ -87,7 +90,7 @@ class LatencyProber(threading.Thread):
             time.sleep(0.002)
 
 
-def probed(port: int, work) -> tuple[object, list[float]]:  # type: ignore[no-untyped-def]
+def probed(port: int, work: Callable[[], T]) -> tuple[T, list[float]]:
     """Run ``work`` and return its result with the response times of ``/healthz`` in seconds."""
     prober = LatencyProber(port)
     prober.start()
@@ -126,9 +129,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
                     return time.perf_counter() - start
 
                 seconds, took = probed(port, push)
-                rows.append(
-                    row(f"PUT {len(body) / 1e6:.1f} MB", json.loads(body)["flows"].__len__(), float(seconds), took)
-                )  # type: ignore[arg-type]
+                rows.append(row(f"PUT {len(body) / 1e6:.1f} MB", json.loads(body)["flows"].__len__(), seconds, took))
                 request(port, "DELETE", f"/v1/jobs/job-{size:g}")
             return rows
         finally:
