@@ -6,19 +6,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 FABRIC ?= examples/clos-4x4x4.yaml
 MODE ?= per_flow
+QPS ?= 1
 SEED ?= 1
 ROUNDS ?= 30
 comma := ,
 # MkDocs Material announces another program at each build.
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
-# Two workers, each in a network namespace of its own: most of the time these tests wait for switches and processes.
-INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 2 --dist loadfile
+# Each worker is in a network namespace of its own: most of the time these tests wait for switches and processes.
+INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 3 --dist loadfile --no-loadscope-reorder
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
 .PHONY: bench bench-loop bench-active bench-polling bench-emulated bench-scale
-.PHONY: faults faults-night attack evaluation evaluation-emulated
+.PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -36,9 +37,10 @@ test: setup-test ## run all tests, also those on real switches (as root)
 test-unit: setup-test ## run the unit tests in parallel; they need no switch, browser, database or root
 	@$(UNIT_TESTS)
 
-check: setup-test ## check the code (ruff, mypy, import borders) and the documentation (links, pages)
+check: setup-test ## check the code (ruff, vulture, mypy, import borders) and the documentation (links, pages)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@$(BIN)/vulture
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(DOCS)
@@ -54,11 +56,11 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY=
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS=
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --mode $(MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+	  --mode $(MODE) --qps $(QPS) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
 
-bench: setup ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
+bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/simulator.py
@@ -81,6 +83,9 @@ bench-emulated: setup ## measure gaps and losses in failures, drains, mode chang
 faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= (as root)
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS)
 
+kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
+	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/test_kill.py tests/integration/test_store_kill.py
+
 faults-night: setup ## the same with 500 rounds
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds 500
 
@@ -89,7 +94,7 @@ attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROU
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b
-	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1,--scenario examples/scenarios/$(name).yaml) \
+	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1,--scenario examples/scenarios/$(name).yaml) \
 	  $(if $(POLICIES),--policies $(POLICIES)) --jobs 2 --out out/evaluation
 
 evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compare with the simulator (as root)

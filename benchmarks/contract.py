@@ -19,9 +19,9 @@ from rich.table import Table
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing import Options, Previous, assign
-from controller.routing.base import TOLERANCE
 from controller.routing.bounds import bound
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence

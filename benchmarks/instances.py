@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.traffic import Collective, Traffic
+from controller.model.traffic import FIRST_PORT, LAST_PORT, Collective, Traffic
 
-FIRST_PORT, PORTS = 49152, 16384
+PORTS = LAST_PORT - FIRST_PORT + 1
 
 
 def traffic_of(

@@ -24,6 +24,8 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.clos import clos
+from controller.model.port_numbers import ROCE_PORT
+from controller.model.traffic import FIRST_PORT
 from controller.southbound.openflow import messages
 from controller.telemetry.decoding import FlowCounts
 from emulation import isolate
@@ -38,7 +40,7 @@ def reply(flows: int) -> list[bytes]:
     instruction = parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, [parser.OFPActionGroup(0xFA000001)])
     for n in range(flows):
         match = parser.OFPMatch(
-            eth_type=0x800, ip_proto=17, udp_dst=4791, udp_src=49152 + n % 16384,
+            eth_type=0x800, ip_proto=17, udp_dst=ROCE_PORT, udp_src=FIRST_PORT + n % 16384,
             ipv4_src=f"10.0.1.{n % 250 + 1}", ipv4_dst=f"10.0.{n % 60 + 2}.{n // 60 % 250 + 1}",
         )  # fmt: skip
         rest = bytearray()

@@ -18,12 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.model.port_numbers import ROCE_PORT
+
 if TYPE_CHECKING:
     from emulation.lab import Lab
 
 RATE = 1000
 """Packets a second."""
-ROCE_PORT = 4791
 SO_RCVBUFFORCE = 33
 """socket(7): beyond the system's limit, as root. So a receiver that waits for a processor loses no packets."""
 _PACKET = struct.Struct("!Qd")

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
+from controller.model.qp_mode import MOST_QPS, QP_MODES
 
 if TYPE_CHECKING:
+    from controller.model.queue_pairs import QueuePairs
     from controller.routing.base import Options
 
 MOST_HEADROOM = 0.9
 
 
 @dataclass(frozen=True)
-class Limits:
+class OptionRange:
     """The values that an option accepts, besides being of its type."""
 
     choices: tuple[str, ...] = ()
@@ -29,7 +31,7 @@ class Limits:
 
 
 def _option(default: Any, text: str, **limits: Any) -> Any:
-    return field(default=default, metadata={"help": text, "limits": Limits(**limits)})
+    return field(default=default, metadata={"help": text, "limits": OptionRange(**limits)})
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,17 @@ class Settings:
     )
     discovered_uplink_gbps: float = _option(
         100.0, "capacity of a leaf-spine cable when there is no fabric file", at_least=1e-6, at_most=1e6
+    )
+    default_qps: int = _option(
+        1,
+        "QPs of each connection of jobs that do not say (NCCL_IB_QPS_PER_CONNECTION of the cluster)",
+        at_least=1,
+        at_most=MOST_QPS,
+    )
+    default_qp_mode: str = _option(
+        "split",
+        "how these are used: every message is split over all, or whole messages take turns",
+        choices=QP_MODES,
     )
     max_flows: int = _option(1_000_000, "most flows that all jobs together may have", at_least=1, at_most=10_000_000)
     max_jobs: int = _option(10_000, "most jobs at a time", at_least=1, at_most=1_000_000)
@@ -176,6 +189,14 @@ def options_of(settings: Settings) -> Options:
     from controller.routing.options_text import parse_options
 
     return parse_options([part for part in settings.policy_options.split(",") if part.strip()])
+
+
+def default_qps_of(settings: Settings) -> QueuePairs:
+    """Return the QPs of each connection of jobs that do not say."""
+    from controller.model.queue_pairs import QueuePairs
+
+    (mode,) = (mode for mode in QP_MODES if mode == settings.default_qp_mode)
+    return QueuePairs(settings.default_qps, mode)
 
 
 def _check_policy_options(settings: Settings) -> None:

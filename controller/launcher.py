@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from controller import ryu_compat
+from controller.model.port_numbers import MAX_PORT
 
 if TYPE_CHECKING:
     from controller.startup import Startup
@@ -81,6 +82,7 @@ def _checked(args: list[str]) -> Startup:
     from dataclasses import fields
 
     from controller.config import Settings, settings_from
+    from controller.core.configuration import Configuration
     from controller.model.fabric_file import load_fabric
     from controller.rest.http_security import security_from
     from controller.rest.origin import names_of
@@ -105,8 +107,10 @@ def _checked(args: list[str]) -> Startup:
     access, tls = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
     names = names_of(conf.wsapi_host, socket.gethostname(), settings.http_hosts, tls=tls is not None)
     store = Store.open(settings.store or default_url(os.environ), plans_kept=settings.plans_kept)
-    kept = store.load()
-    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, names, access, tls, openflow_tls, store, kept)
+    return Startup(
+        Configuration(settings, fabric), (conf.wsapi_host, conf.wsapi_port), names, access, tls, openflow_tls, store,
+        store.load(),
+    )  # fmt: skip
 
 
 def _registered() -> Any:
@@ -184,7 +188,7 @@ def _check_port(host: str, port: int, field: str, what: str) -> None:
 
     from controller.model.errors import InputError
 
-    if not 0 < port < 65536:
+    if not 0 < port <= MAX_PORT:
         raise InputError("a port is 1 to 65535", field=field, value=port)
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]

@@ -12,14 +12,14 @@ REQUEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class JsonResponse:
     """A response. ``body``: parsed where it is JSON, otherwise text; ``None`` where it is empty."""
 
     status: int
     body: Any
 
 
-def ask(address: tuple[str, int], method: str, target: str, document: object = None) -> Answer:
+def ask(address: tuple[str, int], method: str, target: str, document: object = None) -> JsonResponse:
     """Send a request on a new connection and return the answer.
 
     Args:
@@ -36,7 +36,7 @@ def ask(address: tuple[str, int], method: str, target: str, document: object = N
     with httpx.Client(timeout=REQUEST_SECONDS, trust_env=False) as http:
         response = http.request(method, f"http://{address[0]}:{address[1]}{target}", content=body, headers=headers)
     if not response.content:
-        return Answer(response.status_code, None)
+        return JsonResponse(response.status_code, None)
     if "json" in response.headers.get("Content-Type", ""):
-        return Answer(response.status_code, json.loads(response.content))
-    return Answer(response.status_code, response.content.decode(errors="replace"))
+        return JsonResponse(response.status_code, json.loads(response.content))
+    return JsonResponse(response.status_code, response.content.decode(errors="replace"))

@@ -39,6 +39,7 @@ from emulation.private_ovs import DATAPATH, PrivateOvs
 from emulation.processes import LABEL, POLL_SECONDS, Child
 from emulation.rates import emulated_mbps, tc_commands
 from emulation.runfile import RunFile, delete_interfaces, sweep_dead
+from emulation.socket_buffers import enlarge_packet_buffers
 from emulation.tables import FlowEntry, GroupEntry, ReadPortCounters, parse_flows, parse_groups, parse_ports
 from emulation.wiring import CableEnd, Wiring, wire_up
 
@@ -48,7 +49,7 @@ HOST_MTU = 4500
 SWITCH_MTU = 9000
 """A switch port must also hold the labels that segment routing pushes onto a full packet."""
 
-CONNECT_SECONDS = 15.0
+CONNECT_SECONDS = 120.0
 DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
 
 
@@ -138,6 +139,7 @@ class Lab:
             ((switch, self.wiring.ends(switch.name)) for switch in self.wiring.switches), self.controller
         )
         self._shape(self.wiring.ends(node) for node in (*self._switch_names, *self._hosts))
+        enlarge_packet_buffers(self.ovs.daemon.pid)
         for wire in self.wiring.wires:
             if not wire.up:
                 self.set_cable(wire.name, up=False)
@@ -321,8 +323,12 @@ class Lab:
         with self._pinger() as pinger:
             return sorted(pinger.round(self._pairs(pairs), timeout=timeout))
 
-    def pinging(self, pairs: Iterable[Pair] | None = None, *, interval: float = 0.05, timeout: float = 1.0) -> Pinging:
-        """Ping in rounds while a ``with`` block runs; its ``Tally`` then has the losses of each pair."""
+    def pinging(self, pairs: Iterable[Pair] | None = None, *, interval: float = 0.05, timeout: float = 5.0) -> Pinging:
+        """Ping in rounds while a ``with`` block runs; its ``Tally`` then has the losses of each pair.
+
+        A round ends once all are answered, or ``timeout`` seconds after its last request: an answer that a busy machine
+        delays is no loss.
+        """
         return Pinging(self._pinger(), self._pairs(pairs), interval=interval, timeout=timeout)
 
     def _pinger(self) -> Pinger:
@@ -361,6 +367,7 @@ class Lab:
         ends = self.wiring.ends(name)
         self.ovs.add_bridges([(self.wiring.switch(name), ends)], self.controller)
         self._shape([ends])
+        enlarge_packet_buffers(self.ovs.daemon.pid)
         dark = {end for wire in self.wiring.wires if not wire.up for end in (wire.a, wire.b)}
         for end in ends:
             self._set_end(end, up=end not in dark)
@@ -369,6 +376,7 @@ class Lab:
         """Kill the switch daemon and start it again: all rules and connections are lost, the cables stay."""
         self.ovs.restart_daemon()
         self._shape(self.wiring.ends(node) for node in self._switch_names)
+        enlarge_packet_buffers(self.ovs.daemon.pid)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from controller.model.errors import InputError
 from controller.model.fabric_file import load_fabric
+from controller.model.port_numbers import MAX_PORT
 from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.interrupts import ending_by_exception
@@ -99,7 +100,7 @@ def _serve(lab: Lab, fabric: str) -> int:
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
         raise InputError("HOST:PORT is needed", field="--controller", value=text)
     return host.strip("[]"), int(port)
 

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-CHUNK_BYTES = 65536
+CHUNK_BYTES = 64 * 1024
 CONNECT_SECONDS = 5.0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.model.errors import InputError, shorten
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ TIMEOUT_SECONDS = 120.0
 """Limit on connecting, and on the time without progress in one request. Planning a large job may take a minute."""
 
 SILENCE_SECONDS = 45.0
-"""Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 15 s."""
+"""Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 2 s."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class ControllerResponse:
     """A successful answer. ``document`` is ``None`` for an empty body; ``etag`` is in the form that If-Match takes."""
 
     status: int
@@ -44,7 +44,7 @@ class ServerEvent:
     document: dict[str, Any]
 
 
-class NoAnswer(Failure):
+class NoAnswer(CommandError):
     """The controller is unreachable or not ready, or the answer broke off; a later try may succeed."""
 
 
@@ -82,34 +82,34 @@ class Client:
         body: bytes | None = None,
         if_match: str | None = None,
         if_none_match: str | None = None,
-    ) -> Answer:
+    ) -> ControllerResponse:
         """Send a request for ``/v1/`` and these path segments, and return the answer.
 
         Raises:
-            Failure: there is no connection, or the answer is a problem.
+            CommandError: there is no connection, or the answer is a problem.
         """
         headers = {"Accept": "application/json"} | _content_type(method, body)
         headers |= {"If-Match": if_match} if if_match is not None else {}
         headers |= {"If-None-Match": if_none_match} if if_none_match is not None else {}
         return self._answer(method, _target(path, query), body, headers)
 
-    def health(self) -> Answer:
+    def health(self) -> ControllerResponse:
         """Return the answer of ``/healthz``, whose path has no version.
 
         Raises:
-            Failure: there is no connection, or the answer is a problem.
+            CommandError: there is no connection, or the answer is a problem.
         """
         return self._answer("GET", "/healthz", None, {"Accept": "application/json"})
 
-    def _answer(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def _answer(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ControllerResponse:
         with self._response(method, target, body, headers, TIMEOUT_SECONDS) as response:
             content = response.read()
         if not content:
-            return Answer(response.status_code, None, response.headers.get("ETag"))
+            return ControllerResponse(response.status_code, None, response.headers.get("ETag"))
         try:
-            return Answer(response.status_code, json.loads(content), response.headers.get("ETag"))
+            return ControllerResponse(response.status_code, json.loads(content), response.headers.get("ETag"))
         except ValueError:
-            raise Failure(f"{self.url}: the answer is not JSON; is this a fairspine controller?") from None
+            raise CommandError(f"{self.url}: the answer is not JSON; is this a fairspine controller?") from None
 
     def events(self, after: str | None = None, *, opened: Callable[[], None] = lambda: None) -> Iterator[ServerEvent]:
         """Yield events as they happen, starting behind the id ``after``, until an error or until it is closed.
@@ -118,7 +118,7 @@ class Client:
 
         Raises:
             NoAnswer: there is no connection, it broke or ended, or no heartbeat came.
-            Failure: the answer is a problem document or not an event stream.
+            CommandError: the answer is a problem document or not an event stream.
         """
         from httpx_sse import EventSource, SSEError
 
@@ -132,7 +132,7 @@ class Client:
                     if event.data:
                         yield _server_event(event.data)
             except SSEError:
-                raise Failure(
+                raise CommandError(
                     f"{self.url}: the answer is not a stream of events; is this a fairspine controller?"
                 ) from None
         raise NoAnswer(f"{self.url}: the controller ended the stream of events")
@@ -144,7 +144,7 @@ class Client:
         """Send a request and give its successful response, whose body is not read yet.
 
         Raises:
-            Failure: there is no connection, it broke off, or the response is not successful.
+            CommandError: there is no connection, it broke off, or the response is not successful.
         """
         import httpx
 
@@ -161,7 +161,7 @@ class Client:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._broken(error) from None
 
-    def _broken(self, error: Exception) -> Failure:
+    def _broken(self, error: Exception) -> CommandError:
         """Return a failure that names the first cause of the exception in one line."""
         # httpx wraps the exceptions of httpcore, which wrap those of the standard library.
         while isinstance(cause := error.__cause__ or error.__context__, Exception):
@@ -169,7 +169,9 @@ class Client:
         if isinstance(error, ConnectionRefusedError):
             return NoAnswer(f"{self.url}: connection refused; is the controller running?")
         if isinstance(error, ssl.SSLCertVerificationError):
-            return Failure(f"{self.url}: its certificate is not trusted: {error.verify_message} (see --ca-file)")
+            return CommandError(f"{self.url}: its certificate is not trusted: {error.verify_message} (see --ca-file)")
+        if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            return NoAnswer(f"{self.url}: there is no TLS at this address; use http:// in place of https://")
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return NoAnswer(f"{self.url}: {reason}")
 
@@ -187,7 +189,7 @@ def described(document: Any, *members: str) -> dict[str, Any]:
     """Return the document after checking that it is an object with these members.
 
     Raises:
-        Failure: it is not, so a fairspine controller did not send it.
+        CommandError: it is not, so a fairspine controller did not send it.
     """
     if not isinstance(document, dict) or not all(name in document for name in members):
         raise not_understood(document)
@@ -198,16 +200,16 @@ def described_rows(rows: Any, *members: str) -> list[dict[str, Any]]:
     """Return the rows after checking that they are a list of objects with these members.
 
     Raises:
-        Failure: they are not, so a fairspine controller did not send them.
+        CommandError: they are not, so a fairspine controller did not send them.
     """
     if not isinstance(rows, list):
         raise not_understood(rows)
     return [described(row, *members) for row in rows]
 
 
-def not_understood(part: object) -> Failure:
+def not_understood(part: object) -> CommandError:
     """Return the failure to raise if (part of) an answer does not have the expected form."""
-    return Failure(f"the answer is not understood; is this a fairspine controller? {shorten(part)}")
+    return CommandError(f"the answer is not understood; is this a fairspine controller? {shorten(part)}")
 
 
 def _content_type(method: str, body: bytes | None) -> dict[str, str]:
@@ -234,7 +236,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-def _failure(url: str, status: int, reason: str, content: bytes) -> Failure:
+def _failure(url: str, status: int, reason: str, content: bytes) -> CommandError:
     """Return a failure that describes a problem document (RFC 9457), or any other answer, in one line."""
     try:
         problem = json.loads(content)
@@ -249,4 +251,4 @@ def _failure(url: str, status: int, reason: str, content: bytes) -> Failure:
     text = " ".join(": ".join([*named, str(detail)]).split())
     if status in (502, 503, 504):
         return NoAnswer(f"{url}: {text}")
-    return Failure(f"{url}: {text}", exit_code=2 if status in (400, 413, 415, 422) else 1)
+    return CommandError(f"{url}: {text}", exit_code=2 if status in (400, 413, 415, 422) else 1)

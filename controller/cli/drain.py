@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, described, not_understood
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.history import kept_plan
 from controller.cli.mode import ModeName, current, meaning
-from controller.cli.output import Format, FormatOption, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, print_json, print_table
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 
 IdsArgument = Annotated[
@@ -25,7 +25,7 @@ def drain(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Take all traffic off cables, spines or leaves, one after the other, before somebody works on them.
 
@@ -40,13 +40,13 @@ def undrain(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Take cables, spines or leaves back into use."""
     _set(Remote(url, token, ca_file).client(), ids, False, format)
 
 
-def _set(client: Client, ids: list[str], drained: bool, format: Format) -> None:
+def _set(client: Client, ids: list[str], drained: bool, format: OutputFormat) -> None:
     names = list(dict.fromkeys(ids))
     # All are requested first, so that an unknown ID is reported before anything has changed.
     to_do = [name for name in names if _thing(client.request("GET", *_path(name)).document)["drained"] != drained]
@@ -55,7 +55,7 @@ def _set(client: Client, ids: list[str], drained: bool, format: Format) -> None:
         {**_thing(client.request("GET", *_path(name)).document), "changed": name in moved, "moved": moved.get(name, 0)}
         for name in names
     ]
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps({"links": rows}).encode())
     else:
         _print(rows, drained)
@@ -72,10 +72,12 @@ def _change(client: Client, names: list[str], drained: bool) -> dict[str, int | 
         try:
             epoch = _thing(client.request("PUT", *_path(name), body=body).document)["epoch"]
             plan = kept_plan(client, epoch)
-        except Failure as failure:
+        except CommandError as failure:
             if not moved:
                 raise
-            raise Failure(f"{failure} (done before that: {', '.join(moved)})", exit_code=failure.exit_code) from None
+            raise CommandError(
+                f"{failure} (done before that: {', '.join(moved)})", exit_code=failure.exit_code
+            ) from None
         moved[name] = None if plan is None else plan["moved"]
     return moved
 

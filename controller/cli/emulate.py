@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.failure import Failure
-from controller.cli.output import Format, FormatOption
+from controller.cli.command_error import CommandError
+from controller.cli.output import FormatOption, OutputFormat
 from controller.config import Settings
 from controller.model.errors import InputError
+from controller.model.qp_mode import MOST_QPS
 
 NEEDED = ("mininet", "scapy", "ryu", "eventlet")
 """Packages that the lab and its controller import, and a plain installation does not bring."""
@@ -60,6 +61,15 @@ def emulate(
     seconds: Annotated[
         float, typer.Option("--seconds", help="About how long the longest job takes if it is alone on the fabric.")
     ] = 5.0,
+    qps: Annotated[
+        int,
+        typer.Option(
+            "--qps",
+            min=1,
+            max=MOST_QPS,
+            help="QPs of each connection of jobs that do not say: each message is split over them.",
+        ),
+    ] = 1,
     link_mbps: Annotated[
         float | None,
         typer.Option("--link-mbps", help="Rate of the fastest link.  [default: what two cores carry]"),
@@ -71,7 +81,7 @@ def emulate(
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail unless every job is faster than under the first policy.")
     ] = False,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Run jobs on packets under several policies, and measure.
 
@@ -84,7 +94,7 @@ def emulate(
     """
     for package in NEEDED:
         if importlib.util.find_spec(package) is None:
-            raise Failure(
+            raise CommandError(
                 f"{package} is not installed: pip install 'fairspine[controller,emulation]' (make setup does)"
             )
     from emulation.experiments.command import run_isolated
@@ -92,14 +102,15 @@ def emulate(
 
     names = None if policies is None else tuple(part.strip() for part in policies.split(","))
     if scenario is not None:
-        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--expect-faster": expect_faster}
+        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws}
+        given |= {"--expect-faster": expect_faster, "--qps": qps > 1}
         for option, value in given.items():
             if value:
                 raise InputError("a scenario says that itself", field=option)
         from emulation.experiments.scenario_command import run_scenario
 
         wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
-        sys.exit(run_scenario(scenario, wanted, names, "json" if format is Format.JSON else "table"))
+        sys.exit(run_scenario(scenario, wanted, names, "json" if format is OutputFormat.JSON else "table"))
     if fabric is None or not job:
         raise InputError("is missing, and there is no --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
@@ -110,9 +121,10 @@ def emulate(
         mode=mode,
         seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
+        qps=qps,
         link_mbps=link_mbps,
         out=out,
         name=name,
         expect_faster=expect_faster,
     )
-    sys.exit(run_isolated(request, "json" if format is Format.JSON else "table"))
+    sys.exit(run_isolated(request, "json" if format is OutputFormat.JSON else "table"))

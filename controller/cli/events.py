@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, NoAnswer, ServerEvent
-from controller.cli.output import Format, FormatOption, moment, print_json
+from controller.cli.output import FormatOption, OutputFormat, moment, print_json
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.model.errors import one_line
 
@@ -28,6 +28,7 @@ class Kind(StrEnum):
     JOB = "job"
     MODE = "mode"
     DRIFT = "drift"
+    SCHEDULE = "schedule"
     ERROR = "error"
     RESET = "reset"
 
@@ -46,7 +47,7 @@ def events(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Follow what happens: plans, links, jobs, the mode, errors. As JSON, each event is a document on a line.
 
@@ -73,7 +74,7 @@ def follow(client: Client, after: str | None) -> Iterator[ServerEvent]:
     """Yield events, reconnecting as often as needed; report lost connections on standard error.
 
     Raises:
-        Failure: the first request had no answer, or the controller refuses the request.
+        CommandError: the first request had no answer, or the controller refuses the request.
     """
     known, away = False, False
     pause = FIRST_PAUSE_SECONDS
@@ -100,9 +101,9 @@ def follow(client: Client, after: str | None) -> Iterator[ServerEvent]:
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-def _print(event: ServerEvent, format: Format) -> None:
+def _print(event: ServerEvent, format: OutputFormat) -> None:
     document = event.document
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps(document).encode())
     else:
         text = f"{moment(str(document['at']))}  {event.id}  {event.kind:5}  {_text(document['data'])}"

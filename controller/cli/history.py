@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, described, described_rows
-from controller.cli.output import Format, FormatOption, moment, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, moment, number, plural, print_json, print_table
 from controller.cli.remote import (
     CaFileOption,
     InnerCaFileOption,
@@ -61,17 +61,17 @@ def list_plans(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """List the plans that were made, newest first, unless a subcommand follows."""
     ctx.obj = Remote(url, token, ca_file)
     if ctx.invoked_subcommand is not None:
         return
     page = _page(ctx.obj.client(), before, limit)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps(page).encode())
         return
-    _print_plans(f"{len(page['plans'])} plans", page["plans"])
+    _print_plans(plural(len(page["plans"]), "plan"), page["plans"])
     if page["next_before"] is not None:
         typer.echo(f"there are older ones: fairspine history --before {page['next_before']}")
 
@@ -83,7 +83,7 @@ def show(
     url: InnerUrlOption = None,
     token: InnerTokenOption = None,
     ca_file: InnerCaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Show a plan that was made: why, for which jobs, on which links, and how its flows were spread.
 
@@ -92,7 +92,7 @@ def show(
     client = Remote(url, token, ca_file).over(ctx.obj).client()
     plan = described(client.request("GET", "plans", str(epoch)).document, *_PLAN, "paths")
     paths = None if plan["paths"] is None else described_rows(plan["paths"], "path")
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps(plan).encode())
         return
     _print_plans(f"plan {epoch}", [plan])
@@ -115,7 +115,7 @@ def rollback(
     url: InnerUrlOption = None,
     token: InnerTokenOption = None,
     ca_file: InnerCaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Give the flows that there are now the paths of an old plan, where those are live; a new plan, so undone likewise.
 
@@ -123,7 +123,7 @@ def rollback(
     """
     client = Remote(url, token, ca_file).over(ctx.obj).client()
     plan = described(client.request("POST", "plans", f"{epoch}:rollback").document, *_PLAN)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps(plan).encode())
     else:
         _print_plans(f"plan {plan['epoch']}: {plan['moved']} flows moved to their paths of plan {epoch}", [plan])
@@ -133,7 +133,7 @@ def kept_plan(client: Client, epoch: int) -> dict[str, Any] | None:
     """Return the stored summary of a plan, without its paths; ``None`` if the plan is not stored.
 
     Raises:
-        Failure: the controller does not answer.
+        CommandError: the controller does not answer.
     """
     return next((plan for plan in _page(client, epoch + 1, 1)["plans"] if plan["epoch"] == epoch), None)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.files import write_document
-from controller.cli.output import Format, FormatOption, print_json, print_table, size
+from controller.cli.output import FormatOption, OutputFormat, print_json, print_table, size
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def import_files(
         Path | None,
         typer.Option("--fabric-out", metavar="FILE", help="Where the fabric goes that the files describe."),
     ] = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Make a job from the files of another tool.
 
@@ -143,15 +143,15 @@ def import_files(
         write_document(out, dict(imported.fabric))
     written = (fabric_out or out) if only_fabric else out
     to_stdout = written is None or str(written) == "-"
-    if format is Format.JSON and not to_stdout:
+    if format is OutputFormat.JSON and not to_stdout:
         print_json(orjson.dumps(summary))
-    elif format is Format.JSON:
+    elif format is OutputFormat.JSON:
         typer.echo(orjson.dumps(summary).decode(), err=True)
     else:
         _print_summary(summary, place if only_fabric else None, err=to_stdout)
 
 
-def _guess(files: Sequence[Path], format: Format) -> None:
+def _guess(files: Sequence[Path], format: OutputFormat) -> None:
     """Print the format of each file.
 
     Raises:
@@ -163,7 +163,7 @@ def _guess(files: Sequence[Path], format: Format) -> None:
     from controller.workload.importers.streams import open_sources
 
     found = list(guess(open_sources(files)))
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps([dataclasses.asdict(row) for row in found]))
     else:
         print_table("files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in found])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.output import Format, FormatOption, print_json, print_table, size
+from controller.cli.output import FormatOption, OutputFormat, print_json, print_table, size
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,17 @@ def describe(
         Path | None,
         typer.Option("--fabric", metavar="FILE", help="The fabric that the job's hosts are on.", show_default=False),
     ] = None,
-    format: FormatOption = Format.TABLE,
+    gpu_tflops: Annotated[
+        float | None,
+        typer.Option(
+            "--gpu-tflops",
+            metavar="TFLOPS",
+            help="Achieved throughput of a GPU in 1e12 operations a second, in place of the file's 'gpu_tflops': the "
+            "computing time follows from it and the model.",
+            show_default=False,
+        ),
+    ] = None,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Print a job's groups, its collectives with their bytes an iteration, and what crosses leaves.
 
@@ -55,14 +65,14 @@ def describe(
     from controller.workload.load import told_if_unplaced
     from controller.workload.strategy_form import read_strategy
 
-    document, given = _read(job)
+    document, given = _read(job, None if gpu_tflops is None else {"gpu_tflops": gpu_tflops})
     strategy = read_strategy(document, len(given.hosts))
     known = None if fabric is None else load_fabric(fabric)
     try:
         description = describe_job(given, strategy, known)
     except InputError as error:
         raise told_if_unplaced(error, given).with_source(str(job)) from None
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps(description))
     else:
         _print(description)
@@ -98,7 +108,7 @@ def place(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Where the job goes, YAML or JSON by suffix; else standard output."),
     ] = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Give each rank of a job a host, and say how much crosses leaves before and after.
 
@@ -135,18 +145,20 @@ def place(
     }
     write_document(out, document_on_hosts(document, placed))
     to_stdout = out is None or str(out) == "-"
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         typer.echo(orjson.dumps(row).decode(), err=to_stdout)
     else:
         _print_crossing(f"{given.name}, {method.value}", before, after, err=to_stdout)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Job]:
-    """Return the document of a file as it is, and the job that it describes."""
+def _read(path: Path, changed: dict[str, Any] | None = None) -> tuple[dict[str, Any], Job]:
+    """Return the document of a file, with some fields changed, and the job that it describes."""
     from controller.model.fabric_file import read_document
     from controller.workload.job_file import parse_job
 
     document = read_document(path)
+    if changed and isinstance(document, dict):
+        document = document | changed
     return document, parse_job(document, source=str(path))
 
 
@@ -226,6 +238,22 @@ def _print(description: Description) -> None:
             ("", "all", str(sum(phase.collectives for phase in description.phases)), *_load(description.total)),
         ],
     )
+
+    _print_times(description)
+
+
+def _print_times(description: Description) -> None:
+    """Print the job's times as a job file states them, and how they follow from the throughput of a GPU."""
+    timing, computing = description.timing, description.computing
+    if "period_seconds" in timing:
+        typer.echo(f"period_seconds: {timing['period_seconds']:.6g}")
+    for phase, value in timing.get("compute_seconds", {}).items():
+        typer.echo(f"compute_seconds before phase {phase}: {value:.6g}")
+    if computing is not None:
+        typer.echo(
+            f"{computing.flops:.4g} floating-point operations an iteration; the pipeline's bubble adds "
+            f"{computing.bubble:.1%}"
+        )
 
 
 _LOAD = ("flows>", "on the network>", "between leaves>", "of it>")

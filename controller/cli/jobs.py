@@ -11,12 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, described, described_rows, not_understood
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.output import (
     COLLECTIVE,
-    Format,
+    EXPECTED,
     FormatOption,
+    OutputFormat,
+    expected_cells,
     number,
+    plural,
     print_collectives,
     print_json,
     print_table,
@@ -40,8 +43,8 @@ app = typer.Typer(rich_markup_mode=None, help="Show or delete the jobs of a runn
 _POLL_SECONDS = 0.1
 
 # Members that are read of the API's documents (controller.rest.schemas).
-_JOB = ("name", "weight", "bytes", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
-_LISTED = ("name", "weight", "collectives", "flows", "bytes", "min_speed", "active")
+_JOB = ("name", "weight", "bytes", "speed", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
+_LISTED = ("name", "weight", "collectives", "flows", "bytes", "speed", "min_speed", "active")
 
 
 def push(
@@ -62,7 +65,7 @@ def push(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return when the switches enforce the job's plan.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait at most.")] = 30.0,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Push a job to a running controller, in place of any of that name."""
     import orjson
@@ -79,15 +82,15 @@ def push(
     name = parse_job(document, source=str(job)).name
     try:
         taken = client.request("PUT", "jobs", name, body=orjson.dumps(document))
-    except Failure as failure:
+    except CommandError as failure:
         if failure.exit_code != 2:
             raise
-        raise Failure(f"{job}: {failure}", exit_code=2) from None
+        raise CommandError(f"{job}: {failure}", exit_code=2) from None
     answer = _job(taken.document)
     if wait:
         _wait(client, name, timeout)
         answer["active"] = True
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps(answer))
     else:
         typer.echo(f"{name} {'created' if taken.status == 201 else 'replaced'}, plan {answer['epoch']}")
@@ -100,7 +103,7 @@ def list_jobs(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """List the jobs, unless a subcommand follows."""
     ctx.obj = Remote(url, token, ca_file)
@@ -114,20 +117,21 @@ def list_too(
     url: InnerUrlOption = None,
     token: InnerTokenOption = None,
     ca_file: InnerCaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """List the jobs."""
     _print_jobs(Remote(url, token, ca_file).over(ctx.obj).client(), format)
 
 
-def _print_jobs(client: Client, format: Format) -> None:
+def _print_jobs(client: Client, format: OutputFormat) -> None:
     rows = _listed(client)
-    if format is Format.JSON:
+    timed = any(row.get("times") for row in rows)
+    if format is OutputFormat.JSON:
         print_json(json.dumps({"jobs": rows}).encode())
         return
     print_table(
-        f"{len(rows)} jobs",
-        ("job", "weight>", "collectives>", "flows>", "bytes>", "min speed>", "active"),
+        plural(len(rows), "job"),
+        ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED * timed), "active"),
         (
             (
                 row["name"],
@@ -135,7 +139,9 @@ def _print_jobs(client: Client, format: Format) -> None:
                 str(row["collectives"]),
                 str(row["flows"]),
                 size(row["bytes"]),
+                number(row["speed"]),
                 number(row["min_speed"]),
+                *(expected_cells(row.get("times")) if timed else ()),
                 "yes" if row["active"] else "not yet",
             )
             for row in rows
@@ -150,12 +156,12 @@ def show(
     url: InnerUrlOption = None,
     token: InnerTokenOption = None,
     ca_file: InnerCaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Show a job with its part of the plan."""
     client = Remote(url, token, ca_file).over(ctx.obj).client()
     answer = _job(client.request("GET", "jobs", name).document)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps(answer).encode())
     else:
         _print_job(answer)
@@ -178,17 +184,17 @@ def _wait(client: Client, name: str, timeout: float) -> None:
     """Wait until the newest plan, which contains the job, is active.
 
     Raises:
-        Failure: the job was deleted meanwhile, or its plan is not active after ``timeout`` seconds.
+        CommandError: the job was deleted meanwhile, or its plan is not active after ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:
         row = next((row for row in _listed(client) if row["name"] == name), None)
         if row is None:
-            raise Failure(f"{name} was deleted before its plan was active")
+            raise CommandError(f"{name} was deleted before its plan was active")
         if row["active"]:
             return
         if time.monotonic() >= deadline:
-            raise Failure(f"{name} was taken, but its plan is not active on every switch after {timeout:g} s")
+            raise CommandError(f"{name} was taken, but its plan is not active on every switch after {timeout:g} s")
         time.sleep(_POLL_SECONDS)
 
 
@@ -208,15 +214,18 @@ def _job(answer: Any) -> dict[str, Any]:
 
 
 def _print_job(answer: dict[str, Any]) -> None:
+    times = answer.get("times")
     print_table(
         answer["name"],
-        ("weight>", "flows>", "bytes>", "min speed>", "plan>", "active"),
+        ("weight>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED if times else ()), "plan>", "active"),
         [
             (
                 f"{answer['weight']:g}",
                 str(len(answer["flows"])),
                 size(answer["bytes"]),
+                number(answer["speed"]),
                 number(answer["min_speed"]),
+                *(expected_cells(times) if times else ()),
                 str(answer["epoch"]),
                 "yes" if answer["active"] else "not yet",
             )

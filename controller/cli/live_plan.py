@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Any
 
 from controller.cli.client import Client, described, described_rows, not_understood
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.mode import ModeName, meaning
-from controller.cli.output import COLLECTIVE, Format, print_json, seconds
+from controller.cli.output import COLLECTIVE, OutputFormat, plural, print_json, seconds
 from controller.cli.plan_table import print_plan
 
 _PLAN = (
@@ -18,17 +18,17 @@ _PLAN = (
 )
 
 
-def show_live_plan(client: Client, format: Format) -> None:
+def show_live_plan(client: Client, format: OutputFormat) -> None:
     """Print the newest plan and whether the switches enforce it.
 
     The JSON is that of ``fairspine plan``, so that ``--previous`` takes it, with ``mode``, ``computed`` and ``active``.
 
     Raises:
-        Failure: the controller does not answer, or some flow has no live path.
+        CommandError: the controller does not answer, or some flow has no live path.
     """
     document = described(client.request("GET", "plan").document, "mode", "computed", "active", "plan")
     plan = _checked(document["plan"])
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         about = {name: value for name, value in document.items() if name != "plan"}
         print_json(json.dumps({**about, **plan}).encode())
     else:
@@ -40,7 +40,7 @@ def show_live_plan(client: Client, format: Format) -> None:
             _cables(client, plan["links"]),
         )
     if plan["unroutable"]:
-        raise Failure(
+        raise CommandError(
             f"{len(plan['unroutable'])} of {len(plan['flows'])} flows have no live path, "
             f"the first is {plan['unroutable'][0]}"
         )
@@ -66,7 +66,7 @@ def _title(document: dict[str, Any]) -> str:
         state = f"mode {document['mode']}: {meaning(document)}"
     pieces = sum(len(flow["paths"]) for flow in plan["flows"])
     return (
-        f"plan {epoch}, {plan['policy']}: {len(plan['flows'])} flows in {pieces} pieces placed in "
+        f"plan {epoch}, {plan['policy']}: {plural(len(plan['flows']), 'flow')} in {plural(pieces, 'piece')} placed in "
         f"{seconds(plan['seconds'])}; {state}"
     )
 

@@ -20,16 +20,19 @@ from controller.cli import (
     job,
     jobs,
     mode,
+    network,
     planning,
     preview,
     replay,
+    schedule,
     simulate,
+    status,
     survive,
     token,
     top,
     trace,
 )
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.model.errors import InputError, one_line
 
 app = typer.Typer(
@@ -78,10 +81,15 @@ app.command(
     epilog="Example: fairspine trace --differs, or: fairspine trace --fabric examples/clos-4x4x4.yaml "
     "--job examples/gpt3-a.json --policy ecmp",
 )(trace.trace)
+app.command("schedule", epilog="Example: fairspine schedule gpt3-a --format json")(schedule.schedule)
 app.command("drain", epilog="Example: fairspine drain leaf1-spine2")(drain.drain)
 app.command("undrain", epilog="Example: fairspine undrain leaf1-spine2")(drain.undrain)
 app.command("mode", epilog="Example: fairspine mode ecmp")(mode.mode)
 app.command("events", epilog="Example: fairspine events --kind plan --format json")(events.events)
+app.command("status", epilog="Example: fairspine status")(status.status)
+app.command("fabric", epilog="Example: fairspine fabric --format json")(network.fabric)
+app.command("links", epilog="Example: fairspine links leaf1, or: fairspine links leaf1-spine2")(network.links)
+app.command("routes", epilog="Example: fairspine routes h1")(network.routes)
 app.command("top", epilog="Example: fairspine top --interval 5, or: fairspine top --once")(top.top)
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")
@@ -115,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except InputError as error:
         _complain(error)
         code = 2
-    except Failure as failure:
+    except CommandError as failure:
         _complain(failure)
         code = failure.exit_code
     except OSError as error:
@@ -134,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _complain_of_output(error: OSError) -> None:
     """Report an error of standard output, such as a full disk; ignore a closed pipe."""
     if not isinstance(error, BrokenPipeError):
-        _complain(error)
+        typer.echo(f"fairspine: standard output cannot be written: {error.strerror or error}", err=True)
 
 
 def _complain(error: Exception) -> None:

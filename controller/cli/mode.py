@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, described
-from controller.cli.output import Format, FormatOption, moment, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, moment, print_json, print_table
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 
 
@@ -50,7 +50,7 @@ def mode(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Show how plans are enforced, or change it: the big switch for a bad night. It outlives restarts.
 
@@ -67,7 +67,7 @@ def mode(
         answer = _mode(client.request("PUT", "mode", body=json.dumps(form).encode()).document)
     else:
         answer = current(client)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps(answer).encode())
         return
     since = "-" if answer["since"] is None else moment(answer["since"])
@@ -82,7 +82,7 @@ def current(client: Client) -> dict[str, Any]:
     """Return the current mode (``ModeDocument``).
 
     Raises:
-        Failure: the controller does not answer.
+        CommandError: the controller does not answer.
     """
     return _mode(client.request("GET", "mode").document)
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _WIDE = 160
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """Values of ``--format``."""
 
     TABLE = "table"
     JSON = "json"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="A table for people or JSON for programs.")]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="A table for people or JSON for programs.")]
 
 
 def print_json(document: bytes) -> None:
@@ -62,15 +62,22 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     console.print(table)
 
 
+EXPECTED = ("iteration>", "slowdown>", "duty>")
+"""Columns of a job's expected iterations."""
+
 COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
 """Members that are read of a collective."""
 
 
 def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
-    """Print the collectives of a plan (or of one job) as a table; ``flows`` is the number of flows of each."""
+    """Print the collectives of a plan (or of one job) as a table; ``flows`` is the number of flows of each.
+
+    Where some job states its computing times, the table tells the expected period and duty of each collective.
+    """
+    timed = any(row.get("duty") is not None for row in rows)
     print_table(
         "collectives",
-        ("job", "collective", "flows>", "speed>", "time>", "alone>", "slowdown>"),
+        ("job", "collective", "flows>", "speed>", "time>", "alone>", "slowdown>", *(("period>", "duty>") * timed)),
         (
             (
                 row["job"],
@@ -80,15 +87,41 @@ def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -
                 seconds(row["seconds"]),
                 seconds(row["ideal_seconds"]),
                 number(row["slowdown"]),
+                *((seconds(row["period_seconds"]), share(row["duty"])) if timed else ()),
             )
             for row, count in zip(rows, flows, strict=True)
         ),
     )
 
 
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun: ``1 job``, ``2 jobs``; ``many`` where the plural has no ``s`` at its end."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """Format a number for a table, ``-`` for ``None``."""
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def share(value: float | None) -> str:
+    """Format a part of a whole for a table: ``25%``."""
+    return "-" if value is None else f"{value:.0%}"
+
+
+def expected_cells(times: Mapping[str, Any] | None) -> tuple[str, str, str]:
+    """Return the expected iteration time, slowdown and duty of a job; dashes where they are unknown."""
+    if times is None:
+        return "-", "-", "-"
+    return seconds(times["iteration_seconds"]), number(times["slowdown"]), share(times["duty"])
+
+
+def expected_line(times: Mapping[str, Any]) -> str:
+    """Return what a plan or a list of jobs tells of the mean expected slowdown, as a line."""
+    return (
+        f"expected iterations over random phases: {times['slowdown']:.3f} times as long as alone, at least "
+        f"{times['bound']:.3f}"
+    )
 
 
 def seconds(value: float | None) -> str:

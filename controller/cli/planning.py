@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.live_plan import show_live_plan
-from controller.cli.output import Format, FormatOption, number, print_json, print_table, seconds
+from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table, seconds
 from controller.cli.plan_table import print_plan
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.config import MOST_HEADROOM
 from controller.model.errors import InputError
+from controller.model.qp_mode import MOST_QPS, QpMode
 
 if TYPE_CHECKING:
     from controller.model.fabric import Fabric
@@ -64,7 +65,15 @@ HeadroomOption = Annotated[
     ),
 ]
 
-_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom")
+QpsOption = Annotated[
+    int, typer.Option("--qps", min=1, max=MOST_QPS, help="QPs of each connection of jobs that do not say.")
+]
+QpModeOption = Annotated[
+    QpMode,
+    typer.Option("--qp-mode", help="How these are used: messages are split over all, or take turns."),
+]
+
+_OF_FILES = ("fabric", "job", "policy", "seed", "option", "previous", "headroom", "qps", "qp_mode")
 
 
 def plan(
@@ -86,11 +95,13 @@ def plan(
         ),
     ] = None,
     headroom: HeadroomOption = 0.0,
+    qps: QpsOption = 1,
+    qp_mode: QpModeOption = "split",
     live: Annotated[bool, typer.Option("--live", help="Show a running controller's plan instead.")] = False,
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Plan the paths of some jobs' flows, and say how good the plan is; or (--live) that of a running controller.
 
@@ -117,9 +128,11 @@ def plan(
     from controller.planning.plan_document import plan_document
     from controller.routing import warm_up
     from controller.routing.options_text import parse_options
+    from controller.routing.split_check import check_splits
 
     options = parse_options(option)
-    place, traffic = load_traffic(fabric, job)
+    place, traffic = load_traffic(fabric, job, qps, qp_mode)
+    check_splits(traffic, [policy], options)
     _check_policies([policy])
     before = load_previous(previous, place) if previous else None
     warm_up()  # so that the reported time does not include loading compiled code
@@ -133,7 +146,7 @@ def plan(
         clock=time.perf_counter,
     )
     document = plan_document(place, traffic, made)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps(document))
     else:
         _print_made(place, traffic, made, document)
@@ -154,7 +167,9 @@ def compare(
     seed: SeedOption = 0,
     option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
     headroom: HeadroomOption = 0.0,
-    format: FormatOption = Format.TABLE,
+    qps: QpsOption = 1,
+    qp_mode: QpModeOption = "split",
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Plan by several policies, a row each.
 
@@ -167,11 +182,14 @@ def compare(
     from controller.planning.headroom import with_headroom
     from controller.routing import POLICIES, warm_up
     from controller.routing.options_text import parse_options
+    from controller.routing.split_check import check_splits
 
     options = parse_options(option)
-    place, traffic = load_traffic(fabric, job)
+    place, traffic = load_traffic(fabric, job, qps, qp_mode)
     names = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
     _check_policies(names)
+    if policies != "all":
+        check_splits(traffic, names, options)
     warm_up()
     standings = compare_policies(
         with_headroom(place, headroom), traffic, names, seed=seed, options=options, clock=time.perf_counter
@@ -186,29 +204,33 @@ def compare(
             "pressure": standing.pressure,
             "pieces": standing.pieces,
             "slowdown": None if standing.plan.times is None else standing.plan.times.slowdown,
+            "shifted": None if standing.plan.schedule is None else standing.plan.schedule.slowdown,
             "seconds": standing.plan.seconds,
         }
         for standing in standings
     ]
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps({"flows": traffic.n_flows, "policies": rows}))
     else:
         _print_comparison(traffic, rows)
     _fail_if_unroutable(traffic, standings[0].plan)
 
 
-def load_traffic(fabric_file: Path, job_files: Sequence[Path]) -> tuple[Fabric, Traffic]:
-    """Load a fabric, and the traffic of some jobs on it, in their order.
+def load_traffic(
+    fabric_file: Path, job_files: Sequence[Path], qps: int = 1, qp_mode: QpMode = "split"
+) -> tuple[Fabric, Traffic]:
+    """Load a fabric, and the traffic of some jobs on it, in their order; ``qps``: of jobs that do not say.
 
     Raises:
         InputError: a file is invalid; names the file and the reason.
     """
     from controller.model.fabric_file import load_fabric
+    from controller.model.queue_pairs import QueuePairs
     from controller.workload.expand import combine
     from controller.workload.load import load_jobs
 
     fabric = load_fabric(fabric_file)
-    return fabric, combine(load_jobs(fabric, job_files)[1])
+    return fabric, combine(load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1])
 
 
 def _check_policies(names: Sequence[str]) -> None:
@@ -220,10 +242,10 @@ def _check_policies(names: Sequence[str]) -> None:
 
 
 def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
-    """Raise ``Failure`` if some flow has no live path, which depends on the fabric and not on the policy."""
+    """Raise ``CommandError`` if some flow has no live path, which depends on the fabric and not on the policy."""
     if len(made.unroutable):
         first = traffic.flow_id(int(made.unroutable[0]))
-        raise Failure(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
+        raise CommandError(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
 
 
 def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
@@ -231,7 +253,8 @@ def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str
 
     flows = np.bincount(traffic.collective, minlength=len(traffic.collectives))
     print_plan(
-        f"{made.policy}: {traffic.n_flows} flows in {made.assignment.n_rows} pieces placed in {seconds(made.seconds)}, "
+        f"{made.policy}: {plural(traffic.n_flows, 'flow')} in {plural(made.assignment.n_rows, 'piece')} "
+        f"placed in {seconds(made.seconds)}, "
         f"{made.status}",
         document,
         flows.tolist(),
@@ -241,8 +264,9 @@ def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str
 
 def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
     timed = any(row["slowdown"] is not None for row in rows)
+    shifted = any(row["shifted"] is not None for row in rows)
     print_table(
-        f"{traffic.n_flows} flows, {len(traffic.collectives)} collectives",
+        f"{plural(traffic.n_flows, 'flow')}, {plural(len(traffic.collectives), 'collective')}",
         (
             "policy",
             "min speed>",
@@ -252,6 +276,7 @@ def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
             "asked for>",
             "pieces>",
             *(("iterations ÷ alone>",) if timed else ()),
+            *(("with shifts>",) if shifted else ()),
             "time>",
         ),
         (
@@ -264,6 +289,7 @@ def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
                 f"{row['pressure']:.0%}",
                 str(row["pieces"]),
                 *((number(row["slowdown"]),) if timed else ()),
+                *((number(row["shifted"]),) if shifted else ()),
                 seconds(row["seconds"]),
             )
             for row in rows

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import described, described_rows
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.mode import ModeName
-from controller.cli.output import Format, FormatOption, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table
 from controller.cli.planning import policy_names
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 
@@ -43,7 +43,7 @@ def preview(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Say what a change would do: the plan before and after, the flows that would move, each job's speed.
 
@@ -65,10 +65,10 @@ def preview(
     client = Remote(url, token, ca_file).client()
     try:
         answer = client.request("POST", "plans:preview", body=body).document
-    except Failure as failure:
+    except CommandError as failure:
         raise _told_by_file(failure, files) from None
     document = _preview(answer)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps(document).encode())
     else:
         _print(document)
@@ -84,12 +84,12 @@ def _job(file: Path) -> dict[str, Any]:
     return {**document, "name": name}
 
 
-def _told_by_file(failure: Failure, files: Sequence[Path]) -> Failure:
+def _told_by_file(failure: CommandError, files: Sequence[Path]) -> CommandError:
     """Return the failure with the name of the file that it refers to, if any."""
     found = re.search(r"\bput\[(\d+)\]", str(failure))
     if failure.exit_code != 2 or found is None or int(found[1]) >= len(files):
         return failure
-    return Failure(f"{files[int(found[1])]}: {failure}", exit_code=2)
+    return CommandError(f"{files[int(found[1])]}: {failure}", exit_code=2)
 
 
 def _preview(answer: Any) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _preview(answer: Any) -> dict[str, Any]:
 
 def _print(document: dict[str, Any]) -> None:
     print_table(
-        f"compared with plan {document['epoch']}: {document['moved_count']} flows would move",
+        f"compared with plan {document['epoch']}: {plural(document['moved_count'], 'flow')} would move",
         (
             *("", "policy", "seed>", "mode", "flows>", "unroutable>", "min speed>", "min level>"),
             *("bound, split>", "bound, single>", "gap>"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.importing import placement_of
-from controller.cli.output import Format, FormatOption, print_json, print_table, seconds
+from controller.cli.output import FormatOption, OutputFormat, plural, print_json, print_table, seconds
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def replay(
         str | None, typer.Option("--placement", metavar="P", help="As for import.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of a random placement, and of ecmp.")] = 0,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Play a graph of computations and messages: how long it takes, under each policy.
 
@@ -48,13 +48,13 @@ def replay(
     rows = _ideal(imported.dag, gbps)
     if fabric is not None:
         rows += _on_fabric(imported, fabric, policies.split(","), placement, seed)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps({"tasks": imported.dag.n_tasks, "runs": rows, "warnings": list(imported.warnings)}))
         return
     for warning in imported.warnings:
         typer.echo(f"warning: {warning}")
     print_table(
-        f"{imported.job.name}, {imported.dag.n_tasks} tasks",
+        f"{imported.job.name}, {plural(imported.dag.n_tasks, 'task')}",
         ("paths", "time>", "busiest link", "its use>"),
         [(row["paths"], seconds(row["seconds"]), row["link"], f"{row['use']:.1%}") for row in rows],
     )

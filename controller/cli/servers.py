@@ -15,7 +15,7 @@ def hosts_of(client: Client, servers: Sequence[str]) -> tuple[str, ...]:
 
     Raises:
         InputError: the fabric has no server of this name, or a server is named twice.
-        Failure: the controller does not answer.
+        CommandError: the controller does not answer.
     """
     fabric = described(client.request("GET", "fabric").document, "hosts")
     hosts: dict[str, list[tuple[int, str]]] = {}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.failure import Failure
-from controller.cli.output import Format, FormatOption, number, print_json, print_table, seconds
+from controller.cli.command_error import CommandError
+from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table, seconds
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def simulate(
     results: Annotated[
         bool, typer.Option("--results", help="Also write every simulation whole, as JSON and Parquet.")
     ] = False,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Simulate scenarios under several policies, and write a report.
 
@@ -64,7 +64,7 @@ def simulate(
         check_installed(workers=jobs, backend=chosen, whole=results)
     except ModuleNotFoundError as error:
         extra = "[cluster]" if error.name == "distributed" else ""
-        raise Failure(f"{error.name} is not installed: pip install 'fairspine{extra}'") from None
+        raise CommandError(f"{error.name} is not installed: pip install 'fairspine{extra}'") from None
 
     names = None if policies is None else [name.strip() for name in policies.split(",")]
     grids = [load_scenario(path, names) for path in scenario]
@@ -91,11 +91,11 @@ def simulate(
         references = {grid.name: grid.references for grid in grids}
         page = write_report(out, rows, notes, references=references, verdicts=verdicts)
     except KeyboardInterrupt:
-        raise Failure("stopped; started again, it goes on where it was", exit_code=130) from None
+        raise CommandError("stopped; started again, it goes on where it was", exit_code=130) from None
     except OSError as error:
-        raise Failure(str(error)) from None
+        raise CommandError(str(error)) from None
     standings = standings_of(rows)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         document = {"report": str(page), "notes": notes, "standings": standings, "targets": verdicts, "cells": rows}
         print_json(orjson.dumps(document))
     else:
@@ -109,10 +109,10 @@ def simulate(
         typer.echo(f"report: {page}")
     stalled = sum(row["stalled"] for row in rows)
     if stalled:
-        raise Failure(f"in {stalled} of {len(rows)} simulations some job waited for a path that never came")
+        raise CommandError(f"in {stalled} of {len(rows)} simulations some job waited for a path that never came")
     missed = sum(not verdict.reached for verdict in verdicts)
     if missed:
-        raise Failure(f"{missed} of {len(verdicts)} targets were not reached")
+        raise CommandError(f"{missed} of {len(verdicts)} targets were not reached")
 
 
 def _backend(kinds: Any, name: str, scheduler: str | None) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.output import Format, FormatOption, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table
 from controller.cli.planning import (
     FabricOption,
     HeadroomOption,
@@ -20,6 +20,7 @@ from controller.cli.planning import (
     load_traffic,
 )
 from controller.model.errors import InputError
+from controller.model.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     from controller.planning.survival import Failure, Outcome, Situation, Survival
@@ -68,7 +69,7 @@ def survive(
     rows: Annotated[
         int, typer.Option("--rows", min=1, help="Failures in the table, worst first; JSON has all.")
     ] = _ROWS,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Plan anew after each single failure, and show what each job's speed would be.
 
@@ -81,6 +82,7 @@ def survive(
     from controller.planning.survival import FailureKind, Situation, single_failures, worst_sequence
     from controller.planning.survival import pairs as pairs_of
     from controller.planning.survival import survive as analyse
+    from controller.planning.survival_document import survival_document
     from controller.routing import POLICIES
     from controller.routing.options_text import parse_options
 
@@ -99,8 +101,8 @@ def survive(
     run = _Pool(workers)
     found = analyse(situation, pairs_of(single) if pairs else single, run)
     sequence = None if above is None else worst_sequence(situation, single, above, most=_MOST_IN_SEQUENCE, outcomes=run)
-    if format is Format.JSON:
-        print_json(orjson.dumps(_document(found, above, sequence)))
+    if format is OutputFormat.JSON:
+        print_json(orjson.dumps(survival_document(found, above, sequence)))
     else:
         _print(found, above, sequence, rows)
 
@@ -133,46 +135,16 @@ def _outcomes(situation: Situation, failures: Sequence[Failure]) -> list[Outcome
     return list(one_by_one(situation, failures))
 
 
-def _document(found: Survival, above: float | None, sequence: list[Outcome] | None) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "jobs": list(found.jobs),
-        "before": _row(found.before),
-        "failures": [_row(outcome) for outcome in found.outcomes],
-    }
-    if above is not None and sequence is not None:
-        document["above"] = above
-        document["sequence"] = [_row(outcome) for outcome in sequence]
-        document["bears_at_most"] = _bears(above, sequence)
-    return document
-
-
-def _row(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "kinds": list(outcome.failure.kinds),
-        "names": list(outcome.failure.names),
-        "min_speed": outcome.min_speed,
-        "speeds": [None if speed != speed else speed for speed in outcome.speed.tolist()],
-        "unroutable": outcome.unroutable,
-        "moved": outcome.moved,
-    }
-
-
-def _bears(above: float, sequence: list[Outcome]) -> int | None:
-    """Return the number of failures after which every job is still above the speed; ``None`` if all of them are."""
-    if not sequence:
-        return 0
-    return len(sequence) - 1 if sequence[-1].min_speed < above else None
-
-
 def _print(found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
     print_table(
-        f"{len(found.outcomes)} failures; {found.below(found.before.min_speed - 1e-9)} slow some job down",
+        f"{plural(len(found.outcomes), 'failure')}; "
+        f"{found.below(found.before.min_speed - ROUNDING)} slow some job down",
         ("failure", "slowest job>", "slowed jobs>", "cut flows>", "moved flows>"),
         (
             (
                 str(outcome.failure),
                 number(outcome.min_speed),
-                str(int((outcome.speed < found.before.speed - 1e-9).sum())),
+                str(int((outcome.speed < found.before.speed - ROUNDING).sum())),
                 str(outcome.unroutable),
                 str(outcome.moved),
             )
@@ -189,12 +161,14 @@ def _print(found: Survival, above: float | None, sequence: list[Outcome] | None,
     )
     if above is None or sequence is None:
         return
-    bears = _bears(above, sequence)
-    if bears is None:
-        typer.echo(f"after {len(sequence)} failures, worst first, every job is still at {above:g} or above")
+    from controller.planning.survival_document import bears
+
+    bears_at_most = bears(above, sequence)
+    if bears_at_most is None:
+        typer.echo(f"after {plural(len(sequence), 'failure')}, worst first, every job is still at {above:g} or above")
         return
     print_table(
-        f"worst failures one after another; at most {bears} leave every job at {above:g} or above",
+        f"worst failures one after another; at most {bears_at_most} leave every job at {above:g} or above",
         ("failures>", "last", "slowest job>"),
         (
             (str(count), outcome.failure.names[-1], number(outcome.min_speed))
@@ -207,5 +181,5 @@ def _job_row(name: str, now: float, outcomes: list[tuple[float, str]]) -> tuple[
     if now != now or not outcomes:
         return name, "-" if now != now else number(now), "-", "-", "0"
     worst, failure = min(outcomes)
-    slowed = sum(speed < now - 1e-9 for speed, _ in outcomes)
+    slowed = sum(speed < now - ROUNDING for speed, _ in outcomes)
     return name, number(now), number(worst), failure if slowed else "-", str(slowed)

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.files import replace_private
-from controller.cli.output import Format, FormatOption, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, print_json, print_table
 from controller.cli.remote import config_folder
 from controller.core.ports.api import Role
 from controller.model.errors import InputError
@@ -57,11 +57,11 @@ def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
 
 
 @app.command("list", epilog="Example: fairspine token list --file /etc/fairspine/tokens")
-def list_tokens(file: FileOption = None, format: FormatOption = Format.TABLE) -> None:
+def list_tokens(file: FileOption = None, format: FormatOption = OutputFormat.TABLE) -> None:
     """List the tokens; there is no way to see their secrets."""
     path = _path(file)
     tokens = read_tokens(path)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(json.dumps({"tokens": [{"name": token.name, "role": token.role} for token in tokens]}).encode())
     else:
         print_table(f"{len(tokens)} tokens in {path}", ("token", "role"), ((t.name, t.role) for t in tokens))
@@ -74,7 +74,7 @@ def remove(name: NameArgument, file: FileOption = None) -> None:
     with _changing(path) as tokens:
         left = tuple(token for token in tokens if token.name != name)
         if len(left) == len(tokens):
-            raise Failure(f"{path}: no token is named {name}")
+            raise CommandError(f"{path}: no token is named {name}")
         _write(path, left)
     typer.echo(f"{name} removed")
 

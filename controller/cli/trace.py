@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.client import Client, described, described_rows
-from controller.cli.failure import Failure
+from controller.cli.command_error import UNKNOWN, CommandError
 from controller.cli.files import write_text
-from controller.cli.output import Format, FormatOption, print_json
+from controller.cli.output import FormatOption, OutputFormat, print_json
 from controller.cli.planning import policy_names
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
-from controller.cli.trace_table import print_trace
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,12 +77,13 @@ def trace(
     url: UrlOption = None,
     token: TokenOption = None,
     ca_file: CaFileOption = None,
-    format: FormatOption = Format.TABLE,
+    format: FormatOption = OutputFormat.TABLE,
 ) -> None:
     """Show the path of every flow as the switches have it, beside the planned one, and how unevenly links are used.
 
     Asks a running controller, which reads its switches; or looks at a saved trace (--from) or at a plan that is made
-    from files (--policy). Exits 1 if some flow is not on its planned path.
+    from files (--policy). Exits 1 if some flow is not on its planned path, and 3 if none is known to be elsewhere and
+    some flow's path is not known.
     """
     if compare not in (None, "ecmp"):
         raise InputError("can be ecmp", field="--compare", value=compare)
@@ -117,26 +117,37 @@ def trace(
     _finish(document, save, differs, format)
 
 
-def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: Format) -> None:
+def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: OutputFormat) -> None:
     """Save and print the trace.
 
     Raises:
-        Failure: some flow is not on its planned path.
+        CommandError: some flow is not on its planned path, or not known to be there.
     """
     import orjson
+
+    from controller.cli.trace_table import print_trace
+    from controller.telemetry.trace_summary import is_unknown
 
     if save is not None:
         write_text(save, [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()])
     astray = [flow for flow in document["flows"] if flow["differs"]]
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(orjson.dumps({**document, "flows": astray} if differs else document))
     else:
         print_trace(document, differs)
     if astray:
         first = astray[0]
-        raise Failure(
+        raise CommandError(
             f"{len(astray)} of {len(document['flows'])} flows are not on their planned paths, "
             f"the first is {first['id']}: {first['why']}"
+        )
+    unknown = [flow for flow in document["flows"] if is_unknown(flow)]
+    if unknown:
+        first = unknown[0]
+        raise CommandError(
+            f"the paths of {len(unknown)} of {len(document['flows'])} flows are not known, "
+            f"the first is {first['id']}: {first['why']}",
+            exit_code=UNKNOWN,
         )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from controller.cli.output import moment, number, print_table, size
+from controller.cli.output import moment, number, plural, print_table, size
+from controller.telemetry.trace_summary import is_unknown
 
 _SHOWN = 20  # number of flows in the table, those off their planned paths first; the JSON has all of them
 _COLLIDING = 6  # largest number of flows that are named for a hot link
@@ -56,8 +57,8 @@ def _print_layers(document: Mapping[str, Any]) -> None:
 
 def _title(document: Mapping[str, Any]) -> str:
     flows = document["flows"]
-    astray, unknown = (sum(map(test, flows)) for test in (lambda f: f["differs"], _is_unknown))
-    counts = f"{len(flows)} flows, {astray} not on their planned paths, {unknown} of unknown path"
+    astray, unknown = (sum(map(test, flows)) for test in (lambda f: f["differs"], is_unknown))
+    counts = f"{plural(len(flows), 'flow')}, {astray} not on their planned paths, {unknown} of unknown path"
     if "at" not in document:
         return counts
     window = document["window"]
@@ -67,10 +68,6 @@ def _title(document: Mapping[str, Any]) -> str:
         f"plan {document['epoch']}, mode {document['mode']}, {document['enforcement']}, "
         f"{moment(document['at'])} UTC: {counts}; {counted}{silent}"
     )
-
-
-def _is_unknown(flow: Mapping[str, Any]) -> bool:
-    return bool(flow["how"] == "none")
 
 
 def _print_hot(title: str, hot: list[Mapping[str, Any]], flows: Mapping[str, Mapping[str, Any]]) -> None:
@@ -106,7 +103,7 @@ def _name(flow: Mapping[str, Any] | None, id_: str) -> str:
 
 
 def _print_flows(document: Mapping[str, Any], differs: bool) -> None:
-    flows = sorted(document["flows"], key=lambda flow: (not flow["differs"], not _is_unknown(flow)))
+    flows = sorted(document["flows"], key=lambda flow: (not flow["differs"], not is_unknown(flow)))
     if differs:
         flows = [flow for flow in flows if flow["differs"]]
         if not flows:

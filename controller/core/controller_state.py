@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from controller.core.applied_plan import AppliedPlan
 from controller.core.desired_state import AdmittedJob, DesiredState
+from controller.core.job_speeds import JobSpeeds
 from controller.core.plan_candidate import PlanCandidate
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
@@ -38,6 +39,7 @@ class ControllerState:
         saved_fabric: the fabric as it was before a restart, until it is observed again.
         last_known_fabric: the newest fabric of a state with ``network_known``.
         changes: (cable or host link, up) that came or went since then.
+        speeds: of the jobs, by ``rules``.
     """
 
     epoch: int = 0
@@ -55,6 +57,7 @@ class ControllerState:
     saved_fabric: Fabric | None = None
     last_known_fabric: Fabric | None = None
     changes: tuple[tuple[str, bool], ...] = ()
+    speeds: JobSpeeds = field(default_factory=JobSpeeds)
 
     @property
     def fabric(self) -> Fabric | None:

@@ -15,6 +15,7 @@ from controller.config import Settings
 from controller.core.applied_plan import AppliedPlan
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
+from controller.core.job_speeds import job_speeds
 from controller.core.mode_rules import flow_encoding_for, rules_for_mode, rules_of_applied_plan
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.model.fabric import Fabric
@@ -96,6 +97,7 @@ def reconcile(
         network_known=network_known,
         last_known_fabric=found.fabric if network_known else before.last_known_fabric,
         changes=tuple(link_changes(before.last_known_fabric, found.fabric)) if network_known else (),
+        speeds=job_speeds(desired.mode, found.fabric, candidate, applied, before.speeds, headroom=settings.headroom),
     )
     learn = _learns(intended, found)
     if desired.mode == "frozen":

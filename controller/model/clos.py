@@ -6,6 +6,9 @@ from ipaddress import IPv4Address
 
 from controller.model.fabric import Cable, Fabric, Host, Switch
 
+SPINE_DPID = 64 * 1024
+"""By convention leaf i has datapath id i and spine j has ``SPINE_DPID`` + j."""
+
 
 def clos(
     spines: int,
@@ -46,7 +49,7 @@ def clos(
         return f"node{node + 1}", rail
 
     leaf_switches = tuple(Switch(f"leaf{i}", i) for i in range(1, leaves + 1))
-    spine_switches = tuple(Switch(f"spine{j}", 65536 + j) for j in range(1, spines + 1))
+    spine_switches = tuple(Switch(f"spine{j}", SPINE_DPID + j) for j in range(1, spines + 1))
     hosts = tuple(
         Host(
             name=f"h{(i - 1) * hosts_per_leaf + n}",

@@ -17,55 +17,23 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Network
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
+
+from controller.model.fabric_parts import Cable as Cable
+from controller.model.fabric_parts import Host as Host
+from controller.model.fabric_parts import Switch as Switch
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 NO_LINK = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A leaf or a spine, with the OpenFlow datapath id by which it connects."""
-
-    name: str
-    dpid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """One RDMA NIC with one IP address. ``port`` is the leaf's OpenFlow port (``None``: not known yet)."""
-
-    name: str
-    leaf: str
-    gbps: float
-    ip: str
-    mac: str
-    server: str
-    rail: int = 0
-    port: int | None = None
-    up: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Cable:
-    """A leaf-spine cable (two directed links). Ports are OpenFlow port numbers, ``None`` where not known yet."""
-
-    leaf: str
-    spine: str
-    gbps: float
-    up: bool = True
-    leaf_port: int | None = None
-    spine_port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -318,14 +286,6 @@ class Fabric:
         """Return the path classes that join two different leaves now, ascending."""
         return np.flatnonzero(self.up_alive[src_leaf] & self.down_alive[dst_leaf]).astype(np.int32)
 
-    def paths(self, src_leaf: int, dst_leaf: int) -> Iterator[tuple[int, ...]]:
-        """Yield the live candidate paths between two leaves, each as its link indices; one empty path within a leaf."""
-        if src_leaf == dst_leaf:
-            yield ()
-            return
-        for k in self.live_paths(src_leaf, dst_leaf).tolist():
-            yield int(self.up_link[src_leaf, k]), int(self.down_link[dst_leaf, k])
-
     def flow_links(self, src: int, dst: int, path: int) -> tuple[int, ...]:
         """Return all links of a flow from host to host over a path class (negative class: the two host links only)."""
         first, last = src, self.n_hosts + dst
@@ -424,19 +384,6 @@ class Fabric:
         return hashlib.blake2b(
             repr((self.leaves, self.spines, self.hosts, self.cables)).encode(), digest_size=8
         ).hexdigest()
-
-    def graph(self, *, live: bool = True) -> nx.MultiDiGraph[str]:
-        """Return the fabric as a networkx graph: nodes by name with ``role``, edges keyed by link id with ``gbps``."""
-        graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
-        for role, members in (("leaf", self.leaves), ("spine", self.spines), ("host", self.hosts)):
-            for member in members:
-                graph.add_node(member.name, role=role)
-        for index, name in enumerate(self.link_ids):
-            if live and not self.link_up[index]:
-                continue
-            src, dst = name.split(":")[0].split("->")
-            graph.add_edge(src, dst, key=name, gbps=float(self.link_gbps[index]))
-        return graph
 
 
 # Tables that do not depend on ``up``: planning after a link failure need not compute them again.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from controller.model.clos import clos, conventional_ip, conventional_mac
+from controller.model.clos import SPINE_DPID, clos, conventional_ip, conventional_mac
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.unique_keys import check_yaml, json_document
@@ -33,7 +33,7 @@ class ClosForm(_Strict):
     """The short form: a healthy symmetric Clos fabric."""
 
     spines: Annotated[int, Field(ge=1, le=4096)]
-    leaves: Annotated[int, Field(ge=1, le=65535)]
+    leaves: Annotated[int, Field(ge=1, le=SPINE_DPID - 1)]
     hosts_per_leaf: Annotated[int, Field(ge=1)]
     host_gbps: Gbps = 100.0
     uplink_gbps: Gbps = 100.0
@@ -175,6 +175,8 @@ def from_validation_error(error: ValidationError) -> InputError:
         field += f"[{part}]" if isinstance(part, int) else (f".{part}" if field else str(part))
     reason = "this key is not known" if first["type"] == "extra_forbidden" else first["msg"]
     reason = reason.removeprefix("Value error, ")
+    # Pydantic names our classes, which no reader of a file knows.
+    reason = re.sub(r"^Input should be (a valid dictionary.*|an object)$", "input should be a mapping", reason)
     value = None if first["type"] == "missing" else first["input"]
     return InputError(reason[:1].lower() + reason[1:], field=field, value=value)
 

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from controller.model.fabric import IntArray
+from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import Int64Array
 
@@ -33,6 +34,7 @@ class CollectiveCall:
         algorithm: one that ``workload.collectives`` has for the operation; ``None``: the default one.
         phase: collectives of one job in different phases never run at once.
         channels: the number of parts into which the buffer is cut; each part crosses the network by its own rail.
+        qps: the QPs of each connection; ``None``: those of the job.
     """
 
     name: str
@@ -42,6 +44,7 @@ class CollectiveCall:
     algorithm: Algorithm | None = None
     phase: int = 0
     channels: int | None = None
+    qps: QueuePairs | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,7 @@ class FlowList:
         bytes: [F].
         collective: [F] name of the collective that each belongs to.
         udp_src: [F] UDP source port, 0 where none is given.
+        qp_ports: flow index -> UDP source port of each of its QPs, for flows that state them.
     """
 
     src: tuple[str, ...] = ()
@@ -61,6 +65,15 @@ class FlowList:
     bytes: Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     collective: tuple[str, ...] = ()
     udp_src: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    qp_ports: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def claims(self) -> tuple[IntArray, IntArray, list[str]]:
+        """Return flow index and UDP source port of each stated port, and the field that states it."""
+        rows = [(i, int(self.udp_src[i]), f"flows[{i}].udp_src") for i in np.flatnonzero(self.udp_src).tolist()]
+        for i, ports in self.qp_ports.items():
+            rows += [(i, port, f"flows[{i}].qp_ports[{qp}]") for qp, port in enumerate(ports)]
+        table = np.array([row[:2] for row in rows], dtype=np.int32).reshape(-1, 2)
+        return table[:, 0], table[:, 1], [row[2] for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +99,7 @@ class Job:
         pxn: whether a rank's data may leave its server by another NIC of it, reached over NVLink.
         timing: how the job computes between its collectives; ``None``: it sends all the time.
         phases: of collectives that only flows or the matrix name; 0 where none is given.
+        qps: the QPs of each connection; ``None``: the job does not say, and the default of its reader counts.
     """
 
     name: str
@@ -98,6 +112,7 @@ class Job:
     pxn: bool = True
     timing: JobTiming | None = None
     phases: Mapping[str, int] = field(default_factory=dict)
+    qps: QueuePairs | None = None
 
     @property
     def phase_by_name(self) -> dict[str, int]:

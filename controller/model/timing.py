@@ -1,4 +1,4 @@
-"""The times of jobs: their stated computing times, and their expected iteration times under a plan."""
+"""The times of jobs: stated computing times, expected iteration times under a plan, and shifts of iterations."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class JobTimes:
         alone_seconds: of an iteration while the job has the network to itself.
         iteration_seconds: expected, while all jobs of the plan run.
         duty: the part of the expected iteration in which the job sends.
+        phase_seconds: (phase, expected seconds of sending its collectives in an iteration), in order of phases.
     """
 
     job: str
@@ -37,6 +38,7 @@ class JobTimes:
     alone_seconds: float
     iteration_seconds: float
     duty: float
+    phase_seconds: tuple[tuple[int, float], ...] = ()
 
     @property
     def slowdown(self) -> float:
@@ -62,3 +64,52 @@ class PlanTimes:
     def gap(self) -> float:
         """The relative distance to the bound; 0 where the plan is optimal."""
         return self.slowdown / self.bound - 1.0
+
+
+@dataclass(frozen=True)
+class JobShift:
+    """When the iterations of one job begin (docs/explanation/objective.md, "Shifts").
+
+    The launcher needs a clock that all jobs share. The first iteration begins at a time of the grid
+    ``shift_seconds + k * period_seconds`` (k whole). With ``hold``, each later one begins at the grid time nearest to
+    the end of the iteration before it, or at once if that time is past. Without, iterations follow at once.
+
+    Attributes:
+        period_seconds: distance of the grid times; without ``hold``, an iteration while the job has the network to
+            itself.
+        shift_seconds: in [0, ``period_seconds``).
+        hold: whether the job waits for a grid time before each iteration.
+        iteration_seconds: mean time from the begin of an iteration to the begin of the next one.
+        compatibility: the part of the sending time in which the job sends as fast as alone.
+    """
+
+    job: str
+    period_seconds: float
+    shift_seconds: float
+    hold: bool
+    iteration_seconds: float
+    compatibility: float
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The shifts of a plan's jobs; present if the policy was asked for them and some job states its computing times.
+
+    Attributes:
+        jobs: those with routable traffic on the network.
+        slowdown: mean over jobs by weight of the ratio of iteration time to that alone, if all jobs follow.
+        bound: the lower bound of the slowdown of any paths, splits and shifts.
+    """
+
+    jobs: tuple[JobShift, ...]
+    slowdown: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """The relative distance to the bound; 0 where the schedule is optimal."""
+        return self.slowdown / self.bound - 1.0
+
+    def shift_of(self, job: str) -> JobShift | None:
+        """Return the shift of a job by its name; ``None`` if it has none."""
+        return next((row for row in self.jobs if row.job == job), None)

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.port_numbers import MAX_PORT
+from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
 
 Int64Array = NDArray[np.int64]
@@ -17,20 +19,32 @@ Int64Array = NDArray[np.int64]
 ANY_PORT = 0
 """``udp_src`` of a flow whose source port is unknown (a job with ``"ports": "unknown"``)."""
 
-FIRST_PORT, LAST_PORT = 49152, 65535
+FIRST_PORT, LAST_PORT = 49152, MAX_PORT
 """The UDP source ports of RoCEv2 queue pairs (InfiniBand Architecture Specification 1.4, annex A17.9.2.1)."""
 
 
 @dataclass(frozen=True)
 class Collective:
-    """A row of the table of collectives; ``weight`` and ``timing`` are those of its job. Phases never compete."""
+    """A row of the table of collectives; ``weight`` and ``timing`` are those of its job. Phases never compete.
+
+    ``qps``: the QPs of each of its connections. Flow ``number`` is QP ``number % qps.count`` of connection
+    ``number // qps.count``.
+    """
 
     job: str
     name: str
     weight: float = 1.0
     phase: int = 0
-    # Not in ``repr``, so that traffic without times keeps the version that it had before this field existed.
+    # Not in ``repr``, so that traffic without them keeps the version that it had before these fields existed.
     timing: JobTiming | None = field(default=None, repr=False)
+    qps: QueuePairs = field(default=ONE_QP, repr=False)
+
+    def flow_name(self, number: int) -> str:
+        """Return the last part of a flow's id: ``17``, or ``17.2`` for QP 2 of connection 17."""
+        if self.qps.count == 1:
+            return str(number)
+        connection, qp = divmod(number, self.qps.count)
+        return f"{connection}.{qp}"
 
 
 _COLUMNS = {
@@ -45,14 +59,14 @@ _COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """F flows in deterministic order, and the collectives they belong to.
+    """F flows (one per QP) in deterministic order, and the collectives they belong to.
 
     Attributes:
         src: [F] host index of the sender in the fabric.
         dst: [F] host index of the receiver in the fabric.
         bytes: [F] bytes that the flow carries within one run of its collective, at least 1.
         collective: [F] index into ``collectives``.
-        number: [F] the flow's number within its collective (the last part of its id).
+        number: [F] the flow's number within its collective (the last part of its id); see ``Collective``.
         udp_src: [F] UDP source port, or ``ANY_PORT``.
         collectives: the K collectives, including those that have no flow on the network.
 
@@ -121,11 +135,16 @@ class Traffic:
         in_order = np.sort(key)
         if (in_order[1:] > in_order[:-1]).all():
             return np.arange(len(key), dtype=np.int32)
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        rank = np.empty(len(first), dtype=np.int32)
-        rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-        unit: IntArray = rank[inverse.reshape(-1)]
-        return unit
+        return by_first_appearance(key)
+
+    @cached_property
+    def connection(self) -> IntArray:
+        """[F] connection of each flow, numbered by first appearance: QPs of one connection have the same number."""
+        qps = np.array([row.qps.count for row in self.collectives], dtype=np.int64)
+        if not self.n_flows or qps.max() == 1:
+            return np.arange(self.n_flows, dtype=np.int32)
+        key = (self.collective.astype(np.int64) << 32) | (self.number // qps[self.collective])
+        return by_first_appearance(key)
 
     @property
     def n_units(self) -> int:
@@ -133,9 +152,9 @@ class Traffic:
         return int(self.unit.max()) + 1 if len(self.unit) else 0
 
     def flow_id(self, flow: int) -> str:
-        """Return the id of a flow, such as ``gpt3-a/dp0/17``."""
+        """Return the id of a flow, such as ``gpt3-a/dp0/17``, or ``gpt3-a/dp0/17.2`` for QP 2 of connection 17."""
         row = self.collectives[self.collective[flow]]
-        return f"{row.job}/{row.name}/{self.number[flow]}"
+        return f"{row.job}/{row.name}/{row.flow_name(int(self.number[flow]))}"
 
     @cached_property
     def version(self) -> str:
@@ -143,6 +162,8 @@ class Traffic:
         digest = hashlib.blake2b(repr(self.collectives).encode(), digest_size=8)
         if any(row.timing is not None for row in self.collectives):
             digest.update(repr([row.timing for row in self.collectives]).encode())
+        if any(row.qps != ONE_QP for row in self.collectives):
+            digest.update(repr([row.qps for row in self.collectives]).encode())
         for array in (self.src, self.dst, self.bytes, self.collective, self.number, self.udp_src):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
@@ -152,6 +173,15 @@ class Traffic:
         """Return a traffic without flows and collectives."""
         none = np.zeros(0, dtype=np.int32)
         return Traffic(none, none, none.astype(np.int64), none, none, none, ())
+
+
+def by_first_appearance(key: Int64Array) -> IntArray:
+    """Return a number [F] for each key, 0 for the first one and counting up with each new one."""
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    number: IntArray = rank[inverse.reshape(-1)]
+    return number
 
 
 def unit_key(src: IntArray | Int64Array, dst: IntArray | Int64Array, udp_src: IntArray | Int64Array) -> Int64Array:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
+from controller.model.port_numbers import MAX_PORT
 from controller.model.traffic import ANY_PORT, unit_key
 from controller.routing import Previous
 
@@ -23,7 +24,7 @@ class _Path(BaseModel):
 class _Flow(BaseModel):
     src: str
     dst: str
-    udp_src: Annotated[int, Field(ge=0, le=65535)] | None = None
+    udp_src: Annotated[int, Field(ge=0, le=MAX_PORT)] | None = None
     paths: list[_Path]
 
 

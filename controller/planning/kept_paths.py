@@ -9,11 +9,13 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, IntArray
 from controller.model.plan import Bound, Plan
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import appraise
-from controller.routing import TOLERANCE, Previous, Result
+from controller.routing import Previous, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import place
+from controller.routing.shifts import reuse_schedule
 from controller.routing.validate import validate_assignment
 
 
@@ -54,7 +56,8 @@ def plan_from_paths(
     if memories and memories[0].is_split():
         assignment = _with_pieces(demand, assignment, memories[0].on(fabric))
     validate_assignment(fabric, traffic, assignment, enforceable=not assignment.is_split())
-    result = Result(assignment, bound, status)
+    schedule = reuse_schedule(demand, assignment, memories[0].schedule) if memories else None
+    result = Result(assignment, bound, status, schedule)
     seconds = clock() - started
     return appraise(fabric, traffic, result, demand=demand, policy=policy, seconds=seconds, intended=intended)
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.plan import Plan
-from controller.model.timing import PlanTimes
+from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import ANY_PORT, Traffic
+from controller.model.units import GBIT
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.labels import LabelBlock
 
@@ -43,6 +44,7 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any
             {"level": step.level, "bound": step.bound, "collectives": step.collectives} for step in objective.levels
         ],
         "times": None if plan.times is None else times_document(plan.times),
+        "schedule": None if plan.schedule is None else schedule_document(plan.schedule),
         "unroutable": [traffic.flow_id(flow) for flow in plan.unroutable.tolist()],
         "collectives": collective_rows(traffic, plan, range(len(traffic.collectives))),
         "flows": _encoded_flows(fabric, traffic, plan, np.arange(traffic.n_flows)),
@@ -58,31 +60,59 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any
 def times_document(times: PlanTimes) -> dict[str, Any]:
     """Return the expected iteration times."""
     return {
-        "slowdown": times.slowdown,
-        "bound": times.bound,
-        "gap": times.gap,
-        "jobs": [
-            {
-                "job": row.job,
-                "compute_seconds": row.compute_seconds,
-                "alone_seconds": row.alone_seconds,
-                "iteration_seconds": row.iteration_seconds,
-                "slowdown": row.slowdown,
-                "duty": row.duty,
-            }
-            for row in times.jobs
-        ],
+        **slowdown_document(times),
+        "jobs": [{"job": row.job, **job_times_document(row)} for row in times.jobs],
+    }
+
+
+def slowdown_document(times: PlanTimes) -> dict[str, Any]:
+    """Return the mean expected slowdown and its bound."""
+    return {"slowdown": times.slowdown, "bound": times.bound, "gap": times.gap}
+
+
+def job_times_document(row: JobTimes) -> dict[str, Any]:
+    """Return the expected iteration of one job."""
+    return {
+        "compute_seconds": row.compute_seconds,
+        "alone_seconds": row.alone_seconds,
+        "iteration_seconds": row.iteration_seconds,
+        "slowdown": row.slowdown,
+        "duty": row.duty,
+    }
+
+
+def schedule_document(schedule: Schedule) -> dict[str, Any]:
+    """Return when the jobs' iterations begin."""
+    return {
+        "slowdown": schedule.slowdown,
+        "bound": schedule.bound,
+        "gap": schedule.gap,
+        "jobs": [shift_document(row) for row in schedule.jobs],
+    }
+
+
+def shift_document(row: JobShift) -> dict[str, Any]:
+    """Return when the iterations of one job begin."""
+    return {
+        "job": row.job,
+        "period_seconds": row.period_seconds,
+        "shift_seconds": row.shift_seconds,
+        "hold": row.hold,
+        "iteration_seconds": row.iteration_seconds,
+        "compatibility": row.compatibility,
     }
 
 
 def job_parts(fabric: Fabric, traffic: Traffic, plan: Plan, job: str) -> dict[str, Any]:
-    """Return one job's part: ``bytes``, ``min_speed``, ``unroutable``, ``collectives`` and ``flows`` (encoded)."""
+    """Return one job's part: ``bytes``, ``min_speed``, ``times``, ``unroutable``, ``collectives`` and ``flows``."""
     members = [k for k, row in enumerate(traffic.collectives) if row.job == job]
     flows = np.flatnonzero(np.isin(traffic.collective, members))
+    times = () if plan.times is None else plan.times.jobs
     stranded = np.intersect1d(flows, plan.unroutable)
     return {
         "bytes": int(traffic.bytes[flows].sum()),
         "min_speed": slowest(plan, members),
+        "times": next((job_times_document(row) for row in times if row.job == job), None),
         "unroutable": [traffic.flow_id(flow) for flow in stranded.tolist()],
         "collectives": collective_rows(traffic, plan, members),
         "flows": _encoded_flows(fabric, traffic, plan, flows),
@@ -108,6 +138,7 @@ def collective_rows(traffic: Traffic, plan: Plan, collectives: Iterable[int]) ->
     seconds = collective_seconds(plan)
     healthy = objective.healthy_seconds
     slowdown = seconds / np.where(healthy > 0, healthy, np.nan)
+    times = {} if plan.times is None else {row.job: row for row in plan.times.jobs}
     return [
         {
             "job": traffic.collectives[k].job,
@@ -116,9 +147,18 @@ def collective_rows(traffic: Traffic, plan: Plan, collectives: Iterable[int]) ->
             "ideal_seconds": _number(objective.ideal_seconds[k]),
             "seconds": _number(seconds[k]),
             "slowdown": _number(slowdown[k]),
+            **_sending(times.get(traffic.collectives[k].job), traffic.collectives[k].phase),
         }
         for k in collectives
     ]
+
+
+def _sending(job: JobTimes | None, phase: int) -> dict[str, float | None]:
+    """Return how often the collectives of a phase are sent, and for which part of the time."""
+    seconds = {} if job is None else dict(job.phase_seconds)
+    if job is None or phase not in seconds:
+        return {"period_seconds": None, "duty": None}
+    return {"period_seconds": job.iteration_seconds, "duty": seconds[phase] / job.iteration_seconds}
 
 
 def flow_rows(fabric: Fabric, traffic: Traffic, plan: Plan, flows: Flows) -> list[dict[str, Any]]:
@@ -179,7 +219,7 @@ def routes_document(
     """
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
-    gbps = np.nan_to_num(traffic.bytes[flows] * 8e-9 / collective_seconds(plan)[traffic.collective[flows]])
+    gbps = np.nan_to_num(traffic.bytes[flows] * GBIT / collective_seconds(plan)[traffic.collective[flows]])
     target = fabric.host_leaf[traffic.dst]
 
     def piece(flow: int, rate: float, one: _Piece) -> dict[str, Any]:

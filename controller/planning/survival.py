@@ -19,6 +19,7 @@ import numpy as np
 from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Traffic
+from controller.planning.drain import drain, without_drained
 from controller.routing import Options, Previous, assign
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
@@ -107,6 +108,8 @@ class Situation:
     Attributes:
         previous: the plan in force, which plans after failures stay near.
         healthy_seconds: [K] the time that each collective takes alone on the fabric with everything up.
+        drained: ids of cables, spines and leaves that are drained; what is drained comes back into use where a failure
+            leaves nothing else.
     """
 
     fabric: Fabric
@@ -116,6 +119,7 @@ class Situation:
     options: Options
     previous: Previous
     healthy_seconds: FloatArray
+    drained: frozenset[str] = frozenset()
 
     @staticmethod
     def of(
@@ -155,6 +159,8 @@ class Situation:
         Bounds are not computed: they take longer than the plan, and 2,000 of them are of no use.
         """
         left = self.fabric.without_links(failure.cables) if failure.cables else self.fabric
+        if self.drained:
+            left = without_drained(left, drain(left, self.drained))
         traffic, before = self.traffic, self.previous
         result = assign(self.policy, left, traffic, seed=self.seed, previous=before, options=self.options)
         demand = Demand.of(left, traffic)

@@ -24,11 +24,11 @@ from controller.core.ports.api import UNCONDITIONAL, Backend, Caller, Role
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access import Access, Open
 from controller.rest.access_log import log_access
-from controller.rest.budget import Quotas, Share, Work
+from controller.rest.budget import Quotas, Share, WorkKind
 from controller.rest.conditions import IF_MATCH, IF_NONE_MATCH, condition
 from controller.rest.events import EventStream
 from controller.rest.framing import PIECE_BYTES
-from controller.rest.limits import Limits
+from controller.rest.limits import ClientLimits
 from controller.rest.operation import JSON, Call, Operation, Resource
 from controller.rest.origin import Names
 from controller.rest.pages import Methods, Page
@@ -95,13 +95,13 @@ class Api:
         names: Names,
         *,
         access: Access | None = None,
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
         answered: Answered = no_observer,
         yield_turn: Callable[[], None] = lambda: None,
     ) -> None:
         """Register the resources; a ``None`` stands for no access control, or the default limits."""
         self._backend, self._names = backend, names
-        self._access, self._limits, self._yield_turn = access or Open(), limits or Limits(), yield_turn
+        self._access, self._limits, self._yield_turn = access or Open(), limits or ClientLimits(), yield_turn
         self.quotas = Quotas(self._limits)
         self.app: falcon.App[falcon.Request, falcon.Response] = falcon.App(middleware=[_Log(answered), self])
         self.app.router_options.converters["segment"] = Segment
@@ -120,7 +120,7 @@ class Api:
         """Check Host and Origin, before routing. Falcon calls this."""
         request.context.began = time.monotonic()
         request.context.operation = None
-        request.context.share = Share(self.quotas.rooms[Work.READ], request.remote_addr)
+        request.context.share = Share(self.quotas.rooms[WorkKind.READ], request.remote_addr)
         local, target = request.env["SERVER_NAME"], request.env["RAW_URI"]
         self._names.check(request.method, request.headers_lower, local, target)
         if (request.method, request.path) == ("OPTIONS", "*"):

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from controller.rest.limits import Limits
+from controller.rest.limits import ClientLimits
 from controller.rest.problems import unavailable
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     """Kinds of work. Each kind has requests of its own, and changes have memory of their own."""
 
     READ = "read"
@@ -92,18 +92,18 @@ class Room:
 class Quotas:
     """All budgets of a server: a ``Room`` for each kind of work, and event streams."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ClientLimits) -> None:
         """Create the budgets, with sizes after ``limits``."""
         half, memory = limits.total_bytes // 2, "the memory for bodies and responses is in use"
         shared = Budget(half, memory)
         self.streams = Budget(limits.streams, "too many event streams are open")
-        self.rooms: Mapping[Work, Room] = {
+        self.rooms: Mapping[WorkKind, Room] = {
             work: Room(
                 Budget(limits.requests, f"too many {work.value} requests are in progress"),
-                Budget(half, memory) if work is Work.CHANGE else shared,
+                Budget(half, memory) if work is WorkKind.CHANGE else shared,
                 Budget(max(1, limits.connections // 4), "too many request bodies are being received"),
             )
-            for work in Work
+            for work in WorkKind
         }
 
 

@@ -8,6 +8,7 @@ shakes hands for TLS in the loop that accepts connections, and reads bodies loos
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,18 +17,22 @@ from typing import Any
 
 import eventlet
 import eventlet.hubs
+import eventlet.patcher
 import eventlet.wsgi
 from eventlet.green import socket
 from eventlet.green.ssl import GreenSSLSocket
 
 from controller.rest.access_log import log_access
 from controller.rest.framing import PIECE_BYTES, Framing, HeadLines, body_pieces, check_request_line, framing
-from controller.rest.limits import Limits
+from controller.rest.limits import ClientLimits
+from controller.rest.operation import CLIENT_GONE
 from controller.rest.problems import PROBLEM_JSON, ProblemError
 from controller.rest.target import split_target
 from controller.rest.tls import Tls
 
 LOG = logging.getLogger(__name__)
+
+original_select = eventlet.patcher.original("select")
 
 
 @dataclass
@@ -37,7 +42,7 @@ class Shared:
     ``waiting``: the greenlets of connections without a request, the longest waiting first.
     """
 
-    limits: Limits
+    limits: ClientLimits
     tls: Tls | None
     waiting: dict[Any, None] = field(default_factory=dict)
 
@@ -51,6 +56,14 @@ class Shared:
     def _cut_off(self, greenlet: Any) -> None:
         if greenlet in self.waiting:
             greenlet.throw(TimeoutError("another client needs its place"))
+
+
+def _is_closed(socket_number: int) -> bool:
+    """Return whether the other end of a socket is closed, also if only for sending; without waiting."""
+    # Not eventlet's: other threads ask, too.
+    poll = original_select.poll()
+    poll.register(socket_number, original_select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
@@ -196,6 +209,7 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
         environ["RAW_URI"] = self.path
         environ["eventlet.input"] = eventlet.wsgi.Input(self.rfile, 0, self.connection)
         environ["wsgi.input"] = self
+        environ[CLIENT_GONE] = functools.partial(_is_closed, self.connection.fileno())
         return environ
 
     def handle_one_response(self) -> None:

@@ -9,7 +9,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Limits:
+class ClientLimits:
     """Limits on one client, and on all together. The length of lines is eventlet's: 8 KiB each, 64 KiB of headers.
 
     Of what clients share, one may hold as much as it leaves free, so at most half; further requests get 503. A client

@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from controller.core.ports.api import Backend, Caller, Condition, Role
 from controller.model.fabric_file import from_validation_error
-from controller.rest.budget import Work
+from controller.rest.budget import WorkKind
 from controller.rest.problems import bad_input
 
 JSON = falcon.MEDIA_JSON
@@ -23,6 +23,9 @@ EVENT_STREAM = "text/event-stream"
 PROMETHEUS, OPEN_METRICS = "text/plain", "application/openmetrics-text"
 
 KIB = 1024
+
+CLIENT_GONE = "fairspine.client_gone"
+"""Key of the WSGI environment: a function, which any thread may call, that tells whether the client disconnected."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,10 @@ class Call:
     condition: Condition
     body: bytes = b""
 
+    def gone(self) -> bool:
+        """Return whether the client has disconnected, as far as the server can tell."""
+        return bool(self.request.env.get(CLIENT_GONE, bool)())
+
     @property
     def who(self) -> Caller:
         """The caller of an operation that is not open."""
@@ -140,11 +147,11 @@ class Operation:
     slow: bool = False
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkKind:
         """The kind of work, for limits."""
         if self.role is Role.WRITE:
-            return Work.CHANGE
-        return Work.PREVIEW if self.body is not None or self.slow else Work.READ
+            return WorkKind.CHANGE
+        return WorkKind.PREVIEW if self.body is not None or self.slow else WorkKind.READ
 
 
 @dataclass(frozen=True)

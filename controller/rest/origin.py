@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import MAX_PORT
 from controller.rest.problems import bad_input
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::([0-9]{1,5}))?")
@@ -128,7 +129,7 @@ def names_of(listen_host: str, machine: str, listed: str, *, tls: bool) -> Names
 def authority(text: str) -> Authority | None:
     """Parse a host with or without a port; ``None``: invalid."""
     found = _AUTHORITY.fullmatch(text)
-    if found is None or (found[2] is not None and not 0 < int(found[2]) < 65536):
+    if found is None or (found[2] is not None and not 0 < int(found[2]) <= MAX_PORT):
         return None
     host = found[1].strip("[]")
     if host != found[1] and not _is_ipv6(host):

@@ -18,7 +18,7 @@ from controller.core.ports.api import Backend
 from controller.rest.access import Access
 from controller.rest.api import Answered, Api, no_observer
 from controller.rest.connection import Connection, Shared
-from controller.rest.limits import Limits, room_for
+from controller.rest.limits import ClientLimits, room_for
 from controller.rest.listening import Listener, listen
 from controller.rest.origin import Names, names_of
 from controller.rest.resources import RESOURCES
@@ -31,8 +31,7 @@ class HttpServer:
     """The HTTP interface on one address.
 
     Args:
-        host: address or name to listen on.
-        port: 0 lets the system choose.
+        address: host name or IP address to listen on, and port; 0 lets the system choose the port.
         access: identifies callers; ``None``: every caller has all rights.
         tls: ``None``: plain HTTP.
         names: the server's names; ``None``: those of the address.
@@ -41,20 +40,19 @@ class HttpServer:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        address: tuple[str, int],
         backend: Backend,
         *,
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
         access: Access | None = None,
         tls: Tls | None = None,
         names: Names | None = None,
         answered: Answered = no_observer,
     ) -> None:
         """Prepare the server; ``start`` opens the socket."""
-        self._address = (host, port)
-        names = names or names_of(host, socket.gethostname(), "", tls=tls is not None)
-        self._limits = limits or Limits()
+        self._address = address
+        names = names or names_of(address[0], socket.gethostname(), "", tls=tls is not None)
+        self._limits = limits or ClientLimits()
         self._api = Api(
             backend, RESOURCES, names, access=access, limits=self._limits, answered=answered, yield_turn=eventlet.sleep
         )

@@ -1,6 +1,6 @@
 """Routing: from traffic to an assignment of paths. ``assign`` is the entry point, ``POLICIES`` lists the policies."""
 
-from controller.routing.base import TOLERANCE, Options, Policy, Result
+from controller.routing.base import Options, Policy, Result
 from controller.routing.previous import Previous
 from controller.routing.registry import BUILT_IN, DRAWING, POLICIES, assign, enforceable
 from controller.routing.warm_up import warm_up
@@ -9,7 +9,6 @@ __all__ = [
     "BUILT_IN",
     "DRAWING",
     "POLICIES",
-    "TOLERANCE",
     "Options",
     "Policy",
     "Previous",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
+from controller.model.qp_mode import MOST_QPS
+from controller.model.timing import Schedule
 from controller.model.traffic import Traffic
 from controller.routing.previous import Previous
-
-TOLERANCE = 1e-6
-"""The one relative tolerance: levels, speeds and loads that differ by less count as equal."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Options:
     All limits but ``seconds`` count work, not time.
 
     Attributes:
-        hash: ``ecmp``: the switch's hash function.
+        hash: ``ecmp``, ``e_ecmp``: the switch's hash function.
+        qps: ``e_ecmp``: the QPs over which each flow is cut, 1 to 128.
         rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 300,000, about 50 ms.
         max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines. ``None``:
             none for ``fair``, which gives one path a flow by default, leaves x spines for ``split``.
@@ -33,11 +35,13 @@ class Options:
             receivers) in place of its bytes.
         ethereal_by: ``ethereal``: count flows by sending host (as the paper's hosts do) or by leaf.
         times: ``fair``: ``use`` the computing times of jobs, or ``ignore`` them: all jobs send all the time.
+        shifts: ``fair``: ``advise`` when the iterations of jobs with computing times begin, or leave it ``off``.
         seconds: ``ilp``: stop after this wall-clock time. The only limit in seconds, and unset by default.
         nodes: ``ilp``: stop after this number of branch-and-bound nodes a level.
     """
 
     hash: Literal["crc32", "toeplitz"] = "crc32"
+    qps: Annotated[int, Field(ge=1, le=MOST_QPS)] = 1
     rounds: int | None = None
     max_splits: int | None = None
     churn_price: float = 0.05
@@ -45,6 +49,7 @@ class Options:
     estimate_demand: bool = False
     ethereal_by: Literal["host", "leaf"] = "host"
     times: Literal["use", "ignore"] = "use"
+    shifts: Literal["off", "advise"] = "off"
     seconds: float | None = None
     nodes: int = 10_000
 
@@ -57,11 +62,13 @@ class Result:
         assignment: a path (or several, with shares) for every flow.
         bound: the bounds that the policy itself proved, if any; ``bounds.bound`` computes the others.
         status: ``"ok"``, ``"optimal"`` (proved by the policy), or why it stopped early.
+        schedule: when the jobs' iterations begin, if the policy advises it.
     """
 
     assignment: Assignment
     bound: Bound = field(default_factory=Bound)
     status: str = "ok"
+    schedule: Schedule | None = None
 
 
 class PolicyFunction(Protocol):

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
 from controller.routing.solver import LinearProgram
-
-NOTHING = 1e-9
-"""Shares below this fraction of the largest demand are rounding errors of the solver."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +111,7 @@ def route(
     add_heaviest(program, link_rows, row[job > 0], np.tile(g[pair], 2)[job > 0], group_job, both_ends[job > 0], 1.0)
     solution = program.solve()
     x = np.zeros(n) if solution.x is None else solution.x[carried] * scale
-    used = np.flatnonzero(x > NOTHING * scale)
+    used = np.flatnonzero(x > ROUNDING * scale)
     return Routing(
         solution.value * scale if seconds is None else seconds,
         commodity,

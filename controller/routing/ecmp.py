@@ -34,11 +34,13 @@ def assign(
     return Result(demand.assignment(hash_units(demand, seed, options)))
 
 
-def hash_units(demand: Demand, seed: int, options: Options) -> IntArray:
-    """Return the path class [U] of each unit."""
+def hash_units(demand: Demand, seed: int, options: Options, ports: IntArray | None = None) -> IntArray:
+    """Return the path class [U] of each unit; ``ports`` [U]: UDP source ports in place of the traffic's."""
     fabric, traffic = demand.fabric, demand.traffic
     flow = demand.part_flow[demand.part_ptr[:-1]]
     src_ip, dst_ip, port = fabric.host_ip[traffic.src[flow]], fabric.host_ip[traffic.dst[flow]], traffic.udp_src[flow]
+    if ports is not None:
+        port = ports
     start = np.uint32(seed & 0xFFFFFFFF)
     if options.hash == "crc32":
         hashes = _rotated(hashing.crc32(src_ip, dst_ip, port, start, hashing.CRC32_TABLE), seed % 32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from controller.model.tolerances import SOLVED
 from controller.model.traffic import ANY_PORT
 from controller.routing.demand import Demand
 from controller.routing.pairs import Pairs
@@ -45,7 +46,7 @@ def fewest_pieces(demand: Demand, level: float, extra: int) -> Pieces | None:
     if x is None:
         return None
     # Each part of a unit takes the unit's shares; shares below the solver's tolerance count as zero.
-    kept = np.flatnonzero(x[share] > 1e-6)
+    kept = np.flatnonzero(x[share] > SOLVED)
     total = np.bincount(pairs.unit[kept], weights=x[share[kept]], minlength=demand.n_units)
     parts = np.diff(demand.part_ptr)[pairs.unit[kept]]
     row = np.repeat(kept, parts)

@@ -12,9 +12,9 @@ import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Traffic
+from controller.model.units import GBIT
 from controller.routing import concurrent
 from controller.routing.kernels import spread
-from controller.routing.kernels.units import GBIT
 
 
 def ideal_seconds(

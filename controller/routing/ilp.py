@@ -14,9 +14,10 @@ import numpy as np
 
 from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.plan import Bound
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import fair
-from controller.routing.base import TOLERANCE, Options, Result
+from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.improve_levels import Goal, levels_of
 from controller.routing.objective import compare_levels

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.fabric import BoolArray, FloatArray, IntArray
-from controller.routing.base import TOLERANCE
+from controller.model.tolerances import TOLERANCE
 from controller.routing.bounds import single_bound
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence

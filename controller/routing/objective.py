@@ -7,8 +7,8 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.plan import Level, Objective
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
-from controller.routing.base import TOLERANCE
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import ANY_PORT, Int64Array
 from controller.routing.demand import Demand
 from controller.routing.kernels import place, splitting
@@ -46,7 +47,7 @@ class Pieces:
         """Merge pieces while links stay busy at most ``seconds``, and beyond that until ``budget`` extra are left."""
         fabric, flow = demand.fabric, demand.part_flow[self.part]
         path = self.path.astype(np.int32)
-        limit = fabric.link_gbps * (seconds * (1 + 1e-9))
+        limit = fabric.link_gbps * (seconds * (1 + ROUNDING))
         splitting.reunite(
             self.part, demand.part_group[self.part], demand.leaf_src[flow], demand.leaf_dst[flow], self.load, path,
             fabric.live_up, fabric.live_down, limit, budget, demand.group_job,
@@ -149,7 +150,14 @@ class Pieces:
 
 
 def _units(demand: Demand) -> tuple[Int64Array, BoolArray]:
-    """Return the unit of each part [P], and whether it must stay whole: it shares the unit, or its port is unknown."""
-    parts = np.diff(demand.part_ptr)
+    """Return the unit of each part [P], and whether it must stay whole.
+
+    It must if it shares the unit, if its port is unknown, or if it is a QP that carries whole messages in turn.
+    """
+    traffic, parts = demand.traffic, np.diff(demand.part_ptr)
     unit = np.repeat(np.arange(demand.n_units), parts)
-    return unit, (parts[unit] > 1) | (demand.traffic.udp_src[demand.part_flow] == ANY_PORT)
+    in_turn = np.array([row.qps.count > 1 and row.qps.mode == "round_robin" for row in traffic.collectives])
+    whole = (parts[unit] > 1) | (traffic.udp_src[demand.part_flow] == ANY_PORT)
+    if in_turn.any():
+        whole |= in_turn[traffic.collective[demand.part_flow]]
+    return unit, whole

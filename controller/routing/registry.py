@@ -7,12 +7,14 @@ from controller.model.traffic import Traffic
 from controller.routing import (
     annealing,
     coloring,
+    e_ecmp,
     ecmp,
     ethereal,
     fair,
     first_fit,
     greedy,
     ilp,
+    path_pinning,
     random_path,
     split,
     spray,
@@ -26,6 +28,10 @@ BUILT_IN: dict[str, Policy] = {
     for policy in (
         Policy("fair", "the default: the best known placement, then a search level by level", fair.assign, True),
         Policy("ecmp", "a hash of each flow's 5-tuple, as switches do by themselves", ecmp.assign),
+        Policy(
+            "e_ecmp", "a hash of each of a flow's QPs (option qps), as Meta's switches do", e_ecmp.assign, True, False
+        ),
+        Policy("path_pinning", "the destination's position in its rack selects the path", path_pinning.assign),
         Policy("random", "each flow on a live path, all equally likely", random_path.assign),
         Policy(
             "spray",
@@ -47,7 +53,7 @@ BUILT_IN: dict[str, Policy] = {
 POLICIES = PolicyRegistry(BUILT_IN)
 """The built-in policies, then those of installed distributions (entry points of the group ``fairspine.policies``)."""
 
-DRAWING = ("ecmp", "random")
+DRAWING = ("ecmp", "e_ecmp", "random")
 """Policies that choose at random: every seed is another draw, and a single draw is not representative."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
-from controller.routing.base import TOLERANCE
+from controller.model.tolerances import ROUNDING, TOLERANCE
 from controller.routing.demand import Demand
 from controller.routing.improve_levels import Goal, improve_levels, levels_of
 from controller.routing.kernels import chains, kempe, place
@@ -118,7 +118,7 @@ def _brought_back(
     rate = demand.load[demand.part_flow] * np.nan_to_num(level)[demand.traffic.collective[demand.part_flow]]
     away = place.restore(
         demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group, rate, demand.group_job, fabric.live_up,
-        fabric.live_down, fabric.link_gbps * (1 + 1e-9), wanted, path,
+        fabric.live_down, fabric.link_gbps * (1 + ROUNDING), wanted, path,
     )  # fmt: skip
     return path, levels_of(demand, path), away / max(1, int((wanted >= 0).sum()))
 

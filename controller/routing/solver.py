@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from controller.model.fabric import FloatArray
+from controller.model.tolerances import ROUNDING, SOLVER_GAP
 from controller.model.traffic import Int64Array
 
 INFINITY = float(highspy.kHighsInf)
@@ -101,8 +102,8 @@ class LinearProgram:
         highs.setOptionValue("output_flag", False)
         # More threads bring no speed-up at these sizes, and one gives the same result on every machine.
         highs.setOptionValue("threads", 1)
-        highs.setOptionValue("mip_rel_gap", 1e-7)
-        highs.setOptionValue("mip_abs_gap", 1e-9)
+        highs.setOptionValue("mip_rel_gap", SOLVER_GAP)
+        highs.setOptionValue("mip_abs_gap", ROUNDING)
         if nodes is not None:
             highs.setOptionValue("mip_max_nodes", nodes)
         if seconds is not None:

@@ -21,9 +21,10 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.tolerances import ROUNDING, TOLERANCE
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import coloring, concurrent
-from controller.routing.base import TOLERANCE, Options, Result
+from controller.routing.base import Options, Result
 from controller.routing.bounds import split_bound
 from controller.routing.demand import Demand
 from controller.routing.fewest_pieces import fewest_pieces
@@ -117,7 +118,7 @@ def _cut_commodities(
     flow_end, kind_end = np.cumsum(load[order]), np.cumsum(width)
     cuts = np.unique(np.concatenate([flow_end, kind_end]))
     # The difference between two ends that are equal but for rounding is no piece.
-    keep = np.diff(np.concatenate([[0.0], cuts])) > splitting.WHOLE * max(1.0, float(cuts[-1]))
+    keep = np.diff(np.concatenate([[0.0], cuts])) > ROUNDING * max(1.0, float(cuts[-1]))
     keep[-1] = True
     cuts = cuts[keep]
     begin = np.concatenate([[0.0], cuts[:-1]])
@@ -170,7 +171,7 @@ def _time_slots(
     ends = np.stack([np.bincount(size_of * n_leaves + end, minlength=len(sizes) * n_leaves) for end in (src, dst)])
     slots = ends.reshape(2, len(sizes), n_leaves).max(axis=(0, 2))
     longest = np.array([load[size_of == i].max() for i in range(len(sizes))]) if len(sizes) <= 64 else None
-    if longest is None or float(slots @ longest) > room * len(classes) * (1 + 1e-9):
+    if longest is None or float(slots @ longest) > room * len(classes) * (1 + ROUNDING):
         return None
     slot, first = np.empty(len(part), dtype=np.int64), 0
     for i in range(len(sizes)):
@@ -209,7 +210,7 @@ def _lay_slots(length: FloatArray, n_spines: int, room: float) -> tuple[list[lis
     left = []
     for s in np.argsort(-length, kind="stable").tolist():
         spine = int(np.argmax(free))
-        if free[spine] >= length[s] * (1 - 1e-9):
+        if free[spine] >= length[s] * (1 - ROUNDING):
             where[s], share[s] = [spine], [1.0]
             free[spine] -= length[s]
         else:
@@ -217,8 +218,8 @@ def _lay_slots(length: FloatArray, n_spines: int, room: float) -> tuple[list[lis
     spine = 0
     for s in left:
         rest = float(length[s])
-        while rest > splitting.WHOLE * length[s]:
-            while free[spine] <= splitting.WHOLE * room and spine + 1 < n_spines:
+        while rest > ROUNDING * length[s]:
+            while free[spine] <= ROUNDING * room and spine + 1 < n_spines:
                 spine += 1
             piece = min(rest, float(free[spine])) if spine + 1 < n_spines else rest
             where[s].append(spine)
@@ -244,6 +245,6 @@ def _halve(
     first = splitting.divide(src, dst, load, n_leaves, half / len(classes), limit * half, limit * (len(classes) - half))
     blocks = []
     for chosen, amount in ((classes[:half], first), (classes[half:], load - first)):
-        kept = np.flatnonzero(amount > splitting.WHOLE * load)
+        kept = np.flatnonzero(amount > ROUNDING * load)
         blocks.append(_halve(chosen, part[kept], amount[kept], src[kept], dst[kept], limit, n_leaves))
     return Pieces.joined(blocks)

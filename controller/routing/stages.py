@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,10 @@ class Stages:
         """[J] seconds of an iteration without other jobs."""
         total: FloatArray = self.by_job(self.compute + self.send)
         return total
+
+    def split(self, values: FloatArray | IntArray) -> list[Any]:
+        """Return values [S] as a list for each job."""
+        return [part.tolist() for part in np.split(values, self.first[1:-1])] if len(self.names) else []
 
     def by_job(self, values: FloatArray) -> FloatArray:
         """Return the sums [J] of values [S] by job."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.fabric import BoolArray, Fabric
+from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import ANY_PORT, Traffic
-from controller.routing.base import TOLERANCE
 
 
 class InvalidAssignmentError(ValueError):

@@ -10,11 +10,14 @@ from typing import Any
 import orjson
 
 from controller.core.desired_state import DesiredState
+from controller.core.ports.api import BodyReaders
 from controller.core.ports.runtime import Runtime
 from controller.core.preview_request import ExpandedPreview, ReadPreview
 from controller.core.source_port_checks import check_free, own_ports
+from controller.core.survival_request import SurvivalRequest
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
+from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.service.worker_process import Worker
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.import_form import job_from_body
@@ -26,9 +29,15 @@ SMALL = 256 * 1024
 class Admission:
     """Parses and expands off the event loop, large documents in a process of their own."""
 
-    def __init__(self, runtime: Runtime, read_preview: ReadPreview) -> None:
-        """Prepare the worker; ``read_preview`` parses the body of a preview request."""
-        self._runtime, self._read_preview = runtime, read_preview
+    def __init__(self, runtime: Runtime, readers: BodyReaders, default_qps: QueuePairs = ONE_QP) -> None:
+        """Prepare the worker.
+
+        Args:
+            runtime: threads and processes.
+            readers: parse the bodies of requests.
+            default_qps: the QPs of connections of jobs that do not say.
+        """
+        self._runtime, self._readers, self._default_qps = runtime, readers, default_qps
         self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
@@ -55,7 +64,9 @@ class Admission:
         Raises:
             InputError: what is wrong with the document.
         """
-        traffic: JobTraffic = self._run(len(body), admit, name, body, fabric, others, max_flows, steered)
+        traffic: JobTraffic = self._run(
+            len(body), admit, name, body, fabric, others, max_flows, steered, self._default_qps
+        )
         return traffic
 
     def readmit(self, desired: DesiredState, fabric: Fabric, max_flows: int) -> DesiredState:
@@ -69,7 +80,9 @@ class Admission:
             return desired
         size = sum(len(job.document) for job in desired.left_out)
         jobs = [_Waiting(job.name, job.document, job.ports, job.traffic) for job in desired.jobs]
-        found: list[JobTraffic | str] = self._run(size, readmit, jobs, fabric, max_flows, desired.steered)
+        found: list[JobTraffic | str] = self._run(
+            size, readmit, jobs, fabric, max_flows, desired.steered, self._default_qps
+        )
         placed = tuple(
             job
             if job.traffic is not None
@@ -89,8 +102,25 @@ class Admission:
             InputError: what is wrong with it, or with one of the jobs (``put[1].hosts[0]``).
         """
         found: ExpandedPreview = self._run(
-            len(body), expand_preview, self._read_preview, body, fabric, others, max_flows, steered
+            len(body),
+            expand_preview,
+            self._readers.preview,
+            body,
+            fabric,
+            others,
+            max_flows,
+            steered,
+            self._default_qps,
         )
+        return found
+
+    def survival(self, body: bytes) -> SurvivalRequest:
+        """Return the failures that a request asks to analyse.
+
+        Raises:
+            InputError: what is wrong with it.
+        """
+        found: SurvivalRequest = self._run(len(body), self._readers.survival, body)
         return found
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
@@ -108,13 +138,19 @@ class Admission:
 
 
 def admit(
-    name: str, body: bytes, fabric: Fabric, others: Sequence[JobTraffic], max_flows: int, steered: bool = False
+    name: str,
+    body: bytes,
+    fabric: Fabric,
+    others: Sequence[JobTraffic],
+    max_flows: int,
+    steered: bool = False,
+    default_qps: QueuePairs = ONE_QP,
 ) -> JobTraffic:
     """Parse and expand."""
     job = job_from_body(body, name, fabric)
     if steered:
         check_free(job)
-    return expand(fabric, job, others, max_flows=max_flows)
+    return expand(fabric, job, others, max_flows=max_flows, default_qps=default_qps)
 
 
 @dataclass(frozen=True)
@@ -127,7 +163,9 @@ class _Waiting:
     traffic: JobTraffic | None
 
 
-def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: bool) -> list[JobTraffic | str]:
+def readmit(
+    jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: bool, default_qps: QueuePairs = ONE_QP
+) -> list[JobTraffic | str]:
     """Return the flows of each job, or in words why it has none. Jobs that can have their old ports go first."""
     found: list[JobTraffic | str] = [job.traffic if job.traffic is not None else "" for job in jobs]
     for keep_ports in (True, False):
@@ -138,7 +176,7 @@ def readmit(jobs: Sequence[_Waiting], fabric: Fabric, max_flows: int, steered: b
                 try:
                     parsed = job_from_body(job.document, job.name, fabric, kept=True)
                     ports = job.ports if keep_ports else None
-                    traffic = expand(fabric, parsed, others, max_flows=room, ports=ports)
+                    traffic = expand(fabric, parsed, others, max_flows=room, ports=ports, default_qps=default_qps)
                     found[i] = own_ports(traffic) if steered and traffic.own_port is not None else traffic
                 except InputError as error:
                     found[i] = str(error)
@@ -152,6 +190,7 @@ def expand_preview(
     others: Sequence[JobTraffic],
     max_flows: int,
     steered: bool,
+    default_qps: QueuePairs = ONE_QP,
 ) -> ExpandedPreview:
     """Parse the body of a preview, and expand its jobs one after the other."""
     request = read_preview(body)
@@ -167,7 +206,7 @@ def expand_preview(
         text = orjson.dumps(document)
         room = max_flows - sum(other.n_flows for other in there)
         try:
-            traffic = admit(name, text, fabric, there, room, steered)
+            traffic = admit(name, text, fabric, there, room, steered, default_qps)
         except InputError as error:
             field = f"put[{i}].{error.field}" if error.field else f"put[{i}]"
             raise InputError(error.reason, field=field, value=error.value) from None

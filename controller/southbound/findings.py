@@ -14,6 +14,7 @@ CLAIMED = "duplicate address"
 MISPLACED = "misplaced host"
 FULL = "too many hosts"
 EXTRA_SWITCH = "extra switch"
+MISSING_SWITCH = "missing switch"
 ABOUT_HOSTS = (CLAIMED, MISPLACED, FULL)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.southbound.base import ETH_IPV4, FLOW, NextHops
 from controller.southbound.failover import Failover
@@ -16,7 +17,6 @@ from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.rules import Action, Match, MatchValue, Rule, RuleBuilder, RuleKey, ToGroup
 
 UDP = 17
-ROCE_PORT = 4791
 """UDP destination port of RoCEv2 (IANA; InfiniBand Architecture Specification, annex A17)."""
 
 Field = tuple[str, MatchValue]

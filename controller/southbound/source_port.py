@@ -16,11 +16,12 @@ from collections import defaultdict
 from ipaddress import IPv4Network
 
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, NextHops, base_builders, ipv4_dst, spread
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import class_bits
-from controller.southbound.ingress import ROCE_PORT, UDP, uplinks
+from controller.southbound.ingress import UDP, uplinks
 from controller.southbound.rules import Action, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
 
 

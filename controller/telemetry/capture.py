@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import ETH_IPV4
-from controller.southbound.ingress import ROCE_PORT, UDP
+from controller.southbound.ingress import UDP
 from controller.southbound.rules import ETH_MPLS
 
 LARGEST_PACKET = 1 << 18

@@ -11,6 +11,7 @@ import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import ANY_PORT
+from controller.model.units import GBIT
 from controller.southbound.base import FLOW
 from controller.telemetry.deviation_reasons import explain
 from controller.telemetry.fabric_snapshot import FabricSnapshot
@@ -58,7 +59,7 @@ def live_trace(
     own, seconds = _own_bytes(situation, traced, reading)
     hashed = any(len(each.ways) > 1 for each in traced)
     choices = infer(situation, traced, sent(situation, carried.bytes, own)) if hashed else {}
-    gbps = own * 8e-9 / seconds
+    gbps = own * GBIT / seconds
     if polled is not None:
         gbps = np.where(np.isnan(gbps), polled, gbps)
     rows = _rows_of(situation, job)
@@ -172,7 +173,7 @@ def _flow(situation: TraceInputs, ranks: Ranks, row: int, told: _Told, gbps: flo
 
 
 def _with_utilisation(fabric: Fabric, usable: Fabric, carried: Between) -> list[dict[str, Any]]:
-    used = carried.bytes * 8e-9 / carried.seconds / fabric.link_gbps
+    used = carried.bytes * GBIT / carried.seconds / fabric.link_gbps
     return [{**row, "utilisation": _number(float(used[fabric.link_index[row["id"]]]))} for row in link_rows(usable)]
 
 

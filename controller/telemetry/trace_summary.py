@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.tolerances import TOLERANCE
 from controller.telemetry.imbalance import Imbalance, imbalance
 
 LAYERS = ("uplinks", "downlinks")
 
 MOST_HOT = 16
 """Largest number of hot links in a summary."""
-
-TOLERANCE = 1e-6
-"""Relative difference below which loads count as equal."""
 
 
 def link_rows(usable: Fabric) -> list[dict[str, Any]]:
@@ -43,17 +41,21 @@ def summary(links: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any
     Args:
         links: of both layers: ``id``, ``layer``, ``gbps`` (``None``: not known), optionally ``utilisation``.
         flows: ``id``, ``real`` (link ids; ``None``: not known) and ``bytes`` (``None``: not known). Each piece of a
-            split flow is a flow of its own.
+            split flow is a flow of its own. With ``how`` of ``none``, the path is not known, and neither are measures
+            that would have to count it.
     """
     index = {row["id"]: i for i, row in enumerate(links)}
     on = [[index[link] for link in flow["real"] or () if link in index] for flow in flows]
+    all_traced = not any(is_unknown(flow) for flow in flows)
     known = all(flow["bytes"] is not None for flow in flows if flow["real"])
     count, size = np.zeros(len(links)), np.zeros(len(links))
     for flow, places in zip(flows, on, strict=True):
         count[places] += 1
         size[places] += flow["bytes"] or 0
     return {
-        "layers": measures([row["layer"] for row in links], count, size if known else None),
+        "layers": measures(
+            [row["layer"] for row in links], count if all_traced else None, size if known and all_traced else None
+        ),
         "links": [
             {
                 "id": row["id"],
@@ -69,12 +71,17 @@ def summary(links: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any
     }
 
 
-def measures(layer: Sequence[str], count: FloatArray, size: FloatArray | None) -> list[dict[str, Any]]:
-    """Return the imbalance of each layer.
+def is_unknown(flow: Mapping[str, Any]) -> bool:
+    """Return whether the path of a traced flow is not known."""
+    return flow.get("how") == "none"
+
+
+def measures(layer: Sequence[str], count: FloatArray | None, size: FloatArray | None) -> list[dict[str, Any]]:
+    """Return the imbalance of each layer; ``None`` for what is not known.
 
     Args:
         layer: [N] layer of each link.
-        count: [N] number of flows on each link.
+        count: [N] number of flows on each link; ``None``: not known.
         size: [N] bytes of these flows; ``None``: not known.
     """
     rows = []
@@ -84,7 +91,7 @@ def measures(layer: Sequence[str], count: FloatArray, size: FloatArray | None) -
             {
                 "layer": name,
                 "links": len(own),
-                "flows": as_document(imbalance(count[own])),
+                "flows": None if count is None else as_document(imbalance(count[own])),
                 "bytes": None if size is None else as_document(imbalance(size[own])),
             }
         )

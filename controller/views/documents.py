@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from math import isnan
 from typing import Any
@@ -21,16 +20,22 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.model.plan import Plan
 from controller.planning.drain import cables_of, known
-from controller.planning.plan_document import job_parts, plan_document, routes_document, slowest
+from controller.planning.plan_document import (
+    job_parts,
+    job_times_document,
+    plan_document,
+    routes_document,
+    schedule_document,
+    shift_document,
+    slowdown_document,
+    slowest,
+)
 from controller.southbound.labels import LabelBlock
 from controller.telemetry.port_rates import UNKNOWN, LinkRates, Readings
 from controller.views.times import when
 
 VERSION = version("fairspine")
 """Read once: looking it up opens a file, and there may be none left to open."""
-
-MOST_FINDINGS = 100
-"""Most findings of the cabling check that health lists one by one, since it is requested often."""
 
 Active = tuple[int, float] | None
 """Epoch of the plan that every connected switch has confirmed, and since when (seconds since 1970)."""
@@ -131,37 +136,40 @@ def drain(state: ControllerState, name: str) -> dict[str, Any]:
     }
 
 
-def jobs(state: ControllerState, active: Active) -> bytes:
-    """Return all jobs by name, without their flows."""
+def jobs(state: ControllerState, active: Active, confirmed: bool) -> bytes:
+    """Return all jobs by name, without their flows; ``confirmed``: every switch of the fabric has its rules."""
     members: dict[str, list[int]] = {job.name: [] for job in state.jobs}
     for k, row in enumerate(state.traffic.collectives):
         members[row.job].append(k)
+    expected = None if state.plan is None else state.plan.times
+    times = {} if expected is None else {row.job: job_times_document(row) for row in expected.jobs}
     rows = [
         {
-            **_about(job, state, active),
+            **_about(job, state, active, confirmed),
             "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
             "flows": 0 if job.traffic is None else job.traffic.n_flows,
             "bytes": 0 if job.traffic is None else int(job.traffic.bytes.sum()),
             "min_speed": None if state.plan is None else slowest(state.plan, members[job.name]),
+            "times": times.get(job.name),
         }
         for job in sorted(state.jobs, key=lambda job: job.name)
     ]
-    return orjson.dumps({"jobs": rows})
+    return orjson.dumps({"jobs": rows, "times": None if expected is None else slowdown_document(expected)})
 
 
-def job(state: ControllerState, name: str, active: Active) -> bytes:
-    """Return a job of the state with its part of the plan.
+def job(state: ControllerState, name: str, active: Active, confirmed: bool) -> bytes:
+    """Return a job of the state with its part of the plan; ``confirmed``: every switch of the fabric has its rules.
 
     Raises:
         UnavailableError: the state has no plan.
     """
     there, candidate = _planned(state)
     (desired,) = (job for job in state.jobs if job.name == name)
-    about = {**_about(desired, state, active), "epoch": state.epoch}
+    about = {**_about(desired, state, active, confirmed), "epoch": state.epoch}
     return orjson.dumps({**about, **job_parts(there, candidate.traffic, candidate.plan, name)})
 
 
-def _about(job: AdmittedJob, state: ControllerState, active: Active) -> dict[str, Any]:
+def _about(job: AdmittedJob, state: ControllerState, active: Active, confirmed: bool) -> dict[str, Any]:
     return {
         "name": job.name,
         "revision": job.revision,
@@ -169,6 +177,7 @@ def _about(job: AdmittedJob, state: ControllerState, active: Active) -> dict[str
         "by": job.by,
         "weight": _weight(job.document) if job.traffic is None else job.traffic.weight,
         "active": job.traffic is not None and _enforced(state, active),
+        "speed": (state.speeds.speed or {}).get(job.name) if confirmed else None,
         "left_out": job.left_out or None,
     }
 
@@ -214,6 +223,27 @@ def plan(
     )
 
 
+def schedule(state: ControllerState) -> dict[str, Any]:
+    """Return when the jobs' iterations begin.
+
+    Raises:
+        UnavailableError: the state has no plan.
+    """
+    made = _planned(state)[1].plan.schedule
+    return {"epoch": state.epoch, "schedule": None if made is None else schedule_document(made)}
+
+
+def job_shift(state: ControllerState, name: str) -> dict[str, Any]:
+    """Return when the iterations of one job begin.
+
+    Raises:
+        UnavailableError: the state has no plan.
+    """
+    made = _planned(state)[1].plan.schedule
+    row = None if made is None else made.shift_of(name)
+    return {"epoch": state.epoch, "shift": None if row is None else shift_document(row)}
+
+
 def routes(state: ControllerState, host: str, label_base: int) -> bytes:
     """Return everything that a host of the fabric sends.
 
@@ -250,63 +280,3 @@ def _planned(state: ControllerState) -> tuple[Fabric, PlanCandidate]:
 def _enforced(state: ControllerState, active: Active) -> bool:
     """Return whether the switches enforce the newest plan."""
     return state.desired.mode != "ecmp" and active is not None and active[0] >= state.epoch
-
-
-def unknown_because(intended: Fabric | None) -> str:
-    """Return the reason why there is no fabric yet."""
-    return "no host has been heard on any switch" if intended is None else "the controller has only just started"
-
-
-@dataclass(frozen=True)
-class Troubles:
-    """The reasons for failed states, for a broken store, and for faults of switches; empty: no trouble.
-
-    ``refused``: some switch does not take the newest plan.
-    """
-
-    plan: str = ""
-    store: str = ""
-    switches: Sequence[str] = ()
-    refused: bool = False
-
-
-def health(
-    state: ControllerState,
-    switches: Sequence[SwitchReport],
-    intended: Fabric | None,
-    active: Active,
-    troubles: Troubles,
-) -> dict[str, Any]:
-    """Return whether the controller does its work, and the reasons if not."""
-    reasons = []
-    if troubles.plan:
-        reasons.append(f"no new plan could be made: {troubles.plan}")
-    if troubles.store:
-        reasons.append(f"changes are refused, because the store does not work: {troubles.store}")
-    reasons += [f"{report.name}: {report.error}" for report in switches if report.error]
-    reasons += troubles.switches
-    reasons += [finding.text for finding in state.survey.findings[:MOST_FINDINGS]]
-    if len(state.survey.findings) > MOST_FINDINGS:
-        reasons.append(f"and {len(state.survey.findings) - MOST_FINDINGS} more findings, which /v1/fabric lists")
-    starting = state.fabric is None or not switches or (active is None and not troubles.refused)
-    if state.fabric is None:
-        reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")
-    else:
-        gone = state.desired.drained - known(state.fabric, state.desired.drained)
-        reasons += [f"{name} is drained, and the fabric has no such thing" for name in sorted(gone)]
-        if not switches:
-            reasons.append("no switch is connected")
-        elif active is None or active[0] < state.enforced:
-            reasons.append(f"plan {state.enforced} is not active on every switch yet")
-    reasons += [f"job {job.name} is kept and not planned: {job.left_out}" for job in state.desired.left_out]
-    expected = None if intended is None else intended.n_leaves + intended.n_spines
-    return {
-        "status": "starting" if starting else "degraded" if reasons else "ok",
-        "reasons": reasons,
-        "version": VERSION,
-        "mode": state.desired.mode,
-        "enforcement": state.desired.enforcement,
-        "switches": {"connected": len(switches), "expected": expected},
-        "jobs": len(state.jobs),
-        "flows": state.traffic.n_flows,
-    }

@@ -34,7 +34,8 @@ class MetricsSnapshot:
     """All values behind the metrics, taken together on the event loop.
 
     Attributes:
-        status: as ``/healthz`` says.
+        status: as ``/healthz`` says, ``degraded_service``: how many reasons for slow jobs it gives.
+        confirmed: whether every switch that forwards has the newest rules.
         measured: when the newest counters came, ``computed_at``: when the plan was made; seconds since 1970.
         expected: how many switches the fabric file names.
         store_works: whether the store takes what it is given.
@@ -42,6 +43,8 @@ class MetricsSnapshot:
 
     state: ControllerState
     status: str
+    degraded_service: int
+    confirmed: bool
     switches: Sequence[SwitchReport]
     expected: int | None
     active: Active
@@ -106,6 +109,9 @@ def _controller(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     build.add_metric((VERSION, platform.python_version()), 1)
     yield build
     yield _one_of("status", "health", "1 for the status that /healthz tells.", STATUSES, snapshot.status)
+    yield _gauge(
+        "degraded_service", "Reasons that /healthz gives why jobs are, or may be, slow.", snapshot.degraded_service
+    )
     yield _one_of("mode", "mode", "1 for how plans are enforced.", get_args(Mode), desired.mode)
     yield _one_of(
         "enforcement", "enforcement", "1 for the kind of rules that plans become.", ENFORCEMENTS, desired.enforcement
@@ -217,7 +223,12 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield _gauge("plan_bound_split_ratio", "What no plan beats, flows split or not.", plan.bound.split)
     yield _gauge("plan_bound_single_ratio", "What no plan beats that keeps flows whole.", plan.bound.single)
     yield _gauge("plan_gap_ratio", "Bound over lowest level, minus 1; 0: proved best.", plan.gap)
-    yield _by("job", "job_min_speed_ratio", "Speed of a job's slowest collective.", _job_speeds(state, plan))
+    planned = "Speed of a job's slowest collective in the newest plan."
+    yield _by("job", "job_min_speed_ratio", planned, _job_speeds(state, plan))
+    yield _by(
+        "job", "job_speed_ratio", "Speed of a job's slowest collective by the rules that switches hold.",
+        (state.speeds.speed or {}) if snapshot.confirmed else {},
+    )  # fmt: skip
 
 
 def _job_speeds(state: ControllerState, plan: Plan) -> dict[str, float]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import CollectiveCall, Job
 from controller.workload.collectives import count_of
+from controller.workload.computing_time import ComputingTime
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.iteration import PHASES
+from controller.workload.job_document import times_of
 from controller.workload.placement import participants
 from controller.workload.strategy_form import Strategy
 
@@ -91,7 +94,13 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A described job; ``strategy`` is one line of text, empty for a job without model and parallelism."""
+    """A described job.
+
+    Attributes:
+        strategy: one line of text, empty for a job without model and parallelism.
+        timing: ``compute_seconds`` or ``period_seconds`` as in a job file; empty if the job states no times.
+        computing: the derivation of the computing time, where it follows from a GPU's throughput.
+    """
 
     job: str
     strategy: str
@@ -101,6 +110,8 @@ class Description:
     kinds: tuple[CollectiveFamily, ...]
     phases: tuple[Phase, ...]
     total: Load
+    timing: Mapping[str, Any]
+    computing: ComputingTime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +181,8 @@ def describe(job: Job, strategy: Strategy | None = None, fabric: Fabric | None =
             for phase, same in sorted(phases.items())
         ),
         total=_load(rows, placed),
+        timing={} if job.timing is None else times_of(job.timing),
+        computing=None if strategy is None else strategy.computing,
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.job import Job
+from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.workload.collectives import count_of, one_channel
 from controller.workload.ports import LAST, NoPortLeft, assign_ports, first_choice
@@ -22,15 +23,16 @@ MAX_FLOWS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class JobTraffic:
-    """The F flows of one job that cross the network, in order of its collectives.
+    """The F flows of one job that cross the network, one per QP, in order of its collectives.
 
     Attributes:
         src: [F] index of the sending host in the fabric on which the job was expanded.
         dst: [F] index of the receiving host.
         bytes: [F], at least 1.
         collective: [F] index into ``collectives``.
-        number: [F] the flow's number within its collective; flows that stay off the network count, too, so that a
-            number means the same edge wherever the job is placed (except in trees, which depend on servers).
+        number: [F] the flow's number within its collective (see ``Collective``); flows that stay off the network
+            count, too, so that a number means the same edge wherever the job is placed (except in trees, which depend
+            on servers).
         udp_src: [F] UDP source port, or ``ANY_PORT``.
         collectives: the job's collectives, including those without flows on the network.
         own_port: the first flow whose source port the controller cannot choose, because the job gives it or declares
@@ -55,18 +57,25 @@ class JobTraffic:
 
     def flow_id(self, flow: int) -> str:
         """Return the id of a flow, such as ``gpt3-a/dp0/17``."""
-        return f"{self.name}/{self.collectives[self.collective[flow]].name}/{self.number[flow]}"
+        row = self.collectives[self.collective[flow]]
+        return f"{self.name}/{row.name}/{row.flow_name(int(self.number[flow]))}"
 
 
 @dataclass(frozen=True, eq=False)
 class _Flows:
-    """Columns of all the job's flows, also those left out later; ``udp_src`` holds only ports given by the job."""
+    """Columns of all the job's flows, also those left out later.
+
+    Attributes:
+        udp_src: only ports given by the job.
+        given: index into the job's ``flows``; -1: not one of them.
+    """
 
     src: IntArray
     dst: IntArray
     bytes: Int64Array
     collective: IntArray
     udp_src: IntArray
+    given: IntArray
 
 
 def expand(
@@ -76,8 +85,9 @@ def expand(
     *,
     max_flows: int = MAX_FLOWS,
     ports: IntArray | None = None,
+    default_qps: QueuePairs = ONE_QP,
 ) -> JobTraffic:
-    """Expand a job to its flows, each with a UDP source port.
+    """Expand a job to its flows, one for each QP of each connection, each with a UDP source port.
 
     Args:
         fabric: the fabric that has the hosts.
@@ -85,17 +95,19 @@ def expand(
         others: the existing jobs, whose ports are taken.
         max_flows: the most flows that the job may have.
         ports: [F] ``udp_src`` of the flows of an earlier expansion, to be kept.
+        default_qps: the QPs of connections of which the job says nothing; a flow that states one port has one QP.
 
     Raises:
         InputError: the fabric has no such host, a given or kept port is taken, or there are too
             many flows.
     """
-    check_count(job, max_flows)
+    check_count(job, max_flows, default_qps)
     names = _collective_names(job)
+    qps = [_qps_of(job, name, default_qps) for name in names]
     servers = Servers.of(fabric)
     server = servers.server
     flows = _in_order(_collect(fabric, servers, job, names))
-    number = _numbers(flows.collective, len(names))
+    flows, number = _by_qp(job, flows, _numbers(flows.collective, len(names)), qps)
     taken = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(_ports_of(other) for other in others)]))
     if job.ports_known:
         _check_claims(fabric, job, others, taken, server)
@@ -117,7 +129,10 @@ def expand(
         collective=collective,
         number=number,
         udp_src=udp_src,
-        collectives=tuple(Collective(job.name, name, job.weight, phase.get(name, 0), job.timing) for name in names),
+        collectives=tuple(
+            Collective(job.name, name, job.weight, phase.get(name, 0), job.timing, qp)
+            for name, qp in zip(names, qps, strict=True)
+        ),
         own_port=int(own[0]) if len(own) else None,
     )
 
@@ -140,15 +155,15 @@ def combine(jobs: Sequence[JobTraffic]) -> Traffic:
     )
 
 
-def check_count(job: Job, max_flows: int = MAX_FLOWS) -> None:
+def check_count(job: Job, max_flows: int = MAX_FLOWS, default_qps: QueuePairs = ONE_QP) -> None:
     """Reject a job before its flows fill the memory.
 
     Raises:
         InputError: it has more than ``max_flows`` flows.
     """
-    many = sum(count_of(call) for call in job.collectives) + len(job.flows.src)
-    if job.matrix is not None:
-        many += int(np.count_nonzero(job.matrix.bytes))
+    qps = job.qps or default_qps
+    given = len(job.flows.src) + (0 if job.matrix is None else int(np.count_nonzero(job.matrix.bytes)))
+    many = given * qps.count + sum(count_of(call) * (call.qps or qps).count for call in job.collectives)
     if many > max_flows:
         field = "collectives" if job.collectives else "flows" if job.flows.src else "matrix"
         raise InputError(f"the job has {many} flows, and there is room for {max_flows}", field=field)
@@ -161,6 +176,40 @@ def _collective_names(job: Job) -> list[str]:
     if job.matrix is not None:
         names[job.matrix.collective] = None
     return list(names)
+
+
+def _qps_of(job: Job, name: str, default: QueuePairs) -> QueuePairs:
+    call = next((call for call in job.collectives if call.name == name), None)
+    return (call.qps if call is not None else None) or job.qps or default
+
+
+def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs]) -> tuple[_Flows, IntArray]:
+    """Return one flow for each QP of each connection, and its number; a QP that carries nothing has 0 bytes.
+
+    ``flows`` are connections in order of their collectives, and ``number`` [F] is a connection's number there.
+    """
+    count = np.array([qp.count for qp in qps], dtype=np.int64)[flows.collective]
+    if (count == 1).all():
+        return flows, number
+    size = []
+    for k, qp in enumerate(qps):
+        own = np.flatnonzero(flows.collective == k)
+        share = qp.shares(flows.bytes[own])
+        # A stated port is that of one QP, which carries everything.
+        single = flows.udp_src[own] != ANY_PORT
+        share[single, 0], share[single, 1:] = flows.bytes[own[single]], 0
+        size.append(share.reshape(-1))
+    row = np.repeat(np.arange(len(count)), count)
+    first = np.cumsum(count) - count
+    turn = np.arange(len(row)) - first[row]
+    udp_src = flows.udp_src[row]
+    for i, ports in job.flows.qp_ports.items():
+        at = int(first[np.flatnonzero(flows.given == i)[0]])
+        udp_src[at : at + len(ports)] = ports
+    apart = _Flows(
+        flows.src[row], flows.dst[row], np.concatenate(size), flows.collective[row], udp_src, flows.given[row]
+    )
+    return apart, (number[row] * count[row] + turn).astype(np.int32)
 
 
 def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> list[_Flows]:
@@ -182,6 +231,7 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
                 given.bytes,
                 np.array([index[name] for name in given.collective], dtype=np.int32),
                 given.udp_src,
+                np.arange(len(given.src), dtype=np.int32),
             )
         )
     if job.matrix is not None:
@@ -193,13 +243,14 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
 
 
 def _part(src: IntArray, dst: IntArray, size: Int64Array, collective: int) -> _Flows:
-    return _Flows(src, dst, size, np.full(len(src), collective, dtype=np.int32), np.zeros(len(src), dtype=np.int32))
+    none = np.zeros(len(src), dtype=np.int32)
+    return _Flows(src, dst, size, np.full(len(src), collective, dtype=np.int32), none, none - 1)
 
 
 def _in_order(parts: Iterable[_Flows]) -> _Flows:
     """Return all flows by collective; within one, in the given order."""
     none = np.zeros(0, dtype=np.int32)
-    all_parts = [_Flows(none, none, none.astype(np.int64), none, none), *parts]
+    all_parts = [_Flows(none, none, none.astype(np.int64), none, none, none), *parts]
     collective = np.concatenate([part.collective for part in all_parts])
     order = np.argsort(collective, kind="stable")
     return _Flows(
@@ -208,6 +259,7 @@ def _in_order(parts: Iterable[_Flows]) -> _Flows:
         np.concatenate([part.bytes for part in all_parts])[order],
         collective[order],
         np.concatenate([part.udp_src for part in all_parts])[order],
+        np.concatenate([part.given for part in all_parts])[order],
     )
 
 
@@ -235,19 +287,21 @@ def _ports_of(job: JobTraffic) -> Int64Array:
 
 def _check_claims(fabric: Fabric, job: Job, others: Sequence[JobTraffic], taken: Int64Array, server: IntArray) -> None:
     """Check that no flow of the job has a port that another job's flow between the same hosts uses."""
-    claimed = np.flatnonzero((job.flows.udp_src != ANY_PORT) & (job.flows.bytes > 0))
-    if not len(claimed) or not len(taken):
+    flow, port, field = job.flows.claims()
+    if not len(flow) or not len(taken):
         return
-    src = np.array([fabric.host_index[job.flows.src[i]] for i in claimed.tolist()], dtype=np.int32)
-    dst = np.array([fabric.host_index[job.flows.dst[i]] for i in claimed.tolist()], dtype=np.int32)
-    key = unit_key(src, dst, job.flows.udp_src[claimed])
-    clash = np.flatnonzero(np.isin(key, taken) & (server[src] != server[dst]))
+    src = np.array([fabric.host_index[job.flows.src[i]] for i in flow.tolist()], dtype=np.int32)
+    dst = np.array([fabric.host_index[job.flows.dst[i]] for i in flow.tolist()], dtype=np.int32)
+    key = unit_key(src, dst, port)
+    carries = (job.flows.bytes[flow] > 0) & (server[src] != server[dst])
+    clash = np.flatnonzero(np.isin(key, taken) & carries)
     if len(clash):
-        i, wanted = int(claimed[clash[0]]), key[clash[0]]
+        first = int(clash[0])
+        ends = f"from {job.flows.src[flow[first]]} to {job.flows.dst[flow[first]]}"
         raise InputError(
-            f"{_owner(others, int(wanted))} from {job.flows.src[i]} to {job.flows.dst[i]} has this port already",
-            field=f"flows[{i}].udp_src",
-            value=int(job.flows.udp_src[i]),
+            f"{_owner(others, int(key[first]))} {ends} has this port already",
+            field=field[first],
+            value=int(port[first]),
         )
 
 

@@ -15,13 +15,15 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
 from controller.model.job import Job
+from controller.model.qp_mode import QpMode
 from controller.model.unique_keys import check_unique
+from controller.workload.flow_form import MAX_BYTES, Qps, queue_pairs
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.inventory import Inventory, parse_inventory
 from controller.workload.importers.placing import Method, on_fabric
 from controller.workload.importers.registry import formats, importer, is_text
 from controller.workload.importers.streams import text_source
-from controller.workload.job_file import MAX_BYTES, Weight, parse_job
+from controller.workload.job_file import ComputeSeconds, PeriodSeconds, Weight, parse_job, timing_of
 
 KEY = "import"
 
@@ -53,7 +55,7 @@ class ImportForm(BaseModel):
 
 
 class BodyForm(BaseModel):
-    """A body with ``import``: nothing else that describes flows stands beside it."""
+    """A body with ``import``: nothing else that describes flows stands beside it; stated times replace the files'."""
 
     model_config = _CONFIG
 
@@ -62,6 +64,10 @@ class BodyForm(BaseModel):
     weight: Weight = 1.0
     ports: Literal["unknown"] | None = None
     pxn: bool = True
+    qps: Qps | None = None
+    qp_mode: QpMode | None = None
+    compute_seconds: ComputeSeconds | None = None
+    period_seconds: PeriodSeconds | None = None
 
 
 def job_from_body(body: bytes, name: str, fabric: Fabric, *, kept: bool = False) -> Job:
@@ -131,12 +137,15 @@ def job_from_import(document: dict[str, Any], fabric: Fabric, name: str) -> Job:
         job = on_fabric(imported, fabric, form.placement, form.seed)
     except InputError as error:
         raise _within(error, form.files) from None
+    stated = timing_of(whole.compute_seconds, whole.period_seconds, job)
     return dataclasses.replace(
         job,
+        timing=job.timing if stated is None else stated,
         name=checked.name,
         weight=checked.weight,
         ports_known=job.ports_known and checked.ports_known,
         pxn=job.pxn and whole.pxn,
+        qps=queue_pairs(whole.qps, whole.qp_mode, job.qps, "qp_mode") or job.qps,
     )
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from controller.model.job import CollectiveCall, FlowList, Job, Matrix
+from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 
 
@@ -18,17 +21,20 @@ def document_of(job: Job) -> dict[str, Any]:
         document["ports"] = "unknown"
     if not job.pxn:
         document["pxn"] = False
+    if job.qps is not None:
+        document |= _qps(job.qps)
     document |= {"collectives": [_call(call) for call in job.collectives], "flows": _flows(job.flows)}
     if job.matrix is not None:
         document["matrix"] = _matrix(job.matrix)
     if job.phases:
         document["phases"] = dict(job.phases)
     if job.timing is not None:
-        document |= _times(job.timing)
+        document |= times_of(job.timing)
     return document
 
 
-def _times(timing: JobTiming) -> dict[str, Any]:
+def times_of(timing: JobTiming) -> dict[str, Any]:
+    """Return the computing times as a job document has them."""
     if timing.period_seconds is not None:
         return {"period_seconds": timing.period_seconds}
     return {"compute_seconds": {str(phase): seconds for phase, seconds in timing.compute}}
@@ -40,14 +46,24 @@ def _call(call: CollectiveCall) -> dict[str, Any]:
         row["algorithm"] = call.algorithm
     if call.channels is not None:
         row["channels"] = call.channels
+    if call.qps is not None:
+        row |= _qps(call.qps)
     return row
 
 
+def _qps(qps: QueuePairs) -> dict[str, Any]:
+    return {"qps": qps.count, "qp_mode": qps.mode}
+
+
 def _flows(flows: FlowList) -> list[dict[str, Any]]:
+    ports: dict[int, dict[str, Any]] = {
+        i: {"udp_src": int(flows.udp_src[i])} for i in np.flatnonzero(flows.udp_src).tolist()
+    }
+    ports |= {i: {"qp_ports": list(of_qps)} for i, of_qps in flows.qp_ports.items()}
     return [
-        {"src": src, "dst": dst, "bytes": size, "collective": collective} | ({"udp_src": port} if port else {})
-        for src, dst, size, collective, port in zip(
-            flows.src, flows.dst, flows.bytes.tolist(), flows.collective, flows.udp_src.tolist(), strict=True
+        {"src": src, "dst": dst, "bytes": size, "collective": collective} | ports.get(i, {})
+        for i, (src, dst, size, collective) in enumerate(
+            zip(flows.src, flows.dst, flows.bytes.tolist(), flows.collective, strict=True)
         )
     ]
 

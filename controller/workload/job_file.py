@@ -5,37 +5,38 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal
 
 import numpy as np
-import orjson
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
-from typing_extensions import TypedDict
+from pydantic import BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
 
 from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error, read_document
-from controller.model.job import Algorithm, CollectiveCall, FlowList, Job, Matrix, Op
+from controller.model.job import Algorithm, CollectiveCall, Job, Matrix, Op
+from controller.model.qp_mode import QpMode
+from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
-from controller.model.traffic import Int64Array
-from controller.model.unique_keys import check_unique
 from controller.workload.collectives import ALGORITHMS
+from controller.workload.flow_form import (
+    CONFIG,
+    DEFAULT_COLLECTIVE,
+    MAX_BYTES,
+    NAME,
+    Bytes,
+    FlowForm,
+    Name,
+    Qps,
+    flow_list,
+    queue_pairs,
+    whole,
+)
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.strategy_form import Channels, Strategy, StrategyForm, strategy_of
 
-MAX_BYTES = 2**53
-"""More than the size of any buffer, and the limit of exact numbers in JSON."""
-
-DEFAULT_COLLECTIVE = "all"
-"""The collective of flows and of a matrix that name none."""
-
-_NAME = r"[A-Za-z0-9._-]{1,63}"
-
-Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}$")]
-Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
 Rank = Annotated[int, Field(ge=0)]
-UdpPort = Annotated[int, Field(ge=1, le=65535)]
 # Levels are speeds over weights: with weights far from 1 they would be lost in rounding.
-Weight = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
+Weight = Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
 Phase = Annotated[int, Field(ge=0, le=1_000_000)]
 PhaseText = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,6})$")]
 
@@ -43,14 +44,14 @@ MAX_SECONDS = 1e6
 """Most computing time in an iteration: a week or more between collectives is rejected."""
 
 Computing = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-
-_CONFIG = ConfigDict(strict=True, extra="forbid")
+ComputeSeconds = Computing | dict[PhaseText, Computing]
+PeriodSeconds = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 class CollectiveForm(BaseModel):
     """One entry of ``collectives``."""
 
-    model_config = _CONFIG
+    model_config = CONFIG
 
     name: Name
     op: Op
@@ -59,23 +60,14 @@ class CollectiveForm(BaseModel):
     algorithm: Algorithm | None = None
     phase: Phase = 0
     channels: Channels | None = None
-
-
-@with_config(_CONFIG)
-class FlowForm(TypedDict):
-    """One entry of ``flows``; a typed dictionary, because there may be very many."""
-
-    src: str
-    dst: str
-    bytes: Bytes
-    collective: NotRequired[Name]
-    udp_src: NotRequired[UdpPort]
+    qps: Qps | None = None
+    qp_mode: QpMode | None = None
 
 
 class MatrixForm(BaseModel):
     """``matrix``: row i is what host i sends."""
 
-    model_config = _CONFIG
+    model_config = CONFIG
 
     hosts: Annotated[list[str], Field(min_length=1)]
     bytes: list[list[Bytes]]
@@ -94,8 +86,10 @@ class JobForm(StrategyForm, BaseModel):
     flows: list[FlowForm] = []
     matrix: MatrixForm | None = None
     phases: dict[str, Phase] = {}
-    compute_seconds: Computing | dict[PhaseText, Computing] | None = None
-    period_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)] | None = None
+    qps: Qps | None = None
+    qp_mode: QpMode | None = None
+    compute_seconds: ComputeSeconds | None = None
+    period_seconds: PeriodSeconds | None = None
 
 
 _FORM = TypeAdapter(JobForm)
@@ -108,20 +102,6 @@ def load_job(path: str | Path) -> Job:
         InputError: the file cannot be read or describes no job.
     """
     return parse_job(read_document(path), source=str(path))
-
-
-def parse_job_json(body: bytes, name: str) -> Job:
-    """Parse a job from a request body, under the name in the request's path.
-
-    Raises:
-        InputError: with an empty field: the body is not JSON; else the invalid field.
-    """
-    try:
-        document = orjson.loads(body)
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}") from None
-    check_unique(body, document)
-    return parse_job(document, name=name)
 
 
 def parse_job(document: Any, *, name: str | None = None, source: str = "") -> Job:
@@ -152,24 +132,45 @@ def _job(form: JobForm, name: str | None) -> Job:
     strategy = strategy_of(form, len(form.hosts))
     if strategy is not None and not form.hosts:
         form = form.model_copy(update={"hosts": list(provisional_hosts(strategy.parallelism.ranks))})
+    qps = queue_pairs(form.qps, form.qp_mode, None, "qp_mode")
+    collectives = _collectives(form, qps) + _described(form, strategy)
+    qps_of = {call.name: call.qps or qps for call in collectives}
     job = Job(
         name=_name(form.name, name),
         weight=form.weight,
         hosts=tuple(form.hosts),
-        collectives=_collectives(form) + _described(form, strategy),
-        flows=_flows(form),
+        collectives=collectives,
+        flows=flow_list(form.flows, qps_of, qps, ports_known=form.ports is None),
         matrix=None if form.matrix is None else _matrix(form.matrix),
         ports_known=form.ports is None,
         pxn=form.pxn,
         phases=form.phases,
+        qps=qps,
     )
     _check_phases(job)
-    return job if (timing := _timing(form, job)) is None else dataclasses.replace(job, timing=timing)
+    timing = timing_of(form.compute_seconds, form.period_seconds, job)
+    if strategy is not None and strategy.computing is not None:
+        if timing is not None:
+            reason = "computing times are stated, too"
+            raise InputError(reason, field="gpu_tflops", value=strategy.gpu_tflops)
+        if strategy.computing.seconds > MAX_SECONDS:
+            reason = f"an iteration would compute for {strategy.computing.seconds:.3g} s, more than {MAX_SECONDS:.0f}"
+            raise InputError(reason, field="gpu_tflops", value=strategy.gpu_tflops)
+        timing = JobTiming(((min(_phases(job), default=0), strategy.computing.seconds),))
+    return job if timing is None else dataclasses.replace(job, timing=timing)
 
 
-def _timing(form: JobForm, job: Job) -> JobTiming | None:
-    """Return the stated computing times; a single number is the time before the first phase."""
-    said, period = form.compute_seconds, form.period_seconds
+def timing_of(said: float | dict[str, float] | None, period: float | None, job: Job) -> JobTiming | None:
+    """Return the stated computing times of a job; ``None`` where none are.
+
+    Args:
+        said: ``compute_seconds`` of the document; a single number is the time before the first phase.
+        period: ``period_seconds`` of the document.
+        job: the job with its collectives.
+
+    Raises:
+        InputError: both are given, or a phase has no collective.
+    """
     if said is None:
         return None if period is None else JobTiming(period_seconds=period)
     if period is not None:
@@ -198,12 +199,12 @@ def _name(inside: str | None, outside: str | None) -> str:
         raise InputError(f"the job is called {name!r} where it is sent to", field="name", value=inside)
     if name in (".", ".."):
         raise InputError("a URL cannot end with this name (RFC 3986, section 5.2.4)", field="name", value=name)
-    if not re.fullmatch(_NAME, name):
+    if not re.fullmatch(NAME, name):
         raise InputError("a name has 1 to 63 letters, digits, '.', '_' and '-'", field="name", value=name)
     return name
 
 
-def _collectives(form: JobForm) -> tuple[CollectiveCall, ...]:
+def _collectives(form: JobForm, job_qps: QueuePairs | None) -> tuple[CollectiveCall, ...]:
     _unique([row.name for row in form.collectives], "collectives", "this collective is listed twice", ".name")
     calls = []
     for i, row in enumerate(form.collectives):
@@ -222,7 +223,10 @@ def _collectives(form: JobForm) -> tuple[CollectiveCall, ...]:
         if row.algorithm is not None and row.algorithm not in algorithms:
             raise InputError(f"{row.op} has {', '.join(algorithms)}", field=f"{field}.algorithm", value=row.algorithm)
         size = int(np.ceil(row.bytes))
-        calls.append(CollectiveCall(row.name, row.op, tuple(row.ranks), size, row.algorithm, row.phase, row.channels))
+        qps = queue_pairs(row.qps, row.qp_mode, job_qps, f"{field}.qp_mode")
+        calls.append(
+            CollectiveCall(row.name, row.op, tuple(row.ranks), size, row.algorithm, row.phase, row.channels, qps)
+        )
     return tuple(calls)
 
 
@@ -259,32 +263,6 @@ def _check_phases(job: Job) -> None:
             raise InputError("no flow and no matrix names this collective", field=f"phases.{name}", value=phase)
 
 
-def _flows(form: JobForm) -> FlowList:
-    rows = form.flows
-    claims: dict[tuple[str, str, int], int] = {}
-    for i, row in enumerate(rows):
-        src, dst = row["src"], row["dst"]
-        if src == dst:
-            raise InputError("a host sends nothing to itself", field=f"flows[{i}].dst", value=dst)
-        port = row.get("udp_src")
-        if port is None:
-            continue
-        if form.ports is not None:
-            raise InputError("the job says that its ports are unknown", field=f"flows[{i}].udp_src", value=port)
-        first = claims.setdefault((src, dst, port), i)
-        if first != i:
-            raise InputError(
-                f"flows[{first}] from {src} to {dst} has this port already", field=f"flows[{i}].udp_src", value=port
-            )
-    return FlowList(
-        src=tuple(row["src"] for row in rows),
-        dst=tuple(row["dst"] for row in rows),
-        bytes=_whole([row["bytes"] for row in rows]),
-        collective=tuple(row.get("collective", DEFAULT_COLLECTIVE) for row in rows),
-        udp_src=np.array([row.get("udp_src", 0) for row in rows], dtype=np.int32),
-    )
-
-
 def _matrix(form: MatrixForm) -> Matrix:
     n = len(form.hosts)
     _unique(form.hosts, "matrix.hosts", "this host is listed twice")
@@ -295,12 +273,7 @@ def _matrix(form: MatrixForm) -> Matrix:
             raise InputError(f"{n} hosts need {n} numbers, there are {len(row)}", field=f"matrix.bytes[{i}]")
         if row[i] != 0:
             raise InputError("a host sends nothing to itself", field=f"matrix.bytes[{i}][{i}]", value=row[i])
-    return Matrix(tuple(form.hosts), _whole(form.bytes).reshape(n, n), form.collective)
-
-
-def _whole(size: Any) -> Int64Array:
-    whole: Int64Array = np.ceil(np.array(size, dtype=np.float64)).astype(np.int64)
-    return whole
+    return Matrix(tuple(form.hosts), whole(form.bytes).reshape(n, n), form.collective)
 
 
 def _unique(values: list[Any], field: str, reason: str, suffix: str = "") -> None:

@@ -8,13 +8,18 @@ from pathlib import Path
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
+from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.importers.base import provisional_hosts
 from controller.workload.job_file import load_job
 
 
-def load_jobs(fabric: Fabric, paths: Sequence[Path]) -> tuple[list[Job], list[JobTraffic]]:
+def load_jobs(
+    fabric: Fabric, paths: Sequence[Path], default_qps: QueuePairs = ONE_QP
+) -> tuple[list[Job], list[JobTraffic]]:
     """Load the jobs, and their flows on this fabric with UDP source ports assigned in this order.
+
+    ``default_qps``: the QPs of connections of jobs that do not say.
 
     Raises:
         InputError: the first error found, with its file.
@@ -26,7 +31,7 @@ def load_jobs(fabric: Fabric, paths: Sequence[Path]) -> tuple[list[Job], list[Jo
         try:
             if any(job.name == other.name for other in jobs):
                 raise InputError("a job before it has this name", field="name", value=job.name)
-            expanded.append(expand(fabric, job, expanded))
+            expanded.append(expand(fabric, job, expanded, default_qps=default_qps))
         except InputError as error:
             raise told_if_unplaced(error, job).with_source(str(path)) from None
         jobs.append(job)

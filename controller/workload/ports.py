@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import IntArray
+from controller.model.mixing import splitmix64
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Int64Array
 
 FIRST, LAST = FIRST_PORT, LAST_PORT
@@ -24,16 +25,12 @@ _PROBES = 8  # rounds of linear probing for all flows at once, before crowded ho
 def first_choice(job: str, collective: str, number: IntArray) -> IntArray:
     """Return the preferred port [F] of each flow of a collective, as an offset from ``FIRST``.
 
-    SplitMix64's output function (Steele, Lea and Flood, OOPSLA 2014) of the CRC-32 of ``job/collective`` and the
-    flow's number: the same in every process, unlike Python's own hash.
+    SplitMix64 of the CRC-32 of ``job/collective`` and the flow's number: the same in every process, unlike Python's
+    own hash.
     """
     name = np.uint64(zlib.crc32(f"{job}/{collective}".encode()))
-    z = (name << np.uint64(32)) + number.astype(np.uint64)
-    z = z + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    choice: IntArray = (z >> np.uint64(50)).astype(np.int32)
+    mixed = splitmix64((name << np.uint64(32)) + number.astype(np.uint64))
+    choice: IntArray = (mixed >> np.uint64(50)).astype(np.int32)
     return choice
 
 

@@ -13,6 +13,7 @@ from controller.model.errors import InputError
 from controller.model.fabric_file import from_validation_error
 from controller.model.job import Algorithm, CollectiveCall, Op
 from controller.workload.collectives import ALGORITHMS
+from controller.workload.computing_time import ComputingTime, computing_time
 from controller.workload.iteration import BatchPlan, Dtype, Dtypes, iteration
 from controller.workload.models import Model, parameters_in_experts, preset
 from controller.workload.parallelism import MAX_RANKS, Parallelism, checked, parse_order
@@ -106,6 +107,7 @@ class StrategyForm(BaseModel):
     dtypes: DtypesForm = DtypesForm()
     channels: Channels | None = None
     algorithms: dict[Op, Algorithm] = {}
+    gpu_tflops: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class Strategy:
     Attributes:
         channels: number of channels of each of its collectives.
         algorithms: the algorithms of operations that do not use their default one.
+        gpu_tflops: achieved throughput of a GPU in 1e12 operations a second, from which the computing time follows.
     """
 
     model: Model
@@ -122,6 +125,14 @@ class Strategy:
     batch: BatchPlan
     channels: int | None = None
     algorithms: Mapping[Op, Algorithm] = field(default_factory=dict)
+    gpu_tflops: float | None = None
+
+    @property
+    def computing(self) -> ComputingTime | None:
+        """The computing of one iteration; ``None`` where the throughput of a GPU is unknown."""
+        if self.gpu_tflops is None:
+            return None
+        return computing_time(self.model, self.parallelism, self.batch, self.gpu_tflops)
 
     def collectives(self) -> tuple[CollectiveCall, ...]:
         """Return the collectives of one iteration."""
@@ -166,7 +177,7 @@ def strategy_of(form: StrategyForm, n_hosts: int) -> Strategy | None:
         if algorithm not in ALGORITHMS[op]:
             raise InputError(f"{op} has {', '.join(ALGORITHMS[op])}", field=f"algorithms.{op}", value=algorithm)
     parallelism = _parallelism(form.parallelism, model, n_hosts)
-    return Strategy(model, parallelism, batch, form.channels, form.algorithms)
+    return Strategy(model, parallelism, batch, form.channels, form.algorithms, form.gpu_tflops)
 
 
 def read_strategy(document: Any, n_hosts: int) -> Strategy | None:

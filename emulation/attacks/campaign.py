@@ -27,7 +27,15 @@ from emulation.attacks.frames import AttackedHost
 from emulation.attacks.kinds import LINGERING, AttackKind, drawn, generator
 from emulation.attacks.order import AttackOrder
 from emulation.attacks.rogue_process import RogueProcess
-from emulation.attacks.watch import AttackWatch, ObservedEffects, http_client, processor_seconds, reasons, resident
+from emulation.attacks.watch import (
+    GIVE_UP_SECONDS,
+    AttackWatch,
+    ObservedEffects,
+    http_client,
+    processor_seconds,
+    reasons,
+    resident,
+)
 from emulation.errors import LabError
 from emulation.faults import check
 from emulation.faults.kinds import Fault
@@ -112,6 +120,7 @@ class AttackCampaign:
         keep_going: after a round that failed, start the controller anew and go on.
         discovered: the controller has no fabric file. Then an attack may add rules (a host that is made up is a host),
             but none may go while it lasts.
+        patience: multiple of all time limits, for a machine that is busy with other work.
     """
 
     def __init__(
@@ -126,13 +135,14 @@ class AttackCampaign:
         options: Sequence[str] = (),
         keep_going: bool = False,
         discovered: bool = False,
+        patience: float = 1.0,
     ) -> None:
         """Prepare a campaign; ``seconds`` is the duration of each attack, ``rogue`` the name of the attacking host."""
         self.seed, self.outcome = seed, AttackOutcome()
         self._lab, self._fabric, self._say = lab, fabric, say
         self._seconds, self._keep_going = seconds, keep_going
         self._world = FaultLab(lab, fabric, tuple(options), prefix=LIMITED, discovered=discovered)
-        self._discovered = discovered
+        self._discovered, self._patience = discovered, patience
         self._rogue = rogue or fabric.host_names[-1]
         self._frames: tuple[str, ...] = ()
         self._baseline = 0
@@ -160,7 +170,7 @@ class AttackCampaign:
                 self._anew()
         if quiet_at_the_end:
             try:
-                self._right(within=QUIET_WITHIN, lingering=NOTHING)
+                self._right(seconds=QUIET_WITHIN, lingering=NOTHING)
             except Broken as error:
                 raise AttackCheckFailed(f"seed {self.seed}, after the last round: {error}") from None
         return self.outcome
@@ -192,16 +202,17 @@ class AttackCampaign:
     def _cables(self) -> tuple[str, ...]:
         return tuple(self._lab.wiring.wire(name).b.interface for name in self._fabric.cable_names)
 
-    def _right(self, *, within: float = RIGHT_WITHIN, lingering: str = LINGERING) -> None:
+    def _right(self, *, seconds: float | None = None, lingering: str = LINGERING) -> None:
         """Wait until rules, plan and health are as they should be.
 
         Args:
-            within: time limit in seconds.
+            seconds: time limit, without the campaign's patience; by default ``RIGHT_WITHIN``.
             lingering: reasons that ``/healthz`` may still give (a regular expression).
 
         Raises:
             Broken: they are not within the time limit.
         """
+        within = (RIGHT_WITHIN if seconds is None else seconds) * self._patience
         deadline = time.monotonic() + within
         while True:
             try:
@@ -245,7 +256,8 @@ class AttackCampaign:
         processor, started = processor_seconds(self._pid), time.monotonic()
         wrong: list[str] = []
         self._point(away.values(), NOWHERE)
-        with AttackWatch(self._lab, self._pairs(), HTTP, self._pid) as watch:
+        give_up = GIVE_UP_SECONDS * self._patience
+        with AttackWatch(self._lab, self._pairs(), HTTP, self._pid, give_up) as watch:
             orders = [self._order(number, kind, away.get(kind.name), honest) for kind in kinds]
             rogues = [RogueProcess(self._lab, order, f"round-{number}-{at}") for at, order in enumerate(orders)]
             looked = started
@@ -271,14 +283,14 @@ class AttackCampaign:
         wrong = list(_lost(watch.tally))
         try:
             self._world.check_alive()
-            with http_client(HTTP) as client:
+            with http_client(HTTP, GIVE_UP_SECONDS * self._patience) as client:
                 reasons(client)
             self._right()
         except (Broken, LabError) as error:
             wrong.append(str(error))
         except (httpx.HTTPError, ValueError) as error:
             wrong.append(f"/healthz does not answer: {error}")
-        if (slowest := max(watch.seen.seconds, default=0.0)) > UNHEARD:
+        if (slowest := max(watch.seen.seconds, default=0.0)) > UNHEARD * self._patience:
             wrong.append(f"/healthz did not answer for {slowest:.1f} s")
         for kind in kinds:
             if kind.told and not any(re.search(kind.told, said) for said in watch.seen.said):
@@ -290,7 +302,7 @@ class AttackCampaign:
         return wrong + self._log_problems(log)
 
     def _comes_back(self) -> bool:
-        deadline = time.monotonic() + RIGHT_WITHIN
+        deadline = time.monotonic() + RIGHT_WITHIN * self._patience
         while (over := resident(self._pid) > self._baseline + MEMORY_KEPT) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return not over

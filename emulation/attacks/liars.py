@@ -20,14 +20,14 @@ SMALL_BUFFER = 2048
 ASKS_SECONDS = 0.3
 """A switch that has just joined is asked things one after the other; after so long it has been."""
 
-Answer = Callable[[EmptySwitch, bytes], list[bytes]]
+Respond = Callable[[EmptySwitch, bytes], list[bytes]]
 
 
 def _serve(
     rogue: Rogue,
     line: Line,
     switch: EmptySwitch,
-    answer: Answer,
+    answer: Respond,
     idle: Callable[[], bytes],
     *,
     patience: float = float("inf"),
@@ -47,7 +47,7 @@ def _serve(
 
 
 def _talk(
-    rogue: Rogue, line: Line, switch: EmptySwitch, answer: Answer, idle: Callable[[], bytes], patience: float
+    rogue: Rogue, line: Line, switch: EmptySwitch, answer: Respond, idle: Callable[[], bytes], patience: float
 ) -> None:
     asked = time.monotonic()
     while rogue.going and not line.closed and time.monotonic() - asked < patience:

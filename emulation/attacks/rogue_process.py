@@ -10,8 +10,9 @@ from emulation.attacks.order import AttackOrder
 from emulation.errors import LabError
 from emulation.lab import Lab
 
-LATE_SECONDS = 20.0
-"""How much longer than its time an attack may take: one connection attempt, and the end of a process."""
+LATE_SECONDS = 60.0
+"""How much longer than its time an attack may take: the start of a process on a busy machine, one
+connection attempt, and its end."""
 
 
 class RogueProcess:

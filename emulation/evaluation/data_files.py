@@ -14,6 +14,7 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.units import NANOSECOND
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.streams import open_sources
 from controller.workload.importers.traffic_pairs import read
@@ -45,7 +46,7 @@ def _job(fabric: Fabric, path: Path, epochs: int) -> TimedJob:
     if not imported.placed:
         raise InputError(f"its hosts are not those of the fabric: {imported.notes[-1]}", source=str(path))
     # The importer has checked every field by now.
-    times = np.loadtxt(path, dtype=np.int64, usecols=(START, COMPUTING), ndmin=2) * 1e-9
+    times = np.loadtxt(path, dtype=np.int64, usecols=(START, COMPUTING), ndmin=2) * NANOSECOND
     job = dataclasses.replace(imported.job, name=path.stem)
     return TimedJob(
         job,

@@ -15,7 +15,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.job import Job
 from controller.model.traffic import Traffic
-from emulation.fluid.movers import GBIT
+from controller.model.units import GBIT
 from emulation.fluid.schedule import JobSchedule
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import orjson
 
+from controller.model.units import GBIT
 from emulation.evaluation.cell import PERCENTILES, Row
 from emulation.evaluation.plots import plot_results
-from emulation.fluid.movers import GBIT, Allocation
+from emulation.fluid.movers import Allocation
 from emulation.fluid.records import Results
 
 SUMMARY, PLOT = "results.json", "results.png"

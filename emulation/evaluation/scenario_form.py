@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from controller.model.job import Algorithm, Op
+from controller.model.qp_mode import MOST_QPS, QpMode
 from emulation.evaluation.generator import SHAPES, Placement
 from emulation.fluid.movers import Allocation
 
@@ -105,13 +106,18 @@ class ScenarioCollectiveForm(_Strict):
 
 
 class CaseForm(_Strict):
-    """Source of jobs: exactly one of the four. ``name`` is the prefix of the names of its cases."""
+    """Source of jobs: exactly one of the four. ``name`` is the prefix of the names of its cases.
+
+    There is a case of each for each number of ``qps``: the QPs of connections of jobs that do not say.
+    """
 
     name: Title | None = None
     jobs: Annotated[list[JobRow], Field(min_length=1)] | None = None
     files: FilesForm | None = None
     generated: GeneratedForm | None = None
     collective: ScenarioCollectiveForm | None = None
+    qps: Annotated[list[Annotated[int, Field(ge=1, le=MOST_QPS)]], BeforeValidator(_listed), Field(min_length=1)] = [1]
+    qp_mode: QpMode = "split"
 
     @property
     def kind(self) -> str:
@@ -199,6 +205,7 @@ class ScenarioForm(_Strict):
     period: Seconds = 0.0
     until: Annotated[float, Field(gt=0)] = float("inf")
     bins: Seconds = 0.0
+    jitter: Annotated[float, Field(ge=0, le=1)] = 0.0
     seeds: Numbers = [0]
     epochs: Count = 10
     references: list[ReferenceForm] = []

@@ -94,7 +94,8 @@ def schedule_of(fabric: Fabric, job: Job, traffic: Traffic, *, pieces: int = 1) 
         else:
             flows = one_channel(call, servers.server[hosts[np.array(call.ranks, dtype=np.int64)]])
             steps, many = steps_of(call, flows, pieces), max(len(flows.src), 1)
-            number = traffic.number[own] % many
+            # All QPs of a connection send in the connection's step, which ends with the last of them.
+            number = traffic.number[own] // row.qps.count % many
         phases.setdefault(row.phase, []).append(built.add(k, steps, own, number, traffic.bytes))
     built.order(phases)
     return built.schedule()

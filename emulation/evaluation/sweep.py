@@ -30,7 +30,7 @@ class SweepBackend(StrEnum):
     DASK = "dask"
 
 
-Work = Callable[[str, Cell], tuple[str, Row]]
+RunCell = Callable[[str, Cell], tuple[str, Row]]
 
 Progress = Callable[[int, int], None]
 """Function that is called with (finished, total) after each cell."""
@@ -119,7 +119,7 @@ def _work(whole: Path | None, key: str, cell: Cell) -> tuple[str, Row]:
     return key, row
 
 
-def _here(work: Work, cells: dict[str, Cell], workers: int) -> Generator[tuple[str, Row], None, None]:
+def _here(work: RunCell, cells: dict[str, Cell], workers: int) -> Generator[tuple[str, Row], None, None]:
     if workers == 1 or len(cells) == 1:
         yield from (work(key, cell) for key, cell in cells.items())
         return
@@ -129,7 +129,7 @@ def _here(work: Work, cells: dict[str, Cell], workers: int) -> Generator[tuple[s
     yield from pool(delayed(work)(key, cell) for key, cell in cells.items())
 
 
-def _on_dask(work: Work, cells: dict[str, Cell], scheduler: str | None) -> Generator[tuple[str, Row], None, None]:
+def _on_dask(work: RunCell, cells: dict[str, Cell], scheduler: str | None) -> Generator[tuple[str, Row], None, None]:
     from distributed import Client, as_completed
 
     with Client(scheduler, set_as_default=False) as client:

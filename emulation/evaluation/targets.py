@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from controller.model.errors import InputError
+from controller.model.tolerances import ROUNDING
 from emulation.evaluation.scenario_form import ScenarioForm
 
 if TYPE_CHECKING:
     from emulation.evaluation.cell import Row
-
-SAME = 1e-9
-"""Relative difference below which means count as equal, to allow for the order of summation."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def verdicts_of(scenario: str, targets: Sequence[PublishedFigure], rows: Sequenc
     return [
         Verdict(
             scenario, kind, failure, what, measured, allowed,
-            measured is not None and measured <= allowed * (1 + SAME),
+            measured is not None and measured <= allowed * (1 + ROUNDING),
         )
         for target in targets
         for kind, failure, policy in ratios
@@ -149,7 +147,7 @@ def _demands(
     if other is None or theirs is None:
         return
     below = failure in target.below
-    allowed = theirs * (1 - 2 * SAME) if below else theirs * (1 + target.tolerance)
+    allowed = theirs * (1 - 2 * ROUNDING) if below else theirs * (1 + target.tolerance)
     yield f"{target.policy}, mean {'below' if below else 'not above'} {target.not_above}'s", _mean(cases), allowed
     if target.case_tolerance is not None and cases.keys() == other.keys():
         words = f"{target.policy} ÷ {target.not_above}, worst case"

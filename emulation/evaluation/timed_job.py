@@ -12,6 +12,7 @@ from controller.model.dag import Dag
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
+from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import Traffic
 from controller.routing.demand import Demand
@@ -71,8 +72,12 @@ def _computing(fabric: Fabric, traffic: Traffic, schedule: JobSchedule) -> tuple
     return float(stages.compute[0]), dataclasses.replace(schedule, delay=delay)
 
 
-def simulated_jobs(fabric: Fabric, jobs: Sequence[TimedJob]) -> tuple[SimulatedJob, ...]:
+def simulated_jobs(
+    fabric: Fabric, jobs: Sequence[TimedJob], default_qps: QueuePairs = ONE_QP
+) -> tuple[SimulatedJob, ...]:
     """Return the jobs in the simulator's form, with UDP source ports assigned in this order.
+
+    ``default_qps``: the QPs of connections of jobs that do not say; a graph's flows have one.
 
     Raises:
         InputError: a job does not fit the fabric, or two jobs have the same name.
@@ -83,7 +88,9 @@ def simulated_jobs(fabric: Fabric, jobs: Sequence[TimedJob]) -> tuple[SimulatedJ
         try:
             if any(timed.job.name == other.name for other in expanded):
                 raise InputError("a job before it has this name", field="name", value=timed.job.name)
-            expanded.append(expand(fabric, _telling(timed), expanded))
+            expanded.append(
+                expand(fabric, _telling(timed), expanded, default_qps=default_qps if timed.dag is None else ONE_QP)
+            )
         except InputError as error:
             raise told_if_unplaced(error, timed.job).with_source(timed.source) from None
         traffic = combine(expanded[-1:])

@@ -21,7 +21,6 @@ from emulation.lab import Lab
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collectives
 from emulation.roce.sender import SenderOptions
-from emulation.socket_buffers import enlarge_packet_buffers
 
 Say = Callable[[str], None]
 
@@ -81,12 +80,11 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
     name = (
         f"{draw.policy}, seed {draw.seed}" if sum(d.policy == draw.policy for d in scenario.draws) > 1 else draw.policy
     )
-    with ExperimentController(lab, request.fabric, draw.policy, draw.seed, request.mode) as controller:
+    with ExperimentController(lab, request.fabric, draw.policy, draw.seed, request.mode, request.qps) as controller:
         controller.wait_ready()
         lost = lab.ping_all(_neighbours(scenario))
         if lost:
             raise LabError(f"{len(lost)} pairs of hosts do not reach each other, the first is {' and '.join(lost[0])}")
-        enlarge_packet_buffers(lab.ovs.daemon.pid)
         for job, document in zip(scenario.jobs, scenario.documents, strict=True):
             controller.push(job.name, document)
         plan = controller.wait_active()

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.model.job import CollectiveCall, Job
+from controller.model.traffic import FIRST_PORT, LAST_PORT
 from controller.workload.collectives import algorithm_of
 from emulation.experiments.request import EmulatedScenario
 from emulation.roce.collectives.spec import CollectiveSpec
@@ -20,8 +21,6 @@ _RUN_AS_THEY_ARE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _ALGORITHMS = ("ring", "direct")
 _WORD = 4
 """Elements are int32: sums of them are exact."""
-
-_FIRST_PORT = 49152
 
 
 def rounds(scenario: EmulatedScenario, bytes_scale: float) -> list[list[CollectiveSpec]]:
@@ -113,7 +112,7 @@ def routes(
             pieces = []
             for port, size in ports.items():
                 if port is None:
-                    port = next(p for p in range(_FIRST_PORT, 1 << 16) if p not in taken)
+                    port = next(p for p in range(FIRST_PORT, LAST_PORT + 1) if p not in taken)
                     taken.add(port)
                 pieces.append(PortShare(port, size / total))
             found[spec.job, spec.name, *pair] = tuple(pieces)

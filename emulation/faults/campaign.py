@@ -22,7 +22,7 @@ from emulation.lab import Lab
 from emulation.processes import POLL_SECONDS
 
 RIGHT_WITHIN = 10.0
-"""Seconds after the last fault of a round in which everything has to be right again."""
+"""Seconds, on a machine that does nothing else."""
 
 MOST_FAULTS = 3
 PAUSE = (0.0, 0.4)
@@ -58,6 +58,7 @@ class FaultCampaign:
     Args:
         options: more arguments for ``ryu-manager``.
         ecmp_action: its option of that name.
+        right_within: seconds after the last fault of a round in which everything has to be right again.
     """
 
     def __init__(
@@ -69,9 +70,11 @@ class FaultCampaign:
         options: Sequence[str] = (),
         *,
         ecmp_action: str = "bundle",
+        right_within: float = RIGHT_WITHIN,
     ) -> None:
         """Prepare a campaign; ``options`` are further arguments of the controller."""
         self.seed = seed
+        self._right_within = right_within
         self._lab, self._say = lab, say
         # Two generators, so that the number of checks does not change the following faults.
         self._rng, self._amounts = random.Random(seed), random.Random(seed)
@@ -116,7 +119,7 @@ class FaultCampaign:
     def _right(self, name: str, traffic: _Traffic, probes: Probes, happened: Sequence[Fault]) -> float:
         """Wait until everything is right; seconds that it took."""
         start = time.monotonic()
-        deadline = start + RIGHT_WITHIN
+        deadline = start + self._right_within
         while True:
             try:
                 pieces = check.settled(self._world)
@@ -131,7 +134,7 @@ class FaultCampaign:
             except LabError as error:
                 raise self._failure(name, happened, str(error)) from None
             if time.monotonic() > deadline:
-                raise self._failure(name, happened, f"not right within {RIGHT_WITHIN:g} s: {wrong}")
+                raise self._failure(name, happened, f"not right within {self._right_within:g} s: {wrong}")
             self._lab.ovs.try_again()
             time.sleep(POLL_SECONDS)
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from emulation.faults.expected import ExpectedPiece
 from emulation.lab import Lab
 from emulation.netns import socket_in_netns_of
 
-ROCE_PORT = 4791
 UNKNOWN_PORT = 4242
 """Sent from where the controller does not know the port: any one will do."""
 PAYLOAD = bytes(4000)
@@ -23,7 +23,8 @@ FEWEST, MOST = 4, 16
 """Packets of one flow: no two flows are likely to have the same number, so that two that swapped their paths show."""
 GAP_SECONDS = 0.0004
 """Between two packets: a burst would overrun the switches' receive queues."""
-LATE_SECONDS = 1.0
+LATE_SECONDS = 5.0
+"""For packets that a busy machine delays; a packet that is lost costs this time."""
 NOISE_BYTES = FRAME_BYTES // 2
 """Bytes of other traffic on a link meanwhile: discovery and ARP."""
 

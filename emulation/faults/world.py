@@ -18,7 +18,7 @@ from controller.model.fabric_file import fabric_document
 from emulation.errors import LabError
 from emulation.faults.kinds import Fault
 from emulation.faults.state import FaultState
-from emulation.http_json import Answer, ask
+from emulation.http_json import JsonResponse, ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.processes import POLL_SECONDS, Child
 
@@ -27,7 +27,7 @@ HTTP = ("127.0.0.1", 8080)
 
 ANSWERS_SECONDS = 120.0
 """After a fresh installation its numerical code is compiled first, which takes a minute."""
-READY_SECONDS = 10.0
+READY_SECONDS = 60.0
 
 
 class Broken(Exception):
@@ -120,7 +120,7 @@ class FaultLab:
             return False
         return True
 
-    def _ask(self, method: str, target: str, document: object = None) -> Answer:
+    def _ask(self, method: str, target: str, document: object = None) -> JsonResponse:
         """Send a request, and repeat it while the controller is not ready."""
         self.wait_for_controller()
         deadline = time.monotonic() + READY_SECONDS

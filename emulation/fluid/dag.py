@@ -15,11 +15,10 @@ import numpy as np
 
 from controller.model.dag import Dag, FloatArray, IntArray
 from controller.model.errors import InputError
+from controller.model.tolerances import SAME_VALUE
+from controller.model.units import GBIT
 
 NO_LINK = -1
-GBIT = 8e-9
-
-_SAME = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +118,7 @@ class _Play:
             if not np.isfinite(step):
                 raise InputError(f"{self.left} tasks wait for each other, or for a way that is not there", field="dag")
             self._pass(step)
-            for pair in np.flatnonzero(ahead <= step * (1 + _SAME) + _SAME).tolist():
+            for pair in np.flatnonzero(ahead <= step * (1 + SAME_VALUE) + SAME_VALUE).tolist():
                 self._arrive(pair)
             while self.computing and self.computing[0][0] <= self.now:
                 self._computed(heapq.heappop(self.computing)[1])
@@ -162,7 +161,7 @@ class _Play:
 
     def _arrive(self, pair: int) -> None:
         under_way = self.under_way[pair]
-        while under_way and under_way[0][0] <= self.moved[pair] * (1 + _SAME) + _SAME:
+        while under_way and under_way[0][0] <= self.moved[pair] * (1 + SAME_VALUE) + SAME_VALUE:
             _, task = heapq.heappop(under_way)
             self.count[pair] -= 1
             self.changed = True
@@ -216,9 +215,9 @@ def max_min(links: IntArray, count: IntArray | np.ndarray, capacity: FloatArray)
     load = np.bincount(where.ravel(), weights=(weight * rising[:, None]).ravel(), minlength=len(capacity))
     while rising.any():
         with np.errstate(divide="ignore", invalid="ignore"):
-            level = np.where(load > _SAME, np.maximum(room, 0.0) / load, np.inf)
+            level = np.where(load > SAME_VALUE, np.maximum(room, 0.0) / load, np.inf)
         least = level.min()
-        full = level <= least * (1 + _SAME)
+        full = level <= least * (1 + SAME_VALUE)
         held = rising & (full[where] & there).any(axis=1)
         if not held.any():
             break

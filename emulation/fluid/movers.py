@@ -10,10 +10,10 @@ import numpy as np
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic
+from controller.model.units import GBIT
 from controller.routing.demand import Demand
 from emulation.fluid.state import NO_LINK, Movers
 
-GBIT = 8e-9
 """Gbit in a byte."""
 
 

@@ -219,7 +219,7 @@ class _Orders:
         self._lines = LineBuffer()
 
     def on_readable(self) -> None:
-        data = os.read(_STDIN, 65536)
+        data = os.read(_STDIN, 64 * 1024)
         self.ended = not data
         try:
             self.received += self._lines.feed(data)

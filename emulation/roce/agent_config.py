@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.sender import SenderOptions
 from emulation.roce.shares import check_shares
-from emulation.roce.wire import ROCE_PORT
 
 FIRST_QP, LAST_QP = 2, 0xFFFFFE
 """Queue pairs 0 and 1 are for management, and all ones means multicast."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 
 PROGRAM = "python -m emulation.roce"
 INTERRUPTED = 130
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None, *, prog: str = PROGRAM) -> int:
 def _parser(prog: str) -> argparse.ArgumentParser:
     from emulation.roce.sender import SenderOptions
     from emulation.roce.server import CONTROL_PORT
-    from emulation.roce.wire import PATH_MTUS, ROCE_PORT
+    from emulation.roce.wire import PATH_MTUS
 
     parser = _Parser(prog=prog, description="RoCE-like endpoints: RDMA writes over UDP port 4791.", allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="server|client|agent")
@@ -211,7 +212,7 @@ def _port(text: str) -> int:
         value = int(text)
     except ValueError:
         value = 0
-    if not 0 < value < 65536:
+    if not 0 < value <= MAX_PORT:
         raise argparse.ArgumentTypeError(f"a port is 1 to 65535: {text!r}")
     return value
 

@@ -13,12 +13,13 @@ from typing import Any
 from zlib import crc32
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.sender import Sender, SenderOptions
 from emulation.roce.server import CONTROL_PORT
 from emulation.roce.shares import check_shares, split
 from emulation.roce.udp import UdpEndpoint
-from emulation.roce.wire import MAX_MESSAGE, ROCE_PORT
+from emulation.roce.wire import MAX_MESSAGE
 
 _FIRST_QP = 0x11
 _QUEUED_MESSAGES = 2
@@ -209,7 +210,7 @@ class _Control:
         try:
             self._socket.sendall(to_line(request))
             while True:
-                data = self._socket.recv(65536)
+                data = self._socket.recv(64 * 1024)
                 if not data:
                     raise MeasurementError("the server went away")
                 for answer in self._lines.feed(data):

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.agent_config import FIRST_QP, AgentConfig, PartConfig, PieceConfig, to_document
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.sender import SenderOptions
-from emulation.roce.wire import ROCE_PORT
 
 START_AFTER = 0.3
 """Seconds between the last agent's readiness and the common start: time for the order to reach all of them."""
@@ -285,7 +285,7 @@ class _Agents:
 
     def _read(self, agent: _Agent) -> None:
         assert agent.process.stdout is not None
-        data = agent.process.stdout.read1(65536)  # type: ignore[attr-defined]
+        data = agent.process.stdout.read1(64 * 1024)  # type: ignore[attr-defined]
         try:
             for line in agent.lines.feed(data):
                 agent.said[str(line.get("event"))] = line
@@ -310,15 +310,3 @@ class _Agents:
 def _tail(agent: _Agent) -> str:
     lines = agent.log.read_text(errors="replace").splitlines()
     return "\n".join(lines[-_TAIL_LINES:]) or "(it said nothing)"
-
-
-def numbered_routes(collectives: Sequence[CollectiveSpec], first: int = 49152) -> dict[FlowKey, tuple[PortShare, ...]]:
-    """Return a separate port for each flow, numbered for each pair of hosts, for runs without a controller."""
-    used: dict[tuple[str, str], int] = {}
-    routes: dict[FlowKey, tuple[PortShare, ...]] = {}
-    for spec in collectives:
-        for source, destination in spec.flows():
-            pair = spec.ranks[source], spec.ranks[destination]
-            routes[spec.job, spec.name, *pair] = (PortShare(first + used.get(pair, 0)),)
-            used[pair] = used.get(pair, 0) + 1
-    return routes

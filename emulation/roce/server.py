@@ -21,10 +21,11 @@ from typing import Any
 from zlib import crc32
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.receiver import Receiver
 from emulation.roce.udp import UdpEndpoint
-from emulation.roce.wire import PATH_MTUS, ROCE_PORT
+from emulation.roce.wire import PATH_MTUS
 
 CONTROL_PORT = 18515
 MAX_MEMORY = 1 << 28
@@ -145,7 +146,7 @@ class _Session:
         if self._closed:  # by a packet of the same round of events
             return
         try:
-            data = self.connection.recv(65536)
+            data = self.connection.recv(64 * 1024)
             requests = self._lines.feed(data)
         except (OSError, LineError) as error:
             self.fail(str(error))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from controller.model.errors import InputError
+from controller.model.tolerances import TOLERANCE
 
 
 def check_shares(shares: Sequence[float], *, field: str = "shares") -> None:
@@ -14,7 +15,7 @@ def check_shares(shares: Sequence[float], *, field: str = "shares") -> None:
     Raises:
         InputError: they do not.
     """
-    if not all(0 < share <= 1 for share in shares) or not math.isclose(math.fsum(shares), 1.0, abs_tol=1e-6):
+    if not all(0 < share <= 1 for share in shares) or not math.isclose(math.fsum(shares), 1.0, abs_tol=TOLERANCE):
         raise InputError("shares are more than 0 and add up to 1", field=field, value=list(shares))
 
 

@@ -28,13 +28,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from emulation.roce.pacer import Pacer
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
 from emulation.roce.wire import (
     ACK_FRAME_BYTES,
     ETHERNET_IP_UDP_BYTES,
-    ROCE_PORT,
     Ack,
     FrameError,
     Write,
@@ -53,7 +53,7 @@ _SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER = 8 << 20
 """Bytes; root may have it whole, others as far as net.core.rmem_max allows."""
 
-_MAX_DATAGRAM = 65536
+_MAX_DATAGRAM = 64 * 1024
 _RECEIVE_BATCH = 64
 _CACHED_STATES = 4096
 
@@ -341,7 +341,7 @@ class UdpEndpoint:
 
     def _open(self, port: int) -> socket.socket:
         """Open a non-blocking UDP socket on (own address, port) whose datagrams have DF and identification 0."""
-        if not 0 < port < 65536:
+        if not 0 < port <= MAX_PORT:
             raise InputError("a UDP port is 1 to 65535", field="port", value=port)
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:

@@ -18,8 +18,6 @@ import struct
 from typing import NamedTuple
 from zlib import crc32
 
-ROCE_PORT = 4791
-
 WRITE_FIRST = 0x06
 WRITE_MIDDLE = 0x07
 WRITE_LAST = 0x08

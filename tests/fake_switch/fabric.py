@@ -28,8 +28,8 @@ from tests.fake_switch.ports import Port, cable_ends, ports_of
 from tests.fake_switch.refusal import Refused
 from tests.fake_switch.switch import PART_BYTES, FakeSwitch
 
-CONNECT_SECONDS = 15.0
-CALL_SECONDS = 60.0
+CONNECT_SECONDS = 180.0
+CALL_SECONDS = 180.0
 POLL_SECONDS = 0.02
 
 T = TypeVar("T")

@@ -9,6 +9,7 @@ from ryu.ofproto import nicira_ext
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.rules import COOKIE_MASK, COOKIE_PREFIX, GROUP_BASE
 from tests.fake_switch.decode import PROTOCOL
 
@@ -28,7 +29,7 @@ udp = st.fixed_dictionaries(
     optional={
         "ipv4_dst": st.sampled_from(ADDRESSES),
         "udp_src": st.sampled_from([49152, 49153, (49152, 0xFFF8), (1, 1), (49153, 0xFFFF)]),
-        "udp_dst": st.just(4791),
+        "udp_dst": st.just(ROCE_PORT),
     },
 )
 arp = st.fixed_dictionaries({"eth_type": st.just(ARP)}, optional={"arp_tpa": st.sampled_from(ADDRESSES)})

@@ -62,11 +62,16 @@ class Setup:
 
     def controller(self, fabric: Fabric, *options: str) -> tuple[Controller, tuple[str, int]]:
         """A controller that knows the fabric, and where switches reach it."""
-        path = self._folder / "fabric.yaml"
-        path.write_text(yaml.safe_dump(fabric_document(fabric)))
+        path = self.file("fabric.yaml", yaml.safe_dump(fabric_document(fabric)))
         openflow, http = free_ports(2)
-        argv = ["--fabric", str(path), "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(http), *options]
+        argv = ["--fabric", path, "--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(http), *options]
         return self._bench.controller(*argv, "controller.app", http_port=http), ("127.0.0.1", openflow)
+
+    def file(self, name: str, text: str) -> str:
+        """Write a file for the controller; its path."""
+        path = self._folder / name
+        path.write_text(text)
+        return str(path)
 
     def fakes(self, fabric: Fabric, address: tuple[str, int], **options: Any) -> FakeFabric:
         """Fake switches that connect there; the options are ``FakeFabric``'s."""

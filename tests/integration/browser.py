@@ -24,7 +24,7 @@ from tests.integration.http_client import ROOT
 
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 SCREENSHOTS = ROOT / "out" / "screenshots"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 180.0
 
 # Before anything of the page: every layout shift that no person has caused, also those while it loads.
 WATCH_SHIFTS = """

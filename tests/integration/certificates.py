@@ -6,6 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.integration.http_client import PATIENCE_SECONDS
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -38,5 +40,5 @@ def make(folder: Path) -> Pki:
     folder.mkdir()
     for command in (["init"], ["req+sign", "ctl", "controller"], ["req+sign", "sw", "switch"]):
         argv = ["ovs-pki", f"--dir={folder}/pki", f"--log={folder}/pki.log", *command]
-        subprocess.run(argv, cwd=folder, check=True, capture_output=True, timeout=120)
+        subprocess.run(argv, cwd=folder, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     return Pki(folder)

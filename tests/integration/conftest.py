@@ -13,15 +13,36 @@ import pytest
 
 from emulation import isolate, needs, runfile
 from emulation.lab import Lab
+from tests.integration.both_kinds import Setup
 from tests.integration.harness import Bench, Controller
 from tests.integration.postgres import postgres_server, postgres_session, postgres_url
 
 __all__ = ["postgres_server", "postgres_session", "postgres_url"]  # fixtures that are written elsewhere
 
 
+SLOWEST = (
+    "emulate",
+    "faults",
+    "schemathesis",
+    "attack",
+    "kill",
+    "jobs",
+    "store_kill",
+    "hosts",
+    "trace",
+    "link_discovery",
+)
+"""Files that take long begin first: a worker that had one of them left at the end would keep the others waiting."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move into the namespace before the first test runs: what was started before would be left on the other side."""
+    """Put the slowest files first, and move into the namespace before the first test runs.
+
+    What was started before would be left on the other side.
+    """
+    place = {f"test_{name}": at for at, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
     if any(item.get_closest_marker("switches") for item in items) and not needs.missing():
         isolate.enter()
 
@@ -70,3 +91,11 @@ def lab(bench: Bench) -> Callable[..., Lab]:
 def controller(bench: Bench) -> Callable[..., Controller]:
     """Return ``controller("--fabric", file, "controller/app.py")``, which starts a ryu-manager until the test ends."""
     return bench.controller
+
+
+@pytest.fixture
+def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
+    """Yield what makes controllers and fake or real switches."""
+    made = Setup(bench, tmp_path)
+    yield made
+    made.close()

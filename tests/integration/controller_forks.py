@@ -75,8 +75,11 @@ class Forks:
             self._newest = 0
             self._server.stdin.write(json.dumps(request) + "\n")
             self._server.stdin.flush()
-            if not self._news.wait_for(lambda: self._newest, 60):
-                raise OSError("the process that controllers are forked off does not answer")
+            # It answers the first time once it has loaded everything, however long that takes on a busy machine. An
+            # answer that nobody waited for would be taken for the next one's.
+            while not self._news.wait_for(lambda: self._newest, 1):
+                if self._server.poll() is not None:
+                    raise OSError(0, "the process that controllers are forked off has ended")
             return self._running[self._newest]
 
     def popen(self, argv: Sequence[str], *, stdout: IO[bytes], env: Mapping[str, str], **_: Any) -> Forked:

@@ -60,7 +60,7 @@ class CutWire:
     def _carry(self, client: socket.socket, server: socket.socket) -> None:
         """From the client to the server."""
         with contextlib.suppress(OSError):
-            while data := client.recv(65536):
+            while data := client.recv(64 * 1024):
                 if b"COMMIT" in data and self.cut == "before commit":
                     self._hang_up(client)
                     return
@@ -69,7 +69,7 @@ class CutWire:
     def _answer(self, client: socket.socket, server: socket.socket) -> None:
         """From the server to the client."""
         with contextlib.suppress(OSError):
-            while data := server.recv(65536):
+            while data := server.recv(64 * 1024):
                 # The tag of the server's answer to a commit that is done.
                 if b"COMMIT\0" in data and self.cut == "after commit":
                     self._hang_up(client)

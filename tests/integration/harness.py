@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from controller.model.fabric import Fabric
 from emulation import logs
@@ -22,11 +22,13 @@ from emulation.processes import LABEL, POLL_SECONDS, Child
 from emulation.runfile import RunFile
 from tests.integration.controller_forks import forks
 
+T = TypeVar("T")
+
 ROOT = Path(__file__).resolve().parents[2]
 RYU_MANAGER = str(Path(sys.executable).with_name("ryu-manager"))
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 """Patience for a state: only a test that fails waits so long, so it is chosen for a busy machine."""
-REQUEST_SECONDS = 30.0
+REQUEST_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Controller:
     def stop(self) -> int:
         """SIGTERM; the exit status (0 for a clean end)."""
         assert self._child is not None
-        return self._child.stop()
+        return self._child.stop(READY_SECONDS)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -104,6 +106,17 @@ class Controller:
         finally:
             connection.close()
 
+    def is_well(self) -> bool:
+        """Return whether ``/healthz`` gives no reason for concern."""
+        return bool(self.get("/healthz").body["status"] == "ok")
+
+    def plan_is_active(self) -> bool:
+        """Return whether every switch has confirmed the newest plan."""
+        answer = self.get("/v1/plan")
+        if answer.status != 200 or answer.body["active"] is None:
+            return False
+        return bool(answer.body["active"]["epoch"] == answer.body["computed"]["epoch"])
+
     def wait_for(self, what: str, ready: Callable[[], bool], timeout: float = READY_SECONDS) -> None:
         """Wait until something that the controller brings about is so.
 
@@ -119,6 +132,14 @@ class Controller:
         except OSError:
             return False
         return True
+
+
+class Pingable(Protocol):
+    """Switches with hosts, real or fake."""
+
+    def ping_all(self) -> list[tuple[str, str]]:
+        """Return the pairs of hosts that do not reach each other."""
+        ...
 
 
 class Bench:
@@ -169,3 +190,29 @@ def eventually(
         if time.monotonic() > deadline:
             raise LabError(f"not within {timeout:g} s: {what}" + (f"; it is {shown()}" if shown else ""))
         time.sleep(POLL_SECONDS)
+
+
+def standing(read: Callable[[], T]) -> T:
+    """Return what is read once it stays the same for a second.
+
+    A plan is active before the last rules of the one before it are gone.
+    """
+    last = read()
+
+    def stands() -> bool:
+        nonlocal last
+        time.sleep(1)
+        before, last = last, read()
+        return last == before
+
+    eventually(stands, "nothing changes any more", shown=lambda: last)
+    return last
+
+
+def wait_for_pings(switches: Pingable) -> None:
+    """Wait until every host reaches every other.
+
+    A plan that is active on every switch does not suffice for a single ping: Open vSwitch forwards by its cache of
+    former rules for about a second, and a busy machine may answer late.
+    """
+    eventually(lambda: not switches.ping_all(), "every host reaches every other", shown=switches.ping_all)

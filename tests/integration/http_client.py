@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER with no time: closing resets the connection."""
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +98,7 @@ def until_closed(client: socket.socket) -> bytes:
     """What comes until the other side closes."""
     received = []
     try:
-        while piece := client.recv(65536):
+        while piece := client.recv(64 * 1024):
             received.append(piece)
     except ConnectionError:
         pass

@@ -20,7 +20,7 @@ import logging  # noqa: E402
 import sys  # noqa: E402
 
 from controller.rest.http_security import security_from  # noqa: E402
-from controller.rest.limits import Limits  # noqa: E402
+from controller.rest.limits import ClientLimits  # noqa: E402
 from controller.rest.origin import names_of  # noqa: E402
 from controller.rest.wsgi import HttpServer  # noqa: E402
 from tests.unit.rest.fake import FakeBackend  # noqa: E402
@@ -32,9 +32,9 @@ def main() -> None:
     tokens, cert, key = (options.pop(name, "") for name in ("tokens", "cert", "key"))
     access, tls = security_from("127.0.0.1", tokens, cert, key)
     names = names_of("127.0.0.1", "", options.pop("hosts", "c"), tls=tls is not None)
-    limits = Limits(**options)
+    limits = ClientLimits(**options)
     server = HttpServer(
-        "127.0.0.1", int(sys.argv[2]), FakeBackend(), limits=limits, access=access, tls=tls, names=names
+        ("127.0.0.1", int(sys.argv[2])), FakeBackend(), limits=limits, access=access, tls=tls, names=names
     )
     try:
         server.start()

@@ -23,7 +23,7 @@ import pytest
 PROGRAMS = Path("/usr/lib/postgresql")
 """Where Debian's package ``postgresql`` puts them, a folder for each version."""
 
-READY_SECONDS = 30.0
+READY_SECONDS = 180.0
 OWNER = "fairspine"
 
 _SETTINGS = {
@@ -81,7 +81,7 @@ class PostgresServer:
                 )
             while self._process.poll() is None:
                 try:
-                    psycopg.connect(self.url("postgres"), connect_timeout=2).close()
+                    psycopg.connect(self.url("postgres"), connect_timeout=20).close()
                     return
                 except psycopg.OperationalError:
                     assert time.monotonic() < deadline, (self.folder / "log").read_text()

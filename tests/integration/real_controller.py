@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -16,13 +17,25 @@ from tests.integration.http_client import PATIENCE_SECONDS, ROOT, Server
 FABRIC = ROOT / "examples" / "clos-4x4x4.yaml"
 
 
+_candidates = itertools.cycle(range(10_000 + os.getpid() % 20_000, 32_000))
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    """Return ports on which nothing listens; no port is returned twice for a long time.
+
+    They are below the range from which the kernel takes the ports of connections, so that no client has one before
+    the server that it is meant for listens on it.
+    """
+    found: list[int] = []
+    for port in _candidates:
+        if len(found) == count:
+            break
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        found.append(port)
+    return found
 
 
 @contextmanager

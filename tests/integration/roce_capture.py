@@ -23,7 +23,7 @@ def main(interface: str) -> None:
     while True:
         ready, _, _ = select.select([sock] if ended else [sock, sys.stdin], [], [], 0.2 if ended else None)
         if sock in ready:
-            frames.append(sock.recv(65536))
+            frames.append(sock.recv(64 * 1024))
         elif ended:
             break
         else:

@@ -16,7 +16,12 @@ from typing import IO
 
 import pytest
 
+from tests.integration.http_client import PATIENCE_SECONDS
+
 ROCE = [sys.executable, "-m", "emulation.roce"]
+PATIENT = 200
+"""Timeouts in a row: on a busy machine a peer may not run for longer than seven of them take, without being gone."""
+
 CAPTURE = str(Path(__file__).with_name("roce_capture.py"))
 
 
@@ -62,7 +67,7 @@ class Cable:
             assert process.stdout.read(1) == b"!"
             yield frames
         finally:
-            data, _ = process.communicate(timeout=20)
+            data, _ = process.communicate(timeout=PATIENCE_SECONDS)
         while data:
             (size,) = struct.unpack_from("!I", data)
             frames.append(data[4 : 4 + size])
@@ -112,7 +117,7 @@ def roce_server(ip: str, prefix: Sequence[str] = (), *options: str) -> Iterator[
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
         assert "Traceback" not in err, err
         process.output = out  # type: ignore[attr-defined]
 

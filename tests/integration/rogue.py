@@ -17,7 +17,7 @@ from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.ports import Port
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 180.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -62,6 +62,7 @@ class Rogue:
         self.requests: list[int] = []
         self.echoes = 0
         self._sending = threading.Lock()
+        self._answering = False
         self._reader: threading.Thread | None = None
 
     def __enter__(self) -> Rogue:
@@ -76,6 +77,9 @@ class Rogue:
 
     def send(self, data: bytes) -> bool:
         """Send; whether the connection still took it."""
+        # A lock goes to whoever asks at the right moment: a flood would keep the answers to echo requests waiting.
+        while self._answering and threading.current_thread() is not self._reader:
+            time.sleep(0.001)
         try:
             with self._sending:
                 self.socket.sendall(data)
@@ -89,7 +93,7 @@ class Rogue:
         while (left := deadline - time.monotonic()) > 0:
             ready, _, _ = select.select([self.socket], [], [], left)
             try:
-                if ready and not self.socket.recv(65536):
+                if ready and not self.socket.recv(64 * 1024):
                     return True
             except ConnectionError:
                 return True
@@ -121,7 +125,7 @@ class Rogue:
         data = bytearray()
         while True:
             try:
-                piece = self.socket.recv(65536)
+                piece = self.socket.recv(64 * 1024)
             except OSError:
                 return
             if not piece:
@@ -134,6 +138,13 @@ class Rogue:
                 self._answer(message)
 
     def _answer(self, message: bytes) -> None:
+        self._answering = True
+        try:
+            self._answer_now(message)
+        finally:
+            self._answering = False
+
+    def _answer_now(self, message: bytes) -> None:
         head = header(message)
         self.requests.append(head.type)
         if head.type == ofp.OFPT_ECHO_REQUEST:

@@ -29,12 +29,7 @@ def view(page: Browser, name: str) -> None:
 
 def settled(controller: Controller, page: Browser) -> None:
     """The switches have the newest plan, and the page shows it."""
-
-    def done() -> bool:
-        body = controller.get("/v1/plan").body
-        return bool(body["active"] and body["active"]["epoch"] == body["computed"]["epoch"])
-
-    controller.wait_for("the plan is active", done)
+    controller.wait_for("the plan is active", controller.plan_is_active)
     epoch = str(controller.get("/v1/plan").body["computed"]["epoch"])
     page.until(lambda: page.text("#epoch") == epoch, f"plan {epoch} is shown")
     page.until(lambda: page.count("#jobs td[data-state=waiting]") == 0, "jobs are active")
@@ -44,7 +39,7 @@ def take(bench: Bench) -> None:
     lab = bench.lab(load_fabric(FABRIC))
     controller = bench.controller("--fabric", str(FABRIC), "controller.app")
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     for name in ("gpt3-a", "llama-b"):
         answer = controller.put(f"/v1/jobs/{name}", json.loads((ROOT / "examples" / f"{name}.json").read_text()))
         assert answer.status == 201, answer

@@ -1,8 +1,8 @@
 """The store where the controller uses it: in eventlet's worker threads, everything patched as Ryu does it. A program.
 
 Opens the store of its argument. For each line of standard input, ``one`` (a commit) or ``many`` (commits and reads from
-many greenlets at once), it answers with a line of JSON: how often a timer of the event loop rang meanwhile, and which
-epoch is the newest then.
+many greenlets at once), it answers with a line of JSON: which epoch is the newest then, or the error. During a commit
+it prints ``the loop goes on`` once a timer of the event loop has rung some times, unless the commit ends before.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from controller.store.store import Store  # noqa: E402
 from tests.integration.store_writer import PLANS_KEPT, step  # noqa: E402
 
 TIMER_SECONDS = 0.01
+RINGS = 20
 AT_ONCE = 12
 
 
@@ -43,12 +44,22 @@ class Bell:
             self.rings += 1
 
 
-def commit(store: Store, number: int) -> str:
+def commit(store: Store, number: int, bell: Bell) -> str:
     """One commit; what went wrong, or nothing."""
+    first = bell.rings
+
+    def watch() -> None:
+        while bell.rings < first + RINGS:
+            hub.sleep(TIMER_SECONDS)
+        print("the loop goes on", flush=True)
+
+    watcher = hub.spawn(watch)
     try:
         tpool.execute(store.commit, step(number))
     except StoreError as error:
         return str(error)
+    finally:
+        hub.kill(watcher)
     return ""
 
 
@@ -76,15 +87,14 @@ def main() -> None:
     epoch = 0
     while command := sys.stdin.readline().strip():
         hub.sleep(0)
-        before, error = bell.rings, ""
+        error = ""
         if command == "one":
-            error = commit(store, epoch + 1)
+            error = commit(store, epoch + 1, bell)
         else:
             commit_and_read(store, epoch + 1)
-        rings = bell.rings - before
         if not error:
             epoch = tpool.execute(store.load).epoch
-        print(json.dumps({"rings": rings, "epoch": epoch, "error": error}), flush=True)
+        print(json.dumps({"epoch": epoch, "error": error}), flush=True)
     store.close()
     tpool.killall()
 

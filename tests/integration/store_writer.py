@@ -17,6 +17,7 @@ import numpy as np
 from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import ModeSetting, StateChange
+from controller.model.traffic import FIRST_PORT, LAST_PORT
 from controller.routing import Previous
 from controller.store.errors import StoreError
 from controller.store.store import Store
@@ -28,7 +29,7 @@ def step(number: int) -> StateChange:
     """The change that leads from epoch ``number`` - 1 to ``number``: jobs come, change and go, and each has a plan."""
     rng = np.random.default_rng(number)
     document = rng.bytes(int(rng.integers(1, 30_000)))
-    ports = rng.integers(49152, 65536, 20).astype(np.int32)
+    ports = rng.integers(FIRST_PORT, LAST_PORT + 1, 20).astype(np.int32)
     job = AdmittedJob(f"job{number % 7}", document, str(number), number % 3, 0.0, "me", ports, None, UNPLACED)
     path = rng.integers(0, 9, 500).astype(np.int32)
     paths = Previous(("h1",), ("spine1",), rng.integers(0, 2**62, 500), path, rng.random(500))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from controller.cli.client import Answer, Client, ServerEvent
-from controller.cli.failure import Failure
+from controller.cli.client import Client, ControllerResponse, ServerEvent
+from controller.cli.command_error import CommandError
 from controller.core.ports.api import Role
 from controller.rest.tokens import new_token
 from tests.integration.harness import RYU_MANAGER
@@ -41,7 +41,7 @@ def get(client: Client, *path: str, **query: str | int) -> Any:
     return client.request("GET", *path, query=query).document
 
 
-def put(client: Client, *path: str, **members: Any) -> Answer:
+def put(client: Client, *path: str, **members: Any) -> ControllerResponse:
     return client.request("PUT", *path, body=json.dumps(members).encode())
 
 
@@ -51,7 +51,7 @@ def test_a_job_is_changed_only_as_it_was_read_however_often_the_network_is_plann
     slurm, ops = clients["slurm"], clients["ops"]
     made = slurm.request("PUT", "jobs", "gpt3-a", body=JOB, if_none_match="*")
     assert (made.status, made.document["by"]) == (201, "slurm")
-    with pytest.raises(Failure, match="there is such a job already"):
+    with pytest.raises(CommandError, match="there is such a job already"):
         slurm.request("PUT", "jobs", "gpt3-a", body=JOB, if_none_match="*")
     drained = put(ops, "fabric", "links", "spine1", drained=True).document
     assert drained["epoch"] > made.document["epoch"]
@@ -63,7 +63,7 @@ def test_a_job_is_changed_only_as_it_was_read_however_often_the_network_is_plann
     assert newer.status == 200
     assert newer.etag != read.etag
     for method, body in (("PUT", JOB), ("DELETE", None)):
-        with pytest.raises(Failure, match="If-Match"):
+        with pytest.raises(CommandError, match="If-Match"):
             slurm.request(method, "jobs", "gpt3-a", body=body, if_match=read.etag)
     put(ops, "fabric", "links", "spine1", drained=False)
     assert slurm.request("DELETE", "jobs", "gpt3-a", if_match=newer.etag).status == 204
@@ -104,7 +104,7 @@ def test_an_old_plan_comes_back_and_both_are_in_the_history(clients: dict[str, C
     assert epochs[0] == back["epoch"]
     assert first["epoch"] in epochs
     assert epochs == sorted(epochs, reverse=True)
-    with pytest.raises(Failure, match="no plan"):
+    with pytest.raises(CommandError, match="no plan"):
         get(ops, "plans", "123456789")
 
 

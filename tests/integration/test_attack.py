@@ -16,6 +16,7 @@ from tests.integration.harness import Bench
 
 SEED = 1
 SECONDS = 1.0
+PATIENCE = 4.0
 
 
 @pytest.mark.switches
@@ -24,9 +25,9 @@ def test_every_attack_leaves_rules_pings_memory_and_health_as_they_should_be(ben
     said: list[str] = []
     rounds = list(enumerate(each_once(SEED), start=1))
     with Lab(fabric, out=bench.out) as lab:
-        outcome = AttackCampaign(lab, fabric, SEED, said.append, seconds=SECONDS, keep_going=True).run(
-            rounds, quiet_at_the_end=False
-        )
+        outcome = AttackCampaign(
+            lab, fabric, SEED, said.append, seconds=SECONDS, keep_going=True, patience=PATIENCE
+        ).run(rounds, quiet_at_the_end=False)
     print("\n".join(said), file=sys.stderr)
     assert not outcome.failed, "\n".join(map(str, outcome.failed))
     assert sum(len(result.kinds) for result in outcome.results) == len(KINDS)
@@ -41,13 +42,15 @@ def test_rules_that_vanish_during_an_attack_fail_the_round_and_it_says_how_to_re
         enter = AttackWatch.__enter__
 
         def sabotaged(watch: AttackWatch) -> AttackWatch:
+            # Nobody puts the rules back, so there is nothing to wait for.
+            monkeypatch.setattr("emulation.attacks.campaign.RIGHT_WITHIN", 0.0)
             lab.ofctl("del-flows", "spine1", "ip")
             return enter(watch)
 
         monkeypatch.setattr(AttackWatch, "__enter__", sabotaged)
-        monkeypatch.setattr("emulation.attacks.campaign.RIGHT_WITHIN", 1.0)
         # Otherwise the controller may have put the rules back before they are looked at.
-        campaign = AttackCampaign(lab, fabric, 5, lambda text: None, seconds=0.5, options=("--readback-seconds", "0"))
+        options = ("--readback-seconds", "0")
+        campaign = AttackCampaign(lab, fabric, 5, lambda text: None, seconds=0.5, options=options, patience=PATIENCE)
         with pytest.raises(AttackCheckFailed) as failed:
             campaign.run([(3, [BY_NAME["other versions"]])])
     text = str(failed.value)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from selenium.webdriver.common.keys import Keys
 
 from controller.core.ports.api import Role
 from controller.model.clos import clos
+from controller.model.fabric_file import fabric_document
 from controller.rest.tokens import new_token
 from tests.integration.browser import Browser, browser
 from tests.integration.harness import Bench
@@ -120,7 +124,7 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     page.until(lambda: "Measured on all" in page.text("#source"), "measured loads are shown")
     assert set(shown_loads(page).values()) != {"100"}
     page.one("#trace").click()
-    page.until(lambda: page.text("#said") == "6 flows traced, 0 not as planned", "flows are traced")
+    page.until(lambda: page.text("#said") == "6 flows traced, 0 not as planned, 0 not known", "traced")
     assert "Flows as traced at" in page.text("#links-note")
 
     # A cable fails, and comes back.
@@ -133,7 +137,7 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     lab.set_cable("leaf2-spine2", up=True)
     page.until(".cable[data-id=leaf2-spine2][data-state=fine]", "it is back")
     active(controller)
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     page.until(lambda: page.text("#health-text") == "ok", "the health is shown")
 
     # Nothing moves when the page looks again.
@@ -165,12 +169,27 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     assert page.run("return document.activeElement.matches('[data-act=drain]')"), "the focus is back where it was"
     active(controller)
 
+    # Hashed flows have no speed that anybody knows, and the page does not make one up.
+    assert controller.put("/v1/mode", {"mode": "ecmp"}).status == 200
+    page.until(lambda: page.text("#tile-speed") == page.text("#tile-gap") == "–", "speed and gap are not known")
+    page.until(lambda: "mode ecmp: switches hash all flows" in page.text("#reasons"), "the reason is told")
+    assert page.text("#jobs tr[data-key=night] td:nth-child(2)") == "–"
+    assert controller.put("/v1/mode", {"mode": "planned"}).status == 200
+    page.until(lambda: page.text("#tile-speed") not in ("–", ""), "the plan is in force again")
+    active(controller)
+
+    # The controller hangs, without closing a connection, and goes on.
+    os.kill(controller.pid, signal.SIGSTOP)
+    page.until("#connection[data-state=lost]", "the silence is told")
+    os.kill(controller.pid, signal.SIGCONT)
+    page.until("#connection[data-state=live]", "it is live again")
+
     # The controller dies and comes back; the page says so, and goes on by itself.
     controller.kill()
     page.until("#connection[data-state=lost]", "the loss is told")
     controller.start()
     page.until("#connection[data-state=live]", "it is live again")
-    page.until(lambda: page.text("#health-text") == "ok", "all is well again")
+    page.until(lambda: page.text("#health-text") == "ok, degraded service", "all that is missing is the spine")
     assert page.count(".cable[data-state=drained]") == fabric.n_leaves
     page.one("#history tr:nth-child(2) button").click()
     page.until("dialog .primary", "it is asked for")
@@ -207,6 +226,14 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert page.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(15, 19, 24)"
     page.scheme("light")
     assert nameless(page) == []
+    page.one("#survive").click()
+    page.until("dialog .preview tbody tr", "failures are analysed")
+    told = json.loads(served.ask("POST", "/v1/plans:survive", b"{}", {"Content-Type": "application/json"}).body)
+    worst = [cell.text for cell in page.all("dialog .preview tbody tr:first-child > *")]
+    assert worst[:2] == [" + ".join(told["failures"][0]["names"]), f"{told['failures'][0]['min_speed']:.3f}"]
+    assert nameless(page) == []
+    page.press(Keys.ESCAPE)
+    page.until(lambda: page.count("dialog") == 0, "it is left")
     page.one("#change-mode").click()
     page.until("dialog", "the dialog is open")
     assert nameless(page) == []
@@ -224,6 +251,61 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     )
     assert page.run("return getComputedStyle(document.querySelector('.half')).transitionDuration") == "0s"
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_jobs_that_state_their_times_have_expected_iterations_on_the_page(tmp_path: Path, page: Browser) -> None:
+    with controller(tmp_path) as (server, _):
+        job = flows(("h1", "h5")) | {"compute_seconds": 0.25}
+        assert put(server, "/v1/jobs/timed", job) == 201
+        page.open(server.port)
+        page.until("#jobs tr[data-key=timed]", "the job is there")
+        told = json.loads(server.ask("GET", "/v1/jobs/timed").body)["times"]
+        # They are the plan's, which no switch has.
+        assert page.text("#jobs tr[data-key=timed] td:nth-child(5)") == "–"
+        choose(page, "view", "plan")
+        page.until(lambda: page.text("#jobs tr[data-key=timed] td:nth-child(5)") != "–", "planned times are shown")
+        cells = [cell.text for cell in page.all("#jobs tr[data-key=timed] td")]
+        assert cells[3:5] == [f"{told['slowdown']:.3f}", f"{round(told['duty'] * 100)} %"]
+        page.until(
+            lambda: "1.000 times as long as alone, at least 1.000" in page.text("#jobs-note"), "the bound is told"
+        )
+        page.until("#links tr", "links are there")
+        page.one("#links tr:first-child button").click()
+        page.until(lambda: "of each" in page.text("#detail"), "the flow's duty is told")
+        period = f"{told['iteration_seconds'] * 1000:.4g} ms"
+        assert f"sent {cells[4]} of each {period}" in page.text("#detail")
+        choose(page, "view", "ecmp")
+        page.until(lambda: "if switches hashed" in page.text("#jobs-note"), "hashed loads are shown")
+        assert page.text("#jobs tr[data-key=timed] td:nth-child(5)") == "–"
+
+
+def test_the_page_draws_when_jobs_send_on_the_link_that_they_share(tmp_path: Path, page: Browser) -> None:
+    file = tmp_path / "fabric.yaml"
+    file.write_text(yaml.safe_dump(fabric_document(clos(1, 2, 2))))
+    with controller(tmp_path, "--fabric", str(file), "--policy-options", "shifts=advise") as (server, _):
+        for k, name in enumerate(("one", "two")):
+            job = flows((f"h{k + 1}", f"h{k + 3}")) | {"compute_seconds": 0.08}
+            assert put(server, f"/v1/jobs/{name}", job) == 201
+        page.open(server.port)
+        page.until("#timeline rect", "the time line is drawn")
+        schedule = json.loads(server.ask("GET", "/v1/schedule").body)["schedule"]
+        for row in schedule["jobs"]:
+            cells = [cell.text for cell in page.all(f"#schedule-rows tr[data-key={row['job']}] td")]
+            assert cells[2] == ("yes" if row["hold"] else "no")
+            assert cells[4] == f"{round(row['compatibility'] * 100)} %"
+        # 0.08 s each of computing and sending: one sends while the other computes.
+        assert page.one("#timeline svg").get_attribute("aria-label") == (
+            "leaf1->spine1, 160 ms: one sends 50 % of the time, two sends 50 % of the time; at most 1 at once"
+        )
+        assert "1.000 times as long as alone" in page.text("#schedule-note")
+        assert nameless(page) == []
+        assert contrasts(page) == []
+        choose(page, "view", "ecmp")
+        page.until(lambda: page.one("#schedule").is_displayed() is False, "hashed flows have no schedule")
+        choose(page, "view", "plan")
+        for name in ("one", "two"):
+            assert server.ask("DELETE", f"/v1/jobs/{name}").status == 204
+        page.until(lambda: page.one("#schedule").is_displayed() is False, "no job, no schedule")
 
 
 def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controller_tells_them(
@@ -255,7 +337,12 @@ def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controll
         page.until("#canvas .cable", "a reader sees")
         page.until(lambda: page.text("#who") == "eyes (read)", "who it is is known")
         assert [row.get_attribute("data-key") for row in page.all("#jobs tr")] == sorted(JOBS)
-        assert {page.text(f'#jobs tr[data-key="{name}"] td:nth-child(2)') for name in JOBS} == {"0.333"}
+        # Without switches no speed is known; the plan's is.
+        speeds = [f'#jobs tr[data-key="{name}"] td:nth-child(2)' for name in JOBS]
+        assert {page.text(one) for one in speeds} == {"–"}
+        choose(page, "view", "plan")
+        page.until(lambda: {page.text(one) for one in speeds} == {"0.333"}, "planned speeds are shown")
+        choose(page, "view", "now")
         page.one("#switch-rows tr[data-key=spine1] button").click()
         page.until("#detail [data-act=drain]", "the spine is selected")
         buttons = page.all("button.action")

@@ -16,6 +16,7 @@ import pytest
 from emulation.processes import labelled
 from emulation.runfile import RUN_FOLDER_VARIABLE
 from emulation.socket_buffers import RECEIVE_BYTES, SEND_BYTES, enlarge_packet_buffers
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.unit.emulation.experiments.made import ring
 
 pytestmark = pytest.mark.switches
@@ -33,7 +34,7 @@ def command(folder: Path, *options: str) -> list[str]:
 
 def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tmp_path: Path) -> None:
     options = ["--policies", "ecmp,greedy", "--draws", "1", "--seconds", "1", "--format", "json", "--name", "small"]
-    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert values == json.loads((tmp_path / "out" / "small.json").read_text())
@@ -59,6 +60,18 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
     assert planned["min_speed"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("mode", ["per_flow", "source_port"])
+def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str) -> None:
+    options = ["--policies", "fair", "--qps", "2", "--mode", mode, "--seconds", "1", "--format", "json"]
+    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["off_plan"] == []
+    assert all(row["checked"] for row in run["collectives"])
+    # Two QPs of each of four connections, over the two uplinks of each leaf.
+    assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [2, 2, 2, 2]
+
+
 def test_ctrl_c_in_the_middle_takes_everything_down_and_a_second_experiment_keeps_out_before_that(
     tmp_path: Path,
 ) -> None:
@@ -79,14 +92,14 @@ def _interrupt(tmp_path: Path, run_folder: Path) -> None:
         for line in process.stderr:
             if line.rstrip().endswith("collectives on packets ..."):
                 break
-        rival = subprocess.run(process.args, capture_output=True, text=True, timeout=60)
+        rival = subprocess.run(process.args, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
         assert (rival.returncode, rival.stderr.count("\n")) == (1, 1)
         assert "another experiment is running in" in rival.stderr
         made = [folder.name for folder in run_folder.glob("**/*-*-*") if folder.is_dir()]
         assert made
         # As a terminal does: to everybody in the group at once.
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -122,7 +135,7 @@ def test_a_scenario_runs_on_packets_beside_its_simulation_and_tells_every_ratio(
     )
     out = tmp_path / "out"
     command = [FAIRSPINE, "emulate", "--scenario", str(tmp_path / "tiny.yaml"), "--seconds", "1", "--out", str(out)]
-    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     values = json.loads(done.stdout)
     # A machine that is busy may measure anything; whether that is told is not its business.
     off = [ratio for ratio in values["ratios"] if not ratio["agrees"]]
@@ -147,6 +160,9 @@ def test_a_scenario_runs_on_packets_beside_its_simulation_and_tells_every_ratio(
 def test_what_a_scenario_says_itself_is_no_option_beside_it(tmp_path: Path) -> None:
     for option in (["--fabric", "f.yaml"], ["--draws", "2"], ["--expect-faster"]):
         done = subprocess.run(
-            [FAIRSPINE, "emulate", "--scenario", "s.yaml", *option], capture_output=True, text=True, timeout=60
+            [FAIRSPINE, "emulate", "--scenario", "s.yaml", *option],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
         )
         assert (done.returncode, done.stderr) == (2, f"fairspine: {option[0]}: a scenario says that itself\n")

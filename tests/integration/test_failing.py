@@ -11,7 +11,7 @@ import pytest
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
 from tests.integration.test_jobs import active, check_paths, started
 
 pytestmark = pytest.mark.switches
@@ -49,14 +49,19 @@ def test_a_port_that_flaps_is_left_out_until_it_is_quiet_and_costs_few_plans(ben
         lab.set_cable("leaf1-spine1", up=True)
         time.sleep(0.15)
     # It is up now, and not used.
-    said = controller.get("/v1/fabric").body["cabling"]["findings"]
-    assert ["comes and goes too often" in finding["text"] for finding in said] == [True]
+    eventually(lambda: flapping(controller) == [True], "it is told")
     assert not used(active(controller)) & {"leaf1->spine1", "spine1->leaf1"}
-    assert lab.ping_all() == []
+    wait_for_pings(lab)
     # Once for each time that was still believed, and once more when it was not.
     assert plans(controller) - before <= 10
-    controller.wait_for("it is quiet", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("it is quiet", controller.is_well)
     assert {"leaf1->spine1", "spine1->leaf1"} <= used(active(controller))
+
+
+def flapping(controller: Controller) -> list[bool]:
+    """Return for each finding whether it is about a cable that comes and goes."""
+    findings = controller.get("/v1/fabric").body["cabling"]["findings"]
+    return ["comes and goes too often" in finding["text"] for finding in findings]
 
 
 def test_several_failures_at_once_leave_every_flow_on_what_is_left(bench: Bench, tmp_path: Path) -> None:
@@ -71,7 +76,7 @@ def test_several_failures_at_once_leave_every_flow_on_what_is_left(bench: Bench,
     dead = {link for link, up in zip(gone.link_ids, gone.link_up.tolist(), strict=True) if not up}
     eventually(lambda: not used(active(controller)) & dead, "nothing is planned over what is dead")
     assert active(controller)["unroutable"] == []
-    eventually(lambda: lab.ping_all() == [], "every host reaches every other")
+    wait_for_pings(lab)
     check_paths(lab, fabric, controller)
 
 
@@ -87,11 +92,15 @@ def test_links_that_fail_while_plans_are_being_installed_are_in_none_of_the_last
         lab.set_cable(cable, up=False)
         failed = {cable.replace("-", "->"), "->".join(reversed(cable.split("-")))}
         eventually(lambda failed=failed: not used(active(controller)) & failed, "the last plan knows it")
-        rules = sum("tp_src" in flow.match for leaf in fabric.leaves for flow in lab.flows(leaf.name))
-        assert rules == len(many)
+
+        def rules() -> int:
+            return sum("tp_src" in flow.match for leaf in fabric.leaves for flow in lab.flows(leaf.name))
+
+        # A plan is active before the last rules of the one before it are gone.
+        eventually(lambda rules=rules: rules() == len(many), "each flow has its rule", shown=rules)  # type: ignore[misc]
         assert controller.delete("/v1/jobs/large").status == 204
         active(controller)
-    assert lab.ping_all() == []
+    wait_for_pings(lab)
 
 
 def test_a_link_that_comes_back_is_used_again_and_moves_only_what_pays(bench: Bench, tmp_path: Path) -> None:
@@ -107,7 +116,7 @@ def test_a_link_that_comes_back_is_used_again_and_moves_only_what_pays(bench: Be
     eventually(lambda: paths(active(controller)) != paths(first), "it has moved")
     moved = active(controller)
     lab.set_cable(f"leaf1-{spine}", up=True)
-    controller.wait_for("it is back", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("it is back", controller.is_well)
     assert paths(active(controller)) == paths(moved)
     # Two flows of two hosts have the speed of one each only if both links carry one.
     two = {"flows": [{"src": "h2", "dst": "h4", "bytes": 5, "collective": "b"}]}
@@ -139,4 +148,4 @@ def test_an_isolated_leaf_costs_nobody_else_a_packet_or_a_path(bench: Bench, tmp
     }
     lab.set_cable("leaf1-spine1", up=True)
     eventually(lambda: active(controller)["unroutable"] == [], "they have a way again")
-    eventually(lambda: lab.ping_all() == [], "its hosts are reached")
+    wait_for_pings(lab)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,26 +12,20 @@ from controller.model.clos import clos
 from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import compile_base
-from controller.southbound.ingress import ROCE_PORT, UDP
+from controller.southbound.ingress import UDP
 from controller.southbound.leaf_guards import ARP_METER, METERS, unmetered
 from controller.southbound.rules import RuleSet
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
 from tests.integration.expected_rules import differences, expected
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import Controller, eventually, wait_for_pings
 
 ALL_TO_ALL = {
     "hosts": ["h1", "h5", "h9", "h13"],
     "collectives": [{"name": "c", "op": "all_to_all", "ranks": [0, 1, 2, 3], "bytes": 10**9}],
 }
-
-
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
 
 
 def started(setup: Setup, fabric: Fabric, *options: str, **switches: int) -> tuple[FakeFabric, Controller]:
@@ -46,14 +39,7 @@ def started(setup: Setup, fabric: Fabric, *options: str, **switches: int) -> tup
 
 def settled(controller: Controller) -> None:
     """Wait until nothing is amiss and the newest plan is active."""
-
-    def well() -> bool:
-        if controller.get("/healthz").body["status"] != "ok":
-            return False
-        plan = controller.get("/v1/plan").body
-        return bool(plan["active"] and plan["active"]["epoch"] == plan["computed"]["epoch"])
-
-    controller.wait_for("all is well", well, 20)
+    controller.wait_for("all is well", lambda: controller.is_well() and controller.plan_is_active())
 
 
 def names(fabric: Fabric) -> list[str]:
@@ -202,7 +188,7 @@ def test_silence_is_noticed_and_what_was_said_meanwhile_is_carried_out(setup: Se
     fakes, controller = started(setup, fabric)
     for quiet in ("silent", "echoes"):
         setattr(fakes.temper("leaf1"), quiet, quiet == "silent")
-        controller.wait_for("it is missed", lambda: controller.get("/healthz").body["switches"]["connected"] == 3, 30)
+        controller.wait_for("it is missed", lambda: controller.get("/healthz").body["switches"]["connected"] == 3)
         setattr(fakes.temper("leaf1"), quiet, quiet != "silent")
         settled(controller)
     assert fakes.held() == compile_base(fabric)
@@ -224,7 +210,7 @@ def test_hosts_whose_ports_nobody_knows_are_found_by_probes(setup: Setup, tmp_pa
         return ports == {host["name"]: host["port"] for host in told}
 
     controller.wait_for("all hosts are placed", found)
-    eventually(lambda: fakes.ping_all() == [], "they reach each other")
+    wait_for_pings(fakes)
 
 
 def meter_mods(fakes: FakeFabric) -> int:
@@ -244,8 +230,8 @@ def test_meters_are_made_once_made_again_when_somebody_removes_them_and_left_out
     settled(controller)
     assert sent(fakes) == meter_mods(fakes) == 0
     fakes.remove_meter("leaf1", ARP_METER.id)
-    assert fakes.held() != compile_base(fabric)
-    controller.wait_for("its rules are there again", lambda: fakes.held() == compile_base(fabric), 30)
+    controller.wait_for("it is made again", lambda: len(fakes.meter_mods("leaf1")) == 1)
+    controller.wait_for("its rules are there again", lambda: fakes.held() == compile_base(fabric))
     assert len(fakes.meter_mods("leaf1")) == 1
 
 

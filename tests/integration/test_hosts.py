@@ -6,6 +6,7 @@ import dataclasses
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +24,9 @@ from controller.model.fabric_file import fabric_document  # noqa: E402
 from controller.southbound.leaf_guards import ARP_METER  # noqa: E402
 from controller.southbound.openflow import arp  # noqa: E402
 from emulation.lab import Lab  # noqa: E402
-from tests.integration.harness import ROOT, Controller, eventually  # noqa: E402
+from tests.integration.harness import READY_SECONDS, ROOT, Controller, eventually, standing, wait_for_pings  # noqa: E402
 from tests.integration.rule_text import held  # noqa: E402
-from tests.integration.test_controller import as_intended, cabling, fabric_file, names, settled  # noqa: E402
+from tests.integration.test_controller import as_intended, cabling, fabric_file, names  # noqa: E402
 
 pytestmark = pytest.mark.switches
 
@@ -48,7 +49,7 @@ def attacker(lab: Lab, host: str) -> Iterator[Send]:
     try:
         yield send
     finally:
-        process.communicate(timeout=10)
+        process.communicate(timeout=READY_SECONDS)
 
 
 def claim(ip: str, mac: str, target: str = arp.NOBODY) -> str:
@@ -87,8 +88,8 @@ def test_a_forged_frame_moves_no_host_of_the_file_and_is_told_and_a_flood_leaves
     controller = bench.controller("--fabric", fabric_file(fabric, tmp_path), "controller.app")
     lab.wait_connected()
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
-    assert lab.ping_all() == []
-    before = {name: held(lab, name) for name in names(fabric)}
+    wait_for_pings(lab)
+    before = standing(lambda: {name: held(lab, name) for name in names(fabric)})
     told = f"10.0.1.1 (h1) is claimed at leaf2 port 1 by {victim.mac}; it stays at leaf1 port 1"
     with attacker(lab, "h3") as send, lab.pinging([("h2", "h1"), ("h4", "h1"), ("h1", "h4")]) as pings:
         send(1, 0, claim(victim.ip, victim.mac))
@@ -99,13 +100,13 @@ def test_a_forged_frame_moves_no_host_of_the_file_and_is_told_and_a_flood_leaves
         # A fixed claim, and unsound frames, as fast as one host can.
         for frame in (claim(victim.ip, victim.mac), claim(victim.ip, victim.mac)[:60], "*"):
             assert send(2000, 1.5, frame) > 100
+        eventually(lambda: min(pings.sent.values()) > 10, "hosts ping each other")
     assert pings.unanswered == []
-    assert min(pings.sent.values()) > 10
     assert {name: held(lab, name) for name in names(fabric)} == before
     assert memory(controller) - small < 20e6
     assert metric(controller, "host_clashes_total") >= 1
     log = controller.log.read_text()
-    assert 1 <= log.count("is claimed at leaf2 port 1") <= 2
+    assert 1 <= log.count("is claimed at leaf2 port 1") <= 3
     assert len(log.splitlines()) < 300
 
 
@@ -123,7 +124,7 @@ def test_a_host_in_another_port_is_told_and_reached_once_the_file_says_so(bench,
     Path(path).write_text(yaml.safe_dump(fabric_document(moved)))
     controller.start()
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
-    eventually(lambda: lab.ping_all() == [], "it is reached")
+    wait_for_pings(lab)
 
 
 def test_discovery_alone_keeps_hosts_where_they_answer_bounds_floods_and_follows_real_moves(bench) -> None:
@@ -132,21 +133,22 @@ def test_discovery_alone_keeps_hosts_where_they_answer_bounds_floods_and_follows
     lab = bench.lab(fabric)
     controller = bench.controller("--hosts-per-port", "4", "controller.app")
     lab.wait_connected()
-    eventually(lambda: lab.ping_all() == [], "hosts are learned")
-    controller.wait_for("its rules are on the switches", lambda: settled(controller))
-    rules = {name: len(held(lab, name)) for name in names(fabric)}
+    wait_for_pings(lab)
+    controller.wait_for("its rules are on the switches", controller.plan_is_active)
+    rules = standing(lambda: {name: len(held(lab, name)) for name in names(fabric)})
     told = f"10.0.1.1 is claimed at leaf2 port 1 by {victim.mac}; it stays at leaf1 port 1"
     with attacker(lab, "h3") as send:
         with lab.pinging([("h2", "h1"), ("h4", "h1"), ("h1", "h4")]) as pings:
             send(1, 0, claim(victim.ip, victim.mac, "10.99.99.99"))
             controller.wait_for("the claim is told", lambda: told in cabling(controller))
             small = memory(controller)
-            assert (flood := send(1000, 5, "*")) > 1000
+            began = time.monotonic()
+            flood = send(1000, 5, "*")
+            seconds = time.monotonic() - began
             assert f"actions=meter:{ARP_METER.id},CONTROLLER:128" in lab.ofctl("dump-flows", "leaf2")
-            # Of what the host has sent, so much has passed the switch's meter.
-            passed, dropped = metered(lab, "leaf2", ARP_METER.id)
-            assert passed < 0.6 * flood
-            assert passed + dropped >= flood
+            eventually(lambda: sum(metered(lab, "leaf2", ARP_METER.id)) >= flood, "the switch has met all of it")
+            passed, _ = metered(lab, "leaf2", ARP_METER.id)
+            assert passed <= ARP_METER.per_second * (seconds + 1) + ARP_METER.burst
         assert pings.unanswered == []
         assert memory(controller) - small < 20e6
         assert {name: len(held(lab, name)) for name in names(fabric)} == rules
@@ -154,7 +156,7 @@ def test_discovery_alone_keeps_hosts_where_they_answer_bounds_floods_and_follows
         assert place(controller, victim.ip) == ("leaf1", 1)
     # It says nothing of it that reaches the controller: rules deliver what it says.
     _moves(lab, victim, other)
-    controller.wait_for("the move is followed", lambda: place(controller, victim.ip) == ("leaf2", 1), 20)
+    controller.wait_for("the move is followed", lambda: place(controller, victim.ip) == ("leaf2", 1), 180)
     reached = lab.run("h2", ["ping", "-c", "1", "-W", "2", "-w", "10", victim.ip])
     assert reached.returncode == 0, reached.stdout
 
@@ -181,7 +183,7 @@ def test_a_host_of_which_the_file_names_the_leaf_never_leaves_it(bench, tmp_path
     controller = bench.controller("--fabric", fabric_file(without_ports(fabric), tmp_path), "controller.app")
     lab.wait_connected()
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
-    eventually(lambda: lab.ping_all() == [], "they reach each other")
+    wait_for_pings(lab)
     with attacker(lab, "h3") as send:
         lab.set_cable("h1-leaf1", False)
         # The attacker's host answers probes for the victim's address, which nobody else does now.

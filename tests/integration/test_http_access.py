@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from controller.cli.client import Client
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.core.ports.api import Role
 from controller.rest.tokens import new_token
 from tests.integration.http_client import ABORT, PATIENCE_SECONDS, Server, serving, until_closed
@@ -118,7 +118,7 @@ def test_an_old_version_a_stranger_and_plain_http_are_turned_away_and_others_do_
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionError)):
         https(secured, context).request("GET", "/healthz")
-    with pytest.raises(Failure, match="not trusted"):
+    with pytest.raises(CommandError, match="not trusted"):
         Client(f"https://127.0.0.1:{secured.port}").request("GET", "jobs")
     with secured.raw(b"GET /healthz HTTP/1.1\r\nHost: c\r\n\r\n") as plain:
         assert b"HTTP/1.1" not in until_closed(plain)

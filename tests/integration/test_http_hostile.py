@@ -165,7 +165,7 @@ def is_closed_after(client: socket.socket, drop: bytes) -> bool:
     """Whether the server has ended the connection, seen by sending a little and waiting a little."""
     try:
         client.sendall(drop)
-        return client.recv(65536) == b""
+        return client.recv(64 * 1024) == b""
     except TimeoutError:
         return False
     except ConnectionError:

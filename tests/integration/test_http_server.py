@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from controller.rest import schemas
+from tests.integration.harness import eventually
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT, Server, command, reply, serving, until_closed
+from tests.unit.rest.fake import ENDLESS
 
+FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
 MIB = 1024 * 1024
 OVER = 16 * MIB + 1
 
@@ -178,7 +184,29 @@ def test_a_client_that_asks_first_is_told_to_go_on_or_not(server: Server) -> Non
         assert stream.readline() == b"HTTP/1.1 201 Created\r\n"
     for name, size, status in ((b"a%2Fb", 2, b"400"), (b"big", OVER, b"413")):
         with server.raw(head % (name, size)) as client:
-            assert client.recv(65536).startswith(b"HTTP/1.1 " + status)
+            assert client.recv(64 * 1024).startswith(b"HTTP/1.1 " + status)
+
+
+@pytest.mark.parametrize("words", [["status"], ["fabric"], ["links"], ["links", "leaf1"], ["routes", "h1"]])
+def test_commands_show_what_the_interface_answers(server: Server, words: list[str]) -> None:
+    url = f"http://127.0.0.1:{server.port}"
+    done = subprocess.run(
+        [FAIRSPINE, *words, "--url", url, "--format", "json"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)
+
+
+def test_an_analysis_ends_when_its_client_disconnects(server: Server) -> None:
+    body = b'{"above": %f}' % ENDLESS
+    head = f"POST /v1/plans:survive HTTP/1.1\r\nHost: c\r\nContent-Length: {len(body)}\r\n"
+    head += "Content-Type: application/json\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(head.encode() + body)
+        # It goes on as long as the client is there.
+        assert server.ask("GET", "/healthz").status == 200
+        assert "/v1/plans:survive" not in server.log
+    eventually(lambda: "/v1/plans:survive 200" in server.log, "the analysis has ended")
 
 
 def test_one_connection_carries_many_requests(server: Server) -> None:

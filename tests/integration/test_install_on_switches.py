@@ -12,9 +12,9 @@ from controller.model.clos import clos
 from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.test_jobs import active, started
-from tests.integration.test_restart import dumps, is_active
+from tests.integration.test_restart import dumps
 
 pytestmark = pytest.mark.switches
 
@@ -53,7 +53,7 @@ def test_a_full_table_changes_nothing_on_any_switch_and_with_room_the_plan_gets_
     lab, controller = started(bench, FABRIC, tmp_path)
     assert controller.put("/v1/jobs/one", job(50001)).status == 201
     active(controller)
-    before = everything(lab)
+    before = standing(lambda: everything(lab))
     former = controller.get("/v1/plan").body["active"]
     flows = lab.flows("leaf2")
     (table,) = {
@@ -71,7 +71,9 @@ def test_a_full_table_changes_nothing_on_any_switch_and_with_room_the_plan_gets_
     eventually(lambda: everything(lab) == before, "all switches hold what they held", shown=lambda: everything(lab))
     assert controller.get("/v1/plan").body["active"] == former
     assert any("2 rules short" in reason for reason in controller.get("/healthz").body["reasons"])
-    assert controller.get("/v1/plan").body["refused"]["next_try"] is not None
+    controller.wait_for(
+        "its next try is told", lambda: controller.get("/v1/plan").body["refused"]["next_try"] is not None
+    )
     lab.ovs.vsctl("clear", "Bridge", bridge, "flow_tables")
     controller.wait_for("it is tried again", lambda: controller.get("/v1/plan").body["refused"] is None)
     active(controller)
@@ -84,7 +86,7 @@ def test_rules_of_strangers_stay_and_what_is_strange_under_our_cookie_is_put_rig
     lab, controller = started(bench, FABRIC, tmp_path)
     assert controller.put("/v1/jobs/one", job(50001)).status == 201
     active(controller)
-    before = everything(lab)
+    before = standing(lambda: everything(lab))
     controller.stop()
     ours = next(id_ for id_ in groups(lab, "leaf1") if id_ & GROUP_MASK == GROUP_BASE)
     lab.ofctl("mod-group", "leaf1", f"group_id={ours},type=all,bucket=drop")
@@ -96,15 +98,19 @@ def test_rules_of_strangers_stay_and_what_is_strange_under_our_cookie_is_put_rig
     lab.ofctl("add-group", "leaf1", "group_id=5,type=all,bucket=drop")
     lab.ofctl("add-flow", "leaf1", "cookie=0x77,table=9,priority=7,arp actions=group:5")
     controller.start()
-    controller.wait_for("the plan is active", lambda: is_active(controller))
-    strange = [flow for flow in lab.flows("leaf1") if flow.table == 9]
-    assert [(flow.cookie, flow.match) for flow in strange] == [(0x77, "arp")]
+    controller.wait_for("the plan is active", controller.plan_is_active)
+
+    def strange() -> list[tuple[int, str]]:
+        return [(flow.cookie, flow.match) for flow in lab.flows("leaf1") if flow.table == 9]
+
+    eventually(lambda: strange() == [(0x77, "arp")], "only what is not ours is left", shown=strange)
     assert 5 in groups(lab, "leaf1")
     lab.ofctl("del-flows", "leaf1", "cookie=0x77/-1")
     lab.ofctl("del-groups", "leaf1", "group_id=5")
     # Rules that were gone are written anew, with another epoch in their cookie perhaps: the rest is as it was.
-    assert [without_cookies(each) for each in everything(lab)] == [without_cookies(each) for each in before]
-    assert lab.ping_all() == []
+    former = [without_cookies(each) for each in before]
+    eventually(lambda: [without_cookies(each) for each in everything(lab)] == former, "the rest is as it was")
+    wait_for_pings(lab)
 
 
 def without_cookies(found: Any) -> Any:

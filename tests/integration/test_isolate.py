@@ -14,7 +14,7 @@ import pytest
 
 from emulation.processes import identity, is_alive
 from emulation.relay import Relay
-from tests.integration.harness import ROOT, eventually
+from tests.integration.harness import READY_SECONDS, ROOT, eventually
 
 pytestmark = pytest.mark.switches
 
@@ -24,7 +24,7 @@ def isolated(*argv: str) -> list[str]:
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(isolated(*argv), cwd=ROOT, capture_output=True, text=True, timeout=30)
+    return subprocess.run(isolated(*argv), cwd=ROOT, capture_output=True, text=True, timeout=READY_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_signals_reach_the_command_and_what_it_leaves_ends_with_it(number: signa
         assert init is not None
         process.send_signal(number)
         try:
-            assert process.wait(20) == 9
+            assert process.wait(READY_SECONDS) == 9
         finally:
             process.kill()
     # The first process of a namespace takes all others with it.

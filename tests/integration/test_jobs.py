@@ -17,9 +17,11 @@ import yaml
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document, load_fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import compile_base
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, wait_for_pings
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.rule_text import held, wanted
 
 pytestmark = pytest.mark.switches
@@ -48,9 +50,9 @@ def started(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str) -> tuple[L
     lab = bench.lab(fabric)
     controller = bench.controller("--fabric", str(path), *args, "controller.app")
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     # Neighbours are resolved before anything is counted, and nobody answers that the port is closed.
-    assert lab.ping_all() == []
+    wait_for_pings(lab)
     for host in fabric.hosts:
         lab.spawn(f"sink-{host.name}", [sys.executable, "-S", "-c", SINK], host=host.name)
     return lab, controller
@@ -58,12 +60,7 @@ def started(bench: Bench, fabric: Fabric, tmp_path: Path, *args: str) -> tuple[L
 
 def active(controller: Controller) -> dict[str, Any]:
     """The newest plan, once every switch has confirmed it."""
-
-    def is_active() -> bool:
-        body = controller.get("/v1/plan").body
-        return bool(body["active"] and body["active"]["epoch"] == body["computed"]["epoch"])
-
-    controller.wait_for("the plan is active", is_active, 10)
+    controller.wait_for("the plan is active", controller.plan_is_active)
     plan: dict[str, Any] = controller.get("/v1/plan").body["plan"]
     return plan
 
@@ -88,7 +85,7 @@ def send_all(lab: Lab, fabric: Fabric, controller: Controller) -> None:
         lines = [f"{body['ip']} {flow['dst_ip']} {ports[flow['id']]}" for flow in body["flows"]]
         if lines:
             process = lab.popen(name, [sys.executable, "-c", SEND, str(PACKETS)], stdin=subprocess.PIPE, text=True)
-            process.communicate("\n".join(lines), timeout=20)
+            process.communicate("\n".join(lines), timeout=READY_SECONDS)
             assert process.returncode == 0
 
 
@@ -117,7 +114,8 @@ def check_paths(lab: Lab, fabric: Fabric, controller: Controller) -> dict[str, A
         links = flow["paths"][0]["links"]
         if len(links) == 4:
             expected[links[1]] += PACKETS
-            fields = {"nw_src": ip[flow["src"]], "nw_dst": ip[flow["dst"]], "tp_src": ports[flow["id"]], "tp_dst": 4791}
+            fields = {"nw_src": ip[flow["src"]], "nw_dst": ip[flow["dst"]], "tp_src": ports[flow["id"]]}
+            fields["tp_dst"] = ROCE_PORT
             rules.append((links[1].split("->")[0], {f"{name}={value}" for name, value in fields.items()}))
 
     def counts() -> list[list[int]]:
@@ -138,7 +136,7 @@ def check_paths(lab: Lab, fabric: Fabric, controller: Controller) -> dict[str, A
         # Discovery and ARP are the only others: some tens of packets, fewer than any flow has.
         return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
 
-    eventually(lambda: not strays(), "every flow is on its planned uplink and no other", 5, shown=strays)
+    eventually(lambda: not strays(), "every flow is on its planned uplink and no other", shown=strays)
     return plan
 
 
@@ -175,9 +173,17 @@ def test_each_job_form_is_carried_on_its_planned_spines_and_leaves_no_rule_behin
         check_paths(lab, fabric, controller)
         assert controller.delete(f"/v1/jobs/{job}").status == 204
         assert active(controller)["flows"] == []
-        for switch in (*fabric.leaves, *fabric.spines):
-            assert held(lab, switch.name) == wanted(compile_base(fabric)[switch.dpid])
-            assert lab.groups(switch.name) == []
+        # A plan is active before the last rules of the one before it are gone.
+        eventually(lambda: holds_base_rules_only(lab, fabric), f"nothing is left of {job}")
+
+
+def holds_base_rules_only(lab: Lab, fabric: Fabric) -> bool:
+    """Return whether all switches hold the base rules and nothing else of ours."""
+    rules = compile_base(fabric)
+    return all(
+        held(lab, switch.name) == wanted(rules[switch.dpid]) and lab.groups(switch.name) == []
+        for switch in (*fabric.leaves, *fabric.spines)
+    )
 
 
 def test_two_jobs_at_once_one_replaced_one_removed(bench, tmp_path) -> None:
@@ -219,7 +225,7 @@ def test_a_failed_link_moves_its_flows_and_only_live_links_are_used(bench, tmp_p
     links = {link["id"]: link for link in controller.get("/v1/links").body["links"]}
     assert links["leaf1->spine1"]["up"] is False
     lab.set_cable("leaf1-spine1", up=True)
-    controller.wait_for("it is back", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("it is back", controller.is_well)
     check_paths(lab, fabric, controller)
 
 
@@ -319,12 +325,12 @@ def test_the_example_job_pushed_by_curl_as_in_the_tutorial_shows_its_paths_in_du
         "--config-file", str(ROOT / "etc/fairspine.conf"), "--fabric", str(ROOT / example), "controller.app"
     )
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     command = re.search(r"curl -T examples/gpt3-a\.json \S+", (ROOT / "docs/tutorial/network.md").read_text())
     assert command, "the tutorial shows the command"
     done = subprocess.run(
         [*command[0].split(), "-s", "-o", "/dev/null", "-w", "%{http_code}"],
-        cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True,
     )  # fmt: skip
     assert done.stdout == "201"
     plan = active(controller)

@@ -17,7 +17,7 @@ from emulation import isolate
 from emulation.errors import LabError
 from emulation.lab import HOST_MTU, SWITCH_MTU, Lab
 from emulation.wiring import CableEnd, wire_up
-from tests.integration.harness import Bench, eventually
+from tests.integration.harness import Bench, eventually, wait_for_pings
 from tests.integration.static_rules import install, next_hops
 
 pytestmark = pytest.mark.switches
@@ -82,7 +82,7 @@ def test_each_cable_joins_the_two_ports_that_the_wiring_names_and_each_host_its_
     fabric = clos(2, 2, 2, parallel=2)
     running = lab(fabric)
     install(running, fabric)
-    assert running.ping_all() == []
+    wait_for_pings(running)
     for wire in running.wiring.wires:
         if wire.a.port:
             assert leads_to(running, wire.a, wire.b), wire.name
@@ -93,7 +93,7 @@ def leads_to(lab: Lab, here: CableEnd, there: CableEnd) -> bool:
     before = lab.port_counters(there.node)[there.port].rx_packets
     lab.ofctl("packet-out", here.node, f"in_port=LOCAL packet={64 * '00'} actions=output:{here.port}")
     try:
-        eventually(lambda: lab.port_counters(there.node)[there.port].rx_packets > before, "it arrives", timeout=5)
+        eventually(lambda: lab.port_counters(there.node)[there.port].rx_packets > before, "it arrives")
     except LabError:
         return False
     return True
@@ -105,7 +105,7 @@ def test_without_rules_nothing_is_forwarded_and_with_them_everything(lab: MakeLa
     everybody = [(a.name, b.name) for a in fabric.hosts for b in fabric.hosts if a is not b]
     assert running.ping_all(timeout=0.2) == sorted(everybody)
     install(running, fabric)
-    assert running.ping_all() == []
+    wait_for_pings(running)
     assert running.ping_all([("h1", "h4")]) == []
     rules = {(entry.match, entry.actions) for entry in running.flows("leaf1")}
     port = next_hops(fabric)["leaf1"]["h4"]
@@ -177,7 +177,7 @@ def test_pings_in_the_background_count_what_an_outage_swallows(lab: MakeLab) -> 
     fabric = clos(1, 2, 1)
     running = lab(fabric)
     install(running, fabric)
-    with running.pinging(interval=0.01, timeout=0.1) as calm:
+    with running.pinging(interval=0.01) as calm:
         eventually(lambda: calm.sent.get(("h1", "h2"), 0) >= 5, "five rounds were sent")
     assert calm.unanswered == []
     with running.pinging(interval=0.01, timeout=0.1) as broken:
@@ -187,17 +187,17 @@ def test_pings_in_the_background_count_what_an_outage_swallows(lab: MakeLab) -> 
         lost = dict(broken.lost)
         eventually(lambda: broken.sent[("h1", "h2")] >= sum(lost.values()) + 10, "more rounds were sent")
     assert sorted(broken.unanswered) == [("h1", "h2"), ("h2", "h1")]
-    assert running.ping_all() == []
+    wait_for_pings(running)
 
 
 def test_frozen_switches_forward_nothing_and_go_on_where_they_were(lab: MakeLab) -> None:
     fabric = clos(1, 2, 1)
     running = lab(fabric)
     install(running, fabric)
-    assert running.ping_all() == []
+    wait_for_pings(running)
     with running.frozen():
         assert running.ping_all(timeout=0.2) == [("h1", "h2"), ("h2", "h1")]
-    assert running.ping_all() == []
+    wait_for_pings(running)
 
 
 def test_a_lab_may_be_wired_otherwise_than_the_fabric_says(lab: MakeLab) -> None:

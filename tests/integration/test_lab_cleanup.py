@@ -20,9 +20,10 @@ from emulation.isolate import NETNS_VARIABLE
 from emulation.lab import Lab
 from emulation.processes import Identity, identity, is_alive, labelled
 from emulation.runfile import run_folder, sweep_dead
-from tests.integration.harness import ROOT, Controller, eventually
+from tests.integration.harness import READY_SECONDS, ROOT, Controller, eventually
 
-pytestmark = pytest.mark.switches
+# A run folder of the test's own: whoever starts a lab beside it removes what killed ones have left in the common one.
+pytestmark = [pytest.mark.switches, pytest.mark.usefixtures("runs")]
 
 MakeLab = Callable[..., Lab]
 
@@ -63,7 +64,7 @@ def owner(out: Path) -> subprocess.Popen[str]:
 def ended(process: subprocess.Popen[str]) -> int:
     """Its exit status; it is not waited for forever."""
     try:
-        return process.wait(20)
+        return process.wait(READY_SECONDS)
     finally:
         process.kill()
 
@@ -75,9 +76,9 @@ def label_of(process: subprocess.Popen[str]) -> str:
 
 def assert_nothing_left(label: str) -> None:
     assert label
-    assert labelled(label) == []
+    eventually(lambda: labelled(label) == [], "no process is left")
     assert not (run_folder() / label).exists()
-    assert interfaces() == {"lo"}
+    eventually(lambda: interfaces() == {"lo"}, "no interface is left", shown=interfaces)
 
 
 def test_after_its_end_there_is_no_process_interface_namespace_or_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from emulation import isolate
 from emulation.lab_command import main
-from tests.integration.harness import ROOT
+from tests.integration.harness import READY_SECONDS, ROOT
 
 pytestmark = pytest.mark.switches
 
@@ -33,7 +33,9 @@ def command(*args: str) -> list[str]:
 
 
 def ended(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*args), cwd=ROOT, env=outside(), capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command(*args), cwd=ROOT, env=outside(), capture_output=True, text=True, timeout=READY_SECONDS
+    )
 
 
 def test_the_command_says_where_logs_and_rules_are_and_runs_commands_on_hosts(
@@ -59,7 +61,7 @@ def test_the_command_says_where_logs_and_rules_are_and_runs_commands_on_hosts(
             assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
         finally:
             process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(READY_SECONDS) == 0
     assert list(runs.iterdir()) == []
 
 

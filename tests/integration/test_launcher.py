@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,20 +16,13 @@ import pytest
 
 from controller.store.store import Store
 from tests.integration.controller_forks import forks
-from tests.integration.harness import RYU_MANAGER
+from tests.integration.harness import RYU_MANAGER, eventually
+from tests.integration.http_client import PATIENCE_SECONDS
+from tests.integration.real_controller import free_ports
 
 ROOT = Path(__file__).parents[2]
 
 FABRIC = "examples/clos-4x4x4.yaml"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 @pytest.fixture
@@ -45,7 +36,7 @@ def refused(*args: str) -> str:
     with tempfile.NamedTemporaryFile("r") as log:
         process = forks().start(args, log.name, folder=ROOT)
         try:
-            assert process.wait(60) == 2, log.read()
+            assert process.wait(PATIENCE_SECONDS) == 2, log.read()
         finally:
             process.kill()
         said = log.read()
@@ -55,7 +46,9 @@ def refused(*args: str) -> str:
 
 def test_the_command_itself_refuses_with_one_line_on_stderr() -> None:
     command = [RYU_MANAGER, "--enforcement", "openflow", "controller.app"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.strip() == refused(*command[1:])
@@ -77,11 +70,8 @@ def running(ports: list[str], request: pytest.FixtureRequest) -> Iterator[tuple[
         text=True,
     )
     try:
-        for _ in range(300):
-            if answers(ports[3]):
-                break
-            assert process.poll() is None, process.stderr and process.stderr.read()
-            time.sleep(0.1)
+        eventually(lambda: process.poll() is not None or answers(ports[3]), "the controller answers")
+        assert process.poll() is None, process.stderr and process.stderr.read()
         yield process, ports
     finally:
         process.kill()
@@ -97,10 +87,10 @@ def answers(port: str) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_closes_it_cleanly_and_soon(running, number) -> None:
+def test_a_signal_closes_it_cleanly(running, number) -> None:
     process, _ = running
     process.send_signal(number)
-    _, said = process.communicate(timeout=5)
+    _, said = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0
     assert "Traceback" not in said
     assert "rror" not in said
@@ -191,7 +181,7 @@ def test_a_bad_fabric_file_is_one_line_that_names_file_field_and_value(ports, tm
 
 
 def test_help_names_our_options_and_defaults() -> None:
-    done = subprocess.run([RYU_MANAGER, "--help"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([RYU_MANAGER, "--help"], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0
     assert "--fabric" in done.stdout
     assert "--ecmp-action" in done.stdout
@@ -200,6 +190,8 @@ def test_help_names_our_options_and_defaults() -> None:
 def test_another_ryu_manager_than_ours_is_told_so() -> None:
     """Ryu's own command cannot even be imported here; whoever mends that still lacks our options."""
     code = "from controller import ryu_compat; ryu_compat.prepare(); import controller.app as a; a.FairspineApp()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert "controller.app needs fairspine's own ryu-manager" in done.stderr.splitlines()[-1]
     assert os.path.exists(RYU_MANAGER)

@@ -91,8 +91,5 @@ def test_the_readmes_mn_line_and_a_running_controller_give_a_fabric_where_pingal
 
 
 def everything_is_installed(controller: Controller) -> bool:
-    plan = controller.get("/v1/plan")
-    if controller.get("/healthz").body["switches"]["connected"] != 8 or plan.status != 200:
-        return False
-    active, computed = plan.body["active"], plan.body["computed"]
-    return active is not None and bool(active["epoch"] == computed["epoch"])
+    connected = controller.get("/healthz").body["switches"]["connected"]
+    return bool(connected == 8) and controller.plan_is_active()

@@ -19,7 +19,8 @@ from controller.southbound.openflow.certificates import tls_context
 from emulation.lab import Lab
 from tests.integration import certificates
 from tests.integration.certificates import Pair, Pki
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.real_controller import free_ports
 from tests.integration.rule_text import held, wanted
 from tests.integration.test_launcher import refused
@@ -50,7 +51,7 @@ def answer(port: int, pair: Pair | None) -> bytes:
     if pair is not None:
         context.load_cert_chain(pair.cert, pair.key)
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as plain,
         suppress(ssl.SSLError, ConnectionError),
         context.wrap_socket(plain) as wrapped,
     ):
@@ -59,7 +60,7 @@ def answer(port: int, pair: Pair | None) -> bytes:
 
 
 def in_clear(port: int) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as plain, suppress(ConnectionError):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as plain, suppress(ConnectionError):
         plain.sendall(b"\x04\x00\x00\x08\x00\x00\x00\x01")
         return plain.recv(8)
     return b""
@@ -90,7 +91,7 @@ def test_switches_with_the_right_certificate_are_served_and_others_get_nothing_a
     rules = compile_base(FABRIC)
     for switch in (*FABRIC.leaves, *FABRIC.spines):
         eventually(lambda s=switch: held(lab, s.name) == wanted(rules[s.dpid]), f"{switch.name} has its rules")
-    assert lab.ping_all() == []
+    wait_for_pings(lab)
     # One connection a process is what Ryu's own listener can do.
     point(lab, f"ssl:127.0.0.1:0{port}")
     connections = ("--bare", "--columns=is_connected", "find", "Controller", f"target=ssl\\:127.0.0.1\\:0{port}")
@@ -125,7 +126,7 @@ def test_what_is_wrong_with_certificates_is_told_before_the_start(pki: Pki, tmp_
     empty.touch()
     locked = tmp_path / "locked.pem"
     argv = ["openssl", "pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", str(locked)]
-    subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    subprocess.run(argv, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
     for args, field in (
         ((key, cert, None), "ca_certs"),
         ((key, None, ca), "ctl_cert"),

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.documented import ROOT, commands_of, fences_of, outputs_of
+from tests.integration.harness import READY_SECONDS
 
 README = ROOT / "README.md"
 PAGES = (README, *sorted((ROOT / "docs" / "tutorial").glob("*.md")), ROOT / "docs" / "how-to" / "evaluation.md")
@@ -27,7 +28,7 @@ COMMANDS = [(page, command) for page in PAGES for command in commands_of(page)]
 UNIQUE = list(dict.fromkeys(command for _, command in COMMANDS))
 
 
-def run(command: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+def run(command: str, timeout: float = 800) -> subprocess.CompletedProcess[str]:
     argv = [word.strip('"') for word in command.split()]
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout)
 
@@ -89,7 +90,7 @@ def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> Non
     conf, fabric = ROOT / "etc/fairspine.conf", ROOT / "examples/clos-4x4x4.yaml"
     controller = bench.controller("--config-file", str(conf), "--fabric", str(fabric), "controller.app")
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     commands = [c for c in commands_of(NETWORK) if re.match(REMOTE, c)]
     assert len(commands) >= 12
     said = {}
@@ -98,7 +99,7 @@ def test_the_commands_for_a_running_controller_work_in_their_order(bench) -> Non
             controller.wait_for("the plan is active", lambda: controller.get("/v1/plan").body["waits_for"] == [])
         if command.startswith("curl"):
             command = command.replace("curl", "curl --fail --silent --show-error", 1)
-        done = run(command, timeout=60)
+        done = run(command, timeout=READY_SECONDS)
         assert done.returncode == 0, (command, done.stderr)
         assert done.stdout, command
         said[command] = done.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,23 +30,27 @@ SMALL = flows((SENDERS[0], RECEIVERS[0]), (RECEIVERS[0], SENDERS[0]))
 LARGE = flows(*((a, b) for a in SENDERS for b in RECEIVERS), (RECEIVERS[1], SENDERS[1]))
 
 
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
+@pytest.fixture(autouse=True)
+def _refusals(bench: Bench) -> None:
     bench.harmless.append((r"does not take plan", "a switch is told to refuse it"))
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
+
+
+def with_job(
+    setup: Setup, fabric: Fabric, name: str, job: dict[str, Any], *options: str
+) -> tuple[FakeFabric, Controller, tuple[str, int]]:  # fmt: skip
+    """Return fake switches that hold the plan of a job, their controller, and where switches reach it."""
+    controller, address = setup.controller(fabric, *options)
+    fakes = setup.fakes(fabric, address)
+    fakes.wait_connected()
+    settled(controller)
+    assert controller.put(f"/v1/jobs/{name}", job).status == 201
+    settled(controller)
+    return fakes, controller, address
 
 
 def started(setup: Setup, *options: str) -> tuple[FakeFabric, Controller]:
-    """Fake switches that hold the plan of a small job."""
-    controller, address = setup.controller(FABRIC, *options)
-    fakes = setup.fakes(FABRIC, address)
-    fakes.wait_connected()
-    settled(controller)
-    assert controller.put("/v1/jobs/small", SMALL).status == 201
-    settled(controller)
-    return fakes, controller
+    """Return fake switches that hold the plan of a small job, and their controller."""
+    return with_job(setup, FABRIC, "small", SMALL, *options)[:2]
 
 
 def plan(controller: Controller) -> dict[str, Any]:
@@ -58,13 +60,10 @@ def plan(controller: Controller) -> dict[str, Any]:
 
 
 def settled(controller: Controller) -> None:
-    def well() -> bool:
-        answer = controller.get("/v1/plan")
-        if answer.status != 200 or answer.body["active"] is None or answer.body["waits_for"]:
-            return False
-        return bool(answer.body["active"]["epoch"] == answer.body["computed"]["epoch"])
-
-    controller.wait_for("the newest plan is active", well, 20)
+    """Wait until the newest plan is active."""
+    controller.wait_for(
+        "the newest plan is active", lambda: controller.plan_is_active() and not plan(controller)["waits_for"]
+    )
 
 
 def reasons(controller: Controller) -> str:
@@ -73,7 +72,7 @@ def reasons(controller: Controller) -> str:
 
 def refused(controller: Controller) -> dict[str, Any]:
     """What is told of the refusal, once there is one and its event."""
-    controller.wait_for("it is refused", lambda: plan(controller)["refused"] is not None, 20)
+    controller.wait_for("it is refused", lambda: plan(controller)["refused"] is not None)
     return dict(plan(controller)["refused"])
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from controller.cli.main import main
 from controller.rest import schemas
-from tests.integration.harness import ROOT, Bench, Controller, eventually
+from tests.integration.harness import READY_SECONDS, ROOT, Bench, Controller, eventually
 from tests.integration.real_controller import free_ports
 
 FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
@@ -152,5 +152,5 @@ def test_events_go_on_over_a_restart_and_end_with_ctrl_c(
     ids = [event["id"] for event in seen() if event["kind"] != "reset"]
     assert len(ids) == len(set(ids))
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    assert process.wait(READY_SECONDS) == 0
     assert len(err.read_text().splitlines()) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.rule_text import held
 from tests.integration.test_jobs import active, started
 
@@ -41,16 +40,8 @@ def packets(lab: Lab, fabric: Fabric) -> dict[str, int]:
     return {name: sum(flow.packets for flow in lab.flows(name)) for name in switches(fabric)}
 
 
-def is_active(controller: Controller) -> bool:
-    """Whether the newest plan is on every switch."""
-    answer = controller.get("/v1/plan")
-    if answer.status != 200 or answer.body["active"] is None:
-        return False
-    return bool(answer.body["active"]["epoch"] == answer.body["computed"]["epoch"])
-
-
 def came_back(controller: Controller) -> None:
-    controller.wait_for("the plan is active", lambda: is_active(controller))
+    controller.wait_for("the plan is active", controller.plan_is_active)
 
 
 def test_a_killed_controller_comes_back_with_its_jobs_drains_and_plan_and_writes_no_rule(
@@ -68,17 +59,21 @@ def test_a_killed_controller_comes_back_with_its_jobs_drains_and_plan_and_writes
     controller.wait_for("it is seen", lambda: controller.get("/healthz").body["status"] == "degraded")
     plan = active(controller)
     epoch = controller.get("/v1/plan").body["computed"]["epoch"]
-    jobs, rules, counted = controller.get("/v1/jobs").body, dumps(lab, fabric), packets(lab, fabric)
+    jobs, rules, counted = controller.get("/v1/jobs").body, standing(lambda: dumps(lab, fabric)), packets(lab, fabric)
     with lab.pinging() as pings:
         controller.kill()
-        time.sleep(0.5)
+        eventually(lambda: min(pings.sent.values(), default=0) > 10, "hosts ping each other without a controller")
         controller.start()
         came_back(controller)
-        time.sleep(1)
+        sent = min(pings.sent.values())
+        eventually(lambda: min(pings.sent.values()) > sent + 10, "and with the next one")
     assert pings.unanswered == []
     assert dumps(lab, fabric) == rules
     # A rule that is written again counts from zero.
-    assert all(packets(lab, fabric)[name] > counted[name] for name in switches(fabric))
+    eventually(
+        lambda: all(packets(lab, fabric)[name] > counted[name] for name in switches(fabric)),
+        "every switch has counted more",
+    )
     body = controller.get("/v1/plan").body
     assert body["computed"]["epoch"] == epoch
     assert {flow["id"]: flow["paths"] for flow in body["plan"]["flows"]} == {
@@ -88,7 +83,7 @@ def test_a_killed_controller_comes_back_with_its_jobs_drains_and_plan_and_writes
     assert controller.get("/v1/fabric/links/spine3").body["drained"]
     assert "changes for epoch" not in controller.log.read_text().split("HTTP listens")[-1]
     lab.set_cable("leaf1-spine1", up=True)
-    controller.wait_for("it is back", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("it is back", controller.is_well)
     assert controller.delete("/v1/jobs/one").status == 204
 
 
@@ -97,15 +92,17 @@ def test_discovery_alone_comes_back_with_its_job_on_the_same_paths(bench: Bench)
     lab = bench.lab(fabric)
     controller = bench.controller("controller.app")
     lab.wait_connected()
-    eventually(lambda: lab.ping_all() == [], "hosts are learned")
+    wait_for_pings(lab)
     ip = {host.name: host.ip for host in fabric.hosts}
     flows = [{"src": ip[a], "dst": ip[b], "bytes": 10**6} for a, b in (("h1", "h3"), ("h4", "h2"), ("h1", "h4"))]
     assert controller.put("/v1/jobs/one", {"flows": flows}).status == 201
     plan = active(controller)
-    rules = {name: held(lab, name) for name in switches(fabric)}
+    rules = standing(lambda: {name: held(lab, name) for name in switches(fabric)})
     controller.kill()
     controller.start()
-    controller.wait_for("it is planned again", lambda: is_active(controller) and flows_of(controller) == len(flows))
+    controller.wait_for(
+        "it is planned again", lambda: controller.plan_is_active() and flows_of(controller) == len(flows)
+    )
     eventually(lambda: {name: held(lab, name) for name in switches(fabric)} == rules, "the same rules")
     again = active(controller)
     assert {flow["id"]: flow["paths"] for flow in again["flows"]} == {
@@ -114,4 +111,5 @@ def test_discovery_alone_comes_back_with_its_job_on_the_same_paths(bench: Bench)
 
 
 def flows_of(controller: Controller) -> int:
-    return len(controller.get("/v1/plan").body["plan"]["flows"])
+    answer = controller.get("/v1/plan")
+    return len(answer.body["plan"]["flows"]) if answer.status == 200 else 0

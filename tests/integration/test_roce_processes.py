@@ -13,15 +13,17 @@ import pytest
 
 from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import EmulationError, agent_configs, numbered_routes, run_collectives
+from emulation.roce.run import EmulationError, agent_configs, run_collectives
 from emulation.roce.sender import SenderOptions
-from tests.integration.roce_hosts import ROCE, roce_server, spawn_here
+from tests.integration.http_client import PATIENCE_SECONDS
+from tests.integration.roce_hosts import PATIENT, ROCE, roce_server, spawn_here
+from tests.roce_routes import numbered_routes
 
 # Of the process's own, so that two runs of this file at once do not meet.
 NET = f"127.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
 HOSTS = {f"h{i}": f"{NET}.{i}" for i in range(1, 9)}
 NAMES = tuple(HOSTS)
-FAST = SenderOptions(line_rate=4e8)
+FAST = SenderOptions(line_rate=4e8, retries=PATIENT)
 
 
 def wait_for_client(server: subprocess.Popen[str]) -> None:
@@ -100,11 +102,11 @@ def test_agents_with_a_given_start_need_nobody_beside_them(tmp_path: Path) -> No
     processes = []
     for host, config in agent_configs(HOSTS, [spec], numbered_routes([spec]), options=FAST).items():
         path = tmp_path / f"{host}.json"
-        path.write_text(json.dumps({**to_document(config), "start_at": start_at, "linger": 0.5}))
+        path.write_text(json.dumps({**to_document(config), "start_at": start_at, "linger": 2.0}))
         argv = [*ROCE, "agent", "--config", str(path)]
         processes.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE))
     for process in processes:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0
         report = json.loads(out)
         assert report["checked"]
@@ -117,7 +119,7 @@ def test_an_agent_whose_caller_goes_away_ends_too() -> None:
     process = subprocess.Popen(
         [*ROCE, "agent", "--config", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    _, err = process.communicate(json.dumps(to_document(config)).encode() + b"\n", timeout=30)
+    _, err = process.communicate(json.dumps(to_document(config)).encode() + b"\n", timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert err.decode().count("\n") == 1
 
@@ -125,8 +127,9 @@ def test_an_agent_whose_caller_goes_away_ends_too() -> None:
 def test_a_server_serves_one_client_after_another_until_ctrl_c() -> None:
     with roce_server(f"{NET}.1") as server:
         for _ in range(2):
-            argv = [*ROCE, "client", f"{NET}.1", "--bind", f"{NET}.2", "--bytes", "1M", "--format", "json"]
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+            argv = [*ROCE, "client", f"{NET}.1", "--bind", f"{NET}.2", "--bytes", "1M", "--format", "json",
+                    "--retries", str(PATIENT)]  # fmt: skip
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
             assert done.returncode == 0, done.stderr
             result = json.loads(done.stdout)
             assert result["bytes"] == 1 << 20
@@ -143,10 +146,10 @@ def test_ctrl_c_ends_a_client_without_a_traceback_and_the_server_notices() -> No
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
         wait_for_client(server)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 130
         assert err == ""
-        server.wait(timeout=10)
+        server.wait(timeout=PATIENCE_SECONDS)
     assert "error" in json.loads(server.output)  # type: ignore[attr-defined]
 
 
@@ -159,7 +162,7 @@ def test_a_server_that_dies_ends_the_client_with_one_line() -> None:
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
         wait_for_client(server)
         server.kill()
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert err.count("\n") == 1
     assert "no answer" in err or "went away" in err
@@ -180,7 +183,7 @@ def test_a_server_that_dies_ends_the_client_with_one_line() -> None:
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(argv: list[str], code: int, word: str) -> None:
-    done = subprocess.run([*ROCE, *argv], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([*ROCE, *argv], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == code
     assert done.stderr.count("\n") == 1
     assert word in done.stderr

@@ -12,16 +12,16 @@ from scapy.contrib.roce import AETH, BTH
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
+from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import PortShare, numbered_routes, run_collectives
+from emulation.roce.run import PortShare, run_collectives
 from emulation.roce.sender import SenderOptions
-from emulation.roce.wire import ACKNOWLEDGE, ROCE_PORT, WRITE_FIRST, WRITE_LAST, WRITE_MIDDLE, WRITE_ONLY
-from tests.integration.roce_hosts import ROCE, Cable, cable, roce_server
+from emulation.roce.wire import ACKNOWLEDGE, WRITE_FIRST, WRITE_LAST, WRITE_MIDDLE, WRITE_ONLY
+from tests.integration.http_client import PATIENCE_SECONDS
+from tests.integration.roce_hosts import PATIENT, ROCE, Cable, cable, roce_server
+from tests.roce_routes import numbered_routes
 
 pytestmark = pytest.mark.switches
-
-PATIENT = 200
-"""Timeouts in a row: on a busy machine a peer may not run for longer than seven of them take, without being gone."""
 
 
 @pytest.fixture
@@ -33,8 +33,10 @@ def wire() -> Iterator[Cable]:
 def client(wire: Cable, *options: str) -> dict[str, Any]:
     """Write from side 0 to a server on side 1."""
     with roce_server(wire.addresses[1], wire.command(1, [])) as server:
-        argv = [*ROCE, "client", wire.addresses[1], "--format", "json", *options]
-        done = subprocess.run(wire.command(0, argv), capture_output=True, text=True, timeout=60, check=False)
+        argv = [*ROCE, "client", wire.addresses[1], "--format", "json", "--retries", str(PATIENT), *options]
+        done = subprocess.run(
+            wire.command(0, argv), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
         assert done.returncode == 0, done.stderr
     assert json.loads(server.output)["intact"]  # type: ignore[attr-defined]
     return dict(json.loads(done.stdout))
@@ -95,7 +97,7 @@ def test_the_packets_of_each_message_are_first_middle_last_or_only_with_consecut
 
 def test_a_queue_that_overflows_costs_naks_and_packets_sent_again_but_no_byte(wire: Cable) -> None:
     wire.shape(0, 20, queue_packets=8)
-    result = client(wire, "--bytes", "3M", "--rate-mbps", "1000", "--window", "64", "--retries", str(PATIENT))
+    result = client(wire, "--bytes", "3M", "--rate-mbps", "1000", "--window", "64")
     assert result["sequence_naks"] + result["timeouts"] > 0
     assert result["retransmissions"] > 0
     assert result["bytes"] == 3 << 20
@@ -137,9 +139,11 @@ def test_an_all_reduce_over_a_cable_that_loses_packets_gives_the_right_sums(wire
 def test_packets_too_large_for_the_interface_are_one_line_and_exit_code_2() -> None:
     with cable(mtu=1500) as wire, roce_server(wire.addresses[1], wire.command(1, [])):
         argv = wire.command(0, [*ROCE, "client", wire.addresses[1], "--bytes", "1M"])
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert "mtu" in done.stderr
-        small = subprocess.run([*argv, "--mtu", "1024"], capture_output=True, text=True, timeout=60, check=False)
+        small = subprocess.run(
+            [*argv, "--mtu", "1024"], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
         assert small.returncode == 0, small.stderr

@@ -12,26 +12,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.model.clos import clos
 from controller.southbound.openflow import arp
+from controller.southbound.packet_budget import BACKLOG, GUARANTEED, PORT, WINDOW_SECONDS
 from tests.fake_switch import encode
 from tests.fake_switch.decode import header
 from tests.fake_switch.fabric import FakeFabric
 from tests.fake_switch.refusal import Refused
 from tests.integration.both_kinds import Setup
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually
 from tests.integration.real_controller import free_ports
 from tests.integration.rogue import Rogue, memory, packet_in, ports, processor_seconds
 
 FABRIC = clos(2, 2, 1)
 SWITCHES = tuple(switch.name for switch in (*FABRIC.leaves, *FABRIC.spines))
-ANSWER_SECONDS = 10.0
-"""For a request over HTTP while the controller is attacked; generous, since tests run beside others."""
-
 MIB = 1 << 20
+
+PORTS = (1, 2, 3)
+"""Of the switch that sends a flood of packets."""
+FULL_RATE = len(PORTS) * (GUARANTEED + PORT) / WINDOW_SECONDS
+"""Packets a second that the controller looks at."""
+ENOUGH = 200
+"""Seconds in which it would look at as many packets as the flood has."""
 
 
 class World:
@@ -57,18 +61,13 @@ class World:
         return [self.fakes.connects(name) for name in SWITCHES]
 
 
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
-
-
 def started(setup: Setup, *options: str) -> World:
-    controller, address = setup.controller(FABRIC, *options)
+    # The honest switches are in this process, which may have to wait for a processor.
+    patient = setup.file("patient.conf", "[DEFAULT]\nmaximum_unreplied_echo_requests = 60\n")
+    controller, address = setup.controller(FABRIC, "--config-file", patient, *options)
     fakes = setup.fakes(FABRIC, address)
     fakes.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
     return World(controller, fakes, address)
 
 
@@ -76,14 +75,15 @@ def started(setup: Setup, *options: str) -> World:
 def undisturbed(world: World) -> Iterator[None]:
     """Honest switches stay connected, hosts reach each other, and HTTP answers, during what happens inside."""
     before = world.connects()
-    slowest = [0.0]
+    unanswered: list[OSError] = []
     over = threading.Event()
 
     def ask() -> None:
         while not over.wait(0.1):
-            began = time.monotonic()
-            world.controller.get("/healthz")
-            slowest[0] = max(slowest[0], time.monotonic() - began)
+            try:
+                world.controller.get("/healthz")
+            except OSError as error:
+                unanswered.append(error)
 
     asker = threading.Thread(target=ask)
     asker.start()
@@ -92,7 +92,7 @@ def undisturbed(world: World) -> Iterator[None]:
     finally:
         over.set()
         asker.join()
-    assert slowest[0] < ANSWER_SECONDS
+    assert unanswered == []
     assert world.connects() == before
     assert world.fakes.ping_all() == []
 
@@ -119,7 +119,7 @@ def test_messages_with_wrong_lengths_end_one_connection_in_one_line(setup: Setup
             for _ in range(3):
                 with Rogue(world.address) as rogue:
                     rogue.send(data)
-                    assert rogue.closed_within(20)
+                    assert rogue.closed_within(READY_SECONDS)
         # Switches that have joined, too, in replies to what they were asked and of themselves.
         flow = struct.pack("!H", 0) + bytes(54)
         for n, answer in enumerate(
@@ -135,9 +135,9 @@ def test_messages_with_wrong_lengths_end_one_connection_in_one_line(setup: Setup
         wrong = Rogue(world.address, dpid=0xBAE0, answers=lambda message: _wrong_flows(message, flow))
         with wrong.join():
             eventually(lambda: "0xbae0" in world.log, "the reply is refused")
-        spent = processor_seconds(pid)
+        spent, began = processor_seconds(pid), time.monotonic()
         time.sleep(1)
-        assert processor_seconds(pid) - spent < 0.9
+        assert processor_seconds(pid) - spent < 0.9 * (time.monotonic() - began)
     log = world.log
     assert log.count("HELLO element at byte 8 has length 0") == 1
     assert "Traceback" not in log
@@ -158,19 +158,17 @@ def test_idle_connections_are_given_up_and_honest_switches_get_in_meanwhile(setu
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         idle = [stack.enter_context(Rogue(world.address)) for _ in range(1000)]
         slow = stack.enter_context(Rogue(world.address))
-        began = time.monotonic()
         world.fakes.cut("leaf1")
         world.fakes.reconnect("leaf1")
-        world.controller.wait_for("it is back", lambda: world.controller.get("/healthz").body["status"] == "ok")
+        world.controller.wait_for("it is back", world.controller.is_well)
         for byte in encode.hello()[:4]:
             slow.send(bytes([byte]))
             time.sleep(1)
-        assert slow.closed_within(20)
-        assert all(rogue.closed_within(20) for rogue in idle)
-        assert time.monotonic() - began < 60
+        assert slow.closed_within(READY_SECONDS)
+        assert all(rogue.closed_within(READY_SECONDS) for rogue in idle)
     world.controller.wait_for("it is counted", lambda: world.counted("fairspine_connections_ended_total") >= 1000)
-    # One line of it all.
-    assert world.log.count("has not gone on with its handshake") == 1
+    # One line a minute of it all.
+    assert 1 <= world.log.count("has not gone on with its handshake") <= 3
     assert world.controller.get("/healthz").body["switches"]["connected"] == 4
 
 
@@ -183,7 +181,7 @@ def test_connections_beyond_the_limit_are_closed_at_once_and_displace_nobody(set
         eventually(lambda: one_more.ended, "there is no place for it")
         new = [stack.enter_context(Rogue(world.address)) for _ in range(40)]
         eventually(lambda: "turned away" in world.reasons, "it is told")
-        assert all(rogue.closed_within(20) for rogue in new)
+        assert all(rogue.closed_within(READY_SECONDS) for rogue in new)
         assert not any(rogue.ended for rogue in joined)
     assert "there are too many" in world.reasons
     world.fakes.cut("leaf1")
@@ -204,7 +202,7 @@ def test_the_controller_outlives_that_no_file_can_be_opened(setup: Setup) -> Non
         time.sleep(2)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
         for rogue in idle:
-            assert rogue.closed_within(30)
+            assert rogue.closed_within(READY_SECONDS)
             rogue.socket.close()
     assert "open files are exhausted" in world.reasons
     with Rogue(world.address).join():
@@ -260,19 +258,23 @@ def test_ports_without_end_are_not_kept(setup: Setup) -> None:
 def test_a_flood_of_packets_costs_neither_its_switch_the_connection_nor_others_their_links(setup: Setup) -> None:
     world = started(setup)
     frame = arp.probe("10.9.9.9", "02:00:00:00:00:01")
-    flood = b"".join(packet_in(1 + n % 3, frame) for n in range(900))
+    flood = b"".join(packet_in(PORTS[n % 3], frame) for n in range(900))
     with undisturbed(world), Rogue(world.address).join() as rogue:
-        end = time.monotonic() + 8
-        sent = 0
-        while time.monotonic() < end:
+        began, sent = time.monotonic(), 0
+        while sent < ENOUGH * FULL_RATE or time.monotonic() - began < 8:
             assert rogue.send(flood)
             sent += 900
         echoes = rogue.echoes
         eventually(lambda: rogue.echoes > echoes, "it is still spoken to")
         assert not rogue.ended
-        dropped = world.counted("fairspine_packet_ins_dropped_total")
-        assert dropped > 0.5 * sent
-    assert world.log.count("sends more packets than are looked at") == 1
+
+        def too_many() -> float:
+            """Packets that were looked at beyond the budget, with those that nobody has looked at yet."""
+            budget = FULL_RATE * (time.monotonic() - began) + BACKLOG * len(PORTS) * (GUARANTEED + PORT)
+            return sent - world.counted("fairspine_packet_ins_dropped_total") - budget
+
+        eventually(lambda: too_many() < 0, "the budget is kept", shown=too_many)
+    assert 1 <= world.log.count("sends more packets than are looked at") <= 3
     world.controller.wait_for("no link is missed", lambda: "missing" not in world.reasons)
 
 
@@ -329,5 +331,5 @@ def test_a_listener_that_ends_is_a_failure_of_the_program(setup: Setup, bench: B
     argv = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(http), "controller.app", str(ends)]
     controller = bench.controller(*argv, http_port=http, wait=False)
     assert controller._child is not None
-    assert controller._child.wait(60) == 1
+    assert controller._child.wait(READY_SECONDS) == 1
     assert "the OpenFlow listener has ended" in controller.log.read_text()

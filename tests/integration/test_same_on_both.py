@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
 from tests.integration.both_kinds import Setup
 from tests.integration.expected_rules import differences, expected
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import eventually, wait_for_pings
 
 KINDS = ["fake", pytest.param("open_vswitch", marks=pytest.mark.switches)]
 
@@ -24,13 +22,6 @@ RING = {
         {"name": "d", "op": "all_to_all", "ranks": [0, 1, 2, 3], "bytes": 10**9},
     ],
 }
-
-
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
 
 
 class Story:
@@ -54,20 +45,21 @@ class Story:
             if answer.status != 200:
                 return False
             down = {link["id"] for link in answer.body["links"] if not link["up"]}
-            return down == {
-                link for link, up in zip(now.link_ids, now.link_up.tolist(), strict=True) if not up
-            } and is_active(self.controller)
+            return (
+                down == {link for link, up in zip(now.link_ids, now.link_up.tolist(), strict=True) if not up}
+                and self.controller.plan_is_active()
+            )
 
         now = self.fabric.without_links(self.down)
-        self.controller.wait_for(f"{what}: it is seen and planned", seen, 15)
+        self.controller.wait_for(f"{what}: it is seen and planned", seen)
 
         def wrong() -> dict[int, str]:
             return differences(
                 self.switches.held(), expected(self.controller, now, self.enforcement, drained=self.drained)
             )
 
-        eventually(lambda: not wrong(), f"{what}: switches hold what the compiler says", 10, shown=wrong)
-        assert self.switches.ping_all() == [], what
+        eventually(lambda: not wrong(), f"{what}: switches hold what the compiler says", shown=wrong)
+        wait_for_pings(self.switches)
 
     def enforce(self, enforcement: Enforcement) -> None:
         assert self.controller.put("/v1/mode", {"enforcement": enforcement}).status == 200
@@ -87,13 +79,6 @@ class Story:
     def paths(self) -> dict[str, Any]:
         plan = self.controller.get("/v1/plan").body["plan"]
         return {flow["id"]: flow["paths"] for flow in plan["flows"]}
-
-
-def is_active(controller: Controller) -> bool:
-    answer = controller.get("/v1/plan")
-    if answer.status != 200 or answer.body["active"] is None:
-        return False
-    return bool(answer.body["active"]["epoch"] == answer.body["computed"]["epoch"])
 
 
 @pytest.mark.parametrize("kind", KINDS)

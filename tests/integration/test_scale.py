@@ -17,7 +17,7 @@ JOB = {
 
 
 def settled(controller: Controller) -> None:
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok", 60)
+    controller.wait_for("all is well", controller.is_well)
 
 
 def test_a_restart_sends_no_change_and_empty_switches_get_all_that_they_held(bench: Bench, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_restart_sends_no_change_and_empty_switches_get_all_that_they_held(ben
         assert fakes.do("state")["mods"] == 0
 
         fakes.do("restart_empty")
-        eventually(lambda: fakes.do("filled")["lacking"] == 0, "all switches hold what they held", 60)
+        eventually(lambda: fakes.do("filled")["lacking"] == 0, "all switches hold what they held")
         settled(controller)
         assert fakes.do("pairs", count=PAIRS, seed=3)["lost"] == []
         assert fakes.do("state")["unknown"] == {}

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from controller.cli.client import Client, NoAnswer
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.config import RYU_DEFAULTS, Settings, settings_from
 from controller.routing import enforceable
 from tests.integration.harness import RYU_MANAGER, eventually
@@ -52,7 +52,11 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     copy = tmp_path / UNIT.name
     copy.write_text(text)
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(copy)], capture_output=True, text=True, timeout=60, check=False
+        ["systemd-analyze", "verify", "--man=no", str(copy)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -99,7 +103,7 @@ def test_systemd_hears_when_it_is_ready_and_that_it_works_until_it_hangs(tmp_pat
         try:
             assert listener.recv(100).startswith(b"READY=1")
             # Who is told so may ask at once.
-            with pytest.raises(Failure):
+            with pytest.raises(CommandError):
                 Client(f"http://localhost:{port}").request("GET", "jobs", "none")
             for _ in range(3):
                 assert listener.recv(100) == b"WATCHDOG=1"

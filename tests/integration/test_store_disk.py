@@ -15,6 +15,7 @@ import pytest
 
 from controller.store.errors import StoreError
 from controller.store.store import Store
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.postgres import PostgresServer, need_postgres
 from tests.integration.store_on_small_disk import commit_until_refused
 from tests.integration.store_writer import PLANS_KEPT, step
@@ -34,7 +35,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What the program has seen on its small disk."""
     folder = tmp_path_factory.mktemp("disk")
     command = ["unshare", "--mount", sys.executable, "-m", "tests.integration.store_on_small_disk", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

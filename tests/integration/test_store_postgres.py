@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -263,10 +262,8 @@ def test_a_lost_connection_that_the_server_still_believes_in_does_not_keep_us_ou
 ) -> None:
     with closing(Store.open(through(wire, postgres_url))) as store:
         wire.cut = "before commit"
-        started = time.monotonic()
         store.commit(step(1))
         assert store.load().epoch == 1
-        assert time.monotonic() - started < 60
         with psycopg.connect(postgres_url) as connection:
             ours = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^fairspine'")
             assert ours.fetchone() == (1,)

@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.southbound.base import FLOW
 from controller.southbound.rules import COOKIE_PREFIX
 from tests.fake_switch import encode
 from tests.fake_switch.decode import header
-from tests.fake_switch.fabric import FakeFabric
 from tests.fake_switch.refusal import table_full
 from tests.integration.both_kinds import Setup
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import eventually, wait_for_pings
 from tests.integration.rogue import Rogue
-from tests.integration.test_refusals import FABRIC, LARGE, SMALL, plan, settled
+from tests.integration.test_refusals import FABRIC, LARGE, SMALL, plan, settled, with_job
 
 PART_SECONDS = 0.5
 """Between two parts of a reply without end; the controller waits 5 s for each."""
-
-
-@pytest.fixture
-def setup(bench: Bench, tmp_path: Path) -> Iterator[Setup]:
-    made = Setup(bench, tmp_path)
-    yield made
-    made.close()
-
-
-def started(setup: Setup) -> tuple[FakeFabric, Controller, tuple[str, int]]:
-    """Fake switches that hold the plan of a small job."""
-    controller, address = setup.controller(FABRIC)
-    fakes = setup.fakes(FABRIC, address)
-    fakes.wait_connected()
-    settled(controller)
-    assert controller.put("/v1/jobs/small", SMALL).status == 201
-    settled(controller)
-    return fakes, controller, address
 
 
 def asks_for_rules(message: bytes) -> bool:
@@ -49,7 +27,7 @@ def asks_for_rules(message: bytes) -> bool:
 
 
 def test_a_reply_that_never_ends_holds_up_no_other_switch(setup: Setup) -> None:
-    fakes, controller, address = started(setup)
+    fakes, controller, address = with_job(setup, FABRIC, "small", SMALL)
     asked: list[int] = []
     over = threading.Event()
 
@@ -71,7 +49,7 @@ def test_a_reply_that_never_ends_holds_up_no_other_switch(setup: Setup) -> None:
         dripping.start()
         try:
             fakes.set_cable("leaf1-spine1", up=False)
-            eventually(lambda: fakes.ping_all() == [], "every host reaches every other", 10, shown=fakes.ping_all)
+            wait_for_pings(fakes)
             assert controller.put("/v1/jobs/large", LARGE).status == 201
             settled(controller)
         finally:
@@ -81,7 +59,7 @@ def test_a_reply_that_never_ends_holds_up_no_other_switch(setup: Setup) -> None:
 
 
 def test_a_switch_that_refuses_to_give_up_a_planned_rule_keeps_no_plan_from_the_others(setup: Setup) -> None:
-    _, controller, address = started(setup)
+    _, controller, address = with_job(setup, FABRIC, "small", SMALL)
     refusals: list[int] = []
 
     def answers(message: bytes) -> bytes | None:

@@ -15,7 +15,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from controller.model.clos import clos
 from controller.model.fabric_file import fabric_document
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller
+from tests.integration.harness import Bench, Controller, wait_for_pings
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.test_jobs import SINK, active, routes
 from tests.unit.service.told import promtool
 
@@ -53,7 +54,7 @@ def near(rate: float | None) -> bool:
 
 def scraped(controller: Controller) -> dict[tuple[str, str], float]:
     """Samples as OpenMetrics, by name and link, switch or state."""
-    connection = http.client.HTTPConnection("127.0.0.1", controller.http_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", controller.http_port, timeout=PATIENCE_SECONDS)
     connection.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
     response = connection.getresponse()
     text = response.read().decode()
@@ -77,8 +78,8 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     lab: Lab = bench.lab(FABRIC)
     controller = bench.controller("--fabric", str(path), "--poll-seconds", "1", "controller.app")
     lab.wait_connected()
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
-    assert lab.ping_all() == []
+    controller.wait_for("all is well", controller.is_well)
+    wait_for_pings(lab)
     assert controller.put("/v1/jobs/one", JOB).status == 201
     plan = active(controller)
     paths = {flow["src"]: flow["paths"][0]["links"] for flow in plan["flows"]}
@@ -103,7 +104,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
                 agreed.add(row["id"])
         return agreed == set(FABRIC.link_ids)
 
-    controller.wait_for("links carry what is sent", as_sent, 60)
+    controller.wait_for("links carry what is sent", as_sent)
     body = controller.get("/v1/links").body
     assert body["period"] == 1
     for row in body["links"]:
@@ -132,7 +133,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
         rate = link(controller, f"leaf1->{other}")["rate_gbps"]
         return rate is not None and abs(rate - 2 * GBPS) < 0.2 * GBPS
 
-    controller.wait_for("both flows go the other way", moved, 60)
+    controller.wait_for("both flows go the other way", moved)
     found = scraped(controller)
     assert found["fairspine_link_up", uplink] == 0
     assert found["fairspine_link_up", f"leaf1->{other}"] == 1
@@ -142,7 +143,7 @@ def test_rates_are_what_hosts_send_through_a_failed_link_and_a_restarted_switch(
     )
     assert found["fairspine_link_bytes_total", uplink] >= before["fairspine_link_bytes_total", uplink]
     lab.set_cable(f"leaf1-{spine}", True)
-    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    controller.wait_for("all is well", controller.is_well)
 
     # A switch loses power: nothing is known of what it sends. When it is back, no rate was ever below nothing.
     lab.kill_switch(other)

@@ -21,7 +21,7 @@ from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric_file import fabric_document
 from controller.telemetry.fabric_snapshot import FRESH, WINDOW
 from emulation.lab import Lab
-from tests.integration.harness import Bench, Controller, eventually
+from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually
 from tests.integration.test_jobs import active, started, uplink_packets
 
 pytestmark = pytest.mark.switches
@@ -69,7 +69,7 @@ def fresh(controller: Controller, is_so: Any, what: str) -> dict[str, Any]:
         seen.append(traced(controller))
         return bool(is_so(seen[-1]))
 
-    eventually(ready, what, 15, shown=lambda: [(f["id"], f["real"], f["why"]) for f in seen[-1]["flows"]])
+    eventually(ready, what, shown=lambda: [(f["id"], f["real"], f["why"]) for f in seen[-1]["flows"]])
     return seen[-1]
 
 
@@ -89,7 +89,7 @@ def send(lab: Lab, flows: Sequence[Mapping[str, Any]], packets: Sequence[int]) -
         child.stdin.write("\n".join(own) + "\n")
         child.stdin.flush()
     for child, _ in children:
-        child.communicate(timeout=30)
+        child.communicate(timeout=READY_SECONDS)
         assert child.returncode == 0
 
 
@@ -103,13 +103,17 @@ def check_with_counters(lab: Lab, flows: Sequence[Mapping[str, Any]]) -> None:
         # Discovery and ARP are the only others, fewer than any piece has.
         return Counter({link: n // PACKETS for link, n in (uplink_packets(lab, FABRIC) - before).items()})
 
-    eventually(lambda: +more() == expected, "traced uplinks count the packets", 5, shown=lambda: (more(), expected))
+    eventually(lambda: +more() == expected, "traced uplinks count the packets", shown=lambda: (more(), expected))
 
 
 def command(controller: Controller, *arguments: str) -> tuple[int, str, str]:
     url = f"http://127.0.0.1:{controller.http_port}"
     done = subprocess.run(
-        [FAIRSPINE, "trace", "--url", url, *arguments], capture_output=True, text=True, check=False, timeout=60
+        [FAIRSPINE, "trace", "--url", url, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=READY_SECONDS,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -131,8 +135,8 @@ def capturing(lab: Lab, folder: Path) -> Iterator[None]:
         assert child.stdout.read(1) == b"!"
     yield
     for name, child in children.items():
-        frames, _ = child.communicate(timeout=30)
-        (folder / f"{name}.pcap").write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65536, 1) + b"".join(
+        frames, _ = child.communicate(timeout=READY_SECONDS)
+        (folder / f"{name}.pcap").write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 64 * 1024, 1) + b"".join(
             struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in framed(frames)
         ))  # fmt: skip
 

@@ -32,7 +32,7 @@ def run(*command: str | Path, folder: Path, **variables: str) -> subprocess.Comp
         env=environment | variables,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
 

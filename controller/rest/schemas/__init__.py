@@ -22,6 +22,9 @@ from controller.rest.schemas.fabric import (
 from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary, RollbackForm
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.plans import (
+    ExpectedIteration,
+    ExpectedSlowdown,
+    JobShiftDocument,
     Plan,
     PlanCollective,
     PlanDocument,
@@ -30,9 +33,11 @@ from controller.rest.schemas.plans import (
     PlanLink,
     PlanPath,
     PlanState,
+    ScheduleDocument,
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
+from controller.rest.schemas.survival import FailureOutcome, SurvivalDocument, SurvivalForm
 from controller.rest.schemas.system import (
     EventDocument,
     Health,
@@ -57,10 +62,13 @@ __all__ = [
     "DrainDocument",
     "DrainForm",
     "EventDocument",
+    "ExpectedIteration",
+    "ExpectedSlowdown",
     "FabricCable",
     "FabricDocument",
     "FabricHost",
     "FabricSwitch",
+    "FailureOutcome",
     "Form",
     "Health",
     "HealthAnswer",
@@ -68,6 +76,7 @@ __all__ = [
     "JobDocument",
     "JobList",
     "JobName",
+    "JobShiftDocument",
     "JobSummary",
     "KeptPath",
     "LinkList",
@@ -96,6 +105,9 @@ __all__ = [
     "RouteFlow",
     "RoutePiece",
     "Routes",
+    "ScheduleDocument",
+    "SurvivalDocument",
+    "SurvivalForm",
     "SwitchCount",
     "ThingId",
     "TraceBody",

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from controller.model.port_numbers import MAX_PORT
+
 _LETTER, _DOTLESS = "[A-Za-z0-9._-]", "[A-Za-z0-9_-]"
 JOB_NAME = rf"(?:{_DOTLESS}|{_DOTLESS}{_LETTER}|\.{_DOTLESS}|{_LETTER}{{3,63}})"
 """1 to 63 letters, digits, ``.``, ``_`` and ``-``; but ``.`` and ``..`` are no names (RFC 3986, section 5.2.4)."""
@@ -25,7 +27,7 @@ Gbps = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Speed = Annotated[float, Field(ge=0, description="ideal time alone over time under the plan")]
-UdpPort = Annotated[int, Field(ge=1, le=65535)]
+UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 
 
 class Document(BaseModel):

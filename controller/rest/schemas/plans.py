@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, Field
 
 from controller.core.ports.api import Under
 from controller.model.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Bytes, Document, Gbps, Seconds, Share, Speed, UdpPort
+from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, Seconds, Share, Speed, UdpPort
 
 
 class PlanState(Document):
@@ -35,6 +35,8 @@ class PlanCollective(Document):
     ideal_seconds: Seconds | None
     seconds: Seconds | None
     slowdown: Annotated[float, Field(ge=0)] | None = Field(description="against the healthy fabric")
+    period_seconds: Seconds | None = Field(None, description="expected iteration of its job; null: no job states times")
+    duty: Share | None = Field(None, description="the part of it in which the collectives of its phase are sent")
 
 
 class PlanPath(Document):
@@ -67,10 +69,9 @@ class PlanLink(Document):
     load_gbps: Gbps
 
 
-class JobTimes(Document):
-    """Expected iterations of one job; ``duty`` is the part of them in which it sends."""
+class ExpectedIteration(Document):
+    """Expected iterations of a job; ``duty`` is the part of them in which it sends."""
 
-    job: str
     compute_seconds: Seconds
     alone_seconds: Seconds
     iteration_seconds: Seconds
@@ -78,13 +79,61 @@ class JobTimes(Document):
     duty: Share
 
 
-class PlanTimes(Document):
-    """Expected iterations, if some job says how it computes; no plan and no schedule is below ``bound``."""
+class JobTimes(ExpectedIteration):
+    """Expected iterations of the job of this name."""
+
+    job: str
+
+
+class ExpectedSlowdown(Document):
+    """Expected iteration time over that alone; no plan and no schedule is below ``bound``."""
 
     slowdown: Annotated[float, Field(ge=1)] = Field(description="mean over jobs by weight")
     bound: Annotated[float, Field(ge=1)]
     gap: float
+
+
+class PlanTimes(ExpectedSlowdown):
+    """Expected iterations, if some job states its times."""
+
     jobs: list[JobTimes]
+
+
+class JobShift(Document):
+    """When the iterations of one job begin: at ``shift_seconds`` + k * ``period_seconds`` of a clock that jobs share.
+
+    With ``hold``, each iteration waits for the grid time nearest to the end of the one before, if that is ahead.
+    """
+
+    job: str
+    period_seconds: Annotated[float, Field(gt=0)]
+    shift_seconds: Seconds
+    hold: bool
+    iteration_seconds: Seconds = Field(description="mean, if all jobs of the schedule follow it")
+    compatibility: Share = Field(description="the part of the sending time in which the job sends as fast as alone")
+
+
+class Schedule(Document):
+    """When jobs' iterations begin, if this is advised (``shifts=advise``) and some job says how it computes."""
+
+    slowdown: Annotated[float, Field(ge=1)] = Field(description="mean over jobs by weight")
+    bound: Annotated[float, Field(ge=1)] = Field(description="of any paths, splits and shifts")
+    gap: float
+    jobs: list[JobShift]
+
+
+class ScheduleDocument(Document):
+    """The schedule of the newest plan."""
+
+    epoch: Epoch
+    schedule: Schedule | None
+
+
+class JobShiftDocument(Document):
+    """The part of one job in the schedule of the newest plan; ``shift`` is null if the job has none."""
+
+    epoch: Epoch
+    shift: JobShift | None
 
 
 class Plan(Document):
@@ -99,6 +148,7 @@ class Plan(Document):
     gap: float | None
     levels: list[PlanLevel]
     times: PlanTimes | None = None
+    schedule: Schedule | None = None
     unroutable: list[str] = Field(description="ids of flows that no live path joins")
     collectives: list[PlanCollective]
     flows: list[PlanFlow]

@@ -86,12 +86,16 @@ Status = Literal["ok", "starting", "degraded"]
 class Health(Document):
     """Whether the controller does its work; ``reasons`` says in words why not.
 
+    ``degraded_service`` says why jobs are slower than with all links in use, or may be: the mode, failed and drained
+    cables. These are no faults of the controller and do not change ``status``.
+
     The answer's status is 200 in all three states, because the controller itself is alive: a watchdog that restarts
     it would not bring a switch back.
     """
 
     status: Status
     reasons: list[str]
+    degraded_service: list[str]
     version: str
     mode: Mode
     enforcement: Enforcement

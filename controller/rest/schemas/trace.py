@@ -56,8 +56,8 @@ class TraceLayer(Document):
 
     layer: Layer
     links: Count
-    flows: TraceMeasures
-    bytes: TraceMeasures | None = Field(description="null where the bytes of some flow are not known")
+    flows: TraceMeasures | None = Field(description="null where the path of some flow is not known")
+    bytes: TraceMeasures | None = Field(description="null where the path or the bytes of some flow are not known")
 
 
 class TraceLink(Document):

@@ -14,7 +14,7 @@ from ryu.lib import hub
 from controller.southbound.openflow import messages, raw_replies
 from controller.southbound.rule_bytes import Template
 
-BATCH_BYTES = 65_536
+BATCH_BYTES = 64 * 1024
 """Bytes of messages per write: putting them together holds the event loop for less than a millisecond."""
 
 LONGEST_REPLY = 30.0

@@ -1,7 +1,8 @@
 // The controller's HTTP interface: requests with the token, problems as errors, and the stream of events.
 
 const KEY = "fairspine-token";
-const SILENCE_MS = 40_000; // the controller gives a sign of life every 15 s
+const SILENCE_MS = 4_500; // the controller sends a heartbeat every 2 s; the page says within 5 s that it is gone
+const ANSWER_MS = 30_000; // a request without an answer must not keep the page from asking again
 
 /** An answer that is a problem (RFC 9457), or no answer at all: then `status` is 0. */
 export class Problem extends Error {
@@ -27,7 +28,7 @@ async function fetched(path, options) {
   try {
     return await fetch(path, { cache: "no-store", credentials: "omit", redirect: "error", ...options });
   } catch (error) {
-    throw new Problem(0, { detail: error.name === "AbortError" ? "given up" : "there is no connection to the controller" });
+    throw new Problem(0, { detail: ["AbortError", "TimeoutError"].includes(error.name) ? "no answer in time" : "there is no connection to the controller" });
   }
 }
 
@@ -37,10 +38,10 @@ async function problemOf(response) {
 }
 
 /** The document that a request is answered with; null where there is none. Throws a Problem. */
-export async function ask(method, path, body) {
+export async function ask(method, path, body, signal = AbortSignal.timeout(ANSWER_MS)) {
   const json = body === undefined ? {} : { "Content-Type": "application/json" };
   const sent = body === undefined ? undefined : JSON.stringify(body);
-  const response = await fetched(path, { method, headers: headers({ Accept: "application/json", ...json }), body: sent });
+  const response = await fetched(path, { method, headers: headers({ Accept: "application/json", ...json }), body: sent, signal });
   if (!response.ok) throw await problemOf(response);
   const text = await response.text().catch(() => {
     throw new Problem(0, { detail: "the answer broke off" });

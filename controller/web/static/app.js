@@ -1,13 +1,14 @@
 // The page: what it knows, when it asks for more, and what people do with it.
 
 import { follow, Problem, read, token } from "./api.js";
-import { askToken, chooseMode, confirmDrain, confirmRollback, problemText } from "./dialogs.js";
+import { askToken, chooseMode, confirmDrain, confirmRollback, problemText, showSurvival } from "./dialogs.js";
 import { showDetail } from "./detail.js";
 import { byId, el, mark, say } from "./dom.js";
 import { Drawing } from "./draw.js";
 import { clock, DASH, number, percent, plural, words } from "./format.js";
 import { Matrix } from "./matrix.js";
-import { boundOf, cablesOf, condition, MOST_FLOWS, scenario } from "./model.js";
+import { boundOf, cablesOf, condition, inForce, MOST_FLOWS, scenario, traceText } from "./model.js";
+import { showSchedule } from "./schedule.js";
 import { showEvent, showHistory, showJobs, showLinks, showReasons, showSwitches } from "./tables.js";
 
 const MOST_DRAWN = 64; // leaves or spines; beyond, the matrix
@@ -16,7 +17,7 @@ const PERIOD_SECONDS = 5;
 const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
 
 const known = {
-  who: null, fabric: null, cables: [], links: null, jobs: [], health: null, plans: [], plan: null,
+  who: null, fabric: null, cables: [], links: null, jobs: [], times: null, health: null, plans: [], plan: null,
   hashed: null, // {links, plan} under ECMP
   trace: null,
   newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
@@ -53,7 +54,7 @@ async function load() {
   const [fabric, links, jobs, health, plans] = await Promise.all(
     ["v1/fabric", "v1/links", "v1/jobs", "healthz", `v1/plans?limit=${PLANS}`].map(read),
   );
-  Object.assign(known, { fabric, links, jobs: jobs.jobs, health, plans: plans.plans, cables: cablesOf(fabric) });
+  Object.assign(known, { fabric, links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans, cables: cablesOf(fabric) });
   const few = health.flows <= MOST_FLOWS;
   const epoch = Math.max(known.newest, known.plans[0]?.epoch ?? 0);
   if (!few) known.plan = null;
@@ -80,9 +81,9 @@ async function tick() {
     await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
-      const [links, health, plans] = await Promise.all(["v1/links", "healthz", `v1/plans?limit=${PLANS}`].map(read));
+      const [links, jobs, health, plans] = await Promise.all(["v1/links", "v1/jobs", "healthz", `v1/plans?limit=${PLANS}`].map(read));
       const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
-      Object.assign(known, { links, health, plans: plans.plans });
+      Object.assign(known, { links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
       // A plan that the network brought about is kept a little later than it is told.
       if (news) await refresh();
       else draw();
@@ -199,10 +200,11 @@ function drawNow() {
   const note = showLinks(cables, shown, chosen.words, chosen.selected, choose);
   say(byId("links-note"), known.trace !== null && shown.view === "now" ? `${note} Flows as traced at ${clock(known.trace.at)}.` : note);
   say(byId("jobs-note"), jobsText(health, hashed));
-  showJobs(known.jobs, shown.plan ?? planned, hashed === null ? null : planned);
+  showJobs(known.jobs, hashed === null ? planned : shown.plan, hashed === null ? null : planned, chosen.view === "now");
+  showSchedule(hashed === null ? planned : null);
   showSwitches(fabric, cables, states, chosen.selected, choose);
   showHistory(plans, rollBack, allowed);
-  showReasons(health.reasons);
+  showReasons(health.reasons, health.degraded_service);
   showDetail(chosen.selected, { fabric, cables, shown, states }, { change, choose, allowed, drainedIds: drained });
 }
 
@@ -233,8 +235,10 @@ const SIGNS = { ok: "✓", starting: "…", degraded: "!" };
 function showHead(health, plans) {
   mark(byId("health"), "data-status", health.status);
   say(byId("health").firstElementChild, SIGNS[health.status] ?? "?");
-  say(byId("health-text"), health.status);
-  mark(byId("health"), "title", health.reasons.join("\n") || null);
+  const slow = health.degraded_service.length > 0;
+  say(byId("health-text"), slow ? `${health.status}, degraded service` : health.status);
+  mark(byId("health"), "data-service", slow ? "degraded" : null);
+  mark(byId("health"), "title", [...health.reasons, ...health.degraded_service].join("\n") || null);
   say(byId("mode"), health.mode);
   mark(byId("mode"), "data-unusual", health.mode !== "planned");
   say(byId("enforcement"), words(health.enforcement));
@@ -245,11 +249,12 @@ function showHead(health, plans) {
 function showTiles(shown, plan, newest, cables, health) {
   const states = cables.map((cable) => condition(cable, shown.loads));
   const contended = shown.plan === null ? null : [...shown.loads.values()].filter((load) => load.contended && load.up).length;
-  const otherwise = shown.view === "now" && health.mode !== "planned";
-  say(byId("speed-name"), shown.view === "ecmp" ? "Slowest under ECMP" : otherwise ? "Slowest, as planned" : "Slowest collective");
-  say(byId("tile-speed"), number(plan?.min_speed));
+  const names = { now: "Slowest collective", plan: "Slowest, as planned", ecmp: "Slowest under ECMP" };
+  const worth = shown.view === "now" ? inForce(known.jobs, plan, health.mode) : { speed: plan?.min_speed, gap: plan?.gap };
+  say(byId("speed-name"), names[shown.view]);
+  say(byId("tile-speed"), number(worth.speed));
   say(byId("tile-bound"), plan === undefined ? DASH : number(boundOf(plan)));
-  say(byId("tile-gap"), percent(plan?.gap));
+  say(byId("tile-gap"), percent(worth.gap));
   say(byId("tile-contended"), contended ?? DASH);
   mark(byId("tile-contended"), "data-worse", contended > 0);
   say(byId("tile-failed"), states.filter((state) => state === "failed").length);
@@ -272,7 +277,10 @@ function sourceText(shown) {
 function jobsText(health, hashed) {
   const speed = "Speed: time alone over time, of the slowest collective";
   if (hashed !== null) return `${speed}, if switches hashed.`;
-  return health.mode === "planned" ? `${speed}.` : `${speed}, as planned. The mode is ${health.mode}.`;
+  const { times } = known;
+  const expected = times === null ? "" : ` Expected iterations as planned: ${number(times.slowdown)} times as long as alone, at least ${number(times.bound)}.`;
+  if (chosen.view === "plan") return `${speed}, as planned.${expected}`;
+  return `${speed}, by the rules that switches hold; ${DASH}: not known.${health.mode === "planned" ? expected : ` The mode is ${health.mode}.`}`;
 }
 
 function showFigure(fabric, cables, shown, states) {
@@ -330,8 +338,7 @@ async function trace() {
   mark(byId("trace"), "aria-busy", "true");
   try {
     known.trace = await read("v1/trace");
-    const differ = known.trace.flows.filter((flow) => flow.differs).length;
-    told(`${plural(known.trace.flows.length, "flow")} traced, ${differ} not as planned`);
+    told(traceText(known.trace));
   } catch (problem) {
     if (problem instanceof Problem && problem.status === 401) await trouble(problem);
     else complain(problem);
@@ -362,6 +369,7 @@ function begin() {
     draw();
   });
   byId("trace").addEventListener("click", trace);
+  byId("survive").addEventListener("click", showSurvival);
   byId("change-mode").addEventListener("click", changeMode);
   byId("who").addEventListener("click", async () => {
     if (!(await askToken(token.get() ? "Another token, or none." : "The controller needs a token."))) return;

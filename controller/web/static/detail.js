@@ -1,7 +1,7 @@
 // What is selected: its state, its loads in both directions, the flows on it by name, and what can be done with it.
 
 import { byId, el, say } from "./dom.js";
-import { DASH, gbps, number, percent, plural } from "./format.js";
+import { DASH, gbps, number, percent, plural, seconds } from "./format.js";
 import { condition } from "./model.js";
 
 const MOST_FLOWS = 200;
@@ -90,9 +90,10 @@ function flowList(flows) {
   const list = el("ul", { class: "flows" });
   for (const flow of flows.slice(0, MOST_FLOWS)) {
     const part = flow.share < 1 ? `, ${percent(flow.share)} of it` : "";
+    const sends = typeof flow.duty === "number" ? `, sent ${percent(flow.duty)} of each ${seconds(flow.period)}` : "";
     const guessed = flow.how && flow.how !== "rules" ? `, by ${flow.how}, ${percent(flow.sure)} sure` : ""; // of a trace
     const differs = flow.differs ? " — not as planned" : "";
-    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${part}${flow.speed === null ? "" : `, speed ${number(flow.speed)}`}${guessed}${differs}`));
+    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${part}${flow.speed === null ? "" : `, speed ${number(flow.speed)}`}${sends}${guessed}${differs}`));
   }
   if (flows.length > MOST_FLOWS) list.append(el("li", {}, `and ${flows.length - MOST_FLOWS} more`));
   return list;

@@ -23,6 +23,13 @@ export function size(bytes) {
   return `${bytes} B`;
 }
 
+export function seconds(value) {
+  for (const [unit, factor] of [["s", 1], ["ms", 1e3]]) {
+    if (value * factor >= 1) return `${Number((value * factor).toPrecision(4))} ${unit}`;
+  }
+  return `${Number((value * 1e6).toPrecision(4))} µs`;
+}
+
 export function clock(text) {
   const when = new Date(text);
   return Number.isNaN(when.getTime()) ? String(text) : when.toLocaleTimeString("en-GB");

@@ -21,17 +21,17 @@ export function cablesOf(fabric) {
 }
 
 /**
- * link id -> [{id, job, collective, src, dst, share, speed, wants}] of a plan's flows; `wants`: Gbit/s on that link, for
- * its collective to be as fast as it would be alone.
+ * link id -> [{id, job, collective, src, dst, share, speed, wants, period, duty}] of a plan's flows; `wants`: Gbit/s on
+ * that link, for its collective to be as fast as it would be alone; `duty`: the part of each period in which it is sent.
  */
 export function flowsByLink(plan) {
   const rows = new Map(plan.collectives.map((row) => [`${row.job}/${row.name}`, row]));
   const found = new Map();
   for (const flow of plan.flows) {
-    const { speed = null, ideal_seconds: seconds = null } = rows.get(`${flow.job}/${flow.collective}`) ?? {};
+    const { speed = null, ideal_seconds: seconds = null, period_seconds: period = null, duty = null } = rows.get(`${flow.job}/${flow.collective}`) ?? {};
     for (const path of flow.paths) {
       const wants = seconds > 0 ? (flow.bytes * 8e-9 * path.share) / seconds : 0;
-      for (const link of path.links) add(found, link, { ...flow, share: path.share, speed, wants });
+      for (const link of path.links) add(found, link, { ...flow, share: path.share, speed, wants, period, duty });
     }
   }
   return found;
@@ -150,6 +150,75 @@ export function jobSpeeds(plan, weights) {
     found.set(job, { speed, bound, gap: bound === null || speed <= 0 ? null : bound / speed - 1 });
   }
   return found;
+}
+
+/** The link that most jobs of a plan's schedule share, of these the one whose flows want the largest part; null: none. */
+export function sharedLink(plan) {
+  const scheduled = new Set(plan.schedule.jobs.map((one) => one.job));
+  const capacity = new Map(plan.links.map((link) => [link.id, link.gbps]));
+  let best = null;
+  for (const [id, flows] of flowsByLink(plan)) {
+    const jobs = new Set(flows.map((flow) => flow.job).filter((job) => scheduled.has(job))).size;
+    const part = flows.reduce((sum, flow) => sum + flow.wants, 0) / (capacity.get(id) ?? 1);
+    const better = best === null || jobs > best.jobs || (jobs === best.jobs && (part > best.part || (part === best.part && compareNames(id, best.id) < 0)));
+    if (jobs > 1 && better) best = { id, jobs, part };
+  }
+  return best?.id ?? null;
+}
+
+/**
+ * When jobs of a schedule send on a link: over one period if all have the same, else over two of the longest. A job is
+ * shown as if it were alone, and as if it computed first and then sent all its phases.
+ * @returns {{length, jobs, most}} seconds; {job, sends: [[from, to]], part} by job; how many jobs send at once at most
+ */
+export function timeLine(plan, link) {
+  const times = new Map(plan.times.jobs.map((one) => [one.job, one]));
+  const here = new Set((flowsByLink(plan).get(link) ?? []).map((flow) => flow.job));
+  const shifts = plan.schedule.jobs.filter((one) => here.has(one.job) && times.has(one.job));
+  const periods = shifts.map((one) => one.period_seconds);
+  const longest = Math.max(...periods);
+  const length = longest - Math.min(...periods) <= 1e-6 * longest ? longest : 2 * longest;
+  const jobs = shifts.map((one) => {
+    const { compute_seconds: computes, alone_seconds: alone } = times.get(one.job);
+    const sends = [];
+    for (let k = -2; one.shift_seconds + k * one.period_seconds < length; k += 1) {
+      const begin = one.shift_seconds + k * one.period_seconds;
+      const [from, to] = [Math.max(0, begin + computes), Math.min(length, begin + alone)];
+      if (to > from) sends.push([from, to]);
+    }
+    return { job: one.job, sends, part: sends.reduce((sum, [from, to]) => sum + to - from, 0) / length };
+  });
+  const edges = jobs.flatMap((one) => one.sends.flatMap(([from, to]) => [[from, 1], [to, -1]]));
+  // Who ends at the time at which another begins does not meet it, whatever rounding says.
+  edges.sort((a, b) => (Math.abs(a[0] - b[0]) <= 1e-9 * length ? a[1] - b[1] : a[0] - b[0]));
+  let [now, most] = [0, 0];
+  for (const [, step] of edges) most = Math.max(most, (now += step));
+  return { length, jobs, most };
+}
+
+/**
+ * Speed and gap of the slowest job by the rules that switches hold: {speed, gap}. Both null where a job's speed is not
+ * known.
+ */
+export function inForce(jobs, plan, mode) {
+  const placed = jobs.filter((job) => !job.left_out && job.flows > 0 && job.min_speed !== null);
+  if (placed.some((job) => job.speed === null)) return { speed: null, gap: null };
+  if (mode === "planned" || placed.length === 0) return { speed: plan?.min_speed ?? null, gap: plan?.gap ?? null };
+  const lowest = Math.min(...placed.map((job) => job.speed / job.weight));
+  return { speed: Math.min(...placed.map((job) => job.speed)), gap: gapOf(plan == null ? null : boundOf(plan), lowest) };
+}
+
+/** What a bound leaves above a speed, as a part of it; null where either is not known, or the bound does not apply. */
+export function gapOf(bound, speed) {
+  return bound === null || speed === null || speed <= 0 || bound < speed - 1e-6 ? null : bound / speed - 1;
+}
+
+/** How a trace ended, in words: flows off their planned paths, and flows whose paths are not known. */
+export function traceText(trace) {
+  const differ = trace.flows.filter((flow) => flow.differs).length;
+  const unknown = trace.flows.filter((flow) => flow.how === "none").length;
+  const hashed = trace.mode === "ecmp" ? "; mode ecmp: no plan is in force" : "";
+  return `${trace.flows.length} ${trace.flows.length === 1 ? "flow" : "flows"} traced, ${differ} not as planned, ${unknown} not known${hashed}`;
 }
 
 /** Who is on a link, in a few words: "gpt3-a 2, llama-b 1". */

@@ -1,8 +1,8 @@
 // The tables: busiest links, jobs, switches, plan history, health and events. Each keeps its rows from look to look.
 
 import { byId, el, mark, row, say, sync } from "./dom.js";
-import { clock, DASH, gbps, moment, number, percent, plural, size } from "./format.js";
-import { busiest, compareNames, eventText, jobSpeeds, level, who } from "./model.js";
+import { clock, DASH, gbps, moment, number, percent, plural, seconds, size } from "./format.js";
+import { busiest, compareNames, eventText, gapOf, jobSpeeds, level, who } from "./model.js";
 
 const MOST_LINKS = 60;
 const MOST_EVENTS = 100;
@@ -46,28 +46,37 @@ export function showLinks(cables, shown, words, selected, choose) {
   return `${cut}${lost > 0 ? ` Packets dropped at ports since they started: ${lost}.` : ""}`;
 }
 
-/** @param plan whose speeds they have; @param planned where that is ECMP's: the plan to compare with; else null */
-export function showJobs(jobs, plan, planned) {
+/**
+ * @param plan whose speeds they have; @param planned where that is ECMP's: the plan to compare with; else null
+ * @param now whether the speeds by the rules that switches hold are shown, in place of the plan's
+ */
+export function showJobs(jobs, plan, planned, now) {
   const weights = new Map(jobs.map((job) => [job.name, job.weight]));
   const speeds = plan === null ? new Map() : jobSpeeds(plan, weights);
   const before = planned === null ? new Map() : jobSpeeds(planned, weights);
   const hashed = planned !== null;
-  sync(byId("jobs"), jobs, (job) => job.name, () => row(7, [1, 2, 3, 4, 5]), (made, job) => {
+  sync(byId("jobs"), jobs, (job) => job.name, () => row(9, [1, 2, 3, 4, 5, 6, 7]), (made, job) => {
     const own = speeds.get(job.name);
-    const speed = own?.speed ?? (hashed ? null : job.min_speed);
+    const speed = now ? job.speed : (own?.speed ?? (hashed ? null : job.min_speed));
     const slower = hashed && (own?.speed ?? 1) < (before.get(job.name)?.speed ?? 0) - 0.0005;
     say(made.cells[0], job.name);
     mark(made.cells[0], "title", `${job.name}, pushed by ${job.by}`);
     say(made.cells[1], number(speed));
     mark(made.cells[1], "data-worse", slower);
-    mark(made.cells[1], "title", hashed ? `planned: ${number(before.get(job.name)?.speed)}` : null);
+    mark(made.cells[1], "title", hashed ? `planned: ${number(before.get(job.name)?.speed)}` : now ? `planned: ${number(job.min_speed)}` : null);
     say(made.cells[2], number(own?.bound));
-    say(made.cells[3], percent(own?.gap));
-    say(made.cells[4], job.flows);
-    say(made.cells[5], size(job.bytes));
-    say(made.cells[6], job.left_out ? "left out" : job.active ? "active" : "not active");
-    mark(made.cells[6], "title", job.left_out);
-    mark(made.cells[6], "data-state", job.active ? "fine" : "waiting");
+    say(made.cells[3], percent(now ? gapOf(own?.bound ?? null, speed) : own?.gap));
+    // Expected iterations are those of the plan: nothing is known of them under ECMP, or where it is not in force.
+    const expected = hashed || (now && !(job.active && job.speed !== null)) ? null : job.times;
+    say(made.cells[4], number(expected?.slowdown));
+    mark(made.cells[4], "title", expected ? `an iteration takes ${seconds(expected.iteration_seconds)}, alone ${seconds(expected.alone_seconds)}` : null);
+    say(made.cells[5], percent(expected?.duty));
+    mark(made.cells[5], "title", expected ? `it computes for ${seconds(expected.compute_seconds)} of an iteration` : null);
+    say(made.cells[6], job.flows);
+    say(made.cells[7], size(job.bytes));
+    say(made.cells[8], job.left_out ? "left out" : job.active ? "active" : "not active");
+    mark(made.cells[8], "title", job.left_out);
+    mark(made.cells[8], "data-state", job.active ? "fine" : "waiting");
   });
 }
 
@@ -117,9 +126,14 @@ export function showHistory(plans, rollBack, allowed) {
   });
 }
 
-export function showReasons(reasons) {
-  const items = reasons.length > 0 ? reasons : ["Nothing is wrong."];
-  sync(byId("reasons"), items.map((text, k) => ({ text, k })), (item) => item.k, () => el("li"), (made, item) => say(made, item.text));
+/** @param reasons faults; @param service why jobs are, or may be, slow */
+export function showReasons(reasons, service) {
+  const items = [...reasons.map((text) => ({ text, kind: "fault" })), ...service.map((text) => ({ text: `Degraded service: ${text}`, kind: "service" }))];
+  if (items.length === 0) items.push({ text: "Nothing is wrong.", kind: "none" });
+  sync(byId("reasons"), items.map((item, k) => ({ ...item, k })), (item) => item.k, () => el("li"), (made, item) => {
+    mark(made, "data-kind", item.kind);
+    say(made, item.text);
+  });
 }
 
 /** Add an event at the end. */

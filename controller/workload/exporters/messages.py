@@ -14,6 +14,7 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
+from controller.model.tolerances import TOLERANCE
 from controller.workload.expand import JobTraffic
 
 
@@ -35,9 +36,6 @@ class _Plan(BaseModel):
 
 
 _FORM = TypeAdapter(_Plan)
-
-_EVEN = 1e-6
-"""Tolerance of the sum of a flow's shares: they are printed rounded."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def _check(flow: _Flow, src: str, dst: str, size: int, source: str) -> None:
         )
     elif not flow.paths:
         reason = "has no live path in this plan"
-    elif abs(shares - 1) > _EVEN:
+    elif abs(shares - 1) > TOLERANCE:
         reason = f"has shares that add up to {shares:g}"
     else:
         return

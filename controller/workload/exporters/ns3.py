@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.tolerances import ROUNDING
 from controller.workload.expand import JobTraffic
 
 LATENCY_NS = 1000
@@ -63,6 +64,6 @@ def ns3_flows(jobs: Sequence[JobTraffic], phase: int | None = None) -> Iterator[
 
 def _rate(gbps: float) -> str:
     for unit, factor in (("Gbps", 1.0), ("Mbps", 1e3), ("Kbps", 1e6)):
-        if abs(gbps * factor - round(gbps * factor)) < 1e-9:
+        if abs(gbps * factor - round(gbps * factor)) < ROUNDING:
             return f"{round(gbps * factor)}{unit}"
     raise InputError("is no whole number of kbit/s", field="gbps", value=gbps)

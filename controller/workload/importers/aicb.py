@@ -18,24 +18,32 @@ because a rank does them one at a time.
 
 A stage sends the next one ``ga`` x ``pp_comm`` bytes forward, and gets as much back. SimAI's report also multiplies by
 ``vpp``; AICB writes the number of a stage's layers there, which is no count of messages, so it is not used.
+
+A pass computes its columns' times, over all rows, before its first phase; the update's time is before the next
+iteration. With pp stages and ga micro-batches this is extended by the time in which a stage waits for the others,
+(pp - 1) / ga of it (D. Narayanan et al., arXiv 2104.04473, section 2.2). AICB without measured times writes 1 ns in
+every row: such a workload has no computing times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
 from controller.model.errors import InputError, shorten
 from controller.model.fabric import IntArray
 from controller.model.job import CollectiveCall, Job, Op
+from controller.model.timing import JobTiming
+from controller.model.units import NANOSECOND
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.aicb_csv import read_csv
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import at_line, lines
-from controller.workload.job_file import MAX_BYTES
+from controller.workload.importers.times import computing
 from controller.workload.parallelism import Parallelism
 
 Group = Literal["tp", "dp", "ep", "dp_ep"]
@@ -50,7 +58,10 @@ _OPS: dict[str, Op] = {
     "BROADCAST": "broadcast",
 }
 _PASSES = (("fwd", "tp", 3), ("bwd", "tp", 6), ("grad", "dp", 9))
-"""Name, group of operations without suffix, and column of the operation."""
+"""Name, group of operations without suffix, and column of the operation; its time is in the column before."""
+
+_UPDATE = 11
+"""Column of the time of the parameters' update."""
 
 _EVERYONE = ("MICRO", "DATA")
 """Strategies whose weight-gradient column concerns all ranks and which have no other groups."""
@@ -94,6 +105,23 @@ class _Head:
 _Sums = dict[tuple[str, Group, Op], int]
 """Bytes by (pass, group, operation)."""
 
+_NOT_MEASURED = 1.0
+"""Nanoseconds of a row for which AICB has no measured time (``default_compute_time``)."""
+
+
+@dataclass
+class _Rows:
+    """The totals of the rows.
+
+    Attributes:
+        seconds: computing time by pass; the update's counts as the forward pass of the next iteration.
+        measured: whether some row has a measured time.
+    """
+
+    sums: _Sums = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((name for name, _, _ in _PASSES), 0.0))
+    measured: bool = False
+
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """Read one workload: a text for SimAI, or a CSV for real GPUs.
@@ -111,13 +139,14 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     first = next(_filled(source), None)
     if first is not None and first[1][0].startswith(_FOR_GPUS):
         return read_csv(source, request)
-    head, sums = _read(source)
+    head, rows = _read(source)
     ranks = _ranks(head, request)
     groups = _groups(head, ranks)
-    calls = tuple(_calls(head, sums, groups))
+    calls = tuple(_calls(head, rows.sums, groups))
     used = {call.ranks for call in calls}
-    job = Job(request.name or job_name(source, "aicb"), hosts=provisional_hosts(ranks), collectives=calls)
-    return Imported(job, False, ranks, len(used), len(calls), tuple(_notes(head, sums, groups)))
+    name = request.name or job_name(source, "aicb")
+    job = Job(name, hosts=provisional_hosts(ranks), collectives=calls, timing=_timing(head, rows, calls))
+    return Imported(job, False, ranks, len(used), len(calls), tuple(_notes(head, rows, groups)))
 
 
 def looks_like(head: Head) -> str:
@@ -130,7 +159,7 @@ def looks_like(head: Head) -> str:
     return ""
 
 
-def _read(source: Source) -> tuple[_Head, _Sums]:
+def _read(source: Source) -> tuple[_Head, _Rows]:
     rows = _filled(source)
     first = next(rows, None)
     if first is None:
@@ -143,14 +172,14 @@ def _read(source: Source) -> tuple[_Head, _Sums]:
     if len(words) != 1:
         raise place.error("is no number of rows", " ".join(words))
     promised = place.whole(words[0], "the number of rows", 0, 2**31 - 1)
-    sums: _Sums = {}
+    totals = _Rows()
     found = 0
     for row_place, row in rows:
         found += 1
-        _add(sums, row_place, row)
+        _add(totals, row_place, row)
     if found != promised:
         raise place.error(f"{promised} rows are promised, and there are {found}", words[0])
-    return head, sums
+    return head, totals
 
 
 def _filled(source: Source) -> Iterator[tuple[SourceLine, list[str]]]:
@@ -196,11 +225,14 @@ def _no_head(place: SourceLine, words: list[str]) -> InputError:
     return place.error(f"a workload begins with its strategy, of which {known} are read", words[0])
 
 
-def _add(sums: _Sums, place: SourceLine, row: list[str]) -> None:
+def _add(totals: _Rows, place: SourceLine, row: list[str]) -> None:
     if len(row) != COLUMNS:
         raise place.error(f"a row has {COLUMNS} columns, this one has {len(row)}", " ".join(row))
-    for column in (2, 5, 8, 11):
-        place.decimal(row[column], f"column {column + 1}, a time,", float(2**63))
+    sums = totals.sums
+    for name, column in (*((name, column - 1) for name, _, column in _PASSES), (_PASSES[0][0], _UPDATE)):
+        nanoseconds = place.decimal(row[column], f"column {column + 1}, a time,", float(2**63))
+        totals.seconds[name] += nanoseconds * NANOSECOND
+        totals.measured |= nanoseconds > _NOT_MEASURED and column != _UPDATE
     for name, default, column in _PASSES:
         word = row[column]
         size = place.rounded_up(row[column + 1], f"column {column + 2}, bytes,", MAX_BYTES)
@@ -280,10 +312,28 @@ def _calls(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArra
             yield CollectiveCall(f"pp{k}.b{s + 1}", "send_recv", (after, before), message, phase=phase)
 
 
-def _notes(head: _Head, sums: _Sums, groups: dict[Group | Literal["pp"], IntArray]) -> Iterator[str]:
+def _timing(head: _Head, rows: _Rows, calls: Sequence[CollectiveCall]) -> JobTiming | None:
+    """Return the computing time before each phase; a pass without phases computes before the next one that has any."""
+    if not rows.measured or not calls:
+        return None
+    first: dict[str, int] = {}
+    for call in calls:
+        first.setdefault(call.name.partition(".")[0], call.phase)
+    waiting = 1.0 + (head.pp - 1) / head.sizes.get("ga", 1)
+    phases = [first.get(name) for name in rows.seconds]
+    by_phase: dict[int, float] = {}
+    for i, seconds in enumerate(rows.seconds.values()):
+        phase = next((phase for phase in phases[i:] if phase is not None), calls[0].phase)
+        by_phase[phase] = by_phase.get(phase, 0.0) + seconds * waiting
+    return computing(by_phase, head.place.source.name)
+
+
+def _notes(head: _Head, rows: _Rows, groups: dict[Group | Literal["pp"], IntArray]) -> Iterator[str]:
     source = head.place.source
     where = at_line(source, head.place.line)
-    for group in sorted({group for _, group, _ in sums}):
+    if not rows.measured:
+        yield f"{where}: no row has a measured time, so the job has no computing times"
+    for group in sorted({group for _, group, _ in rows.sums}):
         if groups[group].shape[1] < 2:
             yield f"{where}: {group} groups are one rank, so their operations send nothing"
     if head.pp > 1 and not head.pp_comm:

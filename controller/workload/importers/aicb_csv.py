@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from controller.model.job import CollectiveCall, Job, Op
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.notes import Notes
 from controller.workload.importers.streams import lines
-from controller.workload.job_file import MAX_BYTES
 from controller.workload.parallelism import Parallelism
 
 _RANKS = re.compile(r"\[rank(\d{1,6})\s*~\s*rank(\d{1,6})\]")

@@ -9,7 +9,7 @@ from typing import cast
 
 from controller.workload.importers.base import Source
 from controller.workload.importers.head import Head, head_of
-from controller.workload.importers.registry import Format, formats
+from controller.workload.importers.registry import FileFormat, formats
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def guess_head(head: Head) -> Guess:
     return Guess(head.name, "", "")
 
 
-def _said_by(row: Format, head: Head) -> str:
+def _said_by(row: FileFormat, head: Head) -> str:
     """Return a format's description of the file; empty if a plug-in fails (``fairspine import`` shows the error)."""
     try:
         looks_like = getattr(row.load(), "looks_like", None)

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from controller.model.errors import InputError
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Source
 from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.streams import lines
-from controller.workload.job_file import MAX_BYTES
 
 Kind = Literal["oneshot", "multishot", "barrier"]
 

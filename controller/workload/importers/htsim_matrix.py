@@ -26,6 +26,7 @@ from controller.workload.importers.fields import job_name
 from controller.workload.importers.htsim_connections import COMMENT, Connections
 from controller.workload.importers.htsim_phases import Grouping, group
 from controller.workload.importers.htsim_topology import hosts_per_leaf
+from controller.workload.job_file import LEAST_WEIGHT, MOST_WEIGHT
 
 MAX_HTSIM_BYTES = 2**31 - 1
 """Most bytes of a connection: htsim stores them as an ``int``."""
@@ -188,7 +189,7 @@ def _said(matrix: Connections) -> _Said | None:
     if job is None or job[1] in (".", ".."):
         return None
     weight = float(job[2])
-    if not 1e-6 <= weight <= 1e6:
+    if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
         return None
     names: list[str] = []
     phases: list[int] = []

@@ -26,7 +26,7 @@ _HERE = "controller.workload.importers"
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """A format of other tools' files.
 
     Attributes:
@@ -48,33 +48,33 @@ class Format:
         return cast(ModuleType, _loaded(self.entry))
 
 
-FORMATS: Mapping[str, Format] = {
-    "nccl": Format("nccl", True, "logs of NCCL_DEBUG=INFO (NCCL, RCCL), with NCCL Inspector's JSON where there is one"),
-    "nccl-tests": Format("nccl_tests", True, "output of nccl-tests"),
-    "kineto": Format("pytorch.kineto", True, "traces of torch.profiler (Kineto)"),
-    "flight-recorder": Format("pytorch.flight_recorder", True, "PyTorch's Flight Recorder, as JSON"),
-    "htsim": Format("htsim", True, "htsim connection matrices (.cm) and topologies (.topo)"),
-    "aicb": Format("aicb", True, "SimAI and AICB workloads"),
-    "chakra": Format("chakra", False, "MLCommons Chakra (.et) and PyTorch execution traces"),
-    "goal": Format("goal", False, "GOAL schedules of LogGOPSim and ATLAHS, text and binary"),
-    "taskgraph": Format("taskgraph", False, "task graphs of FlexFlow and TopoOpt (FlatBuffers)"),
-    "ns3": Format("fabrics.ns3", True, "topologies and flows of HPCC's ns-3 (SimAI, ASTRA-sim)"),
-    "slurm": Format("fabrics.slurm", True, "Slurm's topology.conf"),
-    "ibnetdiscover": Format("fabrics.ibnetdiscover", True, "InfiniBand fabrics, as ibnetdiscover prints them"),
-    "containerlab": Format("fabrics.containerlab", True, "topologies of containerlab"),
-    "lldp": Format("fabrics.lldp", True, "lldpcli -f json and SONiC's CONFIG_DB, a file a node"),
-    "astra-network": Format("fabrics.astra_network", True, "networks of ASTRA-sim's analytical back end"),
-    "traffic-pairs": Format("traffic_pairs", True, "traffic files of dcn-simulators"),
+FORMATS: Mapping[str, FileFormat] = {
+    "nccl": FileFormat("nccl", True, "logs of NCCL_DEBUG=INFO (NCCL, RCCL), with NCCL Inspector's JSON if any"),
+    "nccl-tests": FileFormat("nccl_tests", True, "output of nccl-tests"),
+    "kineto": FileFormat("pytorch.kineto", True, "traces of torch.profiler (Kineto)"),
+    "flight-recorder": FileFormat("pytorch.flight_recorder", True, "PyTorch's Flight Recorder, as JSON"),
+    "htsim": FileFormat("htsim", True, "htsim connection matrices (.cm) and topologies (.topo)"),
+    "aicb": FileFormat("aicb", True, "SimAI and AICB workloads"),
+    "chakra": FileFormat("chakra", False, "MLCommons Chakra (.et) and PyTorch execution traces"),
+    "goal": FileFormat("goal", False, "GOAL schedules of LogGOPSim and ATLAHS, text and binary"),
+    "taskgraph": FileFormat("taskgraph", False, "task graphs of FlexFlow and TopoOpt (FlatBuffers)"),
+    "ns3": FileFormat("fabrics.ns3", True, "topologies and flows of HPCC's ns-3 (SimAI, ASTRA-sim)"),
+    "slurm": FileFormat("fabrics.slurm", True, "Slurm's topology.conf"),
+    "ibnetdiscover": FileFormat("fabrics.ibnetdiscover", True, "InfiniBand fabrics, as ibnetdiscover prints them"),
+    "containerlab": FileFormat("fabrics.containerlab", True, "topologies of containerlab"),
+    "lldp": FileFormat("fabrics.lldp", True, "lldpcli -f json and SONiC's CONFIG_DB, a file a node"),
+    "astra-network": FileFormat("fabrics.astra_network", True, "networks of ASTRA-sim's analytical back end"),
+    "traffic-pairs": FileFormat("traffic_pairs", True, "traffic files of dcn-simulators"),
 }
 """The formats of the project. A plug-in cannot replace them."""
 
 
 @cache
-def formats() -> Mapping[str, Format]:
+def formats() -> Mapping[str, FileFormat]:
     """Return all formats: the project's own, and those of installed plug-ins."""
     found = dict(FORMATS)
     for entry in entry_points(group=GROUP):
-        found.setdefault(entry.name, Format(entry.value, True, f"from {entry.value}", entry))
+        found.setdefault(entry.name, FileFormat(entry.value, True, f"from {entry.value}", entry))
     return found
 
 

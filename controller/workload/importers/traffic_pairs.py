@@ -22,11 +22,11 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import MAX_HOSTS_PER_LEAF
 from controller.model.job import CollectiveCall, Job
 from controller.model.timing import JobTiming
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
-from controller.workload.job_file import MAX_BYTES
 
 COLUMNS = 8
 

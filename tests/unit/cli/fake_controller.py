@@ -40,7 +40,7 @@ def serving(controller: Controller) -> Iterator[None]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_PUT = do_POST = do_DELETE = answer  # noqa: N815 (http.server's names)
+        do_GET = do_PUT = do_POST = do_DELETE = answer
 
         def log_message(self, *_: object) -> None:
             """Tests print nothing."""

@@ -37,6 +37,19 @@ def test_describe_prints_groups_collectives_and_phases(run: Run) -> None:
     assert all(word in out for word in ("gpt3-175b", "tp 8", "dp*.scatter", "reduce_scatter", "pipeline"))
 
 
+def test_describe_derives_the_computing_time_from_a_gpus_throughput(run: Run) -> None:
+    code, out, err = run("job", "describe", "--job", GPT3, "--gpu-tflops", "140", "--format", "json")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert said["timing"] == {"compute_seconds": {"0": said["computing"]["seconds"]}}
+    assert said["computing"]["bubble"] == 7 / 64
+    table = run("job", "describe", "--job", GPT3, "--gpu-tflops", "140")[1]
+    assert f"compute_seconds before phase 0: {said['computing']['seconds']:.6g}" in table
+    code, _, err = run("job", "describe", "--job", "examples/gpt3-a.json", "--gpu-tflops", "140")
+    assert code == 2
+    assert "gpu_tflops" in err
+
+
 def test_describe_tells_what_crosses_leaves_once_the_job_has_a_place(run: Run, tmp_path: Path) -> None:
     placed = tmp_path / "placed.json"
     code, out, _ = run("job", "place", "--job", GPT3, "--fabric", RAILS, "--out", str(placed), "--format", "json")

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from controller.cli.client import Client, NoAnswer, ServerEvent
-from controller.cli.failure import Failure
+from controller.cli.command_error import CommandError
 from controller.cli.remote import DEFAULT_URL, Remote, config_file, read_config
 from controller.model.errors import InputError
 
@@ -38,7 +38,7 @@ def whole_request(client: socket.socket) -> bytes:
         announced = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
         if end and len(body) >= (int(announced[1]) if announced else 0):
             return got
-        piece = client.recv(65536)
+        piece = client.recv(64 * 1024)
         if not piece:
             return got
         got += piece
@@ -146,7 +146,7 @@ def test_events_are_read_one_by_one_and_heartbeats_left_out() -> None:
         with pytest.raises(NoAnswer, match="ended the stream"):
             next(events)
     for data in (b"data: {}\n\n", b"data: {\n\n"):
-        with listener(STREAM + data) as (url, _), pytest.raises(Failure, match="not understood"):
+        with listener(STREAM + data) as (url, _), pytest.raises(CommandError, match="not understood"):
             next(Client(url).events())
 
 
@@ -193,7 +193,7 @@ def test_a_redirection_is_not_followed_and_proxies_of_the_environment_are_not_us
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     elsewhere = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
-    with listener(elsewhere) as (url, _), pytest.raises(Failure, match="302 Found"):
+    with listener(elsewhere) as (url, _), pytest.raises(CommandError, match="302 Found"):
         Client(url).request("GET", "plan")
 
 
@@ -203,15 +203,15 @@ def test_a_stream_is_resumed_behind_an_id_and_its_end_is_told() -> None:
     with listener(head + body) as (url, got):
         events = Client(url).events("r-1")
         assert next(events).id == "r-2"
-        with pytest.raises(Failure, match="ended the stream"):
+        with pytest.raises(CommandError, match="ended the stream"):
             next(events)
     assert b"Last-Event-ID: r-1\r\n" in got[0]
 
 
 def test_what_is_no_stream_is_told_and_a_wrong_token_says_where_to_put_one() -> None:
-    with listener(OK) as (url, _), pytest.raises(Failure, match="not a stream of events"):
+    with listener(OK) as (url, _), pytest.raises(CommandError, match="not a stream of events"):
         next(Client(url).events())
     problem = b'{"title": "Unauthorized", "detail": "the token is not known"}'
     refusal = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%s" % (len(problem), problem)
-    with listener(refusal) as (url, _), pytest.raises(Failure, match=r"the token is not known .*FAIRSPINE_TOKEN"):
+    with listener(refusal) as (url, _), pytest.raises(CommandError, match=r"the token is not known .*FAIRSPINE_TOKEN"):
         Client(url, token="hunter2").request("GET", "plan")

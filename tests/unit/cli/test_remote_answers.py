@@ -30,7 +30,7 @@ def server(status: int, body: bytes) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_PUT = do_DELETE = answer  # noqa: N815 (names of the base class)
+        do_GET = do_PUT = do_DELETE = answer
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -61,13 +61,26 @@ def test_an_answer_of_another_shape_is_told_in_one_line(capsys: Any, command: li
 
 
 def test_jobs_list_prints_what_jobs_prints(capsys: Any) -> None:
-    row = {"name": "a", "weight": 1.0, "collectives": 1, "flows": 2, "bytes": 3, "min_speed": None, "active": True}
+    row = {"name": "a", "weight": 1.0, "collectives": 1, "flows": 2, "bytes": 3, "active": True}
+    row |= {"min_speed": None, "speed": None}
     with server(200, json.dumps({"jobs": [row]}).encode()) as url:
         alone = run(capsys, "jobs", "--url", url, "--format", "json")
         inner = run(capsys, "jobs", "list", "--url", url, "--format", "json")
         outer = run(capsys, "jobs", "--url", url, "list", "--format", "json")
     assert alone == inner == outer
     assert json.loads(alone[1]) == {"jobs": [row]}
+
+
+def test_jobs_tell_expected_iterations_where_the_controller_does(capsys: Any) -> None:
+    row = {"name": "a", "weight": 1.0, "collectives": 1, "flows": 2, "bytes": 3, "active": True}
+    row |= {"min_speed": None, "speed": None}
+    times = {"compute_seconds": 0.1, "alone_seconds": 0.2, "iteration_seconds": 0.25, "slowdown": 1.25, "duty": 0.6}
+    with server(200, json.dumps({"jobs": [row, row | {"name": "b", "times": times}]}).encode()) as url:
+        out = run(capsys, "jobs", "--url", url)[1]
+    cells = [line.split() for line in out.splitlines() if line.split()[:1] in (["job"], ["a"], ["b"])]
+    assert cells[0][4:] == ["bytes", "speed", "planned", "iteration", "slowdown", "duty", "active"]
+    assert cells[1][-4:] == ["-", "-", "-", "yes"]
+    assert cells[2][-5:] == ["250", "ms", "1.250", "60%", "yes"]
 
 
 def test_input_that_the_controller_refuses_is_told_with_file_field_and_value(capsys: Any) -> None:
@@ -84,3 +97,11 @@ def test_a_host_name_that_cannot_be_looked_up_is_told_in_one_line(capsys: Any) -
     code, out, err = run(capsys, "jobs", "--url", "http://a..b")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("fairspine: http://a..b: ")
+
+
+def test_tls_to_a_controller_without_it_is_told_with_its_mend(capsys: Any) -> None:
+    with server(200, b"{}") as url:
+        code, out, err = run(capsys, "jobs", "--url", url.replace("http:", "https:"))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "there is no TLS at this address; use http://" in err
+    assert "SSL" not in err

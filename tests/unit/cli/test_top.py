@@ -70,6 +70,22 @@ def looks(epoch: int = 2, *, links: Any = None, **health: Any) -> list[tuple[int
     ]
 
 
+def test_it_tells_the_expected_slowdown_and_its_bound_where_jobs_state_their_times(
+    controller: Controller, run: Run
+) -> None:
+    row = {"name": "a", "speed": None, "min_speed": 0.5, "flows": 2, "bytes": 3, "active": True}
+    times = {"compute_seconds": 0.1, "alone_seconds": 0.2, "iteration_seconds": 0.25, "slowdown": 1.25, "duty": 0.6}
+    jobs = {"jobs": [row | {"times": times}], "times": {"slowdown": 1.25, "bound": 1.125, "gap": 1 / 9}}
+    answers = looks()
+    answers[2] = (200, jobs)
+    controller.lay_out(*answers)
+    out = run("top", "--url", controller.url)[1]
+    assert "1.250 times as long as alone, at least 1.125" in out
+    assert ["a", "-", "0.500", "250", "ms", "1.250", "60%", "2", "3", "B", "yes"] in [
+        line.split() for line in out.splitlines()
+    ]
+
+
 def test_it_prints_once_where_no_terminal_is_busiest_first_and_hosts_left_out(controller: Controller, run: Run) -> None:
     controller.lay_out(*looks(status="degraded", reasons=["spine3 is away", "\x1b[31mred"]))
     code, out, err = run("top", "--url", controller.url)
@@ -88,6 +104,19 @@ def test_it_prints_once_where_no_terminal_is_busiest_first_and_hosts_left_out(co
     assert "\x1b" not in out
     assert "plan 2" in out
     assert "no counters yet" in out
+
+
+@pytest.mark.parametrize("mode", ["ecmp", "frozen"])
+def test_what_is_neither_measured_nor_planned_is_a_dash(controller: Controller, run: Run, mode: str) -> None:
+    answers = looks(mode=mode, degraded_service=["mode is not planned"])
+    answers[2][1]["jobs"][0]["speed"] = None
+    controller.lay_out(*answers)
+    _, out, _ = run("top", "--url", controller.url)
+    rows = [line.split() for line in out.splitlines() if "->" in line]
+    assert rows[0] == ["leaf1->spine2", "90.0%", "90.00", "measured", "10.00", "3/0", "up"]
+    assert rows[1] == ["leaf1->spine1", "-", "-", "-", "50.00", "-/-", "up"]
+    assert "~ mode is not planned" in out
+    assert ["a", "-", "1.000", "1", "8", "B", "yes"] in [line.split() for line in out.splitlines()]
 
 
 def test_links_are_cut_and_json_is_all_there_is(controller: Controller, run: Run) -> None:
@@ -149,7 +178,7 @@ def test_on_a_terminal_it_looks_again_survives_a_lost_controller_and_ends_with_c
             while text not in seen:
                 assert time.monotonic() < deadline, seen.decode(errors="replace")
                 if select.select([ours], [], [], 0.1)[0]:
-                    seen += os.read(ours, 65536)
+                    seen += os.read(ours, 64 * 1024)
 
         try:
             until(b"plan 2 (")
@@ -159,7 +188,7 @@ def test_on_a_terminal_it_looks_again_survives_a_lost_controller_and_ends_with_c
             process.send_signal(signal.SIGINT)
             while True:
                 try:
-                    seen += os.read(ours, 65536)
+                    seen += os.read(ours, 64 * 1024)
                 except OSError:
                     break
             assert process.wait(30) == 0

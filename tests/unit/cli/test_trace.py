@@ -13,6 +13,7 @@ import pytest
 
 from controller.cli.main import main
 from controller.model.fabric_file import fabric_document, load_fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller, serving
 
@@ -175,7 +176,7 @@ def test_captures_tell_where_flows_are(run: Run, controller: Controller, tmp_pat
     addresses = b"".join(bytes(map(int, ip.split("."))) for ip in ends)
     packet = (
         bytes(12) + b"\x08\x00" + b"\x45" + bytes(8) + b"\x11\0\0" + addresses
-        + struct.pack("!HHHH", flow["udp_src"], 4791, 8, 0)
+        + struct.pack("!HHHH", flow["udp_src"], ROCE_PORT, 8, 0)
     )  # fmt: skip
     folder = tmp_path / "captures"
     folder.mkdir()
@@ -183,7 +184,7 @@ def test_captures_tell_where_flows_are(run: Run, controller: Controller, tmp_pat
     for name in fabric.cable_names[:4]:
         frames = [packet] * 3 if name == other else []
         records = b"".join(struct.pack("<IIII", 0, 0, len(each), len(each)) + each for each in frames)
-        head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65536, 1)
+        head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 64 * 1024, 1)
         (folder / f"{name}.pcap").write_bytes(head + records)
     code, out, err = run("--from", str(EXAMPLE / "ecmp.json"), *FABRIC, "--capture", str(folder), "--format", "json")
     told = json.loads(out)["flows"][0]
@@ -253,3 +254,27 @@ def test_an_answer_of_another_kind_is_no_traceback(run: Run, controller: Control
         controller.lay_out((200, document))
         code, _, err = run()
         assert (code, err.count("\n"), "is this a fairspine controller" in err) == (1, 1, True)
+
+
+def test_paths_that_are_not_known_are_dashes_and_have_an_exit_code_of_their_own(
+    run: Run, controller: Controller
+) -> None:
+    document = answer(silent=["leaf1"])
+    for flow in document["flows"]:
+        flow |= {"how": "none", "sure": 0.0, "real": None, "why": "leaf1 is not connected"}
+    for layer in document["layers"]:
+        layer |= {"flows": None, "bytes": None}
+    schemas.TraceDocument.model_validate(document)
+    controller.lay_out((200, document))
+    code, out, err = run()
+    assert code == 3
+    assert "32 of unknown path" in out
+    rows = [line.split() for line in out.splitlines() if line.strip().startswith(("uplinks", "downlinks"))]
+    assert rows
+    assert all(row[-3:] == ["-", "-", "-"] for row in rows)
+    assert "the paths of 32 of 32 flows are not known" in err
+    assert "leaf1 is not connected" in err
+    # What is known to be wrong comes first.
+    document["flows"][0] |= {"differs": True, "how": "rules"}
+    controller.lay_out((200, document))
+    assert run()[0] == 1

@@ -15,7 +15,7 @@ matches = st.sampled_from(
 )
 actions = st.sampled_from(["drop", "output:4", "bundle(symmetric_l3l4+udp,0,hrw,ofport,members:5,6)", "group:7", ""])
 extras = st.sampled_from(["", "idle_timeout=10, ", "hard_timeout=5, idle_age=3, ", "send_flow_rem "])
-priorities = st.one_of(st.just(32768), st.integers(0, 65535))
+priorities = st.one_of(st.just(32768), st.integers(0, 0xFFFF))
 entries = st.builds(FlowEntry, numbers, st.integers(0, 254), priorities, numbers, numbers, matches, actions)
 
 

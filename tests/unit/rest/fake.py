@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -19,7 +19,14 @@ from controller.rest import schemas
 from controller.rest.forms import read_form
 from controller.telemetry.instruments import exposition
 
+SHIFT = {
+    "period_seconds": 0.2, "shift_seconds": 0.1, "hold": False, "iteration_seconds": 0.2, "compatibility": 1.0,
+}  # fmt: skip
 SINCE = "2026-01-02T03:04:05Z"
+
+
+ENDLESS = 0.125
+"""An analysis above this speed ends only with its client."""
 
 
 class FakeSubscription:
@@ -94,6 +101,15 @@ class FakeBackend:
             raise NotFoundError("job", name)
         return self._answer(name)
 
+    def job_shift(self, name: str) -> Document:
+        if name not in self.bodies:
+            raise NotFoundError("job", name)
+        return {"epoch": 3, "shift": SHIFT | {"job": name}}
+
+    def schedule(self) -> Document:
+        rows = [SHIFT | {"job": name} for name in sorted(self.bodies)]
+        return {"epoch": 3, "schedule": {"slowdown": 1.0, "bound": 1.0, "gap": 0.0, "jobs": rows}}
+
     def jobs(self) -> Document:
         return {
             "jobs": [
@@ -104,6 +120,7 @@ class FakeBackend:
                     "flows": 1,
                     "bytes": 8,
                     "min_speed": 1.0,
+                    "speed": 1.0,
                     "active": True,
                 }
                 for name in sorted(self.bodies)
@@ -132,6 +149,15 @@ class FakeBackend:
                 "links": [{"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 100.0}],
             },
         }
+
+    def survive(self, body: bytes, gone: Callable[[], bool]) -> Document:
+        form = read_form(body, schemas.SurvivalForm)
+        while form.above == ENDLESS and not gone():
+            time.sleep(0.01)
+        one = {"kinds": [], "names": [], "min_speed": 1.0, "speeds": [1.0], "unroutable": 0, "moved": 0}
+        failed = {**one, "kinds": form.kinds, "names": ["spine1"] * len(form.kinds)}
+        told = {"above": form.above, "sequence": None, "bears_at_most": None}
+        return {"epoch": 2, "jobs": ["a"], "before": one, "failures": [failed], **told}
 
     def routes(self, host: str) -> Document:
         if host not in ("h1", "h2"):
@@ -323,6 +349,7 @@ class FakeBackend:
         return {
             "status": "ok",
             "reasons": [],
+            "degraded_service": [],
             "version": "0.2.0",
             "mode": self.enforced,
             "enforcement": self.enforcement,
@@ -382,6 +409,7 @@ class FakeBackend:
             "weight": 1.0,
             "bytes": 8,
             "min_speed": 1.0,
+            "speed": None,
             "epoch": 2,
             "active": False,
             "unroutable": [],

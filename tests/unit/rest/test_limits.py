@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.rest.limits import Limits, room_for
+from controller.rest.limits import ClientLimits, room_for
 
 
 @given(st.integers(1, 4096))
@@ -33,4 +33,4 @@ print(room_for(200), *resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def test_a_body_may_have_sixteen_mebibytes() -> None:
-    assert Limits().body_bytes == 16 * 1024 * 1024
+    assert ClientLimits().body_bytes == 16 * 1024 * 1024

@@ -12,6 +12,7 @@ from controller.model.assignment import LOCAL, UNROUTABLE
 from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import Collective, Traffic
 from controller.routing import POLICIES, Options, Previous, assign
 from controller.routing.bounds import bound
@@ -83,7 +84,7 @@ def test_ecmp_hashes_the_five_tuple_by_crc_32() -> None:
         for f, path in enumerate(paths.tolist()):
             if path == LOCAL:
                 continue
-            ends = (fabric.host_ip[traffic.src[f]], fabric.host_ip[traffic.dst[f]], traffic.udp_src[f], 4791, 17)
+            ends = (fabric.host_ip[traffic.src[f]], fabric.host_ip[traffic.dst[f]], traffic.udp_src[f], ROCE_PORT, 17)
             hashed = binascii.crc32(struct.pack(">IIHHB", *map(int, ends)), seed)
             assert path == (hashed >> seed % 32 | hashed << 32 - seed % 32) % 2**32 % 7
 
@@ -114,7 +115,7 @@ def test_ecmp_can_hash_as_receive_side_scaling_does() -> None:
     known = bytes([66, 9, 149, 187, 161, 142, 100, 80]) + struct.pack(">HH", 2794, 1766)
     assert toeplitz(known, key) == 0x51CCC178
     source, destination, port = 0x0A000001, 0x0A000105, 50000
-    data = struct.pack(">IIHHB", source, destination, port, 4791, 17)
+    data = struct.pack(">IIHHB", source, destination, port, ROCE_PORT, 17)
     columns = np.array([source], np.uint32), np.array([destination], np.uint32), np.array([port], np.int32)
     assert hashing.toeplitz(*columns, np.uint32(0), hashing.TOEPLITZ_KEY)[0] == toeplitz(data, key)
     assert hashing.toeplitz(*columns, np.uint32(7), hashing.TOEPLITZ_KEY)[0] != toeplitz(data, key)

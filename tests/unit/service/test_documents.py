@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
 from controller.rest import schemas
 from controller.southbound.cabling import Survey
-from controller.southbound.findings import Finding
 from controller.southbound.flow_encoding import class_bits
 from controller.southbound.labels import LabelBlock
 from controller.views import documents
@@ -69,10 +67,10 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
     plan = schemas.PlanDocument.model_validate_json(documents.plan(state, 1.5, active))
     assert (plan.mode, plan.computed.epoch, plan.computed.since.timestamp()) == (state.desired.mode, 5, 1.5)
     assert (plan.active.epoch if plan.active else None) == (active[0] if active else None)
-    listed = schemas.JobList.model_validate_json(documents.jobs(state, active)).jobs
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, active, True)).jobs
     assert [row.name for row in listed] == [job.name for job in state.jobs]
     for row in listed:
-        shown = schemas.JobDocument.model_validate_json(documents.job(state, row.name, active))
+        shown = schemas.JobDocument.model_validate_json(documents.job(state, row.name, active, True))
         assert (shown.name, shown.weight, shown.bytes, shown.min_speed, shown.active) == (
             row.name,
             row.weight,
@@ -87,6 +85,42 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
         assert routes.enforcement == state.desired.enforcement
         if state.desired.mode == "ecmp":
             assert not any(piece.path or piece.links or piece.labels for flow in routes.flows for piece in flow.pieces)
+
+
+TIMED = {"flows": [{"src": HOSTS[0], "dst": HOSTS[-1], "bytes": 10**9, "collective": name} for name in "xy"]}
+
+
+@given(
+    compute=st.dictionaries(st.sampled_from(["0", "1"]), st.floats(0, 10), min_size=1),
+    others=st.lists(jobs(claims=False), max_size=1),
+)
+def test_jobs_and_their_collectives_tell_the_expected_iterations_of_the_plan(
+    compute: dict[str, float], others: list[dict[str, Any]]
+) -> None:
+    state = step_of(FABRIC, [TIMED | {"phases": {"y": 1}, "compute_seconds": compute}, *others], policy="fair")
+    plan = schemas.PlanDocument.model_validate_json(documents.plan(state, 1.5, None)).plan
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, None, False))
+    assert plan.times is not None
+    assert listed.times == schemas.ExpectedSlowdown(**plan.times.model_dump(exclude={"jobs"}))
+    rows = {row.job: schemas.ExpectedIteration(**row.model_dump(exclude={"job"})) for row in plan.times.jobs}
+    for summary in listed.jobs:
+        shown = schemas.JobDocument.model_validate_json(documents.job(state, summary.name, None, False))
+        assert summary.times == shown.times == rows.get(summary.name)
+        assert shown.collectives == [row for row in plan.collectives if row.job == summary.name]
+        for row in shown.collectives:
+            if shown.times is not None and row.duty is not None:
+                assert row.period_seconds == shown.times.iteration_seconds
+                assert row.duty <= shown.times.duty + 1e-9
+    own = [row for row in plan.collectives if row.job == "job0"]
+    assert sum(row.duty for row in own if row.duty is not None) == pytest.approx(rows["job0"].duty)
+
+
+def test_nothing_is_told_of_iterations_where_no_job_states_its_times() -> None:
+    state = step_of(FABRIC, [TIMED], policy="fair")
+    listed = schemas.JobList.model_validate_json(documents.jobs(state, None, False))
+    shown = schemas.JobDocument.model_validate_json(documents.job(state, "job0", None, False))
+    assert (listed.times, listed.jobs[0].times, shown.times) == (None, None, None)
+    assert {(row.period_seconds, row.duty) for row in shown.collectives} == {(None, None)}
 
 
 def told(state: ControllerState) -> dict[str, Any]:
@@ -136,14 +170,14 @@ def test_a_split_flow_is_told_as_pieces_with_ports_of_their_own_and_shares_that_
 @given(ACTIVE)
 def test_a_job_is_active_once_the_switches_enforce_the_newest_plan(active: tuple[int, float] | None) -> None:
     state = step_of(FABRIC, [{}])
-    told = orjson.loads(documents.job(state, "job0", active))["active"]
+    told = orjson.loads(documents.job(state, "job0", active, True))["active"]
     assert told == (active is not None and active[0] >= 5)
-    assert orjson.loads(documents.jobs(state, active))["jobs"][0]["active"] == told
+    assert orjson.loads(documents.jobs(state, active, True))["jobs"][0]["active"] == told
 
 
 def test_nothing_is_active_while_the_switches_hash_everything() -> None:
     state = step_of(FABRIC, [{}], mode="ecmp")
-    assert not orjson.loads(documents.job(state, "job0", (5, 0.0)))["active"]
+    assert not orjson.loads(documents.job(state, "job0", (5, 0.0), True))["active"]
 
 
 def test_a_job_that_is_left_out_is_listed_with_the_reason() -> None:
@@ -152,34 +186,21 @@ def test_a_job_that_is_left_out_is_listed_with_the_reason() -> None:
     )
     known = step_of(FABRIC, [])
     state = dataclasses.replace(known, desired=DesiredState((job,)))
-    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, (9, 0.0))).jobs
+    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, (9, 0.0), True)).jobs
     assert (row.flows, row.weight, row.active, row.left_out) == (0, 2.5, False, "hosts[0]: no such host")
-    shown = schemas.JobDocument.model_validate_json(documents.job(state, "a", (9, 0.0)))
+    shown = schemas.JobDocument.model_validate_json(documents.job(state, "a", (9, 0.0), True))
     assert (shown.flows, shown.left_out) == ([], "hosts[0]: no such host")
 
 
 def test_jobs_are_listed_without_speed_and_nothing_else_is_answered_while_there_is_no_plan() -> None:
     planned = step_of(FABRIC, [{"flows": [{"src": "h1", "dst": "h4", "bytes": 8}]}])
     state = ControllerState(desired=planned.desired)
-    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, None)).jobs
+    (row,) = schemas.JobList.model_validate_json(documents.jobs(state, None, False)).jobs
     assert (row.bytes, row.flows, row.min_speed) == (8, 1, None)
     for answer in (
-        lambda: documents.job(state, "job0", None),
+        lambda: documents.job(state, "job0", None, True),
         lambda: documents.plan(state, 0.0, None),
         lambda: documents.routes(state, "h1", BASE),
     ):
         with pytest.raises(UnavailableError):
             answer()
-
-
-@given(st.integers(0, 3 * documents.MOST_FINDINGS))
-def test_health_names_some_findings_and_counts_the_others(n) -> None:
-    findings = tuple(Finding("missing", f"cable{i}", f"cable{i} is missing") for i in range(n))
-    state = ControllerState(survey=Survey(FABRIC, findings), epoch=1, enforced=1)
-    report = SimpleNamespace(dpid=1, name="leaf1", epoch=1, error="", missing=())
-    told = documents.health(state, [report], FABRIC, (1, 0.0), documents.Troubles())
-    named = [text for text in told["reasons"] if text.endswith(" is missing")]
-    assert named == [finding.text for finding in findings[: documents.MOST_FINDINGS]]
-    rest = n - len(named)
-    assert told["reasons"][len(named) :] == ([f"and {rest} more findings, which /v1/fabric lists"] if rest else [])
-    assert (told["status"] == "ok") == (n == 0)

@@ -11,6 +11,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.fallback_rules import fallback_rules
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.desired_rules import is_enforcement, without
 from controller.southbound.interpreter import RuleInterpreter
 from tests.unit.service.test_restart import rules_equal
@@ -69,7 +70,7 @@ def test_after_a_failure_base_rules_are_the_newest_and_no_flow_is_led_over_what_
         for port in (49152, 50001, 4242):
             packet: dict[str, int | str] = {
                 "eth_type": 0x800, "ip_proto": 17, "ipv4_src": ip[each["src"]], "ipv4_dst": ip[each["dst"]],
-                "udp_src": port, "udp_dst": 4791,
+                "udp_src": port, "udp_dst": ROCE_PORT,
             }  # fmt: skip
             assert network.walk(rules, packet, source=each["src"]).host == each["dst"]
 

@@ -15,6 +15,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 
 from controller.core.controller_state import ControllerState
+from controller.core.job_speeds import JobSpeeds
 from controller.core.ports.southbound import SouthboundCounts
 from controller.southbound.compilers import compile_rules
 from controller.southbound.discovery_counts import DiscoveryCounts
@@ -49,8 +50,10 @@ def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
             ports = dict.fromkeys(range(1, 20), PortCounters(1, 1, octets, octets, 2, 3, 4, 5))
             readings.add(SwitchCounters(switch.dpid, at, ports))
     told = {
-        "state": state,
+        "state": dataclasses.replace(state, speeds=JobSpeeds({job.name: 1.0 for job in state.jobs})),
         "status": "degraded",
+        "degraded_service": 1,
+        "confirmed": True,
         "switches": switches,
         "expected": FABRIC.n_leaves + FABRIC.n_spines,
         "active": (5, 1.0),

@@ -76,7 +76,7 @@ plain_actions = st.one_of(
 )
 some_plain = st.lists(plain_actions, **few).map(b"".join)
 tracked = some_plain.map(lambda inside: nicira(35, struct.pack("!HIHB3xH", 1, 0, 5, 255, 0) + inside))
-resubmits = st.integers(0, 65535).map(lambda port: nicira(14, struct.pack("!HB3x", port, 3)))
+resubmits = st.integers(0, 0xFFFF).map(lambda port: nicira(14, struct.pack("!HB3x", port, 3)))
 others_actions = st.binary(max_size=12).map(
     lambda rest: struct.pack("!HHI", 0xFFFF, (8 + len(rest) + 7) // 8 * 8, 7) + pad(rest)
 )

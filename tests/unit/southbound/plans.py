@@ -14,6 +14,7 @@ from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.clos import clos
 from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, FIRST_PORT, LAST_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.southbound.compilers import compile_rules
@@ -125,7 +126,7 @@ def roce(fabric: Fabric, src: int, dst: int, port: int) -> dict[str, int | str]:
         "ipv4_src": fabric.hosts[src].ip,
         "ipv4_dst": fabric.hosts[dst].ip,
         "udp_src": port or 4242,
-        "udp_dst": 4791,
+        "udp_dst": ROCE_PORT,
     }
 
 

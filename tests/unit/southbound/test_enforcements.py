@@ -13,6 +13,7 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT, Traffic
 from controller.southbound.base import CLASS_EXCEPTION, NextHops, compile_base
 from controller.southbound.flow_encoding import class_bits
@@ -128,7 +129,7 @@ def test_in_source_port_what_names_no_class_goes_as_if_there_were_no_plan(data: 
     port = int(packet.get("udp_src", 0))
     low = (1 << class_bits(case.fabric)) - 1
     if (
-        packet.get("udp_dst") == 4791
+        packet.get("udp_dst") == ROCE_PORT
         and packet["ip_proto"] == 17
         and port >= FIRST_PORT
         and port & low < case.fabric.n_paths

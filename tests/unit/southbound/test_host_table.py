@@ -252,7 +252,7 @@ def test_claims_of_one_port_do_not_push_out_those_of_another() -> None:
     world.answers = answering((VICTIM, A))
     world.hears(VICTIM, MAC[VICTIM], A)
     for n in range(5000):
-        world.hears(f"10.{n // 65536}.{n // 256 % 256}.{n % 256}", FORGED, ATTACKER)
+        world.hears(f"10.{n // 256**2}.{n // 256 % 256}.{n % 256}", FORGED, ATTACKER)
     assert world.table.n_claims <= LIMITS.claims + 1
     world.settles()
     assert world.table.place(VICTIM) == Location(MAC[VICTIM], A)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from controller.model.assignment import LOCAL, UNROUTABLE, Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.southbound.base import compile_base
 from controller.southbound.flow_encoding import FlowEncoding, encode_flows
@@ -50,7 +51,7 @@ def packet(fabric: Fabric, src: int, dst: int, port: int) -> dict[str, int | str
         "ipv4_src": fabric.hosts[src].ip,
         "ipv4_dst": fabric.hosts[dst].ip,
         "udp_src": port or 4242,
-        "udp_dst": 4791,
+        "udp_dst": ROCE_PORT,
     }
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.southbound.cabling import Finding, _swapped
+from controller.southbound.cable_findings import swapped
+from controller.southbound.findings import Finding
 
 FABRIC = clos(4, 4, 1, parallel=2)
 ENDS = st.tuples(
@@ -36,4 +37,4 @@ def compared(
 def test_swapped_cables_are_those_that_comparing_all_pairs_finds(
     missing: set[int], extra: list[tuple[str, str]]
 ) -> None:
-    assert _swapped(FABRIC, sorted(missing), extra) == compared(FABRIC, sorted(missing), extra)
+    assert swapped(FABRIC, sorted(missing), extra) == compared(FABRIC, sorted(missing), extra)

@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import ModeSetting, SavedState, StateChange
+from controller.model.port_numbers import MAX_PORT
 from controller.routing import Previous
 
 NAMES = st.sampled_from(["a", "b", "gpt3-a", "ünïcode job", "x" * 200])
@@ -21,7 +22,7 @@ COUNTS = st.integers(0, 2**63 - 1)
 # PostgreSQL's texts hold no NUL, and no encoding holds half a surrogate pair.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 LISTS = st.lists(TEXTS, max_size=3).map(tuple)
-PORTS = hnp.arrays(np.int32, st.integers(0, 20), elements=st.integers(0, 65535))
+PORTS = hnp.arrays(np.int32, st.integers(0, 20), elements=st.integers(0, MAX_PORT))
 
 
 @st.composite

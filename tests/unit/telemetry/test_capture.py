@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.telemetry.by_capture import cable_of, with_captures
 from controller.telemetry.capture import Tuple, read_capture, roce
 
 a_file = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def frame(src: str, dst: str, port: int, *, to: int = 4791, proto: int = 17, labels: int = 0, vlans: int = 0,
+def frame(src: str, dst: str, port: int, *, to: int = ROCE_PORT, proto: int = 17, labels: int = 0, vlans: int = 0,
           options: int = 0, fragment: int = 0) -> bytes:  # fmt: skip
     address = [bytes(map(int, each.split("."))) for each in (src, dst)]
     ip = struct.pack("!BBHHHBBH", 0x45 + options, 0, 40, 0, fragment, 64, proto, 0) + b"".join(address)
@@ -30,14 +31,14 @@ def frame(src: str, dst: str, port: int, *, to: int = 4791, proto: int = 17, lab
 
 
 def pcap(frames: list[bytes], order: str = "<", magic: int = 0xA1B2C3D4, kind: int = 1) -> bytes:
-    head = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 65536, kind)
+    head = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 64 * 1024, kind)
     return head + b"".join(struct.pack(f"{order}IIII", 1, 2, len(each), len(each)) + each for each in frames)
 
 
 octets = st.tuples(*[st.integers(0, 255)] * 4).map(lambda four: ".".join(map(str, four)))
 
 
-@given(octets, octets, st.integers(0, 65535), st.integers(0, 3), st.integers(0, 2), st.integers(0, 10))
+@given(octets, octets, st.integers(0, MAX_PORT), st.integers(0, 3), st.integers(0, 2), st.integers(0, 10))
 def test_a_roce_packet_is_known_under_any_labels_tags_and_options(src, dst, port, labels, vlans, options) -> None:
     packet = frame(src, dst, port, labels=labels, vlans=vlans, options=options)
     assert roce(packet) == Tuple(src, dst, port)

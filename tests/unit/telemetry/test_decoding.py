@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
+from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.leaf_guards import unmetered
 from controller.southbound.openflow import messages
@@ -94,7 +95,7 @@ def test_bucket_counters_belong_to_their_group_and_groups_of_others_are_left_out
 
 def flow_parts() -> list[bytes]:
     """Entries of different lengths, so that nothing can be read at one stride."""
-    fields = {"eth_type": 0x800, "ip_proto": 17, "ipv4_src": "10.0.0.1", "ipv4_dst": "10.0.0.2", "udp_dst": 4791}
+    fields = {"eth_type": 0x800, "ip_proto": 17, "ipv4_src": "10.0.0.1", "ipv4_dst": "10.0.0.2", "udp_dst": ROCE_PORT}
     entries = []
     for priority, more in ((FLOW, {}), (FLOW + 1, {"udp_src": 50000}), (FLOW + 1, {"udp_src": 50001})):
         match = bytearray()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import controller.web
+from controller.rest.events import HEARTBEAT_SECONDS
 from controller.web.assets import FOLDER, TYPES, asset, assets
 
 STATIC = Path(controller.web.__file__).parent / "static"
@@ -65,3 +66,9 @@ def test_no_text_can_become_markup_or_code(path: str) -> None:
 def test_every_element_that_a_module_asks_for_is_on_the_page(path: str) -> None:
     for name in re.findall(r'byId\("([^"]+)"\)', TEXTS[path]):
         assert f'id="{name}"' in TEXTS["/"], name
+
+
+def test_the_page_tells_within_five_seconds_that_heartbeats_have_stopped() -> None:
+    (silence,) = re.findall(r"const SILENCE_MS = ([\d_]+);", TEXTS["/web/api.js"])
+    # One heartbeat may be late by almost another.
+    assert 2 * HEARTBEAT_SECONDS < float(silence) / 1000 < 5

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from controller.model.port_numbers import MAX_PORT
 from controller.model.traffic import ANY_PORT
 from controller.workload.collectives import flows_of
 from controller.workload.expand import JobTraffic, combine, expand
@@ -135,7 +136,7 @@ def test_old_ports_that_cannot_be_had_again_are_refused() -> None:
     mine = there.udp_src.tolist()
     assert again(mine[:3]) == "ports: the job has 4 flows, and there are 3 ports"
     assert again([0, *mine[1:]]) == "ports[0]: 0: a port is 1 to 65535"
-    assert again([*mine[:3], 65536]) == "ports[3]: 65536: a port is 1 to 65535"
+    assert again([*mine[:3], MAX_PORT + 1]) == "ports[3]: 65536: a port is 1 to 65535"
     assert again([taken, *mine[1:]]).startswith(f"ports[0]: {taken}: another job's flow between the same hosts")
     assert again([*mine[:2], mine[0], mine[3]]).startswith(f"ports[2]: {mine[0]}: another flow of the job between")
     assert again(mine, ports="unknown").startswith(f"ports[0]: {mine[0]}: the job says that its ports are unknown")

@@ -9,6 +9,7 @@ import pytest
 
 from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.timing import JobTiming
 from controller.service.admission import admit
 from controller.workload.import_form import job_from_body
 from tests.unit.workload.importers.nccl_logs import STYLES, Call, Cluster, logs
@@ -26,6 +27,43 @@ def test_files_in_a_body_are_a_job_on_the_controllers_fabric() -> None:
     traffic = admit("logged", body(weight=2.0), FABRIC, [], 1000)
     assert (traffic.name, traffic.weight, traffic.n_flows) == ("logged", 2.0, 4)
     assert {row.name for row in traffic.collectives} == {"c0-all_reduce"}
+
+
+@pytest.mark.parametrize(
+    ("said", "timing"),
+    [
+        ({}, None),
+        ({"compute_seconds": 0.25}, JobTiming(((0, 0.25),))),
+        ({"compute_seconds": {"0": 0.5}}, JobTiming(((0, 0.5),))),
+        ({"period_seconds": 1.5}, JobTiming(period_seconds=1.5)),
+    ],
+)
+def test_times_beside_the_files_are_the_jobs(said: dict[str, Any], timing: JobTiming | None) -> None:
+    assert job_from_body(body(**said), "a", FABRIC).timing == timing
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"compute_seconds": {"7": 0.5}}, "compute_seconds"),
+        ({"compute_seconds": -1.0}, "compute_seconds"),
+        ({"compute_seconds": 1.0, "period_seconds": 2.0}, "period_seconds"),
+    ],
+)
+def test_times_beside_the_files_that_cannot_be_are_refused_by_their_field(said: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as error:
+        job_from_body(body(**said), "a", FABRIC)
+    assert error.value.field.startswith(field)
+
+
+def test_stated_times_replace_those_of_the_files() -> None:
+    rows = "x -1 1000 ALLREDUCE 8 2000 NONE 0 4000 NONE 0 0"
+    text = f"HYBRID_TRANSFORMER model_parallel_NPU_group: 2 all_gpus: 4\n1\n{rows}\n"
+    form = {"format": "aicb", "files": [{"name": "w.txt", "text": text}]}
+    own = job_from_body(body(form), "a", FABRIC).timing
+    assert own is not None
+    assert dict(own.compute) == pytest.approx({0: 7e-6})
+    assert job_from_body(body(form, period_seconds=2.0), "a", FABRIC).timing == JobTiming(period_seconds=2.0)
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,19 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric_file import load_fabric
 from controller.model.job import Job
+from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import JobTiming
 from controller.workload.expand import expand
+from controller.workload.import_form import job_from_body
 from controller.workload.job_document import document_of
-from controller.workload.job_file import load_job, parse_job, parse_job_json
+from controller.workload.job_file import load_job, parse_job
 from tests.unit.workload.documents import jobs
+
+FABRIC = clos(1, 1, 1)
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -84,7 +89,7 @@ BAD = [
     (flow(dst="h1"), "flows[0].dst: 'h1': a host sends nothing to itself"),
     (flow(bytes=-0.5), "flows[0].bytes: -0.5: "),
     (flow(udp_src=0), "flows[0].udp_src: 0: "),
-    (flow(udp_src=65536), "flows[0].udp_src: 65536: "),
+    (flow(udp_src=MAX_PORT + 1), "flows[0].udp_src: 65536: "),
     (flow(udp_src=50000) | {"ports": "unknown"}, "flows[0].udp_src: 50000: the job says"),
     (flow() | {"phases": {"all": -1}}, "phases.all: -1: "),
     (flow() | {"phases": {"a/b": 1}}, "phases.a/b: 1: no flow and no matrix names this collective"),
@@ -116,7 +121,7 @@ def test_yaml_and_json_files_and_request_bodies_give_the_same_job(document: dict
     for other in (
         parse_job(yaml.safe_load(yaml.safe_dump(document))),
         parse_job(json.loads(json.dumps(document))),
-        parse_job_json(orjson.dumps(document), "a"),
+        job_from_body(orjson.dumps(document), "a", FABRIC),
     ):
         assert repr(other) == repr(one)
 
@@ -150,15 +155,15 @@ def test_a_body_that_is_not_json_is_told_apart_from_a_bad_job_by_its_empty_field
         orjson.loads(body)
     except ValueError:
         with pytest.raises(InputError, match="is not JSON") as caught:
-            parse_job_json(body, "a")
+            job_from_body(body, "a", FABRIC)
         assert (caught.value.field, caught.value.value) == ("", None)
 
 
 def test_the_name_of_the_url_stands_in_for_that_of_the_body_but_may_not_contradict_it() -> None:
-    assert parse_job_json(b"{}", "a").name == "a"
-    assert parse_job_json(b'{"name": "a"}', "a").name == "a"
+    assert job_from_body(b"{}", "a", FABRIC).name == "a"
+    assert job_from_body(b'{"name": "a"}', "a", FABRIC).name == "a"
     with pytest.raises(InputError) as caught:
-        parse_job_json(b'{"name": "b"}', "a")
+        job_from_body(b'{"name": "b"}', "a", FABRIC)
     assert (caught.value.field, caught.value.value) == ("name", "b")
 
 

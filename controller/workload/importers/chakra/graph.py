@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from controller.model.dag import Dag
 from controller.model.job import CollectiveCall, Op
+from controller.model.units import MICROSECOND
 from controller.workload.collectives import flows_of
 from controller.workload.importers.chakra.members import Members
 from controller.workload.importers.chakra.protobuf import (
@@ -94,7 +95,7 @@ class _Rank:
             number = whole(self.trace, has, "comm_type", where)
             if number != BARRIER:
                 return self._collective(OPS.get(number, "all_reduce"), has, where)
-        seconds = node.duration_micros * 1e-6
+        seconds = node.duration_micros * MICROSECOND
         lane = (_ON_CPU if has.get("is_cpu_op") is True else _ON_GPU) if seconds else NO_LANE
         task = self.schedule.build.computation(self.rank, seconds, lane)
         return task, task

@@ -10,15 +10,17 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, FlowList, Job, Op
+from controller.model.timing import JobTiming
 from controller.workload.importers.base import Imported, ImportRequest, provisional_hosts
 from controller.workload.importers.chakra.addresses import guessed_ranks, name_by_position
+from controller.workload.importers.chakra.computing import Operation, by_phase
 from controller.workload.importers.chakra.graph import graph_of
 from controller.workload.importers.chakra.members import Members, group_table, world_size
-from controller.workload.importers.chakra.trace import MAX_BYTES, ROOTED, Key, RankTrace, Total
+from controller.workload.importers.chakra.trace import MAX_BYTES, PASSED_ON, ROOTED, Key, RankTrace, Total
 from controller.workload.importers.fields import MAX_RANKS, job_name
 from controller.workload.importers.notes import Notes
+from controller.workload.importers.times import computing, period
 
-PASSED_ON = "p2p"
 MAX_FLOWS = 5_000_000
 
 
@@ -29,6 +31,7 @@ def merge(
     *,
     passed_over: int = 0,
     more: Sequence[str] = (),
+    measured_seconds: float = 0.0,
 ) -> Imported:
     """Build the job that the ranks of these traces run.
 
@@ -38,6 +41,7 @@ def merge(
         request: the options of the import.
         passed_over: number of ignored files, which are not traces.
         more: further notes of the reader of the format.
+        measured_seconds: of all iterations together, where they were measured.
 
     Raises:
         InputError: two files are of one rank, groups differ, or no rank sends anything.
@@ -57,6 +61,7 @@ def merge(
     members = Members(n, known, by_rank, notes)
     _find_roots(by_rank, members, notes)
     job = _Builder(members, by_rank, notes, request.iterations)
+    job.measured_seconds = measured_seconds
     for key in sorted({key for trace in by_rank.values() for key in trace.work}, key=lambda k: (k.group, k.op, k.root)):
         job.collective(key)
     job.passed_on()
@@ -140,6 +145,8 @@ class _Builder:
         self.of: list[str] = []
         self.names: set[str] = set()
         self.groups: set[str] = set()
+        self.operations: dict[Operation, str] = {}
+        self.measured_seconds = 0.0
 
     def collective(self, key: Key) -> None:
         """Add one operation of one group, from the ranks that ran it."""
@@ -151,6 +158,7 @@ class _Builder:
         root = key.root % len(ranks)
         most = max(totals, key=lambda rank: totals[rank].bytes)
         name = self._name(f"{self.members.label(key.group)}-{key.op}" + (f"-root{key.root}" if key.root else ""))
+        self.operations.setdefault((key.group, key.op), name)
         if key.op == "all_to_all" and any(total.to for total in totals.values()):
             self._exchange(ranks, totals, name)
             return
@@ -247,15 +255,25 @@ class _Builder:
         )
         phases = {name: phase[name] for name in dict.fromkeys(self.of) if phase[name]}
         n = self.members.n
-        job = Job(name, hosts=provisional_hosts(n), collectives=calls, flows=flows, phases=phases)
+        timing = self._timing({operation: phase.get(its, 0) for operation, its in self.operations.items()})
+        job = Job(name, hosts=provisional_hosts(n), collectives=calls, flows=flows, phases=phases, timing=timing)
         return Imported(
             job, False, n, len(self.groups), len(names), self.notes.sentences(), warnings=self.notes.warnings()
         )
 
+    def _timing(self, phases: Mapping[Operation, int]) -> JobTiming | None:
+        """Return the measured time of an iteration, or else the computing times."""
+        source = next(iter(self.by_rank.values())).source.name
+        if self.measured_seconds:
+            return period(self.measured_seconds / self.iterations, source)
+        ranks = [trace.computing for trace in self.by_rank.values()]
+        return computing(by_phase(ranks, phases, self.iterations), source)
+
     def _pass(self, src: int, dst: int, size: int, group: str) -> None:
         if src != dst:
             self.groups.add(group)
-            self._flow(src, dst, size, f"{self.members.label(group)}-{PASSED_ON}")
+            name = self.operations.setdefault((group, PASSED_ON), f"{self.members.label(group)}-{PASSED_ON}")
+            self._flow(src, dst, size, name)
 
     def _flow(self, src: int, dst: int, size: int, name: str) -> None:
         if len(self.src) == MAX_FLOWS:

@@ -16,6 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from controller.model.errors import InputError
+from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Source
 from controller.workload.importers.chakra.groups import NODE, read_groups
 from controller.workload.importers.chakra.trace import WORLD, Key, RankTrace
@@ -57,6 +58,9 @@ def read_et(source: Source) -> RankTrace:
     for message, where in nodes(source):
         if message.type in (SEND, RECEIVE, COLLECTIVE):
             take(trace, message.type, attributes(message), where)
+        elif message.duration_micros and message.type != METADATA:
+            on_gpu = attributes(message).get("is_cpu_op") is not True
+            trace.computing.add(message.duration_micros * MICROSECOND, on_gpu=on_gpu)
         elif message.type == METADATA and NODE in message.name and message.inputs.values:
             # Chakra's converter writes the list of inputs in Python's notation.
             read_groups(trace, message.inputs.values.strip().removeprefix("['").removesuffix("']"), where)

@@ -4,16 +4,21 @@ Based on torch/csrc/distributed/c10d/ParamCommsUtils.hpp and the traces of PARAM
 1.1.1. Each has another order of the values, so they are found by the operation's name: before it the tensors,
 the group (its name and description, its number, or its address) and the rank (the root's, or the peer's); after it the
 splits, then the group's first rank among all ranks, its stride, and its size.
+
+PyTorch itself records no times of operations. Chakra's linker (``chakra_trace_link``) adds the kernels from a Kineto
+trace, with their category and their duration in microseconds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import ijson
 
 from controller.model.errors import InputError
+from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Source
 from controller.workload.importers.chakra.groups import NODE, check_group, is_group, read_groups
 from controller.workload.importers.chakra.protobuf import COLLECTIVE, RECEIVE, SEND, rank_in_name, take
@@ -21,6 +26,7 @@ from controller.workload.importers.chakra.trace import ROOTED, WORLD, Key, RankT
 from controller.workload.importers.documents import no_json
 
 COMMS = "record_param_comms"
+_GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 MAX_GROUP_TEXT = 64 << 20
 MAX_DEPTH = 100
 """Most nested lists and mappings: traces have ten. The parser builds a path name for each of them."""
@@ -100,7 +106,13 @@ def _graph(trace: RankTrace, node: Mapping[str, Any], where: str) -> None:
 
 def _node(trace: RankTrace, node: Mapping[str, Any], where: str) -> None:
     name = node.get("name")
-    if not isinstance(name, str) or (name != COMMS and NODE not in name):
+    if not isinstance(name, str):
+        return
+    if node.get("cat") in _GPU_WORK:
+        if not name.startswith("nccl"):
+            trace.computing.add(_microseconds(trace, node, where) * MICROSECOND)
+        return
+    if name != COMMS and NODE not in name:
         return
     inputs = node.get("inputs")
     values = inputs.get("values") if isinstance(inputs, dict) else inputs
@@ -113,6 +125,13 @@ def _node(trace: RankTrace, node: Mapping[str, Any], where: str) -> None:
     if not isinstance(text, str) or len(text) > MAX_GROUP_TEXT:
         raise trace.error("names no groups", where)
     read_groups(trace, text, where)
+
+
+def _microseconds(trace: RankTrace, node: Mapping[str, Any], where: str) -> float:
+    value = node.get("exclusive_dur", node.get("dur", 0.0))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise trace.error(f"has no duration, but {value!r:.40}", where)
+    return float(value)
 
 
 def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 
 from controller.model.errors import InputError
 from controller.workload.importers.base import Source
+from controller.workload.importers.chakra.computing import Computing
 from controller.workload.importers.fields import MAX_RANKS
 
 MAX_BYTES = 2**53
 MAX_GROUPS = 100_000
 WORLD = ""
 """The group of all ranks, where a trace names none."""
+
+PASSED_ON = "p2p"
+"""The operation of sends and receives."""
 
 NAMES = {
     "allreduce": "all_reduce",
@@ -108,6 +112,7 @@ class RankTrace:
         left_out: ignored parts, and how often each occurred.
         has_graph: whether its nodes have dependencies (Chakra's ``.et``).
         positions: the positions of this rank in groups whose ranks are unknown.
+        computing: times of computations.
     """
 
     source: Source
@@ -123,6 +128,7 @@ class RankTrace:
     left_out: Counter[str] = field(default_factory=Counter)
     has_graph: bool = False
     positions: set[int] = field(default_factory=set)
+    computing: Computing = field(default_factory=Computing)
 
     def name_of(self, group: str) -> str:
         """Return the name that all ranks have for a group."""
@@ -144,6 +150,7 @@ class RankTrace:
     def add(self, key: Key, size: int, where: str, to: dict[int, int] | None = None) -> None:
         """Add one run of a collective; ``to`` is bytes by position in the group, where the run has them."""
         self._check(size, where)
+        self.computing.reach((key.group, key.op))
         total = self.work.setdefault(key, Total())
         total.bytes += size
         if to is None:
@@ -158,6 +165,7 @@ class RankTrace:
         self._check(size, where)
         if not 0 <= peer < MAX_RANKS:
             raise self.error(f"rank {peer} is not in 0 .. {MAX_RANKS - 1}", where)
+        self.computing.reach((group, PASSED_ON))
         table = self.sent if sends else self.taken
         table[group, peer] = table.get((group, peer), 0) + size
         if table[group, peer] > MAX_BYTES or len(table) > 64 * MAX_GROUPS:

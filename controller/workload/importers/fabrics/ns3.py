@@ -23,12 +23,13 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
+from controller.model.port_numbers import MAX_PORT
+from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fabrics.graph import FoundCable, Graph, document_of
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
-from controller.workload.job_file import MAX_BYTES
 
 HEADS = (3, 4, 6, 7)
 """Words that a topology's first line can have."""
@@ -203,7 +204,7 @@ def _flow(place: SourceLine, words: list[str]) -> tuple[int, int, int, float]:
     if src == dst:
         raise place.error("a node sends nothing to itself", src)
     for word, what in ((words[2], "the priority"), (words[3], "the port")):
-        place.whole(word, what, 0, 65535)
+        place.whole(word, what, 0, MAX_PORT)
     return src, dst, place.whole(words[4], "the bytes", 0, MAX_BYTES), place.decimal(words[5], "the start", 1e9)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from controller.model.dag import Dag
 from controller.model.errors import InputError
+from controller.model.units import NANOSECOND
 from controller.workload.importers.base import Source
 from controller.workload.importers.dags import DagBuilder
 from controller.workload.importers.fields import MAX_RANKS
@@ -54,7 +55,7 @@ class GoalSchedule:
         """Add a computation in nanoseconds on a processor and return its task."""
         if not 0 <= ns <= MAX_NS:
             raise self.error("is no time in nanoseconds", where, ns)
-        return self.build.computation(rank, ns * 1e-9, cpu)
+        return self.build.computation(rank, ns * NANOSECOND, cpu)
 
     def send(self, rank: int, peer: int, size: int, tag: int, where: str) -> int:
         """Add a message and return its task; its receive is a separate task, which ends with it."""

@@ -18,6 +18,8 @@ formula, with a note; information in the log takes precedence.
   ranks of one server there is no flow.
 * *Phases*: NCCL runs the operations of one communicator one after the other. So where only one has any, each of its
   collectives has its own phase; where several have, all are in phase 0, because it is unknown which overlap.
+* *Period*: the mean time between the beginnings of iterations by the records of NCCL Inspector, where the user gives
+  the number of iterations; a log has no times.
 
 Based on the format strings of NCCL 2.4 to 2.28 (src/init.cc, enqueue.cc, graph/connect.cc, transport/net.cc,
 transport/net_ib.cc, and the plug-in inspector) and logs that people published in its issues. They differ in:
@@ -36,6 +38,7 @@ import numpy as np
 
 from controller.model.errors import InputError
 from controller.model.job import FlowList, Job
+from controller.model.timing import JobTiming
 from controller.workload.importers import streams
 from controller.workload.importers.base import Imported, ImportRequest, Measured, Source
 from controller.workload.importers.head import Head
@@ -46,11 +49,13 @@ from controller.workload.importers.nccl.ends import ConnectionEnd, Ends
 from controller.workload.importers.nccl.flows import Flow, flows_of
 from controller.workload.importers.nccl.inspector import Inspector
 from controller.workload.importers.nccl.log import Log, Member
+from controller.workload.importers.nccl.qps import queue_pairs_of
 from controller.workload.importers.nccl.servers import tell_apart
 from controller.workload.importers.nccl.table import Tables
 from controller.workload.importers.nccl.topology import topology
 from controller.workload.importers.nccl.work import work_of
 from controller.workload.importers.notes import Notes
+from controller.workload.importers.times import period
 
 
 def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
@@ -90,7 +95,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     if not flows and len({member.host for one in communicators for member in one.members.values()}) == 1:
         log.notes.once(f"all ranks are on one server ({communicators[0].first.host}): nothing crosses the network")
     measured = tuple(row for table in tables.tables for row in table.measured())
-    return _imported(request, log, communicators, people, ends, flows, names, measured)
+    timing = period(inspector.period_seconds(request.iterations), sources[0].name)
+    return _imported(request, log, communicators, people, ends, flows, names, measured, timing)
 
 
 def looks_like(head: Head) -> str:
@@ -120,6 +126,7 @@ def _imported(
     flows: dict[Flow, Fraction],
     names_of: list[list[str]],
     measured: tuple[Measured, ...],
+    timing: JobTiming | None,
 ) -> Imported:
     placed = ends.is_placed()
     used = list(dict.fromkeys(end for flow in flows for end in (flow.sender, flow.receiver)))
@@ -146,6 +153,8 @@ def _imported(
             udp_src=np.zeros(len(order), dtype=np.int32),
         ),
         phases=_phases(names_of, {flow.collective for flow in flows}),
+        qps=queue_pairs_of(log),
+        timing=timing if flows else None,
     )
     return Imported(
         job=job,

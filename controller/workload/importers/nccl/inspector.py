@@ -4,16 +4,21 @@
 from format 4.2 on coll_algo} or ``p2p_perf`` {p2p, p2p_peer, p2p_sn, p2p_msg_size_bytes} (plugins/profiler/inspector in
 NCCL from 2.28 on, formats 4.0 to 4.2). A size is one rank's elements times their size, as in the log. The Inspector may
 miss operations: their number follows from the serial numbers, and the mean size is used for those missed.
+
+Times are microseconds since 1970: with NCCL_INSPECTOR_DUMP_VERBOSE=1 of an operation's start (``event_trace_ts``), else
+of the writing of its record (``dump_timestamp_us``), at most one interval of the Inspector's thread after its end.
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from controller.model.errors import InputError
+from controller.model.units import MICROSECOND
 from controller.workload.importers.nccl.communicators import Communicator
 from controller.workload.importers.nccl.log import MAX_RANKS, MAX_SIZES, Member, Use
 from controller.workload.importers.notes import Notes
@@ -23,12 +28,13 @@ _LARGEST = 2**53
 
 @dataclass
 class OperationSpan:
-    """Operations of one kind: those seen, and the span of their serial numbers."""
+    """Operations of one kind: those seen, the span of their serial numbers, and number and time of each with a time."""
 
     seen: Use = field(default_factory=Use)
     first: int = 0
     last: int = 0
     algorithms: dict[str, int] = field(default_factory=dict)
+    stamps: array[int] = field(default_factory=lambda: array("q"))
 
     @property
     def times(self) -> int:
@@ -39,6 +45,24 @@ class OperationSpan:
     def bytes(self) -> int:
         """Bytes of all operations, with the mean size for those missed."""
         return -(-self.seen.bytes * self.times // self.seen.times)
+
+    def measured(self, iterations: int) -> tuple[int, float]:
+        """Return a number of iterations and the mean seconds of one; (0, 0.0) where the times do not tell them.
+
+        The operations must be divisible among the iterations; the first operations of iterations are compared.
+        """
+        each, rest = divmod(self.times, iterations)
+        if rest or iterations < 2:
+            return 0, 0.0
+        starts = {
+            (number - self.first) // each: stamp
+            for number, stamp in zip(self.stamps[::2], self.stamps[1::2], strict=True)
+            if (number - self.first) % each == 0
+        }
+        if len(starts) < 2:
+            return 0, 0.0
+        low, high = min(starts), max(starts)
+        return high - low, max(0, starts[high] - starts[low]) * MICROSECOND / (high - low)
 
 
 @dataclass
@@ -110,9 +134,20 @@ class Inspector:
         kind.seen.times += 1
         kind.seen.bytes += _whole(row[f"{name}_msg_size_bytes"])
         kind.first, kind.last = min(kind.first, number), max(kind.last, number)
+        stamp = row.get("event_trace_ts", {}).get(f"{name}_start_ts", metadata.get("dump_timestamp_us"))
+        if stamp is not None:
+            kind.stamps.extend((number, _whole(stamp)))
         algorithm = str(row.get("coll_algo", "")).lower()
         if len(kind.algorithms) < 16 or algorithm in kind.algorithms:
             kind.algorithms[algorithm] = kind.algorithms.get(algorithm, 0) + 1
+
+    def period_seconds(self, iterations: int) -> float:
+        """Return the mean time of an iteration; 0 where the records do not tell it.
+
+        Of all kinds of collectives, the one with times of the largest number of iterations counts.
+        """
+        kinds = (kind for witness in self._witnesses.values() for (_, peer), kind in witness.kinds.items() if peer < 0)
+        return max((kind.measured(iterations) for kind in kinds), default=(0, 0.0))[1]
 
     def join(self, communicators: list[Communicator], notes: Notes) -> None:
         """Assign the records to communicators; communicators that no log names are created."""

@@ -149,6 +149,13 @@ class OnlyAlgorithms(NamedTuple):
     value: str
 
 
+class QpSetting(NamedTuple):
+    """``NCCL_IB_QPS_PER_CONNECTION`` or ``NCCL_IB_SPLIT_DATA_ON_QPS``, which was set."""
+
+    name: str
+    value: int
+
+
 class Address(NamedTuple):
     """The IP address by which the process contacts the others."""
 
@@ -167,6 +174,7 @@ Message = (
     | AlgorithmChoice
     | Devices
     | OnlyAlgorithms
+    | QpSetting
     | Address
 )
 
@@ -212,6 +220,7 @@ _RCCL_END = re.compile(r" comm 0x[0-9a-f]{1,16} nRanks \d{1,9}(?: busId [0-9a-f]
 # with "-" (RFC 952), and NCCL cuts names at the first dot.
 _GLUED = re.compile(r"(?:-\d{1,9}|-?\d{1,9}\.\d{1,9})(?=[A-Za-z])")
 _WITHIN = re.compile(r"(?:P2P/|SHM|direct shared memory)(?!.*MNNVL)")
+_QPS = re.compile(r"NCCL_IB_(QPS_PER_CONNECTION|SPLIT_DATA_ON_QPS) set by environment to (\d{1,9})\.?\s*$")
 _ONLY = re.compile(r"NCCL_ALGO set by environment to (\S+?)\.?\s*$")
 
 
@@ -258,6 +267,8 @@ def parse(message: str) -> Message | None:
         return RingsConnected()
     if first == "NCCL" and (match := _ONLY.match(message)):
         return OnlyAlgorithms(match[1].lower())
+    if first == "NCCL" and (match := _QPS.match(message)):
+        return QpSetting(match[1], int(match[2]))
     return None
 
 

@@ -123,6 +123,7 @@ class Log:
         choices: by process, by (operation, bytes): algorithm, and the first and last channel where known.
         devices: names of a server's NICs, by transport and number.
         only: the values of ``NCCL_ALGO``, where it was set.
+        qp_settings: the values of the settings of QPs, where they were set: name -> values.
         n_lines: number of lines that NCCL wrote.
         addresses: IP addresses by process.
     """
@@ -134,6 +135,7 @@ class Log:
     )
     devices: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     only: set[str] = field(default_factory=set)
+    qp_settings: dict[str, set[int]] = field(default_factory=dict)
     n_lines: int = 0
     addresses: dict[tuple[str, int], str] = field(default_factory=dict)
     _names: ThreadHostnames = field(default_factory=ThreadHostnames)
@@ -234,6 +236,8 @@ class Log:
                 self.addresses.setdefault(thread[:2], message.value)
             case nccl.OnlyAlgorithms():
                 self.only.add(message.value)
+            case nccl.QpSetting():
+                self.qp_settings.setdefault(message.name, set()).add(message.value)
 
     def _init(self, where: str, thread: nccl.Thread, row: nccl.Init) -> None:
         if row.n_ranks > MAX_RANKS:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Measured
 
 OPS = {
@@ -114,7 +115,9 @@ class Table:
     def measured(self) -> tuple[Measured, ...]:
         """Return the measured times of all sizes."""
         op = self.op()
-        return tuple(Measured(op, self.n_ranks, row.bytes, row.micros * 1e-6, row.busbw * 8) for row in self.rows)
+        return tuple(
+            Measured(op, self.n_ranks, row.bytes, row.micros * MICROSECOND, row.busbw * 8) for row in self.rows
+        )
 
 
 def _factors(n: int) -> dict[str, float]:

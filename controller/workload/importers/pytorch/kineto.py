@@ -4,11 +4,15 @@ From PyTorch 2.2 on the event of each collective (``record_param_comms``, and th
 operation, the elements of its input, their type, and the group by its ranks (torch/csrc/profiler/util.cpp,
 ``saveNcclMeta``). ``distributedInfo`` has the rank and the groups. Where both kinds of events are present, the kind
 with more operations counts: the profiler may have begun or ended between a call and its kernel.
+
+Training steps (``ProfilerStep#N``, which ``profiler.step()`` records) have durations in microseconds: their sum over
+the iterations is the job's period. Without them the job has no times.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +20,7 @@ from typing import Any
 import ijson
 
 from controller.model.errors import InputError
+from controller.model.units import MICROSECOND
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.chakra.groups import check_group, is_group
 from controller.workload.importers.chakra.merge import merge
@@ -46,24 +51,26 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     Raises:
         InputError: a file is not a trace, has no sizes, or the files contradict each other.
     """
-    traces, steps = [], set()
+    traces, longest = [], 0.0
+    steps: set[int] = set()
     for source in sources:
         trace, seen = _read(source)
         traces.append(trace)
-        steps |= seen
+        steps |= seen.keys()
+        longest = max(longest, sum(seen.values()))
     if not traces:
         raise InputError("there is no file to read")
     more = []
     if len(steps) > 1 and request.iterations == 1:
         more.append(f"the traces cover {len(steps)} steps (ProfilerStep): --iterations {len(steps)} makes a job of one")
-    return merge(traces, {}, request, more=more)
+    return merge(traces, {}, request, more=more, measured_seconds=longest)
 
 
-def _read(source: Source) -> tuple[RankTrace, set[int]]:
-    """Read one rank's totals, and the numbers of the training steps."""
+def _read(source: Source) -> tuple[RankTrace, dict[int, float]]:
+    """Read one rank's totals, and the seconds of each training step, by its number."""
     trace = RankTrace(source, rank_in_name(source.name))
     rows: dict[str, list[tuple[Mapping[str, Any], str]]] = {"call": [], "kernel": []}
-    steps: set[int] = set()
+    steps: dict[int, float] = {}
     untold = 0
     try:
         with source.open() as stream:
@@ -73,7 +80,10 @@ def _read(source: Source) -> tuple[RankTrace, set[int]]:
                 if not isinstance(event, dict) or not isinstance(name := event.get("name"), str):
                     continue
                 if step := _STEP.fullmatch(name):
-                    steps.add(int(step[1]))
+                    seconds = _seconds(trace, event, f"traceEvents[{number}].dur")
+                    # The GPU's annotation of a step begins and ends later than the step.
+                    if event.get("cat") != "gpu_user_annotation" or int(step[1]) not in steps:
+                        steps[int(step[1])] = seconds
                 has = event.get("args")
                 if isinstance(has, dict) and isinstance(has.get(_NAME), str):
                     kind = "call" if name == COMMS else "kernel"
@@ -96,6 +106,14 @@ def _read(source: Source) -> tuple[RankTrace, set[int]]:
     for has, where in counted:
         _add(trace, has, where)
     return trace, steps
+
+
+def _seconds(trace: RankTrace, event: Mapping[str, Any], where: str) -> float:
+    """Return the duration of an event, 0 where it has none."""
+    value = event.get("dur", 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise InputError("is no duration", source=trace.source.name, field=where, value=value)
+    return value * MICROSECOND
 
 
 def _about(trace: RankTrace, info: Any) -> None:

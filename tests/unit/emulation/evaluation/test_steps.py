@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, Job
+from controller.model.queue_pairs import QueuePairs
 from controller.routing import Previous, assign
 from controller.workload.collectives import ALGORITHMS
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
@@ -29,7 +30,7 @@ def job_of(
 
 def seconds(made: SimulatedJob, fabric: Fabric = WIDE) -> float:
     def plan(live: Fabric, traffic, previous: Previous | None):  # type: ignore[no-untyped-def]
-        return assign("spray", live, traffic).assignment
+        return assign("spray", live, traffic)
 
     results = simulate(Simulation(fabric, [made], plan))
     assert not results.stalled
@@ -124,3 +125,29 @@ def test_a_collective_to_which_flows_are_added_is_one_step() -> None:
     made = simulated_jobs(WIDE, [TimedJob(job)])[0]
     assert made.schedule.repeat.tolist() == [1]
     assert seconds(made) == pytest.approx(WHOLE)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    case=st.sampled_from(CASES), n=st.integers(2, 9), size=st.integers(10**6, 10**9), qps=st.integers(1, 5),
+    mode=st.sampled_from(["split", "round_robin"]), channels=st.sampled_from([None, 3]),
+)  # fmt: skip
+def test_qps_of_one_path_take_as_long_as_their_connection(
+    case: tuple, n: int, size: int, qps: int, mode: str, channels: int | None
+) -> None:
+    """Each leaf has a path of its own for each host: nothing but NICs is shared, so shares of bytes do not matter."""
+    op, algorithm = case
+    n = 2 if op == "send_recv" else n
+    call = CollectiveCall("c", op, tuple(range(n)), size, algorithm, channels=channels)
+    job = Job("j", hosts=WIDE.host_names[:n], collectives=(call,))
+    one, many = (
+        simulated_jobs(WIDE, [TimedJob(job)], default)[0]
+        for default in (QueuePairs(1), QueuePairs(qps, mode))  # type: ignore[arg-type]
+    )
+    moved = np.bincount(
+        many.schedule.flow, weights=many.schedule.bytes * many.schedule.repeat[many.schedule.group],
+        minlength=many.traffic.n_flows,
+    )  # fmt: skip
+    np.testing.assert_allclose(moved, many.traffic.bytes, rtol=1e-12)
+    assert many.schedule.n_groups == one.schedule.n_groups
+    assert seconds(many) == pytest.approx(seconds(one), rel=1e-6)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from emulation.roce import agent_config
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import PortShare, agent_configs, numbered_routes
+from emulation.roce.run import PortShare, agent_configs
 from emulation.roce.sender import SenderOptions
+from tests.roce_routes import numbered_routes
 
 HOSTS = {f"h{i}": f"10.0.0.{i}" for i in range(1, 7)}
 

@@ -11,11 +11,11 @@ from scapy.contrib.roce import AETH, BTH
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from emulation.roce.wire import (
     ACK_FRAME_BYTES,
     ACKNOWLEDGE,
     NAK_SEQUENCE,
-    ROCE_PORT,
     SYNDROME_ACK,
     WRITE_FIRST,
     WRITE_LAST,
@@ -34,7 +34,7 @@ from emulation.roce.wire import (
 
 SRC, DST = "10.0.1.1", "10.0.2.7"
 NUMBER_24 = st.integers(0, 2**24 - 1)
-PORTS = st.integers(1, 65535)
+PORTS = st.integers(1, MAX_PORT)
 
 
 @st.composite

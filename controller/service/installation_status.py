@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.config import Settings
@@ -15,7 +15,6 @@ from controller.core.ports.southbound import Southbound, SwitchReport
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
 from controller.service.event_log import EventLog
-from controller.service.southbound_status import ToldOnce
 from controller.southbound.rollout import Refusal
 from controller.telemetry.instruments import Instruments
 from controller.views.times import when
@@ -23,7 +22,7 @@ from controller.views.times import when
 LOG = logging.getLogger("fairspine.service")
 
 
-class Installation:
+class InstallationStatus:
     """Follows what the installer reports.
 
     Attributes:
@@ -42,7 +41,7 @@ class Installation:
         self._instruments = instruments
         self._settings, self._runtime, self._events, self._southbound = settings, runtime, events, southbound
         self.active: tuple[int, float] | None = None
-        self._told = ToldOnce()
+        self._reported_texts = _ReportedTexts()
         self._refused: Refusal | None = None
         self._on_the_way: tuple[int, float] | None = None
         self._instead: Mapping[str, int] = {}
@@ -52,11 +51,11 @@ class Installation:
         # Without switches, a delay is not caused by the rules.
         self._on_the_way = (epoch, began) if self._southbound.switches() else None
 
-    def settled(self, state: ControllerState) -> None:
+    def update(self, state: ControllerState) -> None:
         """Update after a switch has reached its target, lost it, refused it, or disconnected."""
         switches = self._southbound.switches()
         texts = [f"{report.name}: {report.error}" for report in switches if report.error]
-        for text in self._told.new([*texts, *self._southbound.notices()]):
+        for text in self._reported_texts.new([*texts, *self._southbound.notices()]):
             self._events.append("error", text=text)
         self._see_refusal(state)
         epochs = [report.epoch for report in switches if _takes_part(report, state)]
@@ -77,6 +76,20 @@ class Installation:
         """Return the connected switches of the fabric that do not have the newest rules."""
         reports = self._southbound.switches()
         return [report.name for report in reports if report.epoch < state.enforced and _takes_part(report, state)]
+
+    def confirmed(self, state: ControllerState) -> bool:
+        """Return whether every switch that forwards is connected and has the newest rules.
+
+        A spine without a live cable carries nothing. A leaf that is not connected forwards by rules that may be old.
+        """
+        fabric = state.fabric
+        if fabric is None:
+            return False
+        live = {cable.spine for cable in fabric.cables if cable.up}
+        there = {report.dpid for report in self._southbound.switches() if report.epoch >= state.enforced}
+        return all(switch.dpid in there for switch in fabric.leaves) and all(
+            switch.dpid in there for switch in fabric.spines if switch.name in live
+        )
 
     def reasons(self) -> list[str]:
         """Return the faults besides errors of single switches, for people."""
@@ -106,7 +119,7 @@ class Installation:
         }
 
     def _see_refusal(self, state: ControllerState) -> None:
-        found, before = self._southbound.refusal(), self._refused
+        found, before = self._southbound.refusal, self._refused
         if found == before:
             return
         self._refused, self._instead = found, {}
@@ -134,15 +147,29 @@ class Installation:
     @property
     def _next_try(self) -> float | None:
         """When what was refused is tried again, in seconds since 1970."""
-        seconds = self._southbound.next_try()
+        seconds = self._southbound.next_try
         return None if seconds is None else self._runtime.now() + seconds
 
     def _when(self) -> str:
-        seconds = self._southbound.next_try()
+        seconds = self._southbound.next_try
         return "; it is being tried again" if seconds is None else f"; it is tried again in {seconds:.0f} s"
 
     def _text(self, refusal: Refusal) -> str:
         return _with(refusal, self._instead)
+
+
+class _ReportedTexts:
+    """Remembers the texts that were reported."""
+
+    def __init__(self) -> None:
+        """Begin with no texts reported."""
+        self._texts: frozenset[str] = frozenset()
+
+    def new(self, texts: Sequence[str]) -> list[str]:
+        """Return the texts that were not there in the last call."""
+        fresh = [text for text in texts if text not in self._texts]
+        self._texts = frozenset(texts)
+        return fresh
 
 
 def _takes_part(report: SwitchReport, state: ControllerState) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+UNKNOWN = 3
+"""Exit code of a command that found no fault, and could not see everything."""
 
-class Failure(Exception):
-    """One line for standard error, and the exit code: 1 where the input was fine, 2 where it was not."""
+
+class CommandError(Exception):
+    """One line for standard error, and the exit code: 1 if the input was fine, 2 if not, or ``UNKNOWN``."""
 
     def __init__(self, reason: str, *, exit_code: int = 1) -> None:
         """Store the reason, one line of text, and the exit code."""

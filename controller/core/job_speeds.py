@@ -1,0 +1,108 @@
+"""Speeds of jobs by the rules that switches should hold; in the modes ``ecmp`` and ``frozen``, not the plan's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.core.applied_plan import AppliedPlan
+from controller.core.plan_candidate import PlanCandidate
+from controller.model.assignment import LOCAL, Assignment
+from controller.model.enforcement import Mode
+from controller.model.fabric import Fabric, FloatArray
+from controller.model.plan import Objective
+from controller.model.tolerances import TOLERANCE
+from controller.planning.headroom import with_headroom
+from controller.routing import Previous
+from controller.routing.objective import evaluate
+
+
+@dataclass(frozen=True)
+class JobSpeeds:
+    """Speeds of jobs' slowest collectives, by job. Jobs without flows on the network have none.
+
+    Attributes:
+        speed: by the rules that switches should hold; ``None``: these do not decide it, because a switch hashes flows.
+        slowdown: the time over the time alone on the intended fabric with all links up; ``None`` with ``speed``.
+        whole: ``slowdown`` when all links were last in use, for the same jobs; ``None``: not known.
+        whole_for: hash of those jobs.
+    """
+
+    speed: Mapping[str, float] | None = None
+    slowdown: Mapping[str, float] | None = None
+    whole: Mapping[str, float] | None = None
+    whole_for: str = ""
+
+
+def job_speeds(
+    mode: Mode,
+    fabric: Fabric,
+    candidate: PlanCandidate,
+    applied: AppliedPlan | None,
+    before: JobSpeeds,
+    *,
+    headroom: float,
+) -> JobSpeeds:
+    """Return the speeds of all jobs.
+
+    Args:
+        mode: ``planned``: flows take the candidate's paths; ``ecmp``: they are hashed; ``frozen``: they take the paths
+            of the applied plan.
+        fabric: the fabric as observed.
+        candidate: the newest plan.
+        applied: the plan that switches hold.
+        before: the speeds of the state before this one.
+        headroom: part of each link's capacity that plans leave free.
+    """
+    objective: Objective | None = None
+    if mode == "planned":
+        objective = candidate.plan.objective
+    elif mode == "frozen" and applied is not None and applied.enforced:
+        objective = _held(with_headroom(fabric, headroom), candidate, applied.paths)
+    inputs = candidate.inputs.traffic
+    kept = before.whole if before.whole_for == inputs else None
+    if objective is None:
+        return JobSpeeds(whole=kept, whole_for=inputs)
+    alone = candidate.plan.objective.healthy_seconds
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slowdown = objective.ideal_seconds / objective.speed / alone
+    slower = _by_job(candidate, -slowdown)
+    told = JobSpeeds(_by_job(candidate, objective.speed), {job: -value for job, value in slower.items()}, kept, inputs)
+    if fabric.link_up.all() and not (candidate.drain.unused or candidate.drain.still_used):
+        return dataclasses.replace(told, whole=told.slowdown)
+    return told
+
+
+def _held(fabric: Fabric, candidate: PlanCandidate, paths: Previous) -> Objective | None:
+    """Return the objective of the flows on the paths that switches hold; ``None`` if some flow has no live one."""
+    traffic = candidate.traffic
+    flow, path, share = paths.on(fabric).rows(traffic)
+    leaf_src, leaf_dst = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
+    local = np.flatnonzero(leaf_src == leaf_dst)
+    placed = np.bincount(flow, weights=share, minlength=traffic.n_flows)
+    placed[local] = 1.0
+    live = fabric.up_alive[leaf_src[flow], path] & fabric.down_alive[leaf_dst[flow], path]
+    if not live.all() or (placed < 1 - TOLERANCE).any() or not fabric.link_up[: fabric.first_cable_link].all():
+        return None
+    # Flows that share a source port have a row each, and each of them finds all of these.
+    share = share / placed[flow]
+    rows = np.concatenate([flow, local])
+    order = np.argsort(rows, kind="stable")
+    assignment = Assignment(
+        rows[order].astype(np.int32),
+        np.concatenate([path, np.full(len(local), LOCAL, dtype=np.int32)])[order],
+        np.concatenate([share, np.ones(len(local))])[order],
+    )
+    return evaluate(fabric, traffic, assignment)
+
+
+def _by_job(candidate: PlanCandidate, values: FloatArray) -> dict[str, float]:
+    """Return the lowest of the values [K] of each job's collectives, NaN left out."""
+    found: dict[str, float] = {}
+    for collective, value in zip(candidate.traffic.collectives, values.tolist(), strict=True):
+        if value == value:
+            found[collective.job] = min(found.get(collective.job, value), value)
+    return found

@@ -1,0 +1,169 @@
+"""Where the cables of an intended fabric are in the network, and which of them are down."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from functools import cached_property
+
+from controller.model.fabric import Cable, Fabric
+from controller.model.network_state import NetworkState, PortId
+from controller.southbound.intended_hosts import IntendedHosts
+
+
+class IntendedPlaces:
+    """The ports of everything in a fabric file; they do not change with the network.
+
+    Attributes:
+        ends: [C] both ends of each cable, the leaf's first; ``None``: the file does not name both.
+        peers: the other end of each port that the file gives to a cable.
+        hosts: where each host is allowed to be.
+    """
+
+    def __init__(self, intended: Fabric) -> None:
+        """Look up the ports of the intended fabric."""
+        dpid = self.dpid = {switch.name: switch.dpid for switch in (*intended.leaves, *intended.spines)}
+        self.ends = [
+            (PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port))
+            if cable.leaf_port is not None and cable.spine_port is not None
+            else None
+            for cable in intended.cables
+        ]
+        self.peers = dict(ends for ends in self.ends if ends is not None)
+        self.peers.update([ends[::-1] for ends in self.ends if ends is not None])
+        self.hosts = IntendedHosts.of(intended)
+
+
+_newest_places: tuple[Fabric, IntendedPlaces] | None = None
+
+
+def places_of(intended: Fabric) -> IntendedPlaces:
+    """Return the places, computed once for a file. Safe for threads: each sees a complete answer or none."""
+    global _newest_places
+    newest = _newest_places
+    if newest is None or newest[0] is not intended:
+        newest = _newest_places = intended, IntendedPlaces(intended)
+    return newest[1]
+
+
+Found = dict[tuple[str, str], list[tuple[int, int]]]
+"""By leaf and spine: the ports of cables that are there, in order."""
+
+
+def cables_elsewhere(
+    intended: Fabric, observed: NetworkState, places: IntendedPlaces
+) -> tuple[Found, list[tuple[str, str]]]:
+    """Return cables that are not where the file has one: those of a leaf and a spine, and others by their ends' names.
+
+    Nearly all cables of a large fabric are where they belong; these are passed over by one comparison.
+    """
+    known, peers = intended.switch_by_dpid, places.peers
+    found: Found = defaultdict(list)
+    extra: list[tuple[str, str]] = []
+    strange = {a: b for a, b in observed.links.items() if peers.get(a) != b}
+    for a, b in observed.cables(strange):
+        if a.dpid not in known or b.dpid not in known:
+            continue
+        ends = ((known[a.dpid].name, a.port), (known[b.dpid].name, b.port))
+        if ends[0][0] in intended.spine_index:
+            ends = (ends[1], ends[0])
+        (leaf, leaf_port), (spine, spine_port) = ends
+        if leaf in intended.leaf_index and spine in intended.spine_index:
+            found[leaf, spine].append((leaf_port, spine_port))
+        else:
+            extra.append((leaf, spine))
+    return found, extra
+
+
+def place_cables(
+    intended: Fabric, places: IntendedPlaces, observed: NetworkState, found: Found, before: Fabric | None
+) -> tuple[list[Cable], list[int], int]:
+    """Give each intended cable a found one, its own ports first, then one of ``found`` (it is taken out).
+
+    A cable that is not found is down where there is evidence for that, and else stays as it was ``before``.
+
+    Returns:
+        The cables; those that are missing; how many are not known to be there, nor to be missing.
+    """
+    cables = list(intended.cables)
+    links, ports = observed.links, observed.ports
+    missing, left, unconfirmed = [], [], 0
+    is_moved = False
+    for c, ends in enumerate(places.ends):
+        if ends is not None:
+            a, b = ends
+            if links.get(a) == b and links.get(b) == a and ports.get(a) and ports.get(b):
+                continue
+        cable = cables[c]
+        rest = found.get((cable.leaf, cable.spine))
+        if rest:
+            leaf_port, spine_port = rest.pop(0)
+            cables[c] = dataclasses.replace(cable, leaf_port=leaf_port, spine_port=spine_port)
+            is_moved = True
+        else:
+            left.append(c)
+    taken = _Taken(cables, left)
+    for c in left:
+        cable, ends = cables[c], places.ends[c]
+        last = before.cables[c] if before is not None else cable
+        at_leaf, at_spine = last.leaf_port, last.spine_port
+        if is_moved or ends is None or (at_leaf, at_spine) != (cable.leaf_port, cable.spine_port):
+            # A port that another cable was moved to is no longer this one's.
+            at_leaf, at_spine = (port if (name, port) not in taken else None for name, port in _ends(last))
+            ends = _end(places.dpid[cable.leaf], at_leaf), _end(places.dpid[cable.spine], at_spine)
+        stays = (at_leaf, at_spine) == (last.leaf_port, last.spine_port)
+        up = cable.up and last.up and stays and not is_down(*ends, observed)
+        if stays and up == last.up and cable.gbps == last.gbps:
+            cables[c] = last
+        else:
+            cables[c] = dataclasses.replace(last, up=up, gbps=cable.gbps, leaf_port=at_leaf, spine_port=at_spine)
+        if up:
+            unconfirmed += 1
+        elif cable.up:
+            missing.append(c)
+    return cables, missing, unconfirmed
+
+
+class _Taken:
+    """The ports of all cables but some, computed at the first request: most fabrics never need them."""
+
+    def __init__(self, cables: list[Cable], left: list[int]) -> None:
+        self._cables, self._left = cables, left
+
+    def __contains__(self, end: tuple[str, int | None]) -> bool:
+        return end in self._ends
+
+    @cached_property
+    def _ends(self) -> set[tuple[str, int | None]]:
+        lost = set(self._left)
+        return {end for c, cable in enumerate(self._cables) if c not in lost for end in _ends(cable)}
+
+
+def _ends(cable: Cable) -> tuple[tuple[str, int | None], tuple[str, int | None]]:
+    return (cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)
+
+
+def _end(dpid: int, port: int | None) -> PortId:
+    return PortId(dpid, port or 0)
+
+
+def is_down(leaf: PortId, spine: PortId, observed: NetworkState) -> bool:
+    """Return whether there is evidence that a cable which discovery does not show is down.
+
+    A leaf that is not connected may still forward by the rules that it has, and only it reaches its hosts: only a port
+    that
+    is down at the other end counts. A spine that stays away is passed over, since there are others.
+    """
+    if observed.ports.get(leaf) is False or observed.ports.get(spine) is False:
+        return True
+    if leaf.dpid not in observed.switches:
+        return False
+    if spine.dpid not in observed.switches:
+        # Without any link, all connections have ended; it is unlikely that all spines have failed at once.
+        return not observed.starting and spine.dpid not in observed.lost and bool(observed.links)
+    if not {leaf, spine} <= observed.ports.keys():
+        # One of the switches has no such port.
+        return not observed.starting
+    if not observed.silent.isdisjoint((leaf, spine)):
+        return True
+    return observed.links.get(leaf, spine) != spine or observed.links.get(spine, leaf) != leaf

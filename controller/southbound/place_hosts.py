@@ -1,0 +1,48 @@
+"""Where the hosts of an intended fabric are in the network."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from controller.model.fabric import Fabric, Host
+from controller.model.network_state import NetworkState, PortId
+from controller.southbound.findings import Finding, clash_findings
+from controller.southbound.intended_hosts import IntendedHosts
+
+
+def place_hosts(
+    intended: Fabric, allowed: IntendedHosts, observed: NetworkState, before: Fabric | None
+) -> tuple[list[Host], list[Finding], list[str]]:
+    """Return where hosts are, and whether their links are up; those of a leaf that is not connected are as ``before``.
+
+    A port that the file names is where its host is. Other hosts are where they were found on their leaf, at a port that
+    belongs to no other host.
+    """
+    dpid_of = {leaf.name: leaf.dpid for leaf in intended.leaves}
+    hosts, findings, unplaced = [], [], []
+    taken: set[PortId] = set()
+    for index, host in enumerate(intended.hosts):
+        heard = observed.hosts.get(host.ip)
+        at = allowed.ports.get(host.ip)
+        if at is None and heard is not None and allowed.allows(host.ip, heard.at) and heard.at not in taken:
+            at = heard.at
+            taken.add(at)
+        if heard is not None and heard.at == at and heard.mac != host.mac:
+            text = f"{host.ip} answers from {heard.mac}, {host.name} should have {host.mac}"
+            findings.append(Finding("other address", host.name, text))
+        if at is not None and at in observed.links:
+            # A rule for the host would send its packets to another switch, and they might come back.
+            text = f"port {at.port} of {host.leaf} leads to a switch, and {host.name} should be there"
+            findings.append(Finding("misplaced host", host.name, text))
+            at = None
+        port = None if at is None else at.port
+        up = host.up and (at is None or observed.ports.get(at) is not False)
+        if at is not None and before is not None and at.dpid not in observed.switches:
+            up = up and before.hosts[index].up
+        if at is None:
+            unplaced.append(host.name)
+        same = host.port == port and host.up == up
+        hosts.append(host if same else dataclasses.replace(host, port=port, up=up))
+    names = {ip: host.name for ip, host in allowed.hosts.items()}
+    findings += clash_findings(observed, names, {dpid: leaf for leaf, dpid in dpid_of.items()})
+    return hosts, findings, unplaced

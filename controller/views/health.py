@@ -1,0 +1,142 @@
+"""The document of ``/healthz``: whether the controller does its work, and whether jobs are as fast as they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controller.core.controller_state import ControllerState
+from controller.core.ports.southbound import SwitchReport
+from controller.model.fabric import Fabric
+from controller.planning.drain import known
+from controller.southbound.findings import MISSING_SWITCH
+from controller.views.documents import VERSION, Active, drained_cables
+
+MOST_FINDINGS = 100
+"""Most findings of the cabling check that health lists one by one, since it is requested often."""
+
+MOST_NAMED = 20
+"""Most switches or jobs that one reason names; the rest are counted."""
+
+SLOWER = 1.005
+"""Relative time above which a job counts as slower."""
+
+
+@dataclass(frozen=True)
+class Troubles:
+    """The reasons for failed states, for a broken store, and for faults of switches; empty: no trouble.
+
+    ``refused``: some switch does not take the newest plan.
+    """
+
+    plan: str = ""
+    store: str = ""
+    switches: Sequence[str] = ()
+    refused: bool = False
+
+
+def health(
+    state: ControllerState,
+    switches: Sequence[SwitchReport],
+    intended: Fabric | None,
+    active: Active,
+    troubles: Troubles,
+) -> dict[str, Any]:
+    """Return whether the controller does its work, the reasons if not, and the reasons for slow jobs."""
+    starting = state.fabric is None or not switches or (active is None and not troubles.refused)
+    expected = None if intended is None else intended.n_leaves + intended.n_spines
+    reasons = [*_faults(state, switches, troubles), *_findings(state, expected), *_of_state(state, switches, active)]
+    if state.fabric is None:
+        reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")
+    return {
+        "status": "starting" if starting else "degraded" if reasons else "ok",
+        "reasons": reasons,
+        "degraded_service": list(_service(state)),
+        "version": VERSION,
+        "mode": state.desired.mode,
+        "enforcement": state.desired.enforcement,
+        "switches": {"connected": len(switches), "expected": expected},
+        "jobs": len(state.jobs),
+        "flows": state.traffic.n_flows,
+    }
+
+
+def unknown_because(intended: Fabric | None) -> str:
+    """Return the reason why there is no fabric yet."""
+    return "no host has been heard on any switch" if intended is None else "the controller has only just started"
+
+
+def _faults(state: ControllerState, switches: Sequence[SwitchReport], troubles: Troubles) -> Iterator[str]:
+    if troubles.plan:
+        yield f"no new plan could be made: {troubles.plan}"
+    if troubles.store:
+        yield f"changes are refused, because the store does not work: {troubles.store}"
+    yield from (f"{report.name}: {report.error}" for report in switches if report.error)
+    yield from troubles.switches
+    yield from (f"job {job.name} is kept and not planned: {job.left_out}" for job in state.desired.left_out)
+
+
+def _findings(state: ControllerState, expected: int | None) -> Iterator[str]:
+    """Yield the findings of the cabling check; switches that are not connected are one reason together."""
+    missing = [finding for finding in state.survey.findings if finding.kind == MISSING_SWITCH]
+    if len(missing) > 1:
+        of = "" if expected is None else f" of {expected}"
+        yield f"{len(missing)}{of} switches are not connected: {_named(finding.subject for finding in missing)}"
+        others = [finding for finding in state.survey.findings if finding.kind != MISSING_SWITCH]
+    else:
+        others = list(state.survey.findings)
+    yield from (finding.text for finding in others[:MOST_FINDINGS])
+    if len(others) > MOST_FINDINGS:
+        yield f"and {len(others) - MOST_FINDINGS} more findings, which /v1/fabric lists"
+
+
+def _of_state(state: ControllerState, switches: Sequence[SwitchReport], active: Active) -> Iterator[str]:
+    if state.fabric is None:
+        return
+    gone = state.desired.drained - known(state.fabric, state.desired.drained)
+    yield from (f"{name} is drained, and the fabric has no such thing" for name in sorted(gone))
+    if not switches and not any(finding.kind == MISSING_SWITCH for finding in state.survey.findings):
+        yield "no switch is connected"
+    elif switches and (active is None or active[0] < state.enforced):
+        yield f"plan {state.enforced} is not active on every switch yet"
+
+
+def _service(state: ControllerState) -> Iterator[str]:
+    """Yield why jobs are, or may be, slower than planned for or than with all links; no fault of the controller."""
+    if state.fabric is None or not state.traffic.n_flows:
+        return
+    speeds, mode = state.speeds, state.desired.mode
+    if mode == "ecmp":
+        yield "mode ecmp: switches hash all flows, so no plan is in force and the speeds of jobs are not known"
+    elif mode == "frozen":
+        waits = f"; plan {state.epoch} waits" if state.epoch > state.enforced else ""
+        unknown = (
+            "; the speeds of jobs are not known: some flows have no live path in it" if speeds.speed is None else ""
+        )
+        yield f"mode frozen: switches keep plan {state.enforced}{waits}{unknown}"
+    out = sum(
+        not cable.up or drained for cable, drained in zip(state.fabric.cables, drained_cables(state), strict=True)
+    )
+    slower = list(_slower(state, links_out=out > 0))
+    if slower:
+        jobs = "job is" if len(slower) == 1 else "jobs are"
+        cables = f"{out} of {len(state.fabric.cables)} cables down or drained" if out else "all cables in use"
+        yield f"{len(slower)} {jobs} slower than alone on the whole fabric, with {cables}: {_named(slower)}"
+
+
+def _slower(state: ControllerState, *, links_out: bool) -> Iterator[str]:
+    """Yield each job that is slower than when all links were in use; where that is not known, than alone."""
+    slowdown, whole = state.speeds.slowdown or {}, state.speeds.whole
+    for job, now in sorted(slowdown.items(), key=lambda row: (-row[1], row[0])):
+        if whole is not None and job in whole:
+            if now > whole[job] * SLOWER:
+                yield f"{job} at {1 / now:.3f}, was {1 / whole[job]:.3f}"
+        elif links_out and now > SLOWER:
+            yield f"{job} at {1 / now:.3f}"
+
+
+def _named(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f", and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
+    return ", ".join(every[:MOST_NAMED]) + more

@@ -1,0 +1,127 @@
+"""The names that no code of the product uses, and who uses them. Vulture reads this file; nothing imports it.
+
+Names that only tests use do not belong here, unless people use them in the laboratory.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+_ = SimpleNamespace()
+
+# Ryu's own names: it finds the application and its versions by them.
+_.FairspineApp
+_.OFP_VERSIONS
+_.is_active
+_.msg_len
+_.datapath_connection_factory
+
+# Falcon calls responders, middleware and converters by these names.
+_.on_head
+_.on_options
+_.convert
+_.process_request
+_.process_resource
+_.process_response
+
+# Overridden methods and attributes of the standard library, eventlet and NumPy.
+_.send_error
+_.serve_forever
+_.readable
+_.isolation_level
+_.writeable
+_.sig  # the parameter of a protocol's method, as subprocess.Popen calls it
+
+# pydantic reads the configuration of its models.
+_.model_config
+
+# Alembic reads the variables of migrations, and calls downgrade.
+_.down_revision
+_.branch_labels
+_.depends_on
+_.downgrade
+
+# Fields of HiGHS's model.
+_.num_col_
+_.num_row_
+_.col_cost_
+_.col_lower_
+_.col_upper_
+_.row_lower_
+_.row_upper_
+_.format_
+_.start_
+_.index_
+_.value_
+_.integrality_
+
+# Fields of Chakra's messages.
+_.bool_val
+_.int64_val
+_.string_val
+
+# Values of options on the command line: Typer makes them of text.
+_.PLAN
+_.DRIFT
+_.RANDOM
+_.PER_FLOW
+_.SEGMENT_ROUTING
+_.SOURCE_PORT
+
+# Fields of HTTP documents, and of rows and counters that are written as a whole.
+_.cabling
+_.rate_gbps
+_.utilisation
+_.next_before
+_.load_gbps
+_.computed
+_.moved_count
+_.src_rank
+_.dst_rank
+_.worst_seed
+_.plan_min_speed
+_.bus_gbps
+_.qp_numbers  # a member of a job document, read by its name
+_.rx_packets
+_.tx_packets
+_.duplicates
+_.out_of_sequence
+_.naks
+_.sequence_naks
+_.unknown_qp
+_.send_failures
+
+# Part of results that people read in Python.
+_.exact_phases
+_.link_bytes
+_.planning_seconds
+
+# Codes of OpenFlow, numbered by a range: the attacks need the others.
+_.SET_CONFIG
+_.PORT_MOD
+_.TABLE_MOD
+_.QUEUE_REQUEST
+_.SET_ASYNC
+
+# Mininet's: it finds topologies by ``topos``, calls a switch's ``dpctl``, and reads ``inited``.
+_.topos
+_.dpctl
+_.inited
+
+# The laboratory's, for people (docs/how-to/lab.md) and for tests on real switches.
+_.swapped
+_.with_extra
+_.each_once
+
+# Observations: one switch of the interpreter, to be compared with a real switch; the window of a sender.
+_.forward
+_.outstanding
+
+# The value that schedules jobs in time, and tolerances of compiled files: their users follow.
+_.Schedule
+_.shift_of
+_.shift_seconds
+_.hold
+_.compatibility
+_.RATE_ROUNDING
+_.LAST_BIT

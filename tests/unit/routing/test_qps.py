@@ -1,0 +1,155 @@
+"""Plans of jobs whose connections have several QPs, and the policies that others use for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from itertools import permutations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
+from controller.model.queue_pairs import QueuePairs
+from controller.model.traffic import Collective, Traffic
+from controller.routing import Options, assign
+from controller.routing.demand import Demand
+from controller.routing.objective import evaluate
+from controller.routing.qp_spread import spread_qps
+from controller.routing.validate import validate_assignment
+from tests.unit.routing.instances import random_fabric
+
+
+def rings(fabric: Fabric, qps: int) -> Traffic:
+    """One ring over the leaves for each position in a rack: every leaf sends from each of its hosts."""
+    per_leaf = fabric.n_hosts // fabric.n_leaves
+    src = np.arange(fabric.n_hosts)
+    dst = (src + per_leaf) % fabric.n_hosts
+    return cut(src, dst, np.full(len(src), 10**9), qps)
+
+
+def cut(src: np.ndarray, dst: np.ndarray, size: np.ndarray, qps: int) -> Traffic:
+    """Connections of one collective, each with its QPs."""
+    share = QueuePairs(qps).shares(size.astype(np.int64))
+    n = len(src) * qps
+    return Traffic(
+        np.repeat(src, qps), np.repeat(dst, qps), share.reshape(-1), np.zeros(n), np.arange(n),
+        49152 + np.arange(n) % 16384, (Collective("j", "ring", qps=QueuePairs(qps)),),
+    )  # fmt: skip
+
+
+def distinct(demand: Demand, path: np.ndarray) -> int:
+    """How many (connection, path) pairs there are."""
+    connection = demand.traffic.connection[demand.part_flow[demand.part_ptr[:-1]]]
+    return len(set(zip(connection.tolist(), path.tolist(), strict=True)))
+
+
+@given(st.integers(2, 5), st.integers(2, 4), st.integers(1, 6), st.integers(0, 2), st.integers(0, 99))
+def test_equal_qps_of_full_racks_reach_the_rounded_up_share(
+    spines: int, leaves: int, qps: int, failed: int, seed: int
+) -> None:
+    """A leaf sends ``spines * qps`` equal QPs over ``live`` uplinks: some uplink carries the rounded-up share."""
+    failed = min(failed, spines - 1)
+    fabric = clos(spines, leaves, spines)
+    gone = {f"spine{i + 1}" for i in range(failed)}
+    fabric = fabric.without_links(
+        [name for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.spine in gone]
+    )
+    traffic = rings(fabric, qps)
+    plan = assign("fair", fabric, traffic, seed=seed)
+    share = spines * qps / (spines - failed)
+    assert abs(evaluate(fabric, traffic, plan.assignment).min_level - share / np.ceil(share)) < 1e-9
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
+def test_planned_qps_are_never_slower_than_hashed_ones(seed: int, qps: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = random_fabric(rng)
+    n = int(rng.integers(1, 9))
+    src, dst = rng.integers(0, fabric.n_hosts, (2, n))
+    traffic = cut(src, (dst + (src == dst)) % fabric.n_hosts, rng.integers(1, 4, n) * 10**6 * qps, qps)
+    if (traffic.src == traffic.dst).any():
+        return
+    planned = assign("fair", fabric, traffic, seed=seed).assignment
+    validate_assignment(fabric, traffic, planned)
+    for policy in ("ecmp", "path_pinning"):
+        hashed = assign(policy, fabric, traffic, seed=seed).assignment
+        validate_assignment(fabric, traffic, hashed)
+        level = [evaluate(fabric, traffic, each).min_level for each in (planned, hashed)]
+        assert level[0] >= level[1] * (1 - 1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 4))
+def test_spreading_changes_no_load_and_no_way_to_deal_the_paths_has_more_distinct_ones(seed: int, qps: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = clos(int(rng.integers(2, 5)), 2, 4)
+    n = int(rng.integers(1, 4 if qps < 4 else 3))
+    src, dst = rng.integers(0, 4, n), 4 + rng.integers(0, 4, n)
+    traffic = cut(src, dst, np.full(n, 10**6 * qps), qps)
+    demand = Demand.of(fabric, traffic)
+    path = rng.integers(0, fabric.n_paths, demand.n_units).astype(np.int32)
+    spread = spread_qps(demand, path)
+    loads = [evaluate(fabric, traffic, demand.assignment(each)).link_load for each in (path, spread)]
+    assert np.allclose(loads[0], loads[1])
+    if len(path) <= 6:
+        best = max(distinct(demand, np.array(each)) for each in set(permutations(path.tolist())))
+        assert distinct(demand, spread) == best
+    assert distinct(demand, spread) >= distinct(demand, path)
+
+
+def test_qps_of_unequal_load_or_of_other_leaves_are_not_exchanged() -> None:
+    fabric = clos(3, 3, 2)
+    src, dst = np.array([0, 0, 2]), np.array([2, 4, 4])
+    traffic = cut(src, dst, np.array([6, 6, 12]), 2)
+    demand = Demand.of(fabric, traffic)
+    path = np.array([0, 0, 1, 1, 2, 2], dtype=np.int32)
+    assert spread_qps(demand, path).tolist() == path.tolist()
+
+
+def test_a_job_with_as_many_qps_as_uplinks_is_sprayed_exactly() -> None:
+    fabric = clos(4, 3, 4)
+    traffic = rings(fabric, 4)
+    plan = assign("fair", fabric, traffic).assignment
+    paths: dict[int, list[int]] = defaultdict(list)
+    for flow, path in zip(plan.flow.tolist(), plan.path.tolist(), strict=True):
+        paths[int(traffic.connection[flow])].append(path)
+    assert all(sorted(each) == [0, 1, 2, 3] for each in paths.values())
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 128))
+def test_hashed_shares_are_multiples_of_one_qp(seed: int, qps: int) -> None:
+    fabric = clos(4, 3, 4)
+    traffic = rings(fabric, 1)
+    hashed = assign("e_ecmp", fabric, traffic, seed=seed, options=Options(qps=qps)).assignment
+    validate_assignment(fabric, traffic, hashed, enforceable=False)
+    total = np.bincount(hashed.flow, weights=hashed.share)
+    assert np.allclose(total, 1.0)
+    assert np.allclose(hashed.share * qps, np.round(hashed.share * qps))
+
+
+def test_one_hashed_qp_is_ecmp() -> None:
+    fabric = clos(4, 3, 4)
+    traffic = rings(fabric, 3)
+    one, other = (assign(name, fabric, traffic, seed=5).assignment for name in ("ecmp", "e_ecmp"))
+    assert one.path.tolist() == other.path.tolist()
+
+
+def test_pinned_paths_fill_full_racks_evenly_and_fragmented_ones_unevenly() -> None:
+    fabric = clos(4, 4, 4)
+    full = rings(fabric, 1)
+    assert evaluate(fabric, full, assign("path_pinning", fabric, full).assignment).min_speed == 1.0
+    # Half of each rack: positions 0 and 1 of one rack, sent to by all others.
+    src = np.array([4, 8, 12, 5])
+    fragment = cut(src, np.array([0, 4, 8, 12]), np.full(4, 10**9), 1)
+    same = assign("path_pinning", fabric, fragment).assignment
+    assert Counter(same.path.tolist()) == {0: 4}
+
+
+def test_qps_are_part_of_the_version_of_traffic_and_one_qp_is_not() -> None:
+    traffic = rings(clos(2, 2, 2), 2)
+    plain = dataclasses.replace(traffic, collectives=(Collective("j", "ring"),))
+    robin = dataclasses.replace(traffic, collectives=(Collective("j", "ring", qps=QueuePairs(2, "round_robin")),))
+    assert len({traffic.version, plain.version, robin.version}) == 3
+    assert "qps" not in repr(Collective("j", "ring"))

@@ -1,0 +1,94 @@
+"""Tolerances and port numbers are named once over the tree."""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("controller", "emulation", "fairspine")
+TREE = (*PRODUCT, "topologies", "benchmarks", "scripts", "tests", "examples")
+
+TOLERANCES = "controller/model/tolerances.py"
+SMALL = 1e-5
+"""Positive numbers up to this are tolerances, unless the file is named below."""
+
+NOT_TOLERANCES = {
+    "controller/model/units.py": "factors between units",
+    "controller/workload/importers/fabrics/ns3.py": "units of rates",
+    "controller/workload/job_file.py": "the least weight of a job",
+    "controller/config.py": "the least capacity of a link",
+    "controller/cli/exporting.py": "the least factor of bytes",
+}
+
+NAMED = {
+    "4791": ("controller/model/port_numbers.py", "ROCE_PORT"),
+    "65535": ("controller/model/port_numbers.py", "MAX_PORT"),
+    "65536": (None, "MAX_PORT + 1, SPINE_DPID, or 64 * 1024 of bytes"),
+}
+"""Number -> the one file that may have it, and its name. Bit masks and codes of 16 bits are hexadecimal."""
+
+NUMBA = ("controller/routing/kernels/", "emulation/fluid/engine.py", "emulation/fluid/sharing.py")
+"""Compiled files, which still have constants of their own."""
+
+THIS = Path(__file__).relative_to(ROOT).as_posix()
+
+
+def files(packages: tuple[str, ...]) -> list[str]:
+    """Return the Python files of some packages, relative to the root."""
+    found = [path.relative_to(ROOT).as_posix() for package in packages for path in (ROOT / package).rglob("*.py")]
+    return sorted(name for name in {*found} - {THIS} if not name.startswith(NUMBA))
+
+
+def small_floats(source: str) -> list[tuple[int, float]]:
+    """Return line and value of each small float of a program."""
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, float) and 0.0 < node.value <= SMALL
+    ]
+
+
+def test_tolerances_are_written_in_one_file() -> None:
+    inline = {
+        f"{name}:{line}": value
+        for name in files(PRODUCT)
+        if name != TOLERANCES and name not in NOT_TOLERANCES
+        for line, value in small_floats((ROOT / name).read_text())
+    }
+    assert inline == {}
+
+
+@pytest.mark.parametrize("name", sorted(NOT_TOLERANCES))
+def test_each_exempt_file_has_such_a_number(name: str) -> None:
+    assert small_floats((ROOT / name).read_text())
+
+
+def test_each_tolerance_has_a_reason() -> None:
+    body = ast.parse((ROOT / TOLERANCES).read_text()).body[2:]
+    assignments, reasons = body[::2], body[1::2]
+    names = [node.targets[0].id for node in assignments if isinstance(node, ast.Assign)]  # type: ignore[attr-defined]
+    assert len(names) == len(assignments) == len(reasons)
+    assert all(isinstance(node, ast.Expr) and len(ast.literal_eval(node.value).split()) > 8 for node in reasons)
+    imported = {
+        alias.name
+        for name in files(PRODUCT)
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "controller.model.tolerances"
+        for alias in node.names
+    }
+    assert imported <= set(names)
+
+
+def test_numbers_of_ports_are_written_once() -> None:
+    places: dict[str, list[str]] = {number: [] for number in NAMED}
+    for name in files(TREE):
+        with tokenize.open(ROOT / name) as file:
+            for token in tokenize.generate_tokens(file.readline):
+                number = token.string.replace("_", "")
+                if token.type == tokenize.NUMBER and number in places:
+                    places[number].append(name)
+    assert places == {number: [place] if place else [] for number, (place, _) in NAMED.items()}
