@@ -117,11 +117,9 @@ _.each_once
 _.forward
 _.outstanding
 
-# The value that schedules jobs in time, and tolerances of compiled files: their users follow.
+# The value that schedules jobs in time: its users follow.
 _.Schedule
 _.shift_of
 _.shift_seconds
 _.hold
 _.compatibility
-_.RATE_ROUNDING
-_.LAST_BIT

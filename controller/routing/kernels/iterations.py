@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-EPSILON = 1e-9
+from controller.model.tolerances import ROUNDING
 
 
 @nb.njit(nogil=True, cache=True)
@@ -38,7 +38,7 @@ def speeds(at, weight, job, link_ptr, link_stage, link_part, on, hot, speed):
             if on[link_stage[i]]:
                 total += link_part[i]
         # A link that can carry all of them at full speed limits none of them.
-        if total > 1.0 + EPSILON:
+        if total > 1.0 + ROUNDING:
             hot[n_hot] = e
             n_hot += 1
     while left > 0:
@@ -56,8 +56,8 @@ def speeds(at, weight, job, link_ptr, link_stage, link_part, on, hot, speed):
                         slope += link_part[i] * weight[j]
                     else:
                         room -= link_part[i] * speed[j]
-            if slope > EPSILON and max(room, EPSILON) / slope < level:
-                level = max(room, EPSILON) / slope
+            if slope > ROUNDING and max(room, ROUNDING) / slope < level:
+                level = max(room, ROUNDING) / slope
                 full = hot[h]
         if full >= 0:
             for i in range(link_ptr[full], link_ptr[full + 1]):
