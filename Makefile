@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FABRIC ?= examples/clos-4x4x4.yaml
 MODE ?= per_flow
+QPS ?= 1
 SEED ?= 1
 ROUNDS ?= 30
 comma := ,
@@ -55,9 +56,9 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY=
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS=
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --mode $(MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+	  --mode $(MODE) --qps $(QPS) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
 
 bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py
@@ -93,7 +94,7 @@ attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROU
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b
-	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1,--scenario examples/scenarios/$(name).yaml) \
+	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1,--scenario examples/scenarios/$(name).yaml) \
 	  $(if $(POLICIES),--policies $(POLICIES)) --jobs 2 --out out/evaluation
 
 evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compare with the simulator (as root)

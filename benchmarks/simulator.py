@@ -27,7 +27,7 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from controller.routing import Previous, assign
+from controller.routing import Previous, Result, assign
 from emulation.evaluation.data_files import jobs_of_folder
 from emulation.evaluation.generator import Mix, generate
 from emulation.evaluation.timed_job import simulated_jobs
@@ -60,8 +60,8 @@ def instance(name: str, epochs: int, paper_data: Path) -> tuple[Fabric, tuple[Si
 def measure(name: str, policy: str, epochs: int, paper_data: Path) -> dict[str, Any]:
     """Measure one row; called in a separate process."""
 
-    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
-        return assign(policy, fabric, traffic, seed=SEED, previous=previous).assignment
+    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+        return assign(policy, fabric, traffic, seed=SEED, previous=previous)
 
     warm()
     fabric, jobs = instance(name, epochs, paper_data)
@@ -95,8 +95,8 @@ def compare(name: str, epochs: int, paper_data: Path) -> dict[str, Any]:
     plan = assign("fair", fabric, traffic).assignment
     fixed = Previous.of(fabric, traffic, plan)
 
-    def planner(_: Fabric, part: Traffic, __: Previous | None) -> Assignment:
-        return Assignment.single(fixed.single_paths(part))
+    def planner(_: Fabric, part: Traffic, __: Previous | None) -> Result:
+        return Result(Assignment.single(fixed.single_paths(part)))
 
     once = [dataclasses.replace(job, epochs=1) for job in jobs]
     began = time.perf_counter()

@@ -82,6 +82,7 @@ def _checked(args: list[str]) -> Startup:
     from dataclasses import fields
 
     from controller.config import Settings, settings_from
+    from controller.core.configuration import Configuration
     from controller.model.fabric_file import load_fabric
     from controller.rest.http_security import security_from
     from controller.rest.origin import names_of
@@ -106,8 +107,10 @@ def _checked(args: list[str]) -> Startup:
     access, tls = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
     names = names_of(conf.wsapi_host, socket.gethostname(), settings.http_hosts, tls=tls is not None)
     store = Store.open(settings.store or default_url(os.environ), plans_kept=settings.plans_kept)
-    kept = store.load()
-    return Startup(settings, fabric, conf.wsapi_host, conf.wsapi_port, names, access, tls, openflow_tls, store, kept)
+    return Startup(
+        Configuration(settings, fabric), (conf.wsapi_host, conf.wsapi_port), names, access, tls, openflow_tls, store,
+        store.load(),
+    )  # fmt: skip
 
 
 def _registered() -> Any:

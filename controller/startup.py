@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.config import Settings
-from controller.model.fabric import Fabric
+from controller.core.configuration import Configuration
 from controller.rest.access import Access
 
 if TYPE_CHECKING:
@@ -22,21 +21,18 @@ if TYPE_CHECKING:
 class Startup:
     """The values that the launcher has checked.
 
-    These are the options, the intended fabric (``None``: discovery alone), where HTTP listens and by which names, who
-    may
-    use it, how OpenFlow is encrypted (``None``: it is not), and the store with its content.
+    These are the configuration, where HTTP listens and by which names, who may use it, how OpenFlow is encrypted
+    (``None``: it is not), and the store with its content.
     """
 
-    settings: Settings
-    fabric: Fabric | None
-    http_host: str
-    http_port: int
+    configuration: Configuration
+    http_address: tuple[str, int]
     names: Names
     access: Access
     tls: Tls | None
     openflow_tls: SSLContext | None
     store: Store
-    kept: SavedState
+    saved: SavedState
 
 
 _announced: list[Startup] = []

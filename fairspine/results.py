@@ -110,7 +110,7 @@ class PlanResult:
     @cached_property
     def previous(self) -> Previous:
         """The paths, in the form that the next plan takes as ``previous``."""
-        return Previous.of(self.fabric, self.traffic, self.plan.assignment)
+        return Previous.of(self.fabric, self.traffic, self.plan.assignment, self.plan.schedule)
 
     def document(self) -> dict[str, Any]:
         """Return the plan as plain data, as ``fairspine plan --format json`` prints it."""

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from controller.model.assignment import Assignment
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
-from controller.routing import POLICIES, Options, Previous, assign
+from controller.routing import POLICIES, Options, Previous, Result, assign
 from emulation.evaluation.cell import ideal_seconds
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.movers import Allocation
@@ -73,8 +72,8 @@ def simulate(
     ]
     simulated = simulated_jobs(fabric, timed)
 
-    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
-        return assign(policy, fabric, traffic, seed=seed, previous=previous, options=chosen).assignment
+    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+        return assign(policy, fabric, traffic, seed=seed, previous=previous, options=chosen)
 
     results = run(
         Simulation(fabric, simulated, planner, allocation=Allocation(allocation), changes=changes, until=until)

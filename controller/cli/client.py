@@ -170,6 +170,8 @@ class Client:
             return NoAnswer(f"{self.url}: connection refused; is the controller running?")
         if isinstance(error, ssl.SSLCertVerificationError):
             return CommandError(f"{self.url}: its certificate is not trusted: {error.verify_message} (see --ca-file)")
+        if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            return NoAnswer(f"{self.url}: there is no TLS at this address; use http:// in place of https://")
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return NoAnswer(f"{self.url}: {reason}")
 

@@ -13,6 +13,7 @@ from controller.cli.command_error import CommandError
 from controller.cli.output import FormatOption, OutputFormat
 from controller.config import Settings
 from controller.model.errors import InputError
+from controller.model.qp_mode import MOST_QPS
 
 NEEDED = ("mininet", "scapy", "ryu", "eventlet")
 """Packages that the lab and its controller import, and a plain installation does not bring."""
@@ -60,6 +61,15 @@ def emulate(
     seconds: Annotated[
         float, typer.Option("--seconds", help="About how long the longest job takes if it is alone on the fabric.")
     ] = 5.0,
+    qps: Annotated[
+        int,
+        typer.Option(
+            "--qps",
+            min=1,
+            max=MOST_QPS,
+            help="QPs of each connection of jobs that do not say: each message is split over them.",
+        ),
+    ] = 1,
     link_mbps: Annotated[
         float | None,
         typer.Option("--link-mbps", help="Rate of the fastest link.  [default: what two cores carry]"),
@@ -92,7 +102,8 @@ def emulate(
 
     names = None if policies is None else tuple(part.strip() for part in policies.split(","))
     if scenario is not None:
-        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--expect-faster": expect_faster}
+        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws}
+        given |= {"--expect-faster": expect_faster, "--qps": qps > 1}
         for option, value in given.items():
             if value:
                 raise InputError("a scenario says that itself", field=option)
@@ -110,6 +121,7 @@ def emulate(
         mode=mode,
         seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
+        qps=qps,
         link_mbps=link_mbps,
         out=out,
         name=name,

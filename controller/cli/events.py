@@ -28,6 +28,7 @@ class Kind(StrEnum):
     JOB = "job"
     MODE = "mode"
     DRIFT = "drift"
+    SCHEDULE = "schedule"
     ERROR = "error"
     RESET = "reset"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.files import write_text
+from controller.cli.files import write_bytes, write_text
 from controller.cli.planning import FabricOption, JobOption
 from controller.model.errors import InputError
 
@@ -205,7 +205,7 @@ def _write(out: Path | None, lines: Iterable[str]) -> None:
 def _write_files(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files:
-            (folder / name).write_bytes(content)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", source=str(folder)) from None
+        raise InputError(f"cannot be made: {error.strerror or error}", source=str(folder)) from None
+    for name, content in files:
+        write_bytes(folder / name, [content])

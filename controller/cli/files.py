@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +35,31 @@ def write_document(path: Path | None, document: dict[str, Any]) -> None:
 
 
 def write_text(path: Path | None, parts: Iterable[str]) -> None:
-    """Write text to a file, piece by piece, or to standard output for ``None`` or ``-``.
+    """Write text to a file, whole or not at all, or to standard output for ``None`` or ``-``.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the file cannot be written; one of this name is as it was.
     """
     if path is None or str(path) == "-":
         sys.stdout.writelines(parts)
         return
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(parts)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
+    write_bytes(path, (part.encode() for part in parts))
+
+
+def write_bytes(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file piece by piece, whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written; one of this name is as it was.
+    """
+    with _told(path):
+        if path.exists() and not path.is_file():
+            # A device or a pipe cannot be replaced.
+            with path.open("wb") as file:
+                file.writelines(parts)
+            return
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+        _replace(path.resolve(), parts, mode)
 
 
 def replace_private(path: Path, text: str) -> None:
@@ -53,22 +68,51 @@ def replace_private(path: Path, text: str) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    path = path.resolve()
+    with _told(path):
+        _replace(path.resolve(), [text.encode()], 0o600)
+
+
+def _replace(path: Path, parts: Iterable[bytes], mode: int) -> None:
+    # mkstemp makes it readable for its owner alone.
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        # mkstemp makes it readable for its owner alone.
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w") as file:
-                if path.exists() and os.geteuid() == 0:
-                    # If root changes another user's file, that user must still be able to read it.
-                    owner = path.stat()
-                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        with os.fdopen(handle, "wb") as file:
+            if path.exists() and os.geteuid() == 0:
+                # If root changes another user's file, that user must still be able to read it.
+                owner = path.stat()
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+            os.fchmod(file.fileno(), mode)
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    """Return the process's mask of file modes, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+_MENDS = {
+    errno.ENOSPC: "free some space or choose another place",
+    errno.EDQUOT: "free some space or choose another place",
+    errno.EROFS: "choose another place",
+    errno.EACCES: "choose another place, or run it as the owner of the folder",
+    errno.ENOENT: "make its folder first",
+    errno.EISDIR: "give the name of a file",
+}
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
+        mend = _MENDS.get(error.errno or 0)
+        reason = f"cannot be written: {error.strerror or error}"
+        raise InputError(reason + (f"; {mend}" if mend else ""), source=str(path)) from None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, described, described_rows
-from controller.cli.output import FormatOption, OutputFormat, moment, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, moment, number, plural, print_json, print_table
 from controller.cli.remote import (
     CaFileOption,
     InnerCaFileOption,
@@ -71,7 +71,7 @@ def list_plans(
     if format is OutputFormat.JSON:
         print_json(json.dumps(page).encode())
         return
-    _print_plans(f"{len(page['plans'])} plans", page["plans"])
+    _print_plans(plural(len(page["plans"]), "plan"), page["plans"])
     if page["next_before"] is not None:
         typer.echo(f"there are older ones: fairspine history --before {page['next_before']}")
 

@@ -19,6 +19,7 @@ from controller.cli.output import (
     OutputFormat,
     expected_cells,
     number,
+    plural,
     print_collectives,
     print_json,
     print_table,
@@ -129,7 +130,7 @@ def _print_jobs(client: Client, format: OutputFormat) -> None:
         print_json(json.dumps({"jobs": rows}).encode())
         return
     print_table(
-        f"{len(rows)} jobs",
+        plural(len(rows), "job"),
         ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED * timed), "active"),
         (
             (

@@ -9,7 +9,7 @@ from typing import Any
 from controller.cli.client import Client, described, described_rows, not_understood
 from controller.cli.command_error import CommandError
 from controller.cli.mode import ModeName, meaning
-from controller.cli.output import COLLECTIVE, OutputFormat, print_json, seconds
+from controller.cli.output import COLLECTIVE, OutputFormat, plural, print_json, seconds
 from controller.cli.plan_table import print_plan
 
 _PLAN = (
@@ -66,7 +66,7 @@ def _title(document: dict[str, Any]) -> str:
         state = f"mode {document['mode']}: {meaning(document)}"
     pieces = sum(len(flow["paths"]) for flow in plan["flows"])
     return (
-        f"plan {epoch}, {plan['policy']}: {len(plan['flows'])} flows in {pieces} pieces placed in "
+        f"plan {epoch}, {plan['policy']}: {plural(len(plan['flows']), 'flow')} in {plural(pieces, 'piece')} placed in "
         f"{seconds(plan['seconds'])}; {state}"
     )
 

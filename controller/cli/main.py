@@ -23,6 +23,7 @@ from controller.cli import (
     planning,
     preview,
     replay,
+    schedule,
     simulate,
     survive,
     token,
@@ -78,6 +79,7 @@ app.command(
     epilog="Example: fairspine trace --differs, or: fairspine trace --fabric examples/clos-4x4x4.yaml "
     "--job examples/gpt3-a.json --policy ecmp",
 )(trace.trace)
+app.command("schedule", epilog="Example: fairspine schedule gpt3-a --format json")(schedule.schedule)
 app.command("drain", epilog="Example: fairspine drain leaf1-spine2")(drain.drain)
 app.command("undrain", epilog="Example: fairspine undrain leaf1-spine2")(drain.undrain)
 app.command("mode", epilog="Example: fairspine mode ecmp")(mode.mode)
@@ -134,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _complain_of_output(error: OSError) -> None:
     """Report an error of standard output, such as a full disk; ignore a closed pipe."""
     if not isinstance(error, BrokenPipeError):
-        _complain(error)
+        typer.echo(f"fairspine: standard output cannot be written: {error.strerror or error}", err=True)
 
 
 def _complain(error: Exception) -> None:

@@ -94,6 +94,11 @@ def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -
     )
 
 
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun: ``1 job``, ``2 jobs``; ``many`` where the plural has no ``s`` at its end."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """Format a number for a table, ``-`` for ``None``."""
     return "-" if value is None else f"{value:.{digits}f}"

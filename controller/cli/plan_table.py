@@ -15,6 +15,9 @@ from controller.cli.output import (
     seconds,
 )
 
+SHIFT = ("job", "shift_seconds", "period_seconds", "hold", "iteration_seconds", "compatibility")
+"""Fields of a job's shift."""
+
 _BUSIEST = 8  # number of links in the table; the JSON has all of them
 
 
@@ -44,6 +47,8 @@ def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: I
     print_collectives(plan["collectives"], flows)
     if plan.get("times"):
         _print_times(plan["times"])
+    if plan.get("schedule"):
+        print_schedule(plan["schedule"])
     busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
     print_table(
         "busiest links between leaves and spines, at these speeds",
@@ -67,5 +72,33 @@ def _print_times(times: dict[str, Any]) -> None:
                 *expected_cells(row),
             )
             for row in times["jobs"]
+        ),
+    )
+
+
+def print_schedule(schedule: dict[str, Any]) -> None:
+    """Print when the jobs' iterations begin: ``controller.rest.schemas.Schedule``."""
+    print_shifts(
+        f"iterations that begin at shift + k * period: {schedule['slowdown']:.3f} times as long as alone, at least "
+        f"{schedule['bound']:.3f}",
+        schedule["jobs"],
+    )
+
+
+def print_shifts(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print when the iterations of some jobs begin: ``controller.rest.schemas.JobShift``."""
+    print_table(
+        title,
+        ("job", "shift>", "period>", "held", "iteration>", "sends unhindered>"),
+        (
+            (
+                row["job"],
+                f"{row['shift_seconds']:.6f} s",
+                f"{row['period_seconds']:.6f} s",
+                "yes" if row["hold"] else "no",
+                seconds(row["iteration_seconds"]),
+                f"{row['compatibility']:.0%}",
+            )
+            for row in rows
         ),
     )

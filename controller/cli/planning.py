@@ -11,7 +11,7 @@ import typer
 
 from controller.cli.command_error import CommandError
 from controller.cli.live_plan import show_live_plan
-from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table, seconds
+from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table, seconds
 from controller.cli.plan_table import print_plan
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 from controller.config import MOST_HEADROOM
@@ -204,6 +204,7 @@ def compare(
             "pressure": standing.pressure,
             "pieces": standing.pieces,
             "slowdown": None if standing.plan.times is None else standing.plan.times.slowdown,
+            "shifted": None if standing.plan.schedule is None else standing.plan.schedule.slowdown,
             "seconds": standing.plan.seconds,
         }
         for standing in standings
@@ -252,7 +253,8 @@ def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str
 
     flows = np.bincount(traffic.collective, minlength=len(traffic.collectives))
     print_plan(
-        f"{made.policy}: {traffic.n_flows} flows in {made.assignment.n_rows} pieces placed in {seconds(made.seconds)}, "
+        f"{made.policy}: {plural(traffic.n_flows, 'flow')} in {plural(made.assignment.n_rows, 'piece')} "
+        f"placed in {seconds(made.seconds)}, "
         f"{made.status}",
         document,
         flows.tolist(),
@@ -262,8 +264,9 @@ def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str
 
 def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
     timed = any(row["slowdown"] is not None for row in rows)
+    shifted = any(row["shifted"] is not None for row in rows)
     print_table(
-        f"{traffic.n_flows} flows, {len(traffic.collectives)} collectives",
+        f"{plural(traffic.n_flows, 'flow')}, {plural(len(traffic.collectives), 'collective')}",
         (
             "policy",
             "min speed>",
@@ -273,6 +276,7 @@ def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
             "asked for>",
             "pieces>",
             *(("iterations ÷ alone>",) if timed else ()),
+            *(("with shifts>",) if shifted else ()),
             "time>",
         ),
         (
@@ -285,6 +289,7 @@ def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
                 f"{row['pressure']:.0%}",
                 str(row["pieces"]),
                 *((number(row["slowdown"]),) if timed else ()),
+                *((number(row["shifted"]),) if shifted else ()),
                 seconds(row["seconds"]),
             )
             for row in rows

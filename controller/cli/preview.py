@@ -13,7 +13,7 @@ import typer
 from controller.cli.client import described, described_rows
 from controller.cli.command_error import CommandError
 from controller.cli.mode import ModeName
-from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table
 from controller.cli.planning import policy_names
 from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
 
@@ -103,7 +103,7 @@ def _preview(answer: Any) -> dict[str, Any]:
 
 def _print(document: dict[str, Any]) -> None:
     print_table(
-        f"compared with plan {document['epoch']}: {document['moved_count']} flows would move",
+        f"compared with plan {document['epoch']}: {plural(document['moved_count'], 'flow')} would move",
         (
             *("", "policy", "seed>", "mode", "flows>", "unroutable>", "min speed>", "min level>"),
             *("bound, split>", "bound, single>", "gap>"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.importing import placement_of
-from controller.cli.output import FormatOption, OutputFormat, print_json, print_table, seconds
+from controller.cli.output import FormatOption, OutputFormat, plural, print_json, print_table, seconds
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def replay(
     for warning in imported.warnings:
         typer.echo(f"warning: {warning}")
     print_table(
-        f"{imported.job.name}, {imported.dag.n_tasks} tasks",
+        f"{imported.job.name}, {plural(imported.dag.n_tasks, 'task')}",
         ("paths", "time>", "busiest link", "its use>"),
         [(row["paths"], seconds(row["seconds"]), row["link"], f"{row['use']:.1%}") for row in rows],
     )

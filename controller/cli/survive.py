@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table
+from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table
 from controller.cli.planning import (
     FabricOption,
     HeadroomOption,
@@ -137,7 +137,8 @@ def _outcomes(situation: Situation, failures: Sequence[Failure]) -> list[Outcome
 
 def _print(found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
     print_table(
-        f"{len(found.outcomes)} failures; {found.below(found.before.min_speed - ROUNDING)} slow some job down",
+        f"{plural(len(found.outcomes), 'failure')}; "
+        f"{found.below(found.before.min_speed - ROUNDING)} slow some job down",
         ("failure", "slowest job>", "slowed jobs>", "cut flows>", "moved flows>"),
         (
             (
@@ -164,7 +165,7 @@ def _print(found: Survival, above: float | None, sequence: list[Outcome] | None,
 
     bears_at_most = bears(above, sequence)
     if bears_at_most is None:
-        typer.echo(f"after {len(sequence)} failures, worst first, every job is still at {above:g} or above")
+        typer.echo(f"after {plural(len(sequence), 'failure')}, worst first, every job is still at {above:g} or above")
         return
     print_table(
         f"worst failures one after another; at most {bears_at_most} leave every job at {above:g} or above",

@@ -20,6 +20,7 @@ from controller.cli.output import (
     expected_line,
     moment,
     number,
+    plural,
     print_json,
     size,
     table_of,
@@ -166,7 +167,8 @@ def _head(look: Look) -> list[tuple[str, str]]:
     lines = [
         (
             f"{health['status']}  mode {health['mode']}, enforced by {health['enforcement']}  "
-            f"{switches['connected']}{expected} switches  {health['jobs']} jobs, {health['flows']} flows",
+            f"{switches['connected']}{expected} switches  "
+            f"{plural(health['jobs'], 'job')}, {plural(health['flows'], 'flow')}",
             "bold",
         )
     ]
@@ -176,7 +178,7 @@ def _head(look: Look) -> list[tuple[str, str]]:
         lines.append(
             (
                 f"plan {plan['epoch']} ({plan['cause']}): planned speed {number(plan['min_speed'])}, "
-                f"best possible {number(bound)}, gap {gap}, {plan['moved']} flows moved",
+                f"best possible {number(bound)}, gap {gap}, {plural(plan['moved'], 'flow')} moved",
                 "",
             )
         )

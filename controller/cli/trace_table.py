@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from controller.cli.output import moment, number, print_table, size
+from controller.cli.output import moment, number, plural, print_table, size
 from controller.telemetry.trace_summary import is_unknown
 
 _SHOWN = 20  # number of flows in the table, those off their planned paths first; the JSON has all of them
@@ -58,7 +58,7 @@ def _print_layers(document: Mapping[str, Any]) -> None:
 def _title(document: Mapping[str, Any]) -> str:
     flows = document["flows"]
     astray, unknown = (sum(map(test, flows)) for test in (lambda f: f["differs"], is_unknown))
-    counts = f"{len(flows)} flows, {astray} not on their planned paths, {unknown} of unknown path"
+    counts = f"{plural(len(flows), 'flow')}, {astray} not on their planned paths, {unknown} of unknown path"
     if "at" not in document:
         return counts
     window = document["window"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-EventKind = Literal["plan", "link", "job", "error", "mode", "drift", "reset"]
+EventKind = Literal["plan", "link", "job", "error", "mode", "drift", "schedule", "reset"]
 
 
 @dataclass(frozen=True)
@@ -23,3 +23,10 @@ class Event:
     at: float
     kind: EventKind
     data: Mapping[str, Any]
+
+
+class EventSink(Protocol):
+    """The place where events are published; ``controller.service.event_log.EventLog`` implements it."""
+
+    def append(self, kind: EventKind, **data: Any) -> None:
+        """Publish an event that happens now. Call it on the event loop only."""

@@ -41,7 +41,7 @@ class PlanCandidate:
     @cached_property
     def paths(self) -> Previous:
         """The path of every flow, in the form that is remembered."""
-        return Previous.of(self.planned_on, self.traffic, self.plan.assignment)
+        return Previous.of(self.planned_on, self.traffic, self.plan.assignment, self.plan.schedule)
 
 
 def make_candidate(

@@ -175,6 +175,8 @@ def from_validation_error(error: ValidationError) -> InputError:
         field += f"[{part}]" if isinstance(part, int) else (f".{part}" if field else str(part))
     reason = "this key is not known" if first["type"] == "extra_forbidden" else first["msg"]
     reason = reason.removeprefix("Value error, ")
+    # Pydantic names our classes, which no reader of a file knows.
+    reason = re.sub(r"^Input should be (a valid dictionary.*|an object)$", "input should be a mapping", reason)
     value = None if first["type"] == "missing" else first["input"]
     return InputError(reason[:1].lower() + reason[1:], field=field, value=value)
 

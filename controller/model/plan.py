@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import FloatArray, IntArray
-from controller.model.timing import PlanTimes
+from controller.model.timing import PlanTimes, Schedule
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class Plan:
         seconds: the policy's own time, without reading, compiling or printing.
         gap: bound / min_level - 1 for the bound that applies; ``None`` where there is none.
         unroutable: flow indices that no live path joins.
-        times: expected iteration times, if some job states its computing times.
+        times: expected iteration times over random phases, if some job states its computing times.
+        schedule: when the iterations of these jobs begin, if the policy advises it.
     """
 
     fabric_version: str
@@ -72,3 +73,4 @@ class Plan:
     seconds: float
     status: str = "ok"
     times: PlanTimes | None = None
+    schedule: Schedule | None = None

@@ -15,6 +15,7 @@ from controller.planning.make_plan import appraise
 from controller.routing import Previous, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import place
+from controller.routing.shifts import reuse_schedule
 from controller.routing.validate import validate_assignment
 
 
@@ -55,7 +56,8 @@ def plan_from_paths(
     if memories and memories[0].is_split():
         assignment = _with_pieces(demand, assignment, memories[0].on(fabric))
     validate_assignment(fabric, traffic, assignment, enforceable=not assignment.is_split())
-    result = Result(assignment, bound, status)
+    schedule = reuse_schedule(demand, assignment, memories[0].schedule) if memories else None
+    result = Result(assignment, bound, status, schedule)
     seconds = clock() - started
     return appraise(fabric, traffic, result, demand=demand, policy=policy, seconds=seconds, intended=intended)
 

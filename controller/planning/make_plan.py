@@ -92,6 +92,7 @@ def appraise(
         seconds=max(0.0, seconds),
         status=result.status,
         times=plan_times(demand, result.assignment),
+        schedule=result.schedule,
     )
 
 

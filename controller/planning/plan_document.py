@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.plan import Plan
-from controller.model.timing import JobTimes, PlanTimes
+from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.model.units import GBIT
 from controller.southbound.flow_encoding import FlowEncoding
@@ -44,6 +44,7 @@ def plan_document(fabric: Fabric, traffic: Traffic, plan: Plan) -> dict[str, Any
             {"level": step.level, "bound": step.bound, "collectives": step.collectives} for step in objective.levels
         ],
         "times": None if plan.times is None else times_document(plan.times),
+        "schedule": None if plan.schedule is None else schedule_document(plan.schedule),
         "unroutable": [traffic.flow_id(flow) for flow in plan.unroutable.tolist()],
         "collectives": collective_rows(traffic, plan, range(len(traffic.collectives))),
         "flows": _encoded_flows(fabric, traffic, plan, np.arange(traffic.n_flows)),
@@ -77,6 +78,28 @@ def job_times_document(row: JobTimes) -> dict[str, Any]:
         "iteration_seconds": row.iteration_seconds,
         "slowdown": row.slowdown,
         "duty": row.duty,
+    }
+
+
+def schedule_document(schedule: Schedule) -> dict[str, Any]:
+    """Return when the jobs' iterations begin."""
+    return {
+        "slowdown": schedule.slowdown,
+        "bound": schedule.bound,
+        "gap": schedule.gap,
+        "jobs": [shift_document(row) for row in schedule.jobs],
+    }
+
+
+def shift_document(row: JobShift) -> dict[str, Any]:
+    """Return when the iterations of one job begin."""
+    return {
+        "job": row.job,
+        "period_seconds": row.period_seconds,
+        "shift_seconds": row.shift_seconds,
+        "hold": row.hold,
+        "iteration_seconds": row.iteration_seconds,
+        "compatibility": row.compatibility,
     }
 
 

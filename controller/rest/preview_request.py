@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.core.ports.api import BodyReaders
 from controller.core.preview_request import PreviewRequest
 from controller.core.survival_request import SurvivalRequest
 from controller.rest.forms import read_form
@@ -34,3 +35,6 @@ def read_survival(body: bytes) -> SurvivalRequest:
     """
     form = read_form(body, SurvivalForm)
     return SurvivalRequest(kinds=tuple(form.kinds), pairs=form.pairs, above=form.above)
+
+
+READERS = BodyReaders(read_preview, read_survival)

@@ -189,6 +189,29 @@ RESOURCES: tuple[Resource, ...] = (
         },
         variables=(NAME,),
     ),
+    Resource(
+        "job_shift",
+        "/v1/jobs/{name}/schedule",
+        {
+            "GET": Operation(
+                "getJobSchedule",
+                _answer(lambda backend, call: backend.job_shift(call.values["name"])),
+                "When the iterations of a job begin",
+                {200: schemas.JobShiftDocument},
+                problems=frozenset({404}),
+            )
+        },
+        variables=(NAME,),
+    ),
+    Resource(
+        "schedule",
+        "/v1/schedule",
+        {
+            "GET": _read(
+                "getSchedule", lambda b: b.schedule(), "When the iterations of all jobs begin", schemas.ScheduleDocument
+            )
+        },
+    ),
     Resource("jobs", "/v1/jobs", {"GET": _read("listJobs", lambda b: b.jobs(), "All jobs", schemas.JobList)}),
     Resource(
         "fabric",

@@ -31,8 +31,7 @@ class HttpServer:
     """The HTTP interface on one address.
 
     Args:
-        host: address or name to listen on.
-        port: 0 lets the system choose.
+        address: host name or IP address to listen on, and port; 0 lets the system choose the port.
         access: identifies callers; ``None``: every caller has all rights.
         tls: ``None``: plain HTTP.
         names: the server's names; ``None``: those of the address.
@@ -41,8 +40,7 @@ class HttpServer:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        address: tuple[str, int],
         backend: Backend,
         *,
         limits: ClientLimits | None = None,
@@ -52,8 +50,8 @@ class HttpServer:
         answered: Answered = no_observer,
     ) -> None:
         """Prepare the server; ``start`` opens the socket."""
-        self._address = (host, port)
-        names = names or names_of(host, socket.gethostname(), "", tls=tls is not None)
+        self._address = address
+        names = names or names_of(address[0], socket.gethostname(), "", tls=tls is not None)
         self._limits = limits or ClientLimits()
         self._api = Api(
             backend, RESOURCES, names, access=access, limits=self._limits, answered=answered, yield_turn=eventlet.sleep

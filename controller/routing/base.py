@@ -11,6 +11,7 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
 from controller.model.qp_mode import MOST_QPS
+from controller.model.timing import Schedule
 from controller.model.traffic import Traffic
 from controller.routing.previous import Previous
 
@@ -34,6 +35,7 @@ class Options:
             receivers) in place of its bytes.
         ethereal_by: ``ethereal``: count flows by sending host (as the paper's hosts do) or by leaf.
         times: ``fair``: ``use`` the computing times of jobs, or ``ignore`` them: all jobs send all the time.
+        shifts: ``fair``: ``advise`` when the iterations of jobs with computing times begin, or leave it ``off``.
         seconds: ``ilp``: stop after this wall-clock time. The only limit in seconds, and unset by default.
         nodes: ``ilp``: stop after this number of branch-and-bound nodes a level.
     """
@@ -47,6 +49,7 @@ class Options:
     estimate_demand: bool = False
     ethereal_by: Literal["host", "leaf"] = "host"
     times: Literal["use", "ignore"] = "use"
+    shifts: Literal["off", "advise"] = "off"
     seconds: float | None = None
     nodes: int = 10_000
 
@@ -59,11 +62,13 @@ class Result:
         assignment: a path (or several, with shares) for every flow.
         bound: the bounds that the policy itself proved, if any; ``bounds.bound`` computes the others.
         status: ``"ok"``, ``"optimal"`` (proved by the policy), or why it stopped early.
+        schedule: when the jobs' iterations begin, if the policy advises it.
     """
 
     assignment: Assignment
     bound: Bound = field(default_factory=Bound)
     status: str = "ok"
+    schedule: Schedule | None = None
 
 
 class PolicyFunction(Protocol):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from controller.model.assignment import Assignment
@@ -25,7 +23,7 @@ ITERATIONS = 8
 MOST_EVENTS = 4000
 """Most events of each draw; a limit for short jobs beside long ones."""
 
-MOST_STATES = 1 << 14
+SLOTS = 1 << 14
 """Largest number of sets of sending jobs for which speeds are kept."""
 
 
@@ -62,27 +60,39 @@ def expected_seconds(stages: Stages, assignment: Assignment, draws: int = DRAWS)
 
 def _sending_seconds(stages: Stages, assignment: Assignment, draws: int) -> FloatArray:
     """Return the expected seconds [S] that each stage is sent."""
-    incidence = Incidence.of(stages.demand, assignment)
+    problem, cache = iterations_of(stages, assignment)
     n_jobs, n_stages = len(stages.names), len(stages.row)
-    stage_of = np.full(len(stages.demand.traffic.collectives), -1, dtype=np.int64)
-    stage_of[stages.row] = np.arange(n_stages)
-    link_ptr, link_stage, part = _contended(stages, incidence, stage_of)
-    states = math.prod((np.diff(stages.first) + 1).tolist())
-    known = np.zeros(states if states <= MOST_STATES else 1, dtype=np.bool_)
-    table = np.zeros((len(known), n_jobs))
     busy, sent = np.zeros(n_stages), np.zeros(n_stages)
-    longest = float(stages.alone.max(initial=0.0))
+    horizon = ITERATIONS * float(stages.alone.max(initial=0.0))
     for draw in np.random.default_rng(0).random((draws, n_jobs)):
-        more_busy, more_sent = kernel.play(
-            stages.first, stages.job, stages.weight, stages.compute, stages.send, link_ptr, link_stage, part,
-            draw * stages.alone, ITERATIONS * longest, MOST_EVENTS, known, table,
-        )  # fmt: skip
-        busy += more_busy
-        sent += more_sent
+        played = kernel.play(
+            problem, cache, draw * stages.alone, np.zeros(n_jobs), horizon, MOST_EVENTS, *log_arrays(n_jobs)
+        )
+        busy += played.busy
+        sent += played.sent
     took = np.where(sent > 0, busy / np.where(sent > 0, sent, 1.0), stages.send)
     # Apart from rounding, no job is faster than alone.
     sending: FloatArray = np.maximum(took, stages.send)
     return sending
+
+
+def iterations_of(stages: Stages, assignment: Assignment) -> tuple[kernel.Iterations, kernel.SpeedCache]:
+    """Return the jobs and their links for the simulation under an assignment, and an empty cache of speeds."""
+    incidence = Incidence.of(stages.demand, assignment)
+    n_stages = len(stages.row)
+    stage_of = np.full(len(stages.demand.traffic.collectives), -1, dtype=np.int64)
+    stage_of[stages.row] = np.arange(n_stages)
+    code = np.random.default_rng(0).integers(1, 1 << 63, n_stages, dtype=np.uint64)
+    cache = kernel.SpeedCache(code, np.zeros(SLOTS, dtype=np.uint64), np.zeros((SLOTS, len(stages.names))))
+    problem = kernel.Iterations(
+        stages.first, stages.job, stages.weight, stages.compute, stages.send, *_contended(stages, incidence, stage_of)
+    )
+    return problem, cache
+
+
+def log_arrays(n_jobs: int, states: int = 0) -> tuple[Int64Array, FloatArray]:
+    """Return arrays for the log of a simulation, [M, J] and [M]; by default for none."""
+    return np.zeros((states, n_jobs), dtype=np.int64), np.zeros(states)
 
 
 def _contended(stages: Stages, incidence: Incidence, stage_of: Int64Array) -> tuple[Int64Array, Int64Array, FloatArray]:

@@ -8,17 +8,20 @@
 
 A plan is only ever replaced by a better one, so the answer is never worse than ``coloring``, ``greedy`` or
 ``first_fit``, however small ``Options.rounds``. Where jobs state computing times, ``timed`` decides: expected
-iteration time comes before the levels. With a previous plan, see ``replan``; with ``Options.max_splits``, ``split``.
+iteration time comes before the levels; with ``Options.shifts``, ``shifts`` adds when iterations begin. With a previous
+plan, see ``replan``; with ``Options.max_splits``, ``split``.
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
-from controller.routing import coloring, first_fit, greedy, split, timed
+from controller.routing import coloring, first_fit, greedy, shifts, split, timed
 from controller.routing.base import Options, Result
 from controller.routing.bounds import split_bound
 from controller.routing.demand import Demand
@@ -74,15 +77,30 @@ def _with_times(demand: Demand, goal: Goal, seed: int, previous: Previous | None
     """Plan for jobs of which some state computing times: the expected iteration time comes first."""
     rounds = options.rounds if options.rounds is not None else ROUNDS
     path, level = fresh_plan(demand, goal, seed, options)
-    single = demand.assignment(timed.plan(demand, path, previous, rounds, seed, options))
+    advise = options.shifts == "advise"
+    schedule = None
+    if advise:
+        path, schedule = shifts.plan(demand, path, previous, rounds, seed, options)
+    else:
+        path = timed.plan(demand, path, previous, rounds, seed, options)
+    single = Result(demand.assignment(path), schedule=schedule)
     if not options.max_splits or not len(goal.steps):
-        return Result(single)
+        return single
     cut = _split(demand, level, previous, seed, options)
     if cut is None:
-        return Result(single)
+        return single
+    if schedule is not None:
+        cut = dataclasses.replace(cut, schedule=shifts.shift_only(demand, cut.assignment, rounds, seed))
+    slowdown = [_slowdown(demand, each) for each in (single, cut)]
+    return cut if slowdown[1] < slowdown[0] * (1 - TOLERANCE) else single
+
+
+def _slowdown(demand: Demand, result: Result) -> float:
+    """Return the mean slowdown: under the schedule of the result, or over random phases."""
+    if result.schedule is not None:
+        return result.schedule.slowdown
     stages = Stages.of(demand)
-    slowdown = [mean_slowdown(stages, expected_seconds(stages, each)) for each in (single, cut.assignment)]
-    return cut if slowdown[1] < slowdown[0] * (1 - TOLERANCE) else Result(single)
+    return mean_slowdown(stages, expected_seconds(stages, result.assignment))
 
 
 def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple[IntArray, FloatArray]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.timing import Schedule
 from controller.model.traffic import Int64Array, Traffic, unit_key
 from controller.routing.kernels.lookup import first_rows
 
@@ -24,6 +25,7 @@ class Previous:
         key: [R] ``src << 40 | dst << 16 | udp_src``, ascending; several rows where the unit was split.
         path: [R] path class.
         share: [R] part of the unit's bytes.
+        schedule: the shifts of the plan's jobs, if it had any.
     """
 
     hosts: tuple[str, ...]
@@ -31,9 +33,10 @@ class Previous:
     key: Int64Array
     path: IntArray
     share: FloatArray
+    schedule: Schedule | None = None
 
     @staticmethod
-    def of(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> Previous:
+    def of(fabric: Fabric, traffic: Traffic, assignment: Assignment, schedule: Schedule | None = None) -> Previous:
         """Extract the paths of a plan through the fabric (local and unroutable flows have none)."""
         rows = np.flatnonzero(assignment.path >= 0)
         flow = assignment.flow[rows]
@@ -46,6 +49,7 @@ class Previous:
             key[order],
             assignment.path[rows],
             assignment.share[rows],
+            schedule,
         )
 
     def on(self, fabric: Fabric) -> Previous:
@@ -61,7 +65,9 @@ class Previous:
         key = unit_key(src[kept], dst[kept], port[kept])
         order = np.argsort(key, kind="stable")
         kept = kept[order]
-        return Previous(names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept])
+        return Previous(
+            names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept], self.schedule
+        )  # fmt: skip
 
     def is_split(self) -> bool:
         """Return whether some unit had several paths."""

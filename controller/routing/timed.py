@@ -9,6 +9,7 @@ the one with the lowest expected slowdown is taken, so it is never worse than an
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ class Overlap:
         part_gbps: [P] its rate at speed 1.
         digits: [J, M] state of each job at each moment: 0 if it computes, else the number of the stage it sends.
         sends: [S, M] whether each stage is sent at each moment.
+        known_chance: [M] the probability of each moment; ``None``: that for jobs with independent random phases.
     """
 
     demand: Demand
@@ -53,6 +55,7 @@ class Overlap:
     part_gbps: FloatArray
     digits: Int64Array
     sends: BoolArray
+    known_chance: FloatArray | None = None
 
     @staticmethod
     def of(demand: Demand) -> Overlap:
@@ -67,6 +70,22 @@ class Overlap:
             demand, stages, stage_of[stages.demand.traffic.collective[flow]], stages.demand.gbps[flow], digits,
             digits[stages.job] == within.reshape(-1, 1),
         )  # fmt: skip
+
+    def at(self, states: Int64Array, seconds: FloatArray) -> Overlap:
+        """Return the problem for the moments of a schedule.
+
+        Args:
+            states: [N, J] the stage that each job sends, -1 while it computes.
+            seconds: [N] the duration of each state; the longest ``MOST_MOMENTS`` of the different ones count.
+        """
+        different, which = np.unique(states, axis=0, return_inverse=True)
+        total = np.bincount(which.reshape(-1), weights=seconds, minlength=len(different))
+        longest = np.argsort(-total, kind="stable")[:MOST_MOMENTS]
+        at = different[longest].T.copy()
+        sends = at[self.stages.job] == np.arange(len(self.stages.row)).reshape(-1, 1)
+        digits = np.where(at >= 0, at - self.stages.first[:-1].reshape(-1, 1) + 1, 0)
+        chance = total[longest] / total[longest].sum()
+        return dataclasses.replace(self, digits=digits, sends=sends, known_chance=chance)
 
     def slowdown(self, path: IntArray) -> float:
         """Return the mean expected slowdown of one path a unit."""
@@ -93,6 +112,8 @@ class Overlap:
 
     def _chance(self, took: FloatArray) -> FloatArray:
         """Return the probability [M] of each moment, for stages of these durations in independent jobs."""
+        if self.known_chance is not None:
+            return self.known_chance
         stages = self.stages
         if not _enumerable(stages):
             return np.full(self.digits.shape[1], 1.0 / self.digits.shape[1])
@@ -145,20 +166,20 @@ def plan(
     problem = Overlap.of(demand)
     if previous is None:
         return _fresh(problem, path, rounds, seed, options)[0]
-    kept, new = _kept(demand, previous)
+    old_path, new = kept(demand, previous)
     if new.any():
-        kept = problem.search(kept, new, rounds, seed)
+        old_path = problem.search(old_path, new, rounds, seed)
         other, reached = _fresh(problem, path, rounds, seed, options)
     else:
         # No new units: improving the plan in force is worth a search, a plan from nothing is not.
-        other = problem.search(kept, np.ones(demand.n_units, dtype=np.bool_), rounds // 8, seed)
-        if (other == kept).all():
-            return kept
+        other = problem.search(old_path, np.ones(demand.n_units, dtype=np.bool_), rounds // 8, seed)
+        if (other == old_path).all():
+            return old_path
         reached = problem.slowdown(other)
     old = ~new
-    moved = float((kept[old] != other[old]).mean()) if old.any() else 0.0
-    wanted = problem.slowdown(kept) * (1.0 - options.churn_price * moved) * (1.0 - TOLERANCE)
-    return other if reached < wanted else kept
+    moved = float((old_path[old] != other[old]).mean()) if old.any() else 0.0
+    wanted = problem.slowdown(old_path) * (1.0 - options.churn_price * moved) * (1.0 - TOLERANCE)
+    return other if reached < wanted else old_path
 
 
 def _fresh(problem: Overlap, path: IntArray, rounds: int, seed: int, options: Options) -> tuple[IntArray, float]:
@@ -180,7 +201,7 @@ def _fresh(problem: Overlap, path: IntArray, rounds: int, seed: int, options: Op
     return starts[chosen], slowdowns[chosen]
 
 
-def _kept(demand: Demand, previous: Previous) -> tuple[IntArray, BoolArray]:
+def kept(demand: Demand, previous: Previous) -> tuple[IntArray, BoolArray]:
     """Return the earlier path [U] of each unit, new and stranded ones on their least loaded; and which those are."""
     fabric = demand.fabric
     before = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]

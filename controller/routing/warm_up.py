@@ -31,13 +31,18 @@ def warm_up() -> None:
         for policy in BUILT_IN.values():
             for chosen in (
                 options,
-                dataclasses.replace(options, hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9),
+                dataclasses.replace(
+                    options, hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9, shifts="advise"
+                ),
             ):
-                first = policy.assign(fabric, traffic, options=chosen).assignment
+                made = policy.assign(fabric, traffic, options=chosen)
+                first = made.assignment
                 evaluate(fabric, traffic, first)
                 plan_times(Demand.of(fabric, traffic), first)
                 failed = fabric.without_links([fabric.cable_names[0]])
-                policy.assign(failed, traffic, previous=Previous.of(fabric, traffic, first), options=chosen)
+                policy.assign(
+                    failed, traffic, previous=Previous.of(fabric, traffic, first, made.schedule), options=chosen
+                )
 
 
 def _instances() -> list[tuple[Fabric, Traffic]]:

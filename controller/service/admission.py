@@ -10,9 +10,11 @@ from typing import Any
 import orjson
 
 from controller.core.desired_state import DesiredState
+from controller.core.ports.api import BodyReaders
 from controller.core.ports.runtime import Runtime
 from controller.core.preview_request import ExpandedPreview, ReadPreview
 from controller.core.source_port_checks import check_free, own_ports
+from controller.core.survival_request import SurvivalRequest
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.queue_pairs import ONE_QP, QueuePairs
@@ -27,15 +29,15 @@ SMALL = 256 * 1024
 class Admission:
     """Parses and expands off the event loop, large documents in a process of their own."""
 
-    def __init__(self, runtime: Runtime, read_preview: ReadPreview, default_qps: QueuePairs = ONE_QP) -> None:
+    def __init__(self, runtime: Runtime, readers: BodyReaders, default_qps: QueuePairs = ONE_QP) -> None:
         """Prepare the worker.
 
         Args:
             runtime: threads and processes.
-            read_preview: parses the body of a preview request.
+            readers: parse the bodies of requests.
             default_qps: the QPs of connections of jobs that do not say.
         """
-        self._runtime, self._read_preview, self._default_qps = runtime, read_preview, default_qps
+        self._runtime, self._readers, self._default_qps = runtime, readers, default_qps
         self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
@@ -100,8 +102,25 @@ class Admission:
             InputError: what is wrong with it, or with one of the jobs (``put[1].hosts[0]``).
         """
         found: ExpandedPreview = self._run(
-            len(body), expand_preview, self._read_preview, body, fabric, others, max_flows, steered, self._default_qps
+            len(body),
+            expand_preview,
+            self._readers.preview,
+            body,
+            fabric,
+            others,
+            max_flows,
+            steered,
+            self._default_qps,
         )
+        return found
+
+    def survival(self, body: bytes) -> SurvivalRequest:
+        """Return the failures that a request asks to analyse.
+
+        Raises:
+            InputError: what is wrong with it.
+        """
+        found: SurvivalRequest = self._run(len(body), self._readers.survival, body)
         return found
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:

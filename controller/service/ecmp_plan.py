@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from controller.config import Settings, options_of
+from controller.config import options_of
+from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.runtime import Runtime
 from controller.model.errors import UnavailableError
-from controller.model.fabric import Fabric
 from controller.model.plan import Plan
 from controller.planning.headroom import with_headroom
 from controller.planning.make_plan import make_plan
@@ -19,9 +19,9 @@ SEED = 0
 class EcmpPlan:
     """Makes ECMP's plan for a state once, off the event loop, and keeps the newest."""
 
-    def __init__(self, settings: Settings, intended: Fabric | None, runtime: Runtime) -> None:
-        """Make no plan yet; ``intended`` is the fabric of the file, or ``None``."""
-        self._settings, self._intended, self._runtime = settings, intended, runtime
+    def __init__(self, configuration: Configuration, runtime: Runtime) -> None:
+        """Make no plan yet."""
+        self._settings, self._intended, self._runtime = configuration.settings, configuration.intended, runtime
         self._lock = runtime.lock()
         self._made: tuple[PlanCandidate, Plan] | None = None
 

@@ -28,6 +28,11 @@ class EventLog:
         self._newest = 0
         self._readers: set[EventReader] = set()
 
+    @property
+    def n_readers(self) -> int:
+        """The number of open subscriptions."""
+        return len(self._readers)
+
     def append(self, kind: EventKind, **data: Any) -> None:
         """Record an event that happens now. Call it on the event loop only."""
         self._newest += 1

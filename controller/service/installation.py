@@ -52,7 +52,7 @@ class Installation:
         # Without switches, a delay is not caused by the rules.
         self._on_the_way = (epoch, began) if self._southbound.switches() else None
 
-    def settled(self, state: ControllerState) -> None:
+    def update(self, state: ControllerState) -> None:
         """Update after a switch has reached its target, lost it, refused it, or disconnected."""
         switches = self._southbound.switches()
         texts = [f"{report.name}: {report.error}" for report in switches if report.error]
@@ -120,7 +120,7 @@ class Installation:
         }
 
     def _see_refusal(self, state: ControllerState) -> None:
-        found, before = self._southbound.refusal(), self._refused
+        found, before = self._southbound.refusal, self._refused
         if found == before:
             return
         self._refused, self._instead = found, {}
@@ -148,11 +148,11 @@ class Installation:
     @property
     def _next_try(self) -> float | None:
         """When what was refused is tried again, in seconds since 1970."""
-        seconds = self._southbound.next_try()
+        seconds = self._southbound.next_try
         return None if seconds is None else self._runtime.now() + seconds
 
     def _when(self) -> str:
-        seconds = self._southbound.next_try()
+        seconds = self._southbound.next_try
         return "; it is being tried again" if seconds is None else f"; it is tried again in {seconds:.0f} s"
 
     def _text(self, refusal: Refusal) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from controller.core.ports.southbound import SnapshotReader
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.port_rates import Readings
 
@@ -14,13 +14,11 @@ class Measurements:
     """Readings of switches, and instruments of the controller.
 
     Attributes:
+        snapshots: reads what the switches hold and have counted when a client asks for a trace.
         period: seconds between two polls of a switch; 0: none is polled.
-        streams: how many clients read the events now.
-        rest: lets others have the interpreter, from offloaded work that takes long.
     """
 
+    snapshots: SnapshotReader
     readings: Readings = field(default_factory=Readings)
     instruments: Instruments = field(default_factory=Instruments)
     period: float = 0.0
-    streams: Callable[[], int] = lambda: 0
-    rest: Callable[[], None] = lambda: None

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from controller.config import Settings
+from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState, DesiredStateChange
 from controller.core.events import EventKind
@@ -25,10 +26,10 @@ from controller.core.fallback_rules import fallback_rules
 from controller.core.plan_record import PlanRecord, plan_record
 from controller.core.ports.runtime import Runtime, Signal
 from controller.core.ports.southbound import Southbound
-from controller.core.ports.store import StateStore
+from controller.core.ports.store import Persistence
 from controller.core.reconcile import reconcile
 from controller.core.restore import restore
-from controller.core.saved_state import ModeSetting, SavedState, StateChange
+from controller.core.saved_state import ModeSetting, StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
@@ -42,11 +43,15 @@ from controller.service.vital_tasks import VitalTasks
 from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.rules import RuleSet
 from controller.telemetry.instruments import Instruments
+from controller.views import plan_history
 
 LOG = logging.getLogger("fairspine.service")
 
 RETRY_FIRST, RETRY_LAST = 1.0, 60.0
 """Seconds until a reconciliation that failed is tried again, doubling up to the last."""
+
+UPDATING_PART = 0.1
+"""The part of the time that updates after changes of switches may take, about."""
 
 REST, LONGEST_REST = 2.0, 10.0
 """The next reconciliation begins after so many times what the last one took, and so many seconds at most."""
@@ -101,18 +106,16 @@ class Reconciler:
 
     def __init__(
         self,
-        settings: Settings,
-        intended: Fabric | None,
+        configuration: Configuration,
         runtime: Runtime,
-        store: StateStore,
-        saved: SavedState,
-        events: EventLog,
-        *,
+        persistence: Persistence,
         southbound: Southbound,
         admission: Admission,
+        events: EventLog,
         instruments: Instruments,
     ) -> None:
         """Restore the state that the store held; ``start`` begins to reconcile."""
+        settings, intended, saved = configuration.settings, configuration.intended, persistence.saved
         self._settings, self._intended, self._runtime = settings, intended, runtime
         self._southbound, self._admission, self._events = southbound, admission, events
         self.state = restore(saved, intended, settings.enforcement)
@@ -120,7 +123,7 @@ class Reconciler:
         self.mode: ModeSetting | None = saved.mode
         self._instruments = instruments
         self.tasks = VitalTasks(runtime)
-        self.store_writer = StoreWriter(store, runtime, self.tasks, changed=self._store_changed)
+        self.store_writer = StoreWriter(persistence.store, runtime, self.tasks, changed=self._store_changed)
         self.computed_at = saved.plan.at if saved.plan is not None else runtime.now()
         self.installation = Installation(settings, runtime, events, southbound, instruments)
         self.failed = ""
@@ -129,7 +132,9 @@ class Reconciler:
         self._installed = -1
         self._cabling = CablingReport(intended is not None)
         self._attempt: tuple[object, ...] = ()
-        self._dirty, self._requested = runtime.signal(), runtime.signal()
+        # Set here, too, where a reconciliation is needed although the network has not changed.
+        self._dirty = southbound.network_changed
+        self._requested = runtime.signal()
         self._changing = runtime.lock()
         self._pending: _Pending | None = None
         self._queued = 0
@@ -143,16 +148,23 @@ class Reconciler:
         )  # fmt: skip
         self.store_writer.start(self.desired.drained)
         self.tasks.spawn("the network is followed", self._follow_network)
+        self.tasks.spawn("the switches are followed", self._follow_switches)
         self.tasks.spawn("change requests are carried out", self._carry_out_requests)
         self._dirty.set()
 
-    def network_changed(self) -> None:
-        """Request a reconciliation, since the next snapshot may differ."""
-        self._dirty.set()
-
-    def settled(self) -> None:
-        """Update the installation after a switch has reached its target, lost it, refused it, or disconnected."""
-        self.installation.settled(self.state)
+    def _follow_switches(self) -> None:
+        changed = self._southbound.switches_changed
+        while True:
+            changed.wait()
+            changed.clear()
+            began = self._runtime.clock()
+            try:
+                self.installation.update(self.state)
+            except Exception:
+                # The next change of a switch updates it again.
+                LOG.exception("the state of the switches could not be updated")
+            # Each of a thousand switches may change several times a second, and each update examines all of them.
+            self._runtime.sleep((self._runtime.clock() - began) * (1 / UPDATING_PART - 1))
 
     # -- change requests ---------------------------------------------------------------------------------------
 
@@ -330,17 +342,15 @@ class Reconciler:
             self.computed_at = self._runtime.now() if record is None else record.at
         if record is not None:
             self._instruments.planned(record.policy, record.seconds, record.moved)
-            self._events.append(
-                "plan", epoch=state.epoch, state="computed", cause=record.cause, by=record.by, mode=record.mode,
-                enforcement=record.enforcement, min_speed=record.min_speed, min_level=record.min_level,
-                gap=record.gap, seconds=record.seconds, flows=record.flows, moved=record.moved,
-                unroutable=record.unroutable, rollback_of=record.rollback_of,
-            )  # fmt: skip
+            self._events.append("plan", state="computed", **plan_history.event(record))
+        if changed := _shifted(base, state):
+            self._events.append("schedule", epoch=state.epoch, jobs=changed)
         if state.network_known and state.rules is not None and state.enforced != self._installed:
             self._installed = state.enforced
             self.installation.begins(state.enforced, began)
             self._southbound.install(self._desired_rules(state, state.rules))
-        self.settled()
+        self._southbound.look_for_hosts(state.fabric)
+        self.installation.update(state)
 
     def _desired_rules(self, state: ControllerState, rules: RuleSet) -> DesiredRules:
         """Return the rules for a state, with the function that compiles those of a fall-back."""
@@ -355,6 +365,17 @@ class Reconciler:
             self._instruments.store_failed()
         text = f"the store does not work: {reason}" if reason else "the store works again"
         self._events.append("error", text=text)
+
+
+def _shifted(before: ControllerState, after: ControllerState) -> list[str]:
+    """Return the jobs, by name, that are told another shift than before, or that have one no more."""
+    told: list[dict[str, tuple[float, float, bool]]] = []
+    for state in (before, after):
+        schedule = None if state.plan is None else state.plan.schedule
+        rows = () if schedule is None else schedule.jobs
+        told.append({row.job: (row.period_seconds, row.shift_seconds, row.hold) for row in rows})
+    old, new = told
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 def _reconcile_offloaded(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from controller.config import Settings
+from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
 from controller.core.errors import ConflictError
@@ -21,10 +21,9 @@ from controller.core.ports.api import (
 )
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
-from controller.core.ports.store import StateStore
-from controller.core.saved_state import ModeSetting, SavedState, StateChange
+from controller.core.ports.store import Persistence
+from controller.core.saved_state import ModeSetting, StateChange
 from controller.core.source_port_checks import own_ports
-from controller.core.survival_request import ReadSurvival
 from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.model.fabric import Fabric
@@ -45,41 +44,34 @@ class Service:
 
     def __init__(
         self,
-        settings: Settings,
-        intended: Fabric | None,
+        configuration: Configuration,
         runtime: Runtime,
-        store: StateStore,
-        saved: SavedState,
-        *,
+        persistence: Persistence,
         southbound: Southbound,
         admission: Admission,
-        read_survival: ReadSurvival,
-        telemetry: Measurements | None = None,
+        events: EventLog,
+        measurements: Measurements,
     ) -> None:
         """Connect the parts of the service; ``start`` begins to reconcile.
 
         Args:
-            settings: the controller's options.
-            intended: the fabric of the file; ``None``: discovery alone.
+            configuration: the options and the fabric file.
             runtime: tasks, waiting and time.
-            store: of jobs, drains, mode and plans.
-            saved: the content of the store, with which this controller continues.
+            persistence: the store, with whose content this controller continues.
             southbound: observes the network and installs rules.
             admission: parses jobs and expands them to flows.
-            read_survival: parses requests for failure analyses.
-            telemetry: the measurements; ``None``: nothing is measured.
+            events: the log of events.
+            measurements: of the network and of the controller.
         """
-        self._settings, self._intended, self._runtime, self._store = settings, intended, runtime, store
-        self._southbound, self._admission, self._read_survival = southbound, admission, read_survival
-        self._telemetry = telemetry or Measurements()
-        self._events = EventLog(runtime)
+        self._settings, self._intended = configuration.settings, configuration.intended
+        self._runtime, self._store = runtime, persistence.store
+        self._southbound, self._admission = southbound, admission
+        self._events, self._measurements = events, measurements
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
-        self._under_ecmp = EcmpPlan(settings, intended, runtime)
+        self._under_ecmp = EcmpPlan(configuration, runtime)
         self._reconciler = Reconciler(
-            settings, intended, runtime, store, saved, self._events,
-            southbound=southbound, admission=admission,
-            instruments=self._telemetry.instruments,
-        )  # fmt: skip
+            configuration, runtime, persistence, southbound, admission, events, measurements.instruments
+        )
 
     @property
     def state(self) -> ControllerState:
@@ -91,21 +83,9 @@ class Service:
         self._reconciler.start()
 
     @property
-    def ended(self) -> list[str]:
-        """The vital tasks that have ended; empty while the controller works."""
+    def ended(self) -> Sequence[str]:
+        """The vital tasks that have ended, now and later: one list, which is empty while the controller works."""
         return self._reconciler.tasks.ended
-
-    def network_changed(self) -> None:
-        """Request a reconciliation, since the next snapshot may differ."""
-        self._reconciler.network_changed()
-
-    def settled(self) -> None:
-        """Update the installation after a switch has reached its target, or disconnected."""
-        self._reconciler.settled()
-
-    def drifted(self, text: str, details: Mapping[str, Any]) -> None:
-        """Record that a switch holds rules other than those it has confirmed."""
-        self._events.append("drift", text=text, **details)
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -174,6 +154,17 @@ class Service:
             raise NotFoundError("job", name)
         return self._answer(state, job)
 
+    def job_shift(self, name: str) -> Document:
+        """Return when the job's iterations begin."""
+        state = self._reconciler.state
+        if state.desired.job(name) is None:
+            raise NotFoundError("job", name)
+        return documents.job_shift(state, name)
+
+    def schedule(self) -> Document:
+        """Return when all jobs' iterations begin."""
+        return documents.schedule(self._known_step())
+
     def jobs(self) -> Document:
         """Return all jobs, without their flows."""
         state, installation = self._reconciler.state, self._reconciler.installation
@@ -193,9 +184,14 @@ class Service:
 
     def links(self, under: Under = "plan") -> Document:
         """Return every directed link with its planned load and measured counters."""
-        state, telemetry = self._known_step(), self._telemetry
+        state, measurements = self._known_step(), self._measurements
         return self._offload(
-            documents.links, state, telemetry.readings, self._measured(), telemetry.period, self._hashed(state, under)
+            documents.links,
+            state,
+            measurements.readings,
+            self._measured(),
+            measurements.period,
+            self._hashed(state, under),
         )
 
     def drainable(self, name: str) -> Document:
@@ -297,9 +293,9 @@ class Service:
         """Return the effect of failures on the present jobs."""
         # One at a time, and beside previews: it may take seconds.
         with self._analysing:
-            request = self._runtime.offload(self._read_survival, body)
+            request = self._admission.survival(body)
             return self._offload(
-                survival.analyse, self._settings, self._known_step(), request, gone, self._telemetry.rest
+                survival.analyse, self._settings, self._known_step(), request, gone, self._runtime.rest
             )
 
     def routes(self, host: str) -> Document:
@@ -313,7 +309,7 @@ class Service:
         """Read the switches and return the measured path of each flow."""
         began = self._runtime.clock()
         self._known_step()
-        reading = self._southbound.read()
+        reading = self._measurements.snapshots.read()
         # The plan is read after the switches: one that was made meanwhile is reported as not installed yet.
         state = self._known_step()
         if job is not None and state.desired.job(job) is None:
@@ -321,7 +317,7 @@ class Service:
         confirmed = {report.dpid: report.epoch for report in self._southbound.switches()}
         return self._offload(
             trace.document, state, reading, confirmed, job, compare == "ecmp",
-            self._telemetry.readings, began, self._runtime.clock,
+            self._measurements.readings, began, self._runtime.clock,
         )  # fmt: skip
 
     # -- the controller ------------------------------------------------------------------------------------------
@@ -368,7 +364,7 @@ class Service:
         """Return whether the controller does its work, and the reasons if not."""
         reconciler = self._reconciler
         installation = reconciler.installation
-        refused = self._southbound.refusal() is not None
+        refused = self._southbound.refusal is not None
         troubles = health.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
         return health.health(
             reconciler.state, self._southbound.switches(), self._intended, installation.active, troubles
@@ -376,7 +372,7 @@ class Service:
 
     def metrics(self, accept: str) -> Exposition:
         """Return the metrics in the format that the scraper accepts."""
-        telemetry = self._telemetry
+        measurements = self._measurements
         told, reconciler, southbound = self.health(), self._reconciler, self._southbound
         now = MetricsSnapshot(
             state=reconciler.state,
@@ -387,21 +383,21 @@ class Service:
             expected=told["switches"]["expected"],
             active=reconciler.installation.active,
             computed_at=reconciler.computed_at,
-            refusal=southbound.refusal(),
+            refusal=southbound.refusal,
             counts=southbound.counts(),
             discovery=southbound.discovery(),
             store_works=not reconciler.store_writer.error,
-            readings=telemetry.readings,
+            readings=measurements.readings,
             measured=self._measured(),
-            period=telemetry.period,
-            streams=telemetry.streams(),
+            period=measurements.period,
+            streams=self._events.n_readers,
         )
-        counted = telemetry.instruments.collect()
-        return Exposition(*self._runtime.offload(exposed, now, counted, accept, telemetry.rest))
+        counted = measurements.instruments.collect()
+        return Exposition(*self._runtime.offload(exposed, now, counted, accept, self._runtime.rest))
 
     def _measured(self) -> float | None:
         """Return when the newest counters came, seconds since 1970."""
-        newest = self._telemetry.readings.measured
+        newest = self._measurements.readings.measured
         return None if newest is None else self._runtime.now() - (self._runtime.clock() - newest)
 
     # -- all -----------------------------------------------------------------------------------------------------

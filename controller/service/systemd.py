@@ -9,7 +9,7 @@ import faulthandler
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from controller.core.ports.runtime import Runtime
 
@@ -53,10 +53,8 @@ class Watchdog:
     then systemd ends the process and starts it again.
     """
 
-    def __init__(
-        self, runtime: Runtime, ended: Callable[[], Sequence[str]], environment: Mapping[str, str] = os.environ
-    ) -> None:
-        """Read the environment; ``ended`` returns the names of the vital tasks that have ended."""
+    def __init__(self, runtime: Runtime, ended: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+        """Read the environment; ``ended`` has the names of the vital tasks that have ended, now and later."""
         self._runtime, self._ended = runtime, ended
         self._address = environment.get("NOTIFY_SOCKET", "")
         self._period = period(environment, os.getpid()) if self._address else None
@@ -85,9 +83,9 @@ class Watchdog:
     def healthy(self, late: float) -> bool:
         """Return whether to beat. ``late``: seconds by which the event loop came back later than it was asked to."""
         assert self._period is not None
-        if ended := self._ended():
+        if self._ended:
             if not self._told:
                 self._told = True
-                LOG.critical("a vital task has ended (%s): the watchdog is not told any more", ", ".join(ended))
+                LOG.critical("a vital task has ended (%s): the watchdog is not told any more", ", ".join(self._ended))
             return False
         return late <= MOST_LAG * self._period

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from controller.model.fabric import IntArray
+from controller.model.timing import Schedule
 from controller.routing import Previous
 
 FORMAT = b"fs1"
@@ -24,6 +26,8 @@ FORMAT = b"fs1"
 
 _LENGTHS = struct.Struct("<QQ")
 """Before each section: its length, and its compressed length."""
+
+_SCHEDULE: TypeAdapter[Schedule | None] = TypeAdapter(Schedule | None)
 
 _LEVEL = 1
 """zlib's fastest: its default takes twice as long for a twentieth less."""
@@ -90,7 +94,7 @@ def unpack_ports(data: bytes) -> IntArray:
 
 def pack_paths(paths: Previous) -> bytes:
     """Encode the paths of a plan."""
-    names = orjson.dumps({"hosts": paths.hosts, "paths": paths.paths})
+    names = orjson.dumps({"hosts": paths.hosts, "paths": paths.paths, "schedule": paths.schedule})
     # Differences wrap around where they must, and adding them up wraps back.
     key = np.diff(paths.key, prepend=np.int64(0))
     return pack([names, _planes(key, "<i8"), _planes(paths.path, "<i4"), _planes(paths.share, "<f8")])
@@ -111,6 +115,8 @@ def unpack_paths(data: bytes) -> Previous:
             np.cumsum(_array(key, "<i8"), dtype=np.int64),
             _array(path, "<i4").astype(np.int32, copy=False),
             _array(share, "<f8").astype(np.float64, copy=False),
+            # Records of versions without schedules do not have it.
+            _SCHEDULE.validate_python(known.get("schedule")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(str(error)) from None

@@ -13,7 +13,7 @@ from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import ModeSetting, StateChange
 from controller.store.codec import pack, pack_paths, pack_ports, unpack, unpack_paths, unpack_ports
-from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
+from controller.store.schema import DRAINS, JOBS, PLAN_COLUMN_NAMES, PLAN_PATHS, PLANS, SETTINGS
 
 Row = dict[str, Any]
 
@@ -25,8 +25,10 @@ SELECT_MODE = sa.select(SETTINGS).where(SETTINGS.c.name.in_(MODE_ROWS))
 _NAMES_AT_ONCE = 500
 """Values in one IN (...); databases bound them."""
 
-_PLAN_LISTS = ("links_down", "drained", "jobs")
-_PLAN_SAME = tuple(field.name for field in fields(PlanRecord) if field.name not in {*_PLAN_LISTS, "by", "paths"})
+_PLAN_COLUMNS = {
+    field.name: PLAN_COLUMN_NAMES.get(field.name, field.name) for field in fields(PlanRecord) if field.name != "paths"
+}
+"""The column of each field of a record that the table of plans has."""
 
 
 @dataclass(frozen=True)
@@ -167,9 +169,8 @@ def mode_from(rows: Sequence[Any]) -> ModeSetting | None:
 
 
 def _plan_row(plan: PlanRecord) -> Row:
-    row: Row = {name: getattr(plan, name) for name in _PLAN_SAME}
-    row |= {name: list(getattr(plan, name)) for name in _PLAN_LISTS}
-    return row | {"caused_by": plan.by}
+    values = {column: getattr(plan, name) for name, column in _PLAN_COLUMNS.items()}
+    return {column: list(value) if isinstance(value, tuple) else value for column, value in values.items()}
 
 
 def plan_from(row: Any, paths: bytes | None = None) -> PlanRecord:
@@ -178,6 +179,6 @@ def plan_from(row: Any, paths: bytes | None = None) -> PlanRecord:
     Raises:
         DamagedError: the paths were not written by ``rows_of``.
     """
-    values: Row = {name: getattr(row, name) for name in _PLAN_SAME}
-    values |= {name: tuple(getattr(row, name)) for name in _PLAN_LISTS}
-    return PlanRecord(**values, by=row.caused_by, paths=None if paths is None else unpack_paths(paths))
+    values: Row = {name: getattr(row, column) for name, column in _PLAN_COLUMNS.items()}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return PlanRecord(**values, paths=None if paths is None else unpack_paths(paths))

@@ -25,6 +25,8 @@ from controller.planning.plan_document import (
     job_times_document,
     plan_document,
     routes_document,
+    schedule_document,
+    shift_document,
     slowdown_document,
     slowest,
 )
@@ -219,6 +221,27 @@ def plan(
             "plan": plan_document(there, candidate.traffic, hashed or candidate.plan),
         }
     )
+
+
+def schedule(state: ControllerState) -> dict[str, Any]:
+    """Return when the jobs' iterations begin.
+
+    Raises:
+        UnavailableError: the state has no plan.
+    """
+    made = _planned(state)[1].plan.schedule
+    return {"epoch": state.epoch, "schedule": None if made is None else schedule_document(made)}
+
+
+def job_shift(state: ControllerState, name: str) -> dict[str, Any]:
+    """Return when the iterations of one job begin.
+
+    Raises:
+        UnavailableError: the state has no plan.
+    """
+    made = _planned(state)[1].plan.schedule
+    row = None if made is None else made.shift_of(name)
+    return {"epoch": state.epoch, "shift": None if row is None else shift_document(row)}
 
 
 def routes(state: ControllerState, host: str, label_base: int) -> bytes:

@@ -23,6 +23,11 @@ def summary(record: PlanRecord) -> dict[str, Any]:
     return {**values, **lists, "at": when(record.at)}
 
 
+def event(record: PlanRecord) -> dict[str, Any]:
+    """Return the data of the event of a new plan: its summary without lists and without the time, which events have."""
+    return {name: value for name, value in summary(record).items() if not isinstance(value, list) and name != "at"}
+
+
 def page(records: Sequence[PlanRecord], limit: int) -> dict[str, Any]:
     """Return at most ``limit`` records; if there are more, the next page begins below the last one shown."""
     shown = records[:limit]

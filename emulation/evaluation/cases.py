@@ -33,12 +33,14 @@ class Case:
             one kind are averaged.
         name: its own.
         described: the same jobs as they were described.
+        ring: number of ranks of its rings, where the scenario gives it.
     """
 
     kind: str
     name: str
     jobs: tuple[SimulatedJob, ...]
     described: tuple[TimedJob, ...] = ()
+    ring: int | None = None
 
 
 def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterator[Case]:
@@ -62,14 +64,18 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
     else:
         assert form.collective is not None
         named = _of_collective(fabric, form.collective, epochs)
-    for name, jobs in named:
+    for name, jobs, ring in named:
         for qps in form.qps:
             made = simulated_jobs(fabric, jobs, QueuePairs(qps, form.qp_mode))
             told = f", {qps} QPs" if form.qps != [1] else ""
-            yield Case(form.kind + told, name + told, made, jobs)
+            yield Case(form.kind + told, name + told, made, jobs, ring)
 
 
-def _of_jobs(fabric: Fabric, rows: list[JobRow], epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+_Named = tuple[str, tuple[TimedJob, ...], int | None]
+"""A case's name, its jobs, and the size of their rings."""
+
+
+def _of_jobs(fabric: Fabric, rows: list[JobRow], epochs: int, base: Path) -> Iterator[_Named]:
     jobs: list[TimedJob] = []
     for i, row in enumerate(rows):
         times = row.compute_seconds, row.epochs or epochs, row.start, row.pieces
@@ -81,7 +87,7 @@ def _of_jobs(fabric: Fabric, rows: list[JobRow], epochs: int, base: Path) -> Ite
             taken = {host for other in jobs for host in participants(other.job)}
             graph = load_graph(row.graph, fabric, taken, base)
             jobs.append(TimedJob(graph.job, *times, str(base / row.graph.files[0]), graph.dag))
-    yield "+".join(each.job.name for each in jobs), tuple(jobs)
+    yield "+".join(each.job.name for each in jobs), tuple(jobs), None
 
 
 def _described(given: str | dict[str, Any], field: str, base: Path) -> tuple[Job, str]:
@@ -94,7 +100,7 @@ def _described(given: str | dict[str, Any], field: str, base: Path) -> tuple[Job
         raise InputError(error.reason, field=f"{field}.{error.field}", value=error.value) from None
 
 
-def _of_files(fabric: Fabric, form: FilesForm, epochs: int, base: Path) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+def _of_files(fabric: Fabric, form: FilesForm, epochs: int, base: Path) -> Iterator[_Named]:
     root = base / form.folder
     if not root.is_dir():
         if form.optional:
@@ -104,10 +110,10 @@ def _of_files(fabric: Fabric, form: FilesForm, epochs: int, base: Path) -> Itera
         for ring in form.rings:
             folder = folder_of(root, jobs, ring)
             if folder.is_dir():
-                yield f"{jobs} jobs, rings of {ring}", jobs_of_folder(fabric, folder, epochs)
+                yield f"{jobs} jobs, rings of {ring}", jobs_of_folder(fabric, folder, epochs), ring
 
 
-def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[_Named]:
     for i, model in enumerate(form.models):
         if model not in SHAPES:
             raise InputError(f"there are {', '.join(SHAPES)}", field=f"generated.models[{i}]", value=model)
@@ -119,12 +125,10 @@ def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[tupl
                     form.come_and_go_seconds,
                 )  # fmt: skip
                 name = f"{jobs} jobs, rings of {ring}" + (f", seed {seed}" if len(form.seeds) > 1 else "")
-                yield name, generate(fabric, mix, epochs, seed)
+                yield name, generate(fabric, mix, epochs, seed), ring
 
 
-def _of_collective(
-    fabric: Fabric, form: ScenarioCollectiveForm, epochs: int
-) -> Iterator[tuple[str, tuple[TimedJob, ...]]]:
+def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) -> Iterator[_Named]:
     size, rest = divmod(fabric.n_hosts, form.groups)
     if rest or size < 2:
         raise InputError(
@@ -147,4 +151,4 @@ def _of_collective(
                 for g in range(form.groups)
             )
             job = Job(f"{algorithm}-{many}", hosts=hosts, collectives=calls)
-            yield f"{algorithm}, {many / 1e6:g} MB", (TimedJob(job, epochs=epochs, pieces=form.pieces),)
+            yield f"{algorithm}, {many / 1e6:g} MB", (TimedJob(job, epochs=epochs, pieces=form.pieces),), None

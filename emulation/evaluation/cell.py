@@ -15,11 +15,10 @@ import numpy as np
 import controller.routing
 import emulation.evaluation.link_use
 import emulation.fluid
-from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
-from controller.routing import BUILT_IN, POLICIES, Previous, assign
+from controller.routing import BUILT_IN, POLICIES, Previous, Result, assign
 from controller.routing.demand import Demand
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
@@ -46,9 +45,8 @@ def simulate_cell(cell: Cell) -> Results:
     """Simulate a cell and return the full results."""
     policy = cell.policy
 
-    def plan(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
-        result = assign(policy.policy, fabric, traffic, seed=cell.seed, previous=previous, options=policy.options)
-        return result.assignment
+    def plan(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+        return assign(policy.policy, fabric, traffic, seed=cell.seed, previous=previous, options=policy.options)
 
     return simulate(
         Simulation(
@@ -61,6 +59,8 @@ def simulate_cell(cell: Cell) -> Results:
             changes=cell.changes,
             until=cell.until,
             bins=cell.bins,
+            jitter=cell.jitter,
+            seed=cell.seed,
             adaptive=None if policy.adaptive is None else dataclasses.replace(policy.adaptive, seed=cell.seed),
         )
     )
@@ -91,20 +91,23 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
     """Return the summary of a simulation.
 
     ``ratio``: epoch communication time over the ideal one, mean over epochs and then jobs; ``ratio_worst``: that of the
-    slowest job. ``None`` if some job with traffic finished no epoch.
-    ``iteration``: time of all iterations, computation included, over their time alone; ``iteration_99``: the 99th
-    percentile of this ratio over iterations.
+    slowest job. ``None`` if some job with traffic finished no epoch. ``ratios``: percentiles of it over epochs.
+    ``iteration``: time of all iterations, with computation and waiting for held periods, over their time alone;
+    ``iteration_99``: the 99th percentile of this ratio over iterations.
     ``fct``: seconds of the transfers (of pieces, if these are independent). ``gbps``: rate of a job while it
     communicates, mean over jobs. ``link_mean``, ``link_busiest``, ``imbalance``: see ``LinkUse``.
     """
     ratios, rates = [], []
+    sent: list[float] = []
     iterations, alone = [], []
     for job in cell.case.jobs:
         ideal = ideal_seconds(cell.fabric, job)
-        took = [epoch.seconds for epoch in results.epochs if epoch.job == job.name]
-        iterations += [job.compute_seconds + seconds for seconds in took]
+        own = [epoch for epoch in results.epochs if epoch.job == job.name]
+        took = [epoch.seconds for epoch in own]
+        iterations += [epoch.before + epoch.seconds for epoch in own]
         alone += [job.compute_seconds + ideal] * len(took)
         if ideal > 0:
+            sent += [seconds / ideal for seconds in took]
             mean = float(np.mean(took)) if took else float("nan")
             ratios.append(mean / ideal)
             rates.append(float(job.traffic.bytes.sum()) * GBIT / mean)
@@ -120,9 +123,11 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "allocation": str(cell.allocation),
         "seed": cell.seed,
         "jobs": len(cell.case.jobs),
+        "ring": cell.case.ring,
         "epochs": len(results.epochs),
         "ratio": _plain(np.mean(ratios)) if ratios else None,
         "ratio_worst": _plain(np.max(ratios)) if ratios else None,
+        "ratios": {str(p): _percentile(np.array(sent), p) for p in PERCENTILES},
         "iteration": float(np.sum(iterations) / np.sum(alone)) if np.sum(alone) > 0 else None,
         "iteration_99": _percentile(_parts(iterations, alone), 99),
         "gbps": _plain(np.mean(rates)) if rates else None,
@@ -182,6 +187,7 @@ def key_of(cell: Cell) -> str:
         cell.policy.policy, _plugin_code(cell.policy.policy), cell.policy.options,
         cell.policy.adaptive,
         str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
+        cell.jitter,
     ]  # fmt: skip
     digest = hashlib.blake2b(repr(said).encode(), digest_size=16)
     for job in cell.case.jobs:

@@ -12,7 +12,10 @@ from emulation.evaluation.standings import PolicyMeans
 from emulation.fluid.records import Results
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from emulation.evaluation.cell import Row
 
 
 def plot(standings: Sequence[PolicyMeans]) -> bytes:
@@ -43,6 +46,58 @@ def plot(standings: Sequence[PolicyMeans]) -> bytes:
     axes.set_xticks(range(len(policies)), policies, rotation=20, ha="right")
     figure.axes[0].legend(ncols=len(failures), fontsize="small")
     return _png(figure)
+
+
+def plot_paper_axes(rows: Sequence[Row]) -> bytes | None:
+    """Plot rows of one kind of cases as arXiv 2503.05324 does: over number of jobs, size of rings, and failures.
+
+    Above, the epoch time over the ideal, mean and 25th to 99th percentile; below, the planning time. Number of jobs and
+    size of rings are those of cases without failures. ``None`` if the cases differ in neither.
+    """
+    from matplotlib.figure import Figure
+
+    whole = [row for row in rows if row["failure"] == "none"]
+    if all(len({row[name] for row in whole}) < 2 or None in {row[name] for row in whole} for name in ("jobs", "ring")):
+        return None
+    figure = Figure(figsize=(13, 8), layout="constrained")
+    above, below = figure.subplots(2, 3, sharex="col")
+    columns = (("jobs", "jobs", whole), ("ring", "ranks of a ring", whole), ("failure", "failed", rows))
+    for axes, name in ((above, "ratio"), (below, "planning_mean")):
+        for panel, (column, label, those) in zip(axes, columns, strict=True):
+            _lines(panel, those, column, name)
+            panel.set_xlabel(label)
+            panel.grid(axis="y", alpha=0.3)
+    above[0].set_ylabel("epoch time ÷ ideal: mean, 25 to 99 %")
+    below[0].set_ylabel("planning time, mean (s)")
+    for panel in below:
+        panel.set_yscale("log")
+    above[0].legend(fontsize="x-small", ncols=2)
+    return _png(figure)
+
+
+def _lines(panel: Axes, rows: Sequence[Row], column: str, name: str) -> None:
+    """Draw a line for each policy: the mean of a column of the rows at each value of another one."""
+    values = list(dict.fromkeys(row[column] for row in rows if row[column] is not None))
+    values = values if column == "failure" else sorted(values)
+    # The first allocation of each policy: the others differ only where flows are split.
+    allocation = {row["policy"]: row["allocation"] for row in reversed(rows)}
+    rows = [row for row in rows if row["allocation"] == allocation[row["policy"]]]
+    labels = list(dict.fromkeys(row["policy"] for row in rows))
+    for k, label in enumerate(labels):
+        at, mean, low, high = [], [], [], []
+        for x, value in enumerate(values):
+            own = [row for row in rows if row[column] == value and row["policy"] == label]
+            known = [row for row in own if row[name] is not None]
+            if not known or len(known) < len(own):
+                continue
+            at.append(x + (k - (len(labels) - 1) / 2) * 0.6 / len(labels))
+            mean.append(float(np.mean([row[name] for row in known])))
+            low.append(float(np.mean([row["ratios"]["25"] for row in known])))
+            high.append(float(np.mean([row["ratios"]["99"] for row in known])))
+        middle = np.array(mean)
+        spread = [np.maximum(0.0, middle - low), np.maximum(0.0, np.array(high) - middle)] if name == "ratio" else None
+        panel.errorbar(at, mean, yerr=spread, marker="o", markersize=3, linewidth=1, elinewidth=0.8, label=label)
+    panel.set_xticks(range(len(values)), [str(value) for value in values])
 
 
 def plot_results(results: Results) -> bytes:

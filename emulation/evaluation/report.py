@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from controller.model.tolerances import ROUNDING
 from emulation.evaluation.cell import Row
-from emulation.evaluation.plots import plot
+from emulation.evaluation.plots import plot, plot_paper_axes
 from emulation.evaluation.standings import PolicyMeans, rows_csv, standings_csv, standings_of, verdicts_csv
 from emulation.evaluation.targets import Reference, Verdict
 
@@ -62,6 +62,7 @@ def _page(
                 kind,
                 [standing for standing in mine if standing.kind == kind],
                 [each for each in references.get(scenario, ()) if not each.kinds or kind in each.kinds],
+                [row for row in rows if row["scenario"] == scenario and row["kind"] == kind],
             )
             for kind in dict.fromkeys(standing.kind for standing in mine)
         ]
@@ -106,13 +107,13 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class KindSection:
-    """The tables of one kind of cases, with a picture (PNG, base64)."""
+    """The tables of one kind of cases, with pictures: what each shows, and its content (PNG, base64)."""
 
     name: str
     cases: int
     tables: Sequence[ReportTable]
     sources: Sequence[Reference]
-    picture: str
+    pictures: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Section:
     cases: Sequence[ReportTable]
 
 
-def _kind(kind: str, standings: Sequence[PolicyMeans], others: Sequence[Reference]) -> KindSection:
+def _kind(kind: str, standings: Sequence[PolicyMeans], others: Sequence[Reference], rows: Sequence[Row]) -> KindSection:
     used, iteration = (
         "utilisation of leaf-spine links, computing included: mean / busiest (%)",
         "iteration time, computing included, ÷ alone: mean / 99th percentile; mean ÷ that of spray",
@@ -140,8 +141,12 @@ def _kind(kind: str, standings: Sequence[PolicyMeans], others: Sequence[Referenc
         _table("planning time, mean / worst (ms)", standings, _planning, None),
         _table("flows moved, a simulation", standings, lambda s: _number(s.moved, 0), None),
     )
-    picture = base64.b64encode(plot(standings)).decode()
-    return KindSection(kind, max(standing.cases for standing in standings), tables, others, picture)
+    pictures = [("epoch, transfer and planning times by policy", plot(standings))]
+    over = plot_paper_axes(rows)
+    if over is not None:
+        pictures.append(("epoch and planning times over jobs, rings and failures", over))
+    encoded = [(text, base64.b64encode(png).decode()) for text, png in pictures]
+    return KindSection(kind, max(standing.cases for standing in standings), tables, others, encoded)
 
 
 def _table(

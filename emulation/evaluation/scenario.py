@@ -87,6 +87,7 @@ class Cell:
     Attributes:
         fabric: the healthy fabric; ``failure`` names the failed parts.
         bins: length in seconds of each bin of link utilisation in full results; 0: none.
+        jitter: standard deviation of computing times, as a part of them.
     """
 
     scenario: str
@@ -101,6 +102,7 @@ class Cell:
     until: float
     changes: tuple[LinkChange, ...]
     bins: float
+    jitter: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +127,7 @@ class Scenario:
     until: float
     changes: tuple[LinkChange, ...]
     bins: float
+    jitter: float = 0.0
     references: tuple[Reference, ...] = ()
     targets: tuple[PublishedFigure, ...] = ()
     notes: tuple[str, ...] = ()
@@ -133,12 +136,12 @@ class Scenario:
         """Return the grid, in which equal simulations occur once (``NamedPolicy.splits``, ``DRAWING``)."""
         cells = []
         for case, failure, policy in itertools.product(self.cases, self.failures, self.policies):
-            for seed in self.seeds if failure.links or policy.draws else self.seeds[:1]:
+            for seed in self.seeds if failure.links or policy.draws or self.jitter else self.seeds[:1]:
                 for allocation in self._allocations(policy):
                     cells.append(
                         Cell(
                             self.name, self.fabric, case, failure, policy, allocation, seed, self.triggers, self.period,
-                            self.until, self.changes, self.bins,
+                            self.until, self.changes, self.bins, self.jitter,
                         )
                     )  # fmt: skip
         return cells
@@ -232,6 +235,7 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
         period=form.period,
         until=form.until,
         bins=form.bins,
+        jitter=form.jitter,
         changes=tuple(LinkChange(each.at, tuple(each.names), each.up) for each in form.changes),
         references=references_of(form, [failure.name for failure in failures]),
         targets=targets_of(form, [failure.name for failure in failures]),

@@ -205,6 +205,7 @@ class ScenarioForm(_Strict):
     period: Seconds = 0.0
     until: Annotated[float, Field(gt=0)] = float("inf")
     bins: Seconds = 0.0
+    jitter: Annotated[float, Field(ge=0, le=1)] = 0.0
     seeds: Numbers = [0]
     epochs: Count = 10
     references: list[ReferenceForm] = []

@@ -6,11 +6,10 @@ from functools import cache, partial
 
 import numpy as np
 
-from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Previous, assign, warm_up
+from controller.routing import Previous, Result, assign, warm_up
 from emulation.fluid.movers import Allocation
 from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
@@ -43,8 +42,8 @@ def warm() -> None:
             )
 
 
-def _planned(policy: str, fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
-    return assign(policy, fabric, traffic).assignment
+def _planned(policy: str, fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+    return assign(policy, fabric, traffic)
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ READY_SECONDS = 30.0
 class ExperimentController:
     """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until ``with`` ends."""
 
-    def __init__(self, lab: Lab, fabric: Path, policy: str, seed: int, enforcement: str) -> None:
-        """Start the controller process."""
+    def __init__(self, lab: Lab, fabric: Path, policy: str, seed: int, enforcement: str, qps: int = 1) -> None:
+        """Start the controller process; ``qps``: of each connection of jobs that do not say."""
         command = Path(sys.executable).with_name("ryu-manager")
         options = ["--fabric", str(fabric), "--policy", policy, "--seed", str(seed), "--enforcement", enforcement]
-        options += ["--store", "memory"]
+        options += ["--store", "memory", "--default-qps", str(qps)]
         listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
         self._lab = lab
         self._reasons: list[str] = []

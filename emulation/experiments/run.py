@@ -80,7 +80,7 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
     name = (
         f"{draw.policy}, seed {draw.seed}" if sum(d.policy == draw.policy for d in scenario.draws) > 1 else draw.policy
     )
-    with ExperimentController(lab, request.fabric, draw.policy, draw.seed, request.mode) as controller:
+    with ExperimentController(lab, request.fabric, draw.policy, draw.seed, request.mode, request.qps) as controller:
         controller.wait_ready()
         lost = lab.ping_all(_neighbours(scenario))
         if lost:

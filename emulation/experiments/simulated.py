@@ -11,7 +11,7 @@ import numpy as np
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Traffic
-from controller.routing import Previous
+from controller.routing import Previous, Result
 from emulation.experiments.from_scenario import Experiment
 from emulation.fluid.simulator import Simulation, simulate
 
@@ -25,9 +25,9 @@ def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[st
     """
     links = {flow: tuple(unit["links"]) for unit in run["flows"] for flow in unit["ids"]}
 
-    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
+    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
         del previous
-        return Assignment.single(_paths(fabric, traffic, links))
+        return Result(Assignment.single(_paths(fabric, traffic, links)))
 
     at_once = [replace(job, compute_seconds=0.0, epochs=1, start=0.0) for job in experiment.case.jobs]
     results = simulate(Simulation(experiment.fabric, at_once, planner))

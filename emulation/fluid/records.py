@@ -27,12 +27,18 @@ class Planning:
 
 @dataclass(frozen=True)
 class Epoch:
-    """The communication of one epoch of a job, in seconds of the simulation."""
+    """The communication of one epoch of a job, in seconds of the simulation.
+
+    Attributes:
+        before: time between the end of the previous epoch and ``began``: computing, and waiting for the begin of the
+            iteration where its period is held. Of the first epoch: computing.
+    """
 
     job: str
     number: int
     began: float
     ended: float
+    before: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -120,9 +126,9 @@ class Recorder:
         """Record the departure of a job."""
         self.went[self.names[job]] = now
 
-    def epoch_ended(self, job: int, number: int, began: float, ended: float) -> None:
+    def epoch_ended(self, job: int, number: int, began: float, ended: float, before: float) -> None:
         """Record an epoch of a job."""
-        self.epochs.append(Epoch(self.names[job], number, began, ended))
+        self.epochs.append(Epoch(self.names[job], number, began, ended, before))
 
     def planned(self, planning: Planning) -> None:
         """Record a call of the planner."""

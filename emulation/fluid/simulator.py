@@ -13,8 +13,9 @@ import numpy as np
 
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.timing import JobShift, Schedule
 from controller.model.traffic import Int64Array, Traffic
-from controller.routing import Previous
+from controller.routing import Previous, Result
 from emulation.fluid import engine
 from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
@@ -29,9 +30,9 @@ ARRIVAL, COMPUTED, LINKS, TICK, BIN = range(5)
 
 
 class Planner(Protocol):
-    """Function that plans the paths: a policy with its options and seed."""
+    """Function that plans the paths, and when iterations begin: a policy with its options and seed."""
 
-    def __call__(self, fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment: ...
+    def __call__(self, fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result: ...
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Simulation:
         until: time in seconds at which the simulation stops.
         bins: length in seconds of the bins of link utilisation; 0: it is not recorded.
         adaptive: transfers choose their paths themselves, and the planner is not called.
+        jitter: standard deviation of the computing time before each epoch, as a part of it (normal, at least 0).
+        seed: the seed of the jitter.
     """
 
     fabric: Fabric
@@ -65,6 +68,8 @@ class Simulation:
     until: float = float("inf")
     bins: float = 0.0
     adaptive: Adaptive | None = None
+    jitter: float = 0.0
+    seed: int = 0
     clock: Callable[[], float] = time.perf_counter
 
 
@@ -109,6 +114,10 @@ class _Run:
         self.present: list[int] = []
         self.epoch = [0] * len(self.what.jobs)
         self.epoch_began = [0.0] * len(self.what.jobs)
+        self.before = [0.0] * len(self.what.jobs)
+        self.schedule: Schedule | None = None
+        self.followed: list[JobShift | None] = [None] * len(self.what.jobs)
+        self.random = np.random.default_rng(self.what.seed)
         self.recorder = Recorder(self.fabric, self.traffic, schedule, [job.name for job in self.what.jobs])
         self.agenda: list[tuple[float, int, int, object]] = []
         self.number = itertools.count()
@@ -158,6 +167,7 @@ class _Run:
     def _happen(self, now: float) -> None:
         """Everything that is on the agenda for this moment; then at most one question to the planner."""
         asked: list[str] = []
+        arrived: list[int] = []
         launched: list[int] = []
         while self.agenda and self.agenda[0][0] <= now:
             _, kind, _, what = heapq.heappop(self.agenda)
@@ -166,7 +176,7 @@ class _Run:
                 self.present.append(what)
                 self.recorder.job_came(what, now)
                 asked.append("arrival")
-                self._compute(what)
+                arrived.append(what)
             elif kind == COMPUTED and isinstance(what, int):
                 launched.append(what)
                 asked.append("epoch")
@@ -180,22 +190,60 @@ class _Run:
                 engine.settle_all(self.movers, self.state)
                 self.recorder.bin_ended(now, self.state.gbit)
                 self._note(now + self.what.bins, BIN, None)
-        due = [cause for cause in asked if cause in self.what.triggers or self.previous is None]
-        if due and self.present and self.what.adaptive is None:
-            self._ask(due[0])
-        for j in launched:
+        answered = self._ask_if_due(asked)
+        for j in arrived:
+            self._compute(j)
+        at_once: list[int] = []
+        while self.agenda and self.agenda[0][0] <= now:  # jobs that arrived and need not compute
+            _, _, _, what = heapq.heappop(self.agenda)
+            if isinstance(what, int):
+                at_once.append(what)
+        if at_once and not answered:
+            self._ask_if_due(["epoch"])
+        for j in launched + at_once:
             self.epoch_began[j] = now
             engine.launch(self.program, self.movers, self.state, j)
 
+    def _ask_if_due(self, causes: list[str]) -> bool:
+        """Plan if one of the causes is a trigger, or nothing was planned yet; return whether it was done."""
+        due = [cause for cause in causes if cause in self.what.triggers or self.previous is None]
+        if not due or not self.present or self.what.adaptive is not None:
+            return False
+        self._ask(due[0])
+        return True
+
     def _compute(self, j: int) -> None:
-        self._note(self._now + self.what.jobs[j].compute_seconds, COMPUTED, j)
+        """Begin an iteration of a job when its schedule says so, at once if it has none."""
+        begin = self._iteration_begin(j)
+        seconds = self.what.jobs[j].compute_seconds
+        if self.what.jitter:
+            seconds *= max(0.0, 1.0 + self.what.jitter * self.random.standard_normal())
+        self.before[j] = seconds + (begin - self._now if self.epoch[j] else 0.0)
+        self._note(begin + seconds, COMPUTED, j)
+
+    def _iteration_begin(self, j: int) -> float:
+        """Return the time at which the next iteration of a job begins (``JobShift``)."""
+        shift = None if self.schedule is None else self.schedule.shift_of(self.what.jobs[j].name)
+        if shift is None:
+            return self._now
+        told = self.followed[j]
+        same = told is not None and (told.shift_seconds, told.period_seconds, told.hold) == (
+            shift.shift_seconds, shift.period_seconds, shift.hold,
+        )  # fmt: skip
+        self.followed[j] = shift
+        if same and not shift.hold:
+            return self._now
+        periods = (self._now - shift.shift_seconds) / shift.period_seconds
+        # Rounding must not cost a period.
+        number = np.floor(periods + 0.5) if same else np.ceil(periods - 1e-9)
+        return float(max(self._now, shift.shift_seconds + number * shift.period_seconds))
 
     def _epochs_ended(self) -> int:
         """Jobs whose epoch has ended compute again, or go; how many went."""
         gone = 0
         for j in np.flatnonzero(self.state.groups_left == 0).tolist():
             self.state.groups_left[j] = -1
-            self.recorder.epoch_ended(j, self.epoch[j], self.epoch_began[j], self._now)
+            self.recorder.epoch_ended(j, self.epoch[j], self.epoch_began[j], self._now, self.before[j])
             self.epoch[j] += 1
             if self.epoch[j] < self.what.jobs[j].epochs:
                 self._compute(j)
@@ -231,10 +279,11 @@ class _Run:
         began = self.what.clock()
         made = self.what.planner(self.fabric, traffic, self.previous)
         seconds = self.what.clock() - began
-        moved = _moved(self.previous, self.fabric, traffic, made)
+        moved = _moved(self.previous, self.fabric, traffic, made.assignment)
         self.recorder.planned(Planning(self._now, cause, seconds, traffic.n_flows, moved))
-        self.previous = Previous.of(self.fabric, traffic, made)
-        self._adopt(_whole(made, flows, self.traffic.n_flows))
+        self.previous = Previous.of(self.fabric, traffic, made.assignment, made.schedule)
+        self.schedule = made.schedule
+        self._adopt(_whole(made.assignment, flows, self.traffic.n_flows))
 
     def _job_numbers(self) -> list[int]:
         """``Traffic.job_index`` of the jobs that are here."""

@@ -34,7 +34,7 @@ def main() -> None:
     names = names_of("127.0.0.1", "", options.pop("hosts", "c"), tls=tls is not None)
     limits = ClientLimits(**options)
     server = HttpServer(
-        "127.0.0.1", int(sys.argv[2]), FakeBackend(), limits=limits, access=access, tls=tls, names=names
+        ("127.0.0.1", int(sys.argv[2])), FakeBackend(), limits=limits, access=access, tls=tls, names=names
     )
     try:
         server.start()

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from selenium.webdriver.common.keys import Keys
 
 from controller.core.ports.api import Role
 from controller.model.clos import clos
+from controller.model.fabric_file import fabric_document
 from controller.rest.tokens import new_token
 from tests.integration.browser import Browser, browser
 from tests.integration.harness import Bench
@@ -275,6 +277,35 @@ def test_jobs_that_state_their_times_have_expected_iterations_on_the_page(tmp_pa
         choose(page, "view", "ecmp")
         page.until(lambda: "if switches hashed" in page.text("#jobs-note"), "hashed loads are shown")
         assert page.text("#jobs tr[data-key=timed] td:nth-child(5)") == "–"
+
+
+def test_the_page_draws_when_jobs_send_on_the_link_that_they_share(tmp_path: Path, page: Browser) -> None:
+    file = tmp_path / "fabric.yaml"
+    file.write_text(yaml.safe_dump(fabric_document(clos(1, 2, 2))))
+    with controller(tmp_path, "--fabric", str(file), "--policy-options", "shifts=advise") as (server, _):
+        for k, name in enumerate(("one", "two")):
+            job = flows((f"h{k + 1}", f"h{k + 3}")) | {"compute_seconds": 0.08}
+            assert put(server, f"/v1/jobs/{name}", job) == 201
+        page.open(server.port)
+        page.until("#timeline rect", "the time line is drawn")
+        schedule = json.loads(server.ask("GET", "/v1/schedule").body)["schedule"]
+        for row in schedule["jobs"]:
+            cells = [cell.text for cell in page.all(f"#schedule-rows tr[data-key={row['job']}] td")]
+            assert cells[2] == ("yes" if row["hold"] else "no")
+            assert cells[4] == f"{round(row['compatibility'] * 100)} %"
+        # 0.08 s each of computing and sending: one sends while the other computes.
+        assert page.one("#timeline svg").get_attribute("aria-label") == (
+            "leaf1->spine1, 160 ms: one sends 50 % of the time, two sends 50 % of the time; at most 1 at once"
+        )
+        assert "1.000 times as long as alone" in page.text("#schedule-note")
+        assert nameless(page) == []
+        assert contrasts(page) == []
+        choose(page, "view", "ecmp")
+        page.until(lambda: page.one("#schedule").is_displayed() is False, "hashed flows have no schedule")
+        choose(page, "view", "plan")
+        for name in ("one", "two"):
+            assert server.ask("DELETE", f"/v1/jobs/{name}").status == 204
+        page.until(lambda: page.one("#schedule").is_displayed() is False, "no job, no schedule")
 
 
 def test_tokens_decide_who_may_change_what_and_problems_are_told_as_the_controller_tells_them(

@@ -60,6 +60,18 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
     assert planned["min_speed"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("mode", ["per_flow", "source_port"])
+def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str) -> None:
+    options = ["--policies", "fair", "--qps", "2", "--mode", mode, "--seconds", "1", "--format", "json"]
+    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["off_plan"] == []
+    assert all(row["checked"] for row in run["collectives"])
+    # Two QPs of each of four connections, over the two uplinks of each leaf.
+    assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [2, 2, 2, 2]
+
+
 def test_ctrl_c_in_the_middle_takes_everything_down_and_a_second_experiment_keeps_out_before_that(
     tmp_path: Path,
 ) -> None:

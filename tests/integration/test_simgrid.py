@@ -10,7 +10,7 @@ import pytest
 from benchmarks.against_simgrid import ask, is_installed, largest_deviation
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.traffic import Collective, Traffic
-from controller.routing import assign
+from controller.routing import Result, assign
 from emulation.fluid.movers import Allocation
 from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import Simulation, simulate
@@ -47,7 +47,7 @@ def test_every_flow_ends_when_simgrid_says(seed: int) -> None:
     schedule.delay[:] = rng.choice([0.0, 0.1, 0.25, 0.4], present)
     job = SimulatedJob("j", traffic, schedule, compute_seconds=0.05, epochs=1 + seed % 3, start=0.2)
     paths = path[reached]
-    results = simulate(Simulation(fabric, [job], lambda *_: Assignment.single(paths), Allocation.FLOW))
+    results = simulate(Simulation(fabric, [job], lambda *_: Result(Assignment.single(paths)), Allocation.FLOW))
     assert largest_deviation(results, ask(fabric, [job], paths, timeout=PATIENCE_SECONDS)) < 1e-6
 
 

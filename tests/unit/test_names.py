@@ -13,7 +13,8 @@ SAME_IDEA = {
     "JobTimes": "the core's value and its HTTP document",
     "PlanTimes": "the core's value and its HTTP document",
     "Plan": "the core's value and its HTTP document of the same name, which the OpenAPI document shows",
-    "PlanRecord": "the core's value and its HTTP document",
+    "JobShift": "the core's value and its HTTP document",
+    "Schedule": "the core's value and its HTTP document",
 }
 """Names that several classes may have, and why."""
 

@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
+from controller.core.preview_request import ReadPreview
+from controller.core.survival_request import ReadSurvival
 from controller.model.enforcement import Enforcement, Mode
 
 Document = bytes | Mapping[str, Any]
@@ -113,6 +115,14 @@ class PutOutcome:
     job: JobAnswer
 
 
+@dataclass(frozen=True)
+class BodyReaders:
+    """The functions by which an interface reads the bodies of requests; they run off the event loop."""
+
+    preview: ReadPreview
+    survival: ReadSurvival
+
+
 class Subscription(Protocol):
     """One reader's position in the sequence of events."""
 
@@ -166,6 +176,16 @@ class Backend(Protocol):
         Raises:
             NotFoundError: there is no such job.
         """
+
+    def job_shift(self, name: str) -> Document:
+        """Return when the job's iterations begin (``JobShiftDocument``).
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+
+    def schedule(self) -> Document:
+        """Return when all jobs' iterations begin (``ScheduleDocument``)."""
 
     def jobs(self) -> Document:
         """Return all jobs, without their flows (``JobList``)."""

@@ -39,6 +39,9 @@ class Runtime(Protocol):
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a function off the event loop, block the calling task meanwhile, return its result."""
 
+    def rest(self) -> None:
+        """Let other tasks run; called in offloaded work that takes long in Python."""
+
     def start_process(self, command: list[str]) -> subprocess.Popen[bytes]:
         """Run a command with pipes for its standard input and output, which block the thread that uses them."""
 

@@ -1,11 +1,16 @@
-"""The operations that the controller needs from the switch side; ``controller.app`` connects them."""
+"""The operations that the controller needs from the switch side.
+
+``controller.openflow_southbound.OpenFlowSouthbound`` implements them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from controller.core.ports.runtime import Signal
+from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.discovery_counts import DiscoveryCounts
@@ -56,28 +61,52 @@ class SouthboundCounts:
     hosts: HostCounts = field(default_factory=HostCounts)
 
 
-@dataclass(frozen=True)
-class Southbound:
-    """The interface to the switches: observation, installation of rules, and reading.
+class Southbound(Protocol):
+    """The switches: observation, installation of rules, and what there is to report of them.
 
-    Attributes:
-        observe: takes a snapshot of the network.
-        install: is called with the rules that switches should hold; does not block.
-        switches: each connected one.
-        refusal: why the newest rules are not on the switches, if one of them does not take them.
-        next_try: seconds until these are tried again; ``None``: no try is planned, or one is under way.
-        notices: what else is wrong with connections, for people.
-        counts: what has happened since the start.
-        discovery: what link discovery has done, and how it goes.
-        read: what the switches hold and have counted, as they say themselves; blocks the calling task.
+    Nothing here calls the controller: it waits for the two signals.
     """
 
-    observe: Callable[[], NetworkState]
-    install: Callable[[DesiredRules], None]
-    switches: Callable[[], Sequence[SwitchReport]]
-    refusal: Callable[[], Refusal | None] = lambda: None
-    notices: Callable[[], Sequence[str]] = tuple
-    counts: Callable[[], SouthboundCounts] = SouthboundCounts
-    read: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
-    next_try: Callable[[], float | None] = lambda: None
-    discovery: Callable[[], DiscoveryCounts] = DiscoveryCounts
+    @property
+    def network_changed(self) -> Signal:
+        """Set when a snapshot may differ from the last one."""
+
+    @property
+    def switches_changed(self) -> Signal:
+        """Set when a switch has reached its rules, lost or refused them, or when a notice has come or gone."""
+
+    def observe(self) -> NetworkState:
+        """Return a snapshot of the network."""
+
+    def install(self, rules: DesiredRules) -> None:
+        """Bring the switches to these rules; does not block."""
+
+    def look_for_hosts(self, fabric: Fabric | None) -> None:
+        """Look for the hosts of this fabric that are not heard; ``None``: the fabric is not known."""
+
+    def switches(self) -> Sequence[SwitchReport]:
+        """Return a report of each connected switch."""
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why the newest rules are not on the switches; ``None`` while none of them has refused them."""
+
+    @property
+    def next_try(self) -> float | None:
+        """Seconds until refused rules are tried again; ``None``: no try is planned, or one is under way."""
+
+    def notices(self) -> Sequence[str]:
+        """Return the other faults of connections, for people."""
+
+    def counts(self) -> SouthboundCounts:
+        """Return what has happened since the start."""
+
+    def discovery(self) -> DiscoveryCounts:
+        """Return what link discovery has done, and how it goes."""
+
+
+class SnapshotReader(Protocol):
+    """The reader of what switches hold and have counted; ``controller.telemetry.snapshot_reader`` implements it."""
+
+    def read(self) -> FabricSnapshot:
+        """Return a snapshot of all connected switches; blocks the calling task."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import StateChange
+from controller.core.saved_state import SavedState, StateChange
 
 
 class StateStore(Protocol):
@@ -35,3 +36,16 @@ class StateStore(Protocol):
         Raises:
             NotFoundError: it is not kept.
         """
+
+
+@dataclass(frozen=True)
+class Persistence:
+    """A store and its content at the start, with which the controller continues.
+
+    Attributes:
+        store: of jobs, drains, mode and plans.
+        saved: what it held.
+    """
+
+    store: StateStore
+    saved: SavedState

@@ -24,6 +24,7 @@ from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.plans import (
     ExpectedIteration,
     ExpectedSlowdown,
+    JobShiftDocument,
     Plan,
     PlanCollective,
     PlanDocument,
@@ -32,6 +33,7 @@ from controller.rest.schemas.plans import (
     PlanLink,
     PlanPath,
     PlanState,
+    ScheduleDocument,
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
@@ -74,6 +76,7 @@ __all__ = [
     "JobDocument",
     "JobList",
     "JobName",
+    "JobShiftDocument",
     "JobSummary",
     "KeptPath",
     "LinkList",
@@ -102,6 +105,7 @@ __all__ = [
     "RouteFlow",
     "RoutePiece",
     "Routes",
+    "ScheduleDocument",
     "SurvivalDocument",
     "SurvivalForm",
     "SwitchCount",

@@ -1,11 +1,13 @@
-"""Plans that were made before."""
+"""Plans that were made before. Their documents have the fields of the core's record."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, create_model
 
+from controller.core import plan_record
 from controller.model.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Count, Document, Epoch, Form, Seconds, Share, UdpPort
 
@@ -14,32 +16,33 @@ class RollbackForm(Form):
     """Nothing: which plan it is, the path says."""
 
 
-class PlanSummary(Document):
-    """A plan that was made, and why. ``cause`` is for people; ``by``: the token whose request it was."""
+_OWN_TYPES: Mapping[str, Any] = {
+    "epoch": Epoch,
+    "at": AwareDatetime,
+    "by": Annotated[str | None, Field(description="null where the network was the cause")],
+    "mode": Mode,
+    "enforcement": Enforcement,
+    "seconds": Seconds,
+    "moved": Annotated[Count, Field(description="flows that were there before and have another path now")],
+    "rollback_of": Epoch | None,
+}
+"""Fields of the record whose value in JSON is narrower than their type says, or that need a description."""
 
-    epoch: Epoch
-    at: AwareDatetime
-    cause: str
-    by: str | None = Field(description="null where the network was the cause")
-    policy: str
-    seed: Annotated[int, Field(ge=0)]
-    mode: Mode
-    enforcement: Enforcement
-    fabric_version: str
-    traffic_version: str
-    links_down: list[str]
-    drained: list[str]
-    jobs: list[str]
-    min_speed: float
-    min_level: float
-    bound_split: float | None
-    bound_single: float | None
-    gap: float | None
-    seconds: Seconds
-    flows: Count
-    moved: Count = Field(description="flows that were there before and have another path now")
-    unroutable: Count
-    rollback_of: Epoch | None
+_TYPES: Mapping[Any, Any] = {int: Count, tuple[str, ...]: list[str]}
+"""JSON types of the other fields, by type; the rest are as they are."""
+
+_FIELDS: Mapping[str, Any] = {
+    name: (_OWN_TYPES.get(name, _TYPES.get(hint, hint)), ...)
+    for name, hint in get_type_hints(plan_record.PlanRecord).items()
+    if name != "paths"
+}
+
+PlanSummary: Any = create_model(
+    "PlanSummary",
+    __base__=Document,
+    __doc__="A plan that was made, and why. ``cause`` is for people; ``by``: the token whose request it was.",
+    **_FIELDS,
+)
 
 
 class PlanHistory(Document):
@@ -59,7 +62,9 @@ class KeptPath(Document):
     share: Share
 
 
-class PlanRecord(PlanSummary):
-    """A kept plan with its paths through the fabric; traffic within one leaf has none."""
-
-    paths: list[KeptPath] | None = Field(description="null where only the summary is kept")
+PlanRecord: Any = create_model(
+    "PlanRecord",
+    __base__=PlanSummary,
+    __doc__="A kept plan with its paths through the fabric; traffic within one leaf has none.",
+    paths=(list[KeptPath] | None, Field(description="null where only the summary is kept")),
+)

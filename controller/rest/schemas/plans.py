@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, Field
 
 from controller.core.ports.api import Under
 from controller.model.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Bytes, Document, Gbps, Seconds, Share, Speed, UdpPort
+from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, Seconds, Share, Speed, UdpPort
 
 
 class PlanState(Document):
@@ -99,6 +99,43 @@ class PlanTimes(ExpectedSlowdown):
     jobs: list[JobTimes]
 
 
+class JobShift(Document):
+    """When the iterations of one job begin: at ``shift_seconds`` + k * ``period_seconds`` of a clock that jobs share.
+
+    With ``hold``, each iteration waits for the grid time nearest to the end of the one before, if that is ahead.
+    """
+
+    job: str
+    period_seconds: Annotated[float, Field(gt=0)]
+    shift_seconds: Seconds
+    hold: bool
+    iteration_seconds: Seconds = Field(description="mean, if all jobs of the schedule follow it")
+    compatibility: Share = Field(description="the part of the sending time in which the job sends as fast as alone")
+
+
+class Schedule(Document):
+    """When jobs' iterations begin, if this is advised (``shifts=advise``) and some job says how it computes."""
+
+    slowdown: Annotated[float, Field(ge=1)] = Field(description="mean over jobs by weight")
+    bound: Annotated[float, Field(ge=1)] = Field(description="of any paths, splits and shifts")
+    gap: float
+    jobs: list[JobShift]
+
+
+class ScheduleDocument(Document):
+    """The schedule of the newest plan."""
+
+    epoch: Epoch
+    schedule: Schedule | None
+
+
+class JobShiftDocument(Document):
+    """The part of one job in the schedule of the newest plan; ``shift`` is null if the job has none."""
+
+    epoch: Epoch
+    shift: JobShift | None
+
+
 class Plan(Document):
     """What ``fairspine plan --format json`` prints, too."""
 
@@ -111,6 +148,7 @@ class Plan(Document):
     gap: float | None
     levels: list[PlanLevel]
     times: PlanTimes | None = None
+    schedule: Schedule | None = None
     unroutable: list[str] = Field(description="ids of flows that no live path joins")
     collectives: list[PlanCollective]
     flows: list[PlanFlow]

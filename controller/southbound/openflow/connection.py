@@ -353,7 +353,7 @@ class SwitchConnection(controller.Datapath):
             return
         self.progress += 1
         hello = parser.OFPHello(self, [parser.OFPHelloElemVersionBitmap([ofp.OFP_VERSION])])
-        hello.version, hello.msg_type, hello.msg_len, hello.xid = ofp.OFP_VERSION, check.HELLO, len(message), 0
+        hello.set_headers(ofp.OFP_VERSION, check.HELLO, len(message), 0)
         self._tell(hello)
 
     def _port_status(self, message: bytes) -> None:

@@ -30,6 +30,7 @@ class Discovery:
     Attributes:
         evidence: which cables are there; what sends and receives discovery packets reports to it.
         hosts: where hosts are.
+        intended_hosts: those of the fabric file, if there is one.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Discovery:
         self._ports: dict[PortId, bool] = {}
         self._gbps: dict[PortId, float] = {}
         self._damper = Damper()
+        self.intended_hosts = hosts
         self.hosts = HostTable(self.port_state, intended=hosts, limits=limits, loud=loud)
         self._switch_ports: set[PortId] = set()
         self._edge: set[PortId] = set()

@@ -64,7 +64,7 @@ class DpidRegistry:
         name: Callable[[int], str],
         changed: Callable[[], None],
         clock: Callable[[], float],
-        is_known: Callable[[int], bool] = lambda _dpid: True,
+        intended: frozenset[int] = frozenset(),
     ) -> None:
         """Begin without connections; ``guard`` puts the registry in place.
 
@@ -72,9 +72,9 @@ class DpidRegistry:
             name: of a switch, for people.
             changed: called when there is a new notice.
             clock: seconds of a monotonic clock.
-            is_known: whether a switch may be part of the fabric as it is intended.
+            intended: datapath ids of the intended fabric; empty: any switch may be part of it.
         """
-        self.is_known = is_known
+        self._intended = intended
         self._name, self._changed, self._clock = name, changed, clock
         self.context = ConnectionContext(name=name, changed=changed, clock=clock)
         self._watch = ConnectionTimeouts(self.context)
@@ -146,6 +146,14 @@ class DpidRegistry:
             return False
         self._inside[dpid] = newcomer
         return True
+
+    def is_known(self, dpid: int) -> bool:
+        """Return whether a switch may be part of the fabric as it is intended."""
+        return not self._intended or dpid in self._intended
+
+    def connection(self, dpid: int) -> GuardedDatapath | None:
+        """Return the admitted connection of a switch; ``None`` where there is none."""
+        return self._inside.get(dpid)
 
     def left(self, datapath: GuardedDatapath) -> None:
         """Record that a connection is gone."""

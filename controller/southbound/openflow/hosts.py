@@ -14,7 +14,6 @@ from controller.southbound.allowance import Allowance, Allowances
 from controller.southbound.base import HOST
 from controller.southbound.host_counts import HostCounts
 from controller.southbound.host_search import Searches
-from controller.southbound.intended_hosts import IntendedHosts
 from controller.southbound.openflow import arp, messages
 from controller.southbound.openflow.discovery import Discovery
 from controller.southbound.openflow.packet_in import PacketIn
@@ -47,6 +46,7 @@ class HostFinder:
     """Learns where hosts are, and answers ARP requests that no rule delivers.
 
     Attributes:
+        fabric: the fabric as it is known now, whose hosts are asked for; ``None``: it is not known.
         malformed: ARP packets so far that were not sound.
     """
 
@@ -54,31 +54,28 @@ class HostFinder:
         self,
         discovery: Discovery,
         *,
-        intended: IntendedHosts | None,
-        fabric: Callable[[], Fabric | None],
         datapath: Callable[[int], Any],
         clock: Callable[[], float],
         probes_per_second: int,
         load: PacketLoad,
-        dropped: Callable[[], Mapping[int, int]],
+        dropped: Mapping[int, int],
         changed: Callable[[], None],
     ) -> None:
         """Begin without hosts; ``start`` begins to probe.
 
         Args:
             discovery: the observed state, with the table of hosts.
-            intended: of the fabric file, if there is one.
-            fabric: the fabric as it is known now.
             datapath: the connection of a switch, ``None`` where there is none.
             clock: seconds of a monotonic clock.
             probes_per_second: most probes a second.
             load: counts each ARP packet.
-            dropped: how many packets of each switch were dropped before they came here, so far.
+            dropped: how many packets of each switch were dropped before they came here; it grows.
             changed: called when hosts have changed, at most once in ``CHANGE_INTERVAL``.
         """
-        self._discovery, self._fabric, self._datapath, self._clock = discovery, fabric, datapath, clock
+        self._discovery, self._datapath, self._clock = discovery, datapath, clock
+        self.fabric: Fabric | None = None
         self._table = discovery.hosts
-        self._intended = intended
+        self._intended = discovery.intended_hosts
         self._load, self._dropped, self._told_changed = load, dropped, changed
         self._known_dropped: dict[int, int] = {}
         self._macs = ProbeMac()
@@ -168,7 +165,7 @@ class HostFinder:
 
     def _tick(self, now: float) -> None:
         """Send the probes that are due, and report what has changed."""
-        for dpid, count in self._dropped().items():
+        for dpid, count in self._dropped.items():
             if count != self._known_dropped.get(dpid, 0):
                 self._load.arrived(dpid, max(count - self._known_dropped.get(dpid, 0), 0))
                 self._known_dropped[dpid] = count
@@ -195,7 +192,7 @@ class HostFinder:
 
     def _ask_round(self, *, everywhere: bool) -> None:
         """Ask for each host of the fabric that is not heard: at its port, later at all ports without a known host."""
-        fabric = self._fabric()
+        fabric = self.fabric
         if fabric is None:
             return
         dpid = {leaf.name: leaf.dpid for leaf in fabric.leaves}

@@ -25,6 +25,7 @@ from controller.southbound.openflow.session import Session, SwitchState
 from controller.southbound.quiet_log import QuietLog
 from controller.southbound.rollout import Refusal, Rollout
 from controller.southbound.rules import SwitchRules
+from controller.southbound.switch_names import SwitchNames
 from controller.southbound.update import Stage
 
 LOG = logging.getLogger("fairspine.southbound")
@@ -55,6 +56,7 @@ class Installer:
         self,
         offload: Offload,
         *,
+        names: SwitchNames,
         settled: Callable[[], None],
         was_read: Callable[[int, SwitchRules], None],
         clock: Callable[[], float] = time.monotonic,
@@ -65,6 +67,7 @@ class Installer:
 
         Args:
             offload: runs a function in a thread.
+            names: of switches; the installer gives it those of each target.
             settled: called whenever some switch has reached (or lost) its target, or refused it.
             was_read: called with what a switch held of ours when it connected.
             clock: seconds of a monotonic clock.
@@ -73,7 +76,7 @@ class Installer:
         """
         self.instance, self.meters = instance, meters
         self.offload, self.was_read = offload, was_read
-        self._told_settled, self._clock = settled, clock
+        self._names, self._told_settled, self._clock = names, settled, clock
         self._sessions: dict[int, Session] = {}
         self.rollout: Rollout | None = None
         self._target: DesiredRules | None = None
@@ -94,6 +97,7 @@ class Installer:
 
     def target(self, target: DesiredRules) -> None:
         """Converge to these rules from now on; switches that they do not name hold nothing of ours."""
+        self._names.learn(target.names)
         self._target = target
         self._stop_retry()
         self._retry_seconds = RETRY_FIRST
@@ -104,7 +108,7 @@ class Installer:
         # They would be refused again. What follows from the network must not wait for that.
         dpid, table, missing = short
         refusal = dataclasses.replace(
-            self.refusal, epoch=target.epoch, dpid=dpid, switch=self.name(dpid), table=table, short=missing
+            self.refusal, epoch=target.epoch, dpid=dpid, switch=self._names(dpid), table=table, short=missing
         )
         hub.spawn(self._fall_back_at_once, target, self._fall_back or Fallback(self._fits), refusal)
 
@@ -139,7 +143,7 @@ class Installer:
     def connected(self, datapath: Any) -> None:
         """Begin a session with a switch that has connected; end an earlier one of the same datapath id."""
         self.disconnected(datapath.id)
-        session = Session(self, datapath, self.name(datapath.id))
+        session = Session(self, datapath, self._names(datapath.id))
         self._sessions[datapath.id] = session
         session.start()
         self.may_have_room(datapath.id)
@@ -217,11 +221,6 @@ class Installer:
         Those are read once, when they connect, and lose what they hold of ours; they are not read again.
         """
         return {dpid: each for dpid, each in self._sessions.items() if each.exchange.datapath.intended}
-
-    def name(self, dpid: int) -> str:
-        """Return the name of a switch, for people."""
-        names = {} if self._target is None else self._target.names
-        return names.get(dpid, f"{dpid:#x}")
 
     def states(self) -> list[SwitchState]:
         """Return the state of each connected switch, by datapath id."""
@@ -346,7 +345,7 @@ class Installer:
         self._fall_back = fall_back
         stays = fall_back.earlier[0] if fall_back.earlier is not None else None
         bare = frozenset(rules) if fall_back.all_bare else fall_back.bare
-        told = dataclasses.replace(refusal, stays=stays, bare=tuple(sorted(map(self.name, bare))))
+        told = dataclasses.replace(refusal, stays=stays, bare=tuple(sorted(map(self._names, bare))))
         if told != self.refusal:
             LOG.error("%s", told.text)
         self.refusal = told

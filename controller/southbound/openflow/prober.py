@@ -113,7 +113,7 @@ class Prober:
         told: Callable[[], None],
         name: Callable[[int], str],
         clock: Callable[[], float],
-        dropped: Callable[[], Mapping[int, int]] = dict,
+        dropped: Mapping[int, int] | None = None,
     ) -> None:
         """Begin without switches; ``start`` begins to send.
 
@@ -123,9 +123,9 @@ class Prober:
             told: called when there is a new notice.
             name: of a switch, for people.
             clock: seconds of a monotonic clock, never the time of day.
-            dropped: how many packets of each switch were dropped unread so far.
+            dropped: how many packets of each switch were dropped unread; it grows. ``None``: none ever is.
         """
-        self._dropped, self._dropped_before = dropped, dict[int, int]()
+        self._dropped, self._dropped_before = {} if dropped is None else dropped, dict[int, int]()
         self._discovery, self._evidence = discovery, discovery.evidence
         self._changed, self._told, self._name, self._clock = changed, told, name, clock
         self._seal = lldp.Seal()
@@ -218,7 +218,7 @@ class Prober:
             self._lag, self._lag_at = max(0.0, lag), now
         if lag > LATE:
             self._evidence.late(now)
-        for dpid, count in self._dropped().items():
+        for dpid, count in self._dropped.items():
             if count != self._dropped_before.get(dpid):
                 self._dropped_before[dpid] = count
                 self._evidence.dropped(dpid, now)

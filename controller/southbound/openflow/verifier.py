@@ -139,7 +139,7 @@ class Verifier:
         switches: InstalledSwitches,
         *,
         period: float,
-        told: Callable[[str, Mapping[str, Any]], None],
+        drifted: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         """Prepare the verifier; ``start`` begins it.
 
@@ -147,9 +147,9 @@ class Verifier:
             world: tasks, waiting and time.
             switches: the installer.
             period: seconds between two looks at a switch; 0: never.
-            told: called with a line for people and the details of each detected drift.
+            drifted: called with a line for people and the details of each detected drift.
         """
-        self._world, self._switches, self._told, self.period = world, switches, told, period
+        self._world, self._switches, self._drifted, self.period = world, switches, drifted, period
         self._looked: dict[int, _Looked] = {}
         self.found: dict[int, SwitchFault] = {}
         self.repaired: Counter[str] = Counter()
@@ -325,4 +325,4 @@ class Verifier:
             "switch": name, "missing": seen.missing, "changed": seen.changed, "added": seen.added,
             "groups": seen.groups, "instance": seen.by, "repaired": not found.held_back,
         }  # fmt: skip
-        self._told(text, details)
+        self._drifted(text, details)

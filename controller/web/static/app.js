@@ -8,6 +8,7 @@ import { Drawing } from "./draw.js";
 import { clock, DASH, number, percent, plural, words } from "./format.js";
 import { Matrix } from "./matrix.js";
 import { boundOf, cablesOf, condition, inForce, MOST_FLOWS, scenario, traceText } from "./model.js";
+import { showSchedule } from "./schedule.js";
 import { showEvent, showHistory, showJobs, showLinks, showReasons, showSwitches } from "./tables.js";
 
 const MOST_DRAWN = 64; // leaves or spines; beyond, the matrix
@@ -200,6 +201,7 @@ function drawNow() {
   say(byId("links-note"), known.trace !== null && shown.view === "now" ? `${note} Flows as traced at ${clock(known.trace.at)}.` : note);
   say(byId("jobs-note"), jobsText(health, hashed));
   showJobs(known.jobs, hashed === null ? planned : shown.plan, hashed === null ? null : planned, chosen.view === "now");
+  showSchedule(hashed === null ? planned : null);
   showSwitches(fabric, cables, states, chosen.selected, choose);
   showHistory(plans, rollBack, allowed);
   showReasons(health.reasons, health.degraded_service);

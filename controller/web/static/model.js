@@ -152,6 +152,50 @@ export function jobSpeeds(plan, weights) {
   return found;
 }
 
+/** The link that most jobs of a plan's schedule share, of these the one whose flows want the largest part; null: none. */
+export function sharedLink(plan) {
+  const scheduled = new Set(plan.schedule.jobs.map((one) => one.job));
+  const capacity = new Map(plan.links.map((link) => [link.id, link.gbps]));
+  let best = null;
+  for (const [id, flows] of flowsByLink(plan)) {
+    const jobs = new Set(flows.map((flow) => flow.job).filter((job) => scheduled.has(job))).size;
+    const part = flows.reduce((sum, flow) => sum + flow.wants, 0) / (capacity.get(id) ?? 1);
+    const better = best === null || jobs > best.jobs || (jobs === best.jobs && (part > best.part || (part === best.part && compareNames(id, best.id) < 0)));
+    if (jobs > 1 && better) best = { id, jobs, part };
+  }
+  return best?.id ?? null;
+}
+
+/**
+ * When jobs of a schedule send on a link: over one period if all have the same, else over two of the longest. A job is
+ * shown as if it were alone, and as if it computed first and then sent all its phases.
+ * @returns {{length, jobs, most}} seconds; {job, sends: [[from, to]], part} by job; how many jobs send at once at most
+ */
+export function timeLine(plan, link) {
+  const times = new Map(plan.times.jobs.map((one) => [one.job, one]));
+  const here = new Set((flowsByLink(plan).get(link) ?? []).map((flow) => flow.job));
+  const shifts = plan.schedule.jobs.filter((one) => here.has(one.job) && times.has(one.job));
+  const periods = shifts.map((one) => one.period_seconds);
+  const longest = Math.max(...periods);
+  const length = longest - Math.min(...periods) <= 1e-6 * longest ? longest : 2 * longest;
+  const jobs = shifts.map((one) => {
+    const { compute_seconds: computes, alone_seconds: alone } = times.get(one.job);
+    const sends = [];
+    for (let k = -2; one.shift_seconds + k * one.period_seconds < length; k += 1) {
+      const begin = one.shift_seconds + k * one.period_seconds;
+      const [from, to] = [Math.max(0, begin + computes), Math.min(length, begin + alone)];
+      if (to > from) sends.push([from, to]);
+    }
+    return { job: one.job, sends, part: sends.reduce((sum, [from, to]) => sum + to - from, 0) / length };
+  });
+  const edges = jobs.flatMap((one) => one.sends.flatMap(([from, to]) => [[from, 1], [to, -1]]));
+  // Who ends at the time at which another begins does not meet it, whatever rounding says.
+  edges.sort((a, b) => (Math.abs(a[0] - b[0]) <= 1e-9 * length ? a[1] - b[1] : a[0] - b[0]));
+  let [now, most] = [0, 0];
+  for (const [, step] of edges) most = Math.max(most, (now += step));
+  return { length, jobs, most };
+}
+
 /**
  * Speed and gap of the slowest job by the rules that switches hold: {speed, gap}. Both null where a job's speed is not
  * known.

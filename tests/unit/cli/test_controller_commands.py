@@ -291,10 +291,36 @@ def test_the_live_plan_has_the_tables_of_a_plan(
     controller.lay_out((200, live(**changes)), (200, {"hosts": [{"name": "h1"}, {"name": "h2"}]}))
     code, out, err = run("plan", "--live")
     assert (code, err) == (0, "")
-    assert "plan 3, fair: 1 flows in 1 pieces" in out
+    assert "plan 3, fair: 1 flow in 1 piece" in out
     assert says in out
     rows = [line.split()[0] for line in out.splitlines() if "->" in line]
     assert rows == ["leaf1->spine1:2", "spine1->leaf2"]
+
+
+SHIFT = {
+    "job": "a", "period_seconds": 0.21, "shift_seconds": 0.1, "hold": True, "iteration_seconds": 0.21,
+    "compatibility": 0.5,
+}  # fmt: skip
+
+
+def test_the_schedule_of_all_jobs_and_of_one(run: Run, controller: Controller) -> None:
+    whole = {"slowdown": 1.025, "bound": 1.0, "gap": 0.025, "jobs": [SHIFT]}
+    controller.lay_out((200, {"epoch": 3, "schedule": whole}), *[(200, {"epoch": 3, "shift": SHIFT})] * 2)
+    code, out, _ = run("schedule")
+    assert code == 0
+    assert "1.025 times as long as alone" in out
+    assert "0.100000 s" in out
+    code, out, _ = run("schedule", "a")
+    assert "0.210000 s" in out
+    assert json.loads(run("schedule", "a", "--format", "json")[1])["shift"] == SHIFT
+    assert [path for _, path, _ in controller.asked] == ["/v1/schedule", *["/v1/jobs/a/schedule"] * 2]
+
+
+@pytest.mark.parametrize(("arguments", "field"), [((), "schedule"), (("a",), "shift")])
+def test_no_schedule_is_said_in_words(run: Run, controller: Controller, arguments: tuple[str, ...], field: str) -> None:
+    controller.lay_out((200, {"epoch": 3, field: None}))
+    code, out, _ = run("schedule", *arguments)
+    assert (code, out.startswith("no shift is advised")) == (0, True)
 
 
 def test_the_live_plan_as_json_is_a_plan_to_stay_near(run: Run, controller: Controller, tmp_path: Path) -> None:

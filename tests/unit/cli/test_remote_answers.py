@@ -97,3 +97,11 @@ def test_a_host_name_that_cannot_be_looked_up_is_told_in_one_line(capsys: Any) -
     code, out, err = run(capsys, "jobs", "--url", "http://a..b")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("fairspine: http://a..b: ")
+
+
+def test_tls_to_a_controller_without_it_is_told_with_its_mend(capsys: Any) -> None:
+    with server(200, b"{}") as url:
+        code, out, err = run(capsys, "jobs", "--url", url.replace("http:", "https:"))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "there is no TLS at this address; use http://" in err
+    assert "SSL" not in err

@@ -19,6 +19,9 @@ from controller.rest import schemas
 from controller.rest.forms import read_form
 from controller.telemetry.instruments import exposition
 
+SHIFT = {
+    "period_seconds": 0.2, "shift_seconds": 0.1, "hold": False, "iteration_seconds": 0.2, "compatibility": 1.0,
+}  # fmt: skip
 SINCE = "2026-01-02T03:04:05Z"
 
 
@@ -97,6 +100,15 @@ class FakeBackend:
         elif name not in self.bodies:
             raise NotFoundError("job", name)
         return self._answer(name)
+
+    def job_shift(self, name: str) -> Document:
+        if name not in self.bodies:
+            raise NotFoundError("job", name)
+        return {"epoch": 3, "shift": SHIFT | {"job": name}}
+
+    def schedule(self) -> Document:
+        rows = [SHIFT | {"job": name} for name in sorted(self.bodies)]
+        return {"epoch": 3, "schedule": {"slowdown": 1.0, "bound": 1.0, "gap": 0.0, "jobs": rows}}
 
     def jobs(self) -> Document:
         return {

@@ -14,7 +14,7 @@ from controller.core.desired_state import UNPLACED, AdmittedJob, DesiredState
 from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.queue_pairs import QueuePairs
-from controller.rest.preview_request import read_preview
+from controller.rest.preview_request import READERS
 from controller.service import admission as module
 from controller.service.admission import Admission
 from tests.unit.service.world import Threads, flow
@@ -32,7 +32,7 @@ class Processes(Threads):
 @pytest.fixture
 def admission(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "SMALL", 0)
-    made = Admission(Processes(), read_preview)
+    made = Admission(Processes(), READERS)
     yield made
     made.close()
 
@@ -65,7 +65,7 @@ def test_what_is_wrong_comes_back_from_the_worker_as_the_same_error(admission: A
 
 
 def test_kept_jobs_that_can_have_their_ports_get_them_before_others_get_new_ones() -> None:
-    admission = Admission(Threads(), read_preview)
+    admission = Admission(Threads(), READERS)
     body = document(flow("h1", "h3"))
     free = int(admission.admit("first", body, FABRIC, [], 10).udp_src[0])
     # The first one's kept ports no longer fit its flows; the second one's are what the first would like to have.
@@ -81,7 +81,7 @@ def test_kept_jobs_beyond_the_limit_of_flows_are_left_out() -> None:
     body = document(flow("h1", "h3"))
     ports = np.array([50001], dtype=np.int32)
     jobs = tuple(AdmittedJob(name, body, "r", i, 0.0, "", ports + i, None) for i, name in enumerate("ab"))
-    placed = Admission(Threads(), read_preview).readmit(DesiredState(jobs), FABRIC, 1)
+    placed = Admission(Threads(), READERS).readmit(DesiredState(jobs), FABRIC, 1)
     assert [job.traffic is None for job in placed.jobs] == [False, True]
     assert "room for 0" in placed.jobs[1].left_out
 
@@ -97,7 +97,7 @@ def test_a_kept_job_with_a_key_twice_comes_back_although_no_new_one_is_taken(adm
 
 
 def test_the_default_of_qps_counts_at_admission_after_a_restart_and_in_previews() -> None:
-    admission = Admission(Threads(), read_preview, QueuePairs(3))
+    admission = Admission(Threads(), READERS, QueuePairs(3))
     body = document(flow("h1", "h3"))
     traffic = admission.admit("a", body, FABRIC, [], 10)
     assert [row.qps for row in traffic.collectives] == [QueuePairs(3)]
@@ -108,6 +108,6 @@ def test_the_default_of_qps_counts_at_admission_after_a_restart_and_in_previews(
     (again,) = admission.readmit(DesiredState((kept,)), FABRIC, 10).jobs
     assert again.ports.tolist() == traffic.udp_src.tolist()
     # Another default after a restart: the job has as many QPs as the controller says now.
-    (other,) = Admission(Threads(), read_preview, QueuePairs(2)).readmit(DesiredState((kept,)), FABRIC, 10).jobs
+    (other,) = Admission(Threads(), READERS, QueuePairs(2)).readmit(DesiredState((kept,)), FABRIC, 10).jobs
     assert other.traffic is not None
     assert other.traffic.n_flows == 2

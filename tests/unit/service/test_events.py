@@ -117,7 +117,7 @@ def test_the_service_tells_what_happens_to_jobs_links_modes_and_plans_and_who_wa
     down = fabric.without_links(["leaf1-spine2"])
     world.show(seen(down), lambda state: state.fabric is not None and state.fabric.version == down.version)
     world.switches[0].error = "refused"
-    world.service.settled()
+    world.switches_changed()
     events = []
     while more := reader.wait(0):
         events += more

@@ -55,11 +55,11 @@ def confirm(world: World) -> World:
     """Wait for the newest rules, which all switches confirm."""
     world.planned()
     epoch = world.service.state.enforced
-    world.switches = [
+    world.southbound.reports = [
         SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=epoch, error="", missing=())
         for switch in (*FABRIC.leaves, *FABRIC.spines)
     ]
-    world.service.settled()
+    world.switches_changed()
     return world
 
 
@@ -150,5 +150,5 @@ def test_after_ecmp_frozen_switches_still_hash(world: World) -> None:
 
 
 def test_rules_that_a_switch_has_not_confirmed_do_not_tell_a_speed(world: World) -> None:
-    world.switches = [report for report in world.switches if report.name != "leaf1"]
+    world.southbound.reports = [report for report in world.switches if report.name != "leaf1"]
     assert row(world)["speed"] is None

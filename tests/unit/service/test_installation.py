@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from controller.config import Settings
 from controller.core.controller_state import ControllerState
-from controller.core.ports.southbound import Southbound
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
@@ -20,7 +19,7 @@ from controller.service.event_log import EventLog
 from controller.service.installation import Installation
 from controller.southbound.rollout import Refusal
 from controller.telemetry.instruments import Instruments
-from tests.unit.service.world import Threads, World, flow
+from tests.unit.service.world import FakeSouthbound, Threads, World, flow
 from tests.unit.southbound.test_cabling import seen
 
 FABRIC: Fabric = clos(2, 2, 4)
@@ -46,9 +45,9 @@ def plan(world: World) -> dict[str, Any]:
 def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(world: World) -> None:
     reader = world.service.subscribe(None)
     state = world.service.state
-    found = world.refusal = refusal(state.epoch)
+    found = world.southbound.refusal = refusal(state.epoch)
     for _ in range(3):
-        world.service.settled()
+        world.switches_changed()
     world.until(lambda: plan(world)["refused"]["instead"] != [])
     told = plan(world)["refused"]
     assert {key: told[key] for key in ("epoch", "switch", "kind", "table", "short")} == {
@@ -63,22 +62,22 @@ def test_a_refusal_is_told_with_what_would_need_fewer_rules_until_it_is_over(wor
         assert part in told["text"]
     assert told["next_try"] is None
     assert f"{told['text']}; it is being tried again" in world.health["reasons"]
-    world.next_try = 7.6
+    world.southbound.next_try = 7.6
     assert f"{told['text']}; it is tried again in 8 s" in world.health["reasons"]
     assert plan(world)["refused"]["next_try"] is not None
     (event,) = [each for each in reader.wait(1) if each.kind == "error"]
     assert event.data["text"] == told["text"]
     assert (event.data["switch"], event.data["short"]) == ("leaf1", 7)
-    world.refusal = None
-    world.service.settled()
+    world.southbound.refusal = None
+    world.switches_changed()
     assert plan(world)["refused"] is None
     assert not any("does not take" in reason for reason in world.health["reasons"])
 
 
 def test_where_nothing_is_full_nothing_else_is_proposed(world: World) -> None:
-    world.refusal = refusal(world.service.state.epoch, kind="bad group", stays=None)
+    world.southbound.refusal = refusal(world.service.state.epoch, kind="bad group", stays=None)
     reader = world.service.subscribe(None)
-    world.service.settled()
+    world.switches_changed()
     told: list[Any] = []
     world.until(lambda: bool(told.extend(reader.wait(0.1)) or told))
     assert told[0].data["instead"] == {}
@@ -91,24 +90,24 @@ def test_where_nothing_is_full_nothing_else_is_proposed(world: World) -> None:
 def test_who_is_not_there_yet_and_what_else_is_wrong_is_told(world: World) -> None:
     epoch = world.service.state.epoch
     world.switches.append(SimpleNamespace(dpid=2, name="leaf2", epoch=epoch, error="", missing=(3, 4)))
-    world.notices.append("a second switch, at 10.0.0.7, claims an id")
+    world.southbound.faults.append("a second switch, at 10.0.0.7, claims an id")
     reader = world.service.subscribe(None)
     for _ in range(3):
-        world.service.settled()
+        world.switches_changed()
     assert plan(world)["waits_for"] == ["leaf1"]
     reasons = world.health["reasons"]
     assert "leaf2 lacks port 3, 4: what its rules send there is dropped" in reasons
-    assert world.notices[0] in reasons
-    assert [event.data["text"] for event in reader.wait(0) if event.kind == "error"] == world.notices
+    assert world.southbound.faults[0] in reasons
+    assert [event.data["text"] for event in reader.wait(0) if event.kind == "error"] == world.southbound.faults
 
 
 def test_a_plan_is_active_whatever_a_switch_that_is_not_in_the_fabric_has(world: World) -> None:
     epoch = world.service.state.epoch
     world.switches[0].epoch = epoch
-    world.service.settled()
+    world.switches_changed()
     assert plan(world)["active"]["epoch"] == epoch
     world.switches.append(SimpleNamespace(dpid=0xBAD, name="0xbad", epoch=-1, error="", missing=()))
-    world.service.settled()
+    world.switches_changed()
     assert plan(world)["active"]["epoch"] == epoch
     assert plan(world)["waits_for"] == []
 
@@ -122,15 +121,15 @@ def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(m
     switches = [SimpleNamespace(name=str(n), epoch=-1, error="", missing=()) for n in range(count)]
     log = EventLog(runtime)
     reader = log.subscribe(None)
-    installation = Installation(
-        Settings(), runtime, log, Southbound(NetworkState, lambda rules: None, lambda: switches), Instruments()
-    )
+    southbound = FakeSouthbound(runtime, NetworkState())
+    southbound.reports = switches
+    installation = Installation(Settings(), runtime, log, southbound, Instruments())
     state = ControllerState(enforced=4)
     before: tuple[int, float] | None = None
     for which, epoch in moves:
         if which < count:
             switches[which].epoch = epoch
-        installation.settled(state)
+        installation.update(state)
         now = installation.active
         epochs = {switch.epoch for switch in switches}
         if len(epochs) == 1 and epochs != {-1}:

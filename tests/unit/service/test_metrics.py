@@ -220,7 +220,7 @@ def test_a_running_controller_tells_what_it_has_done(tmp_path: Path) -> None:
     try:
         world.put("one", [flow(FABRIC.hosts[0].name, FABRIC.hosts[-1].name)])
         world.switches[0].epoch = world.service.state.enforced
-        world.service.settled()
+        world.switches_changed()
         response = ask("metrics", backend=world.service, headers={"Accept": "*/*"})
         assert response.status == 200
         found = {(s.name, *sorted(s.labels.values())): s.value

@@ -159,7 +159,7 @@ def test_frozen_hosts_are_told_the_paths_and_ports_that_they_had(name: str) -> N
     world.service.drain(spine, True, ANN)
     other = next(one for one in ENFORCEMENTS if one != name)
     world.service.set_mode(None, other, ANN)
-    world.service.network_changed()
+    world.southbound.network_changed.set()
     after = routes(world)
     assert (after["mode"], after["enforcement"]) == ("frozen", name)
     for old, new in zip(before["flows"], after["flows"], strict=True):

@@ -113,11 +113,11 @@ def test_a_job_for_which_no_plan_can_be_made_is_refused_and_the_others_go_on(wor
 
 
 def test_a_network_that_cannot_be_read_once_costs_one_plan_and_not_the_service(world: World) -> None:
-    whole, world.network = world.network, None  # type: ignore[assignment]
-    world.service.network_changed()
+    whole, world.southbound.network = world.southbound.network, None  # type: ignore[assignment]
+    world.southbound.network_changed.set()
     world.until(lambda: "no new plan" in str(world.health["reasons"]))
-    world.network = whole
-    world.service.network_changed()
+    world.southbound.network = whole
+    world.southbound.network_changed.set()
     world.until(lambda: "no new plan" not in str(world.health["reasons"]))
     assert world.put("a", JOB).created
 
@@ -171,10 +171,10 @@ def test_a_plan_is_active_while_every_switch_holds_it_and_not_when_one_comes_bac
     epoch = world.service.state.epoch
     assert world.read(lambda service: service.plan())["active"] is None
     world.switches[0].epoch = epoch
-    world.service.settled()
+    world.switches_changed()
     assert world.read(lambda service: service.plan())["active"]["epoch"] == epoch
     world.switches[0].epoch = -1
-    world.service.settled()
+    world.switches_changed()
     assert world.read(lambda service: service.plan())["active"] is None
 
 

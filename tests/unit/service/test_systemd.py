@@ -57,7 +57,7 @@ def beat(listener: socket.socket, naps: list[float], ended: list[str], **more: s
     """What is heard of a heart whose event loop is so many seconds late each time."""
     loop = Loop(naps)
     environment = {"NOTIFY_SOCKET": str(listener.getsockname()), "WATCHDOG_USEC": "20000000", **more}
-    Watchdog(loop, lambda: ended, environment).start()  # type: ignore[arg-type]
+    Watchdog(loop, ended, environment).start()  # type: ignore[arg-type]
     for task in loop.tasks:
         with pytest.raises(Stop):
             task()

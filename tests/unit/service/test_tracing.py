@@ -30,7 +30,7 @@ RING = {
 def world() -> World:
     """Switches hold what was installed last."""
     made = World(FABRIC, seen(FABRIC)).planned()
-    made.held = lambda: reading(FABRIC, made.installed[-1][0])
+    made.southbound.held = lambda: reading(FABRIC, made.installed[-1][0])
     made.service.put_job("ring", json.dumps(RING).encode(), UNCONDITIONAL, ANN)
     made.put("single", [flow("h2", "h4"), flow("h1", "h2")])
     return made.planned()
@@ -97,7 +97,7 @@ def test_in_mode_ecmp_flows_are_hashed_and_frozen_they_are_where_they_were(world
 
 def test_what_has_not_been_installed_yet_is_told_so(world: World) -> None:
     before = reading(FABRIC, world.installed[-1][0])
-    world.held = lambda: before
+    world.southbound.held = lambda: before
     world.put("later", [flow("h6", "h3")])
     world.switches[0].dpid, world.switches[0].epoch = 3, world.service.state.epoch - 1
     (late,) = (flow for flow in traced(world)["flows"] if flow["job"] == "later")
@@ -106,7 +106,7 @@ def test_what_has_not_been_installed_yet_is_told_so(world: World) -> None:
 
 
 def test_switches_that_were_not_read_are_named(world: World) -> None:
-    world.held = lambda: reading(FABRIC, world.installed[-1][0], without=["spine2", "leaf1"])
+    world.southbound.held = lambda: reading(FABRIC, world.installed[-1][0], without=["spine2", "leaf1"])
     assert traced(world)["silent"] == ["leaf1", "spine2"]
 
 
@@ -117,7 +117,7 @@ def test_before_the_fabric_is_known_there_is_no_trace() -> None:
 
 def test_rates_of_flows_are_those_that_the_poller_knows(world: World) -> None:
     assert {flow["rate_gbps"] for flow in traced(world)["flows"]} == {None}
-    readings, rules = world.service._telemetry.readings, world.installed[-1][0]
+    readings, rules = world.readings, world.installed[-1][0]
     for at in (0, 2):
         for dpid in rules:
             planned = (key for key in rules[dpid].rules if FLOW <= key[1] < DISCOVERY)

@@ -13,23 +13,29 @@ from types import SimpleNamespace
 from typing import Any
 
 from controller.config import Settings
+from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
 from controller.core.ports.api import UNCONDITIONAL, Caller, Condition, PutOutcome, Role
-from controller.core.ports.southbound import Southbound
+from controller.core.ports.southbound import SouthboundCounts
+from controller.core.ports.store import Persistence
 from controller.core.saved_state import ModeSetting, SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
-from controller.rest.preview_request import read_preview, read_survival
+from controller.rest.preview_request import READERS
 from controller.service.admission import Admission
+from controller.service.event_log import EventLog
+from controller.service.measurements import Measurements
 from controller.service.service import Service
 from controller.southbound.desired_rules import DesiredRules
+from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.rollout import Refusal
 from controller.southbound.rules import RuleSet
 from controller.store.errors import StoreError
 from controller.telemetry.fabric_snapshot import FabricSnapshot
+from controller.telemetry.port_rates import Readings
 
 ANN = Caller("ann", Role.WRITE)
 
@@ -44,9 +50,17 @@ class Signal:
     def __init__(self, runtime: Threads) -> None:
         self._runtime, self._event = runtime, threading.Event()
         self.set, self.clear = self._event.set, self._event.clear
+        self._waits = False
+
+    @property
+    def is_handled(self) -> bool:
+        """True if a task waits for it again, with nothing left to do."""
+        return self._waits and not self._event.is_set()
 
     def wait(self, seconds: float | None = None) -> None:
+        self._waits = True
         self._event.wait(seconds)
+        self._waits = False
         if self._runtime.closed:
             raise Ended
 
@@ -84,6 +98,9 @@ class Threads:
 
     def offload(self, function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
+
+    def rest(self) -> None:
+        pass
 
     def start_process(self, command: list[str]) -> Any:
         raise AssertionError("small jobs need no process")
@@ -141,43 +158,85 @@ class FakeStore:
         return self.records[epoch]
 
 
+class FakeSouthbound:
+    """A ``Southbound`` whose network and switches a test sets.
+
+    Attributes:
+        installed: (rules, epoch) of each installation.
+        held: what switches hold and have counted.
+    """
+
+    def __init__(self, runtime: Threads, network: NetworkState) -> None:
+        self.network_changed, self.switches_changed = runtime.signal(), runtime.signal()
+        self.network = network
+        self.installed: list[tuple[RuleSet, int]] = []
+        self.reports = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="", missing=())]
+        self.refusal: Refusal | None = None
+        self.next_try: float | None = None
+        self.faults: list[str] = []
+        self.held: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
+
+    def observe(self) -> NetworkState:
+        return self.network
+
+    def install(self, rules: DesiredRules) -> None:
+        self.installed.append((rules.rules, rules.epoch))
+
+    def look_for_hosts(self, fabric: Fabric | None) -> None:
+        pass
+
+    def switches(self) -> list[SimpleNamespace]:
+        return self.reports
+
+    def notices(self) -> list[str]:
+        return self.faults
+
+    def counts(self) -> SouthboundCounts:
+        return SouthboundCounts()
+
+    def discovery(self) -> DiscoveryCounts:
+        return DiscoveryCounts()
+
+    def read(self) -> FabricSnapshot:
+        return self.held()
+
+
 class World:
-    """A service, what it is shown, and what it installed."""
+    """A service, its network and switches (``southbound``), and its store."""
 
     def __init__(
         self, intended: Fabric | None, network: NetworkState, store: FakeStore | None = None, **settings: Any
     ) -> None:  # fmt: skip
         self.runtime = runtime = Threads()
-        self.network = network
         self.store = store or FakeStore()
-        self.installed: list[tuple[RuleSet, int]] = []
-        self.switches = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="", missing=())]
-        self.refusal: Refusal | None = None
-        self.next_try: float | None = None
-        self.notices: list[str] = []
-        self.held: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
+        self.southbound = FakeSouthbound(runtime, network)
+        self.readings = Readings()
         self.service = Service(
-            Settings(debounce_ms=0, **settings),
-            intended,
+            Configuration(Settings(debounce_ms=0, **settings), intended),
             runtime,
-            self.store,
-            self.store.load(),
-            southbound=Southbound(
-                lambda: self.network,
-                self._install,
-                lambda: self.switches,
-                lambda: self.refusal,
-                lambda: self.notices,
-                read=lambda: self.held(),
-                next_try=lambda: self.next_try,
-            ),
-            admission=Admission(runtime, read_preview),
-            read_survival=read_survival,
+            Persistence(self.store, self.store.load()),
+            self.southbound,
+            Admission(runtime, READERS),
+            EventLog(runtime),
+            Measurements(self.southbound, self.readings),
         )
         self.service.start()
 
-    def _install(self, target: DesiredRules) -> None:
-        self.installed.append((target.rules, target.epoch))
+    @property
+    def installed(self) -> list[tuple[RuleSet, int]]:
+        """The rules and epoch of each installation."""
+        return self.southbound.installed
+
+    @property
+    def switches(self) -> list[SimpleNamespace]:
+        """The reports of the connected switches."""
+        return self.southbound.reports
+
+    def switches_changed(self) -> None:
+        """Tell the service that a switch has changed; returns once it has seen this."""
+        signal = self.southbound.switches_changed
+        signal.set()
+        self.until(lambda: signal.is_handled)
 
     def close(self) -> None:
         """As kill -9 would: nothing is written any more."""
@@ -211,8 +270,8 @@ class World:
 
     def show(self, network: NetworkState, seen: Callable[[ControllerState], bool]) -> None:
         """The network is like this now; returns once a state is published of which ``seen`` is true."""
-        self.network = network
-        self.service.network_changed()
+        self.southbound.network = network
+        self.southbound.network_changed.set()
         self.until(lambda: seen(self.service.state))
         self.until(self._installed_newest)
 

@@ -38,8 +38,8 @@ class World:
             ports = [SimpleNamespace(port_no=n, config=0, state=0, curr_speed=0) for n in range(1, 11)]
             self.discovery.switch_entered(dpid, ports)
         self.finder = HostFinder(
-            self.discovery, intended=None, fabric=lambda: None, datapath=self.datapath, clock=lambda: self.now,
-            probes_per_second=PROBES_PER_SECOND, load=self.load, dropped=dict, changed=self.changed,
+            self.discovery, datapath=self.datapath, clock=lambda: self.now,
+            probes_per_second=PROBES_PER_SECOND, load=self.load, dropped={}, changed=self.changed,
         )  # fmt: skip
 
     def changed(self) -> None:

@@ -21,6 +21,7 @@ from controller.southbound.openflow import installer as module  # noqa: E402
 from controller.southbound.openflow.installer import RETRY_LAST, SIGN_SECONDS, Installer  # noqa: E402
 from controller.southbound.rollout import Refusal, Rollout  # noqa: E402
 from controller.southbound.rules import Output, Rule, RuleSet, SwitchRules, match  # noqa: E402
+from controller.southbound.switch_names import SwitchNames  # noqa: E402
 
 
 class Timer:
@@ -84,6 +85,7 @@ class Tried:
         self.world, self.at = world, list[float]()
         self.installer = Installer(
             lambda *args: world.offloaded(*args),
+            names=SwitchNames(),
             settled=lambda: None,
             was_read=lambda *_: None,
             clock=lambda: world.now,
@@ -150,7 +152,7 @@ def slow_installer(made: list[object]) -> Installer:
         hub.sleep(0.01)
         return function(*args)
 
-    return Installer(offload, settled=lambda: None, was_read=lambda *_: None)
+    return Installer(offload, names=SwitchNames(), settled=lambda: None, was_read=lambda *_: None)
 
 
 def test_of_switches_that_refuse_a_target_together_none_undoes_what_was_done_for_another() -> None:

@@ -108,7 +108,7 @@ class Rounds:
 
 def reading_back(world: Rounds, connected: Callable[[], dict[int, Any]]) -> Any:
     switches: Any = SimpleNamespace(sessions=connected)
-    return Verifier(world, switches, period=1.0, told=lambda *_: None)
+    return Verifier(world, switches, period=1.0, drifted=lambda *_: None)
 
 
 def polling(world: Rounds, connected: Callable[[], dict[int, Any]]) -> Any:

@@ -13,6 +13,7 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.job import CollectiveCall, Job
 from controller.model.traffic import Collective, Traffic
+from controller.routing import Result
 from emulation.evaluation.cell import ideal_seconds, run_cell
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.results_file import write_results
@@ -92,7 +93,7 @@ def test_the_busiest_of_a_leafs_links_is_held_against_their_mean() -> None:
             Simulation(
                 fabric,
                 [SimulatedJob("j", traffic, one_step_each(traffic), compute_seconds=0.08)],
-                lambda *_, paths=paths: Assignment.single(np.array(paths, dtype=np.int32)),
+                lambda *_, paths=paths: Result(Assignment.single(np.array(paths, dtype=np.int32))),
             )
         )
         used = link_use(results)

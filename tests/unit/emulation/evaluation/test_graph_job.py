@@ -52,7 +52,7 @@ def graphs(draw: st.DrawFn, ranks: int) -> Dag:
 
 
 def _planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> object:
-    return assign("ecmp", fabric, traffic, seed=3).assignment
+    return assign("ecmp", fabric, traffic, seed=3)
 
 
 def _job(fabric: Fabric, dag: Dag, hosts: list[str], name: str = "g") -> TimedJob:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from emulation.evaluation.plots import plot_paper_axes
 from emulation.evaluation.report import write_report
 from emulation.evaluation.standings import rows_csv, standings_csv, standings_of
 from emulation.evaluation.targets import Reference, Verdict
@@ -21,6 +22,9 @@ def row(**more: Any) -> dict[str, Any]:
         "policy": "fair",
         "allocation": "flow",
         "seed": 0,
+        "jobs": 1,
+        "ring": None,
+        "ratios": {str(p): 1.0 + p / 100 for p in (25, 50, 75, 90, 95, 99)},
         "ratio": 1.0,
         "ratio_worst": 1.5,
         "iteration": 1.0,
@@ -99,6 +103,19 @@ def test_the_report_is_one_file_that_asks_nobody_for_anything(tmp_path: Path) ->
     assert not re.search(r"https?:|//[a-z]|<script|<link|@import|url\(", re.sub(r"base64,[^\"]*", "", text))
     assert set(re.findall(r'src="([^,"]*)', text)) == {"data:image/png;base64"}
     assert {path.name for path in page.parent.iterdir()} == {"index.html", "standings.csv", "cells.csv", "targets.csv"}
+
+
+def test_rings_and_jobs_of_several_sizes_are_drawn_as_in_the_paper(tmp_path: Path) -> None:
+    grid = [
+        row(jobs=jobs, ring=ring, case=f"{jobs} {ring}", policy=policy, failure=failure, ratio=ratio)
+        for jobs in (1, 3)
+        for ring in (2, 4)
+        for failure in ("none", "1 spine")
+        for policy, ratio in (("fair", 1.0), ("ecmp", None if failure == "1 spine" else 2.0))
+    ]
+    assert write_report(tmp_path, grid).read_text().count("data:image/png") == 2
+    assert plot_paper_axes([row(), row(policy="ecmp")]) is None
+    assert write_report(tmp_path, [row(), row(policy="ecmp")]).read_text().count("data:image/png") == 1
 
 
 def test_figures_of_others_stand_below_ours_with_their_source_and_targets_are_judged(tmp_path: Path) -> None:

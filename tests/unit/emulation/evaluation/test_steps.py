@@ -30,7 +30,7 @@ def job_of(
 
 def seconds(made: SimulatedJob, fabric: Fabric = WIDE) -> float:
     def plan(live: Fabric, traffic, previous: Previous | None):  # type: ignore[no-untyped-def]
-        return assign("spray", live, traffic).assignment
+        return assign("spray", live, traffic)
 
     results = simulate(Simulation(fabric, [made], plan))
     assert not results.stalled

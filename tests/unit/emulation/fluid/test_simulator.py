@@ -9,7 +9,7 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, Previous, assign
+from controller.routing import Options, Previous, Result, assign
 from emulation.fluid.movers import Allocation
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import JobSchedule, SimulatedJob, one_step_each
@@ -21,14 +21,14 @@ GB = 10**9
 
 
 def by(policy: str, **options: int) -> object:
-    def plan(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Assignment:
-        return assign(policy, fabric, traffic, previous=previous, options=Options(**options)).assignment  # type: ignore[arg-type]
+    def plan(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+        return assign(policy, fabric, traffic, previous=previous, options=Options(**options))  # type: ignore[arg-type]
 
     return plan
 
 
 def fixed(*path: int) -> object:
-    return lambda fabric, traffic, previous: Assignment.single(np.array(path, dtype=np.int32))
+    return lambda fabric, traffic, previous: Result(Assignment.single(np.array(path, dtype=np.int32)))
 
 
 def run(fabric: Fabric, *jobs: SimulatedJob, planner: object = None, **more: object) -> Results:
@@ -138,8 +138,8 @@ def test_a_split_flow_that_meets_another_is_faster_unpaced_where_its_pieces_are_
     made = Assignment(np.array([0, 0, 1], np.int32), np.array([0, 1, 0], np.int32), np.array([0.5, 0.5, 1.0]))
     fabric = clos(2, 2, 2, host_gbps=100, uplink_gbps=60)
 
-    def planner(*_: object) -> Assignment:
-        return made
+    def planner(*_: object) -> Result:
+        return Result(made)
 
     unpaced = run(fabric, job(traffic), planner=planner, allocation=Allocation.FLOW)
     paced = run(fabric, job(traffic), planner=planner, allocation=Allocation.PACED)
@@ -222,11 +222,11 @@ def test_moving_flows_back_and_forth_loses_and_gains_nothing(
     rng = np.random.default_rng(seed)
     local = np.array(path) < 0
 
-    def planner(*_: object) -> Assignment:
+    def planner(*_: object) -> Result:
         if rng.random() < 0.5 and fabric.n_paths > 1:
-            even = assign("spray", fabric, traffic).assignment
-            return even
-        return Assignment.single(np.where(local, -1, rng.integers(0, fabric.n_paths, traffic.n_flows)).astype(np.int32))
+            return assign("spray", fabric, traffic)
+        path = np.where(local, -1, rng.integers(0, fabric.n_paths, traffic.n_flows))
+        return Result(Assignment.single(path.astype(np.int32)))
 
     results = run(
         fabric, SimulatedJob("j", traffic, schedule), planner=planner, allocation=allocation,

@@ -1,4 +1,4 @@
-"""A function that is called too often runs at intervals, and once more after the last call."""
+"""A timer runs its function some time after each request, with one timer at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.service.spacing import LATE, PART, OneTimer, Spaced
+from controller.southbound.one_timer import LATE, OneTimer
 
 
 class World:
@@ -30,53 +30,6 @@ class World:
             self.now = max(self.now, at)
             task()
         self.now = max(self.now, moment)
-
-
-@given(
-    gaps=st.lists(st.floats(0, 0.1), min_size=1, max_size=50),
-    takes=st.lists(st.floats(0, 0.02), min_size=1, max_size=10),
-)
-def test_a_run_follows_every_call_and_most_of_the_time_is_free(gaps: list[float], takes: list[float]) -> None:
-    world, begins, busy = World(), [], [0.0]
-
-    def work() -> None:
-        begins.append(world.now)
-        took = takes[len(begins) % len(takes)]
-        busy[0] += took
-        world.now += took
-
-    spaced = Spaced(work, world.later, lambda: world.now)
-    moment, called = 0.0, []
-    for gap in gaps:
-        moment = max(moment + gap, world.now)
-        world.until(moment)
-        called.append(world.now)
-        spaced()
-    world.until(world.now + 10)
-    assert all(any(begin >= call for begin in begins) for call in called)
-    assert len(begins) <= len(called)
-    assert busy[0] <= PART * (begins[-1] - begins[0]) + 2 * max(takes)
-
-
-def test_a_single_call_runs_at_once() -> None:
-    world, runs = World(), []
-    spaced = Spaced(lambda: runs.append(world.now), world.later, lambda: world.now)
-    spaced()
-    assert runs == [0.0]
-
-
-def test_a_call_from_within_runs_once_more() -> None:
-    world, runs = World(), []
-
-    def work() -> None:
-        runs.append(world.now)
-        if len(runs) == 1:
-            spaced()
-
-    spaced = Spaced(work, world.later, lambda: world.now)
-    spaced()
-    world.until(1)
-    assert len(runs) == 2
 
 
 @given(gaps=st.lists(st.floats(0, 9), max_size=60), seconds=st.floats(0.1, 5))

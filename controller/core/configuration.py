@@ -1,0 +1,21 @@
+"""The configuration of a controller, which stays the same while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.config import Settings
+from controller.model.fabric import Fabric
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The values that an operator configures.
+
+    Attributes:
+        settings: the options.
+        intended: the fabric of the file; ``None``: discovery alone.
+    """
+
+    settings: Settings
+    intended: Fabric | None = None

@@ -1,0 +1,233 @@
+"""Plans in space and time: paths, and shifts of the jobs' iterations, searched together.
+
+The slowdown of a schedule is defined in docs/explanation/objective.md ("Shifts"). From several draws of shifts,
+simulated annealing searches shifts and held periods on the paths of the plan without shifts. Then paths are searched
+for the moments that the simulation of the best schedule has, and shifts for these paths, until neither improves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.timing import JobShift, Schedule
+from controller.model.tolerances import TOLERANCE
+from controller.model.traffic import Int64Array
+from controller.routing import timed
+from controller.routing.base import Options
+from controller.routing.demand import Demand
+from controller.routing.expected import iterations_of, log_arrays, schedule_bound
+from controller.routing.kernels import shifts
+from controller.routing.kernels.iterations import Iterations, Played, SpeedCache
+from controller.routing.previous import Previous
+from controller.routing.stages import Stages, has_times
+
+ITERATIONS = 40
+"""Length of each simulation of a schedule, in iterations of the longest job."""
+
+MOST_EVENTS = 20_000
+"""Most events of each simulation; a limit for short jobs beside long ones."""
+
+EVENTS_PER_ROUND = 30
+"""Events simulated in all, for each round of ``Options.rounds``."""
+
+STARTS = 3
+"""Draws of shifts from which the search begins; they get half of the events."""
+
+ALTERNATIONS = 8
+"""Most searches of paths, each followed by one of shifts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shifts:
+    """The shifts of J jobs (``Stages.names``).
+
+    Attributes:
+        shift: [J] seconds from the begin of the grid to that of the first iteration.
+        hold: [J] held period in seconds; 0: iterations follow at once.
+        slowdown: the mean slowdown on the paths of the search.
+    """
+
+    shift: FloatArray
+    hold: FloatArray
+    slowdown: float
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """Schedules of jobs on given paths: their simulation, and the search for a better one."""
+
+    stages: Stages
+    iterations: Iterations
+    cache: SpeedCache
+
+    @staticmethod
+    def of(stages: Stages, assignment: Assignment) -> Simulator:
+        """Return a simulator of the jobs under an assignment."""
+        return Simulator(stages, *iterations_of(stages, assignment))
+
+    def play(self, shift: FloatArray, hold: FloatArray) -> tuple[Shifts, Played, Int64Array, FloatArray]:
+        """Simulate a schedule; also return its states [M, J] and their durations [M]."""
+        log = log_arrays(len(self.stages.names), MOST_EVENTS)
+        mean, played = shifts.slowdown(self.iterations, self.cache, self._problem(), shift, hold, *log)
+        return Shifts(shift, hold, float(mean)), played, log[0][: played.logged], log[1][: played.logged]
+
+    def search(self, start: Shifts, plays: int, seed: int, movable: BoolArray) -> Shifts:
+        """Search a better schedule for the movable jobs [J]."""
+        if not movable.any() or not plays:
+            return self.play(start.shift, start.hold)[0]
+        problem = self._problem(movable)
+        found = shifts.anneal(self.iterations, self.cache, problem, start.shift, start.hold, plays, seed & 0xFFFFFFFF)
+        return Shifts(found[0], found[1], float(found[2]))
+
+    def schedule(self, found: Shifts) -> Schedule:
+        """Return the schedule in seconds by job; jobs without computing times have no shift."""
+        stages, (_, played, _, _) = self.stages, self.play(found.shift, found.hold)
+        took = np.where(played.ended > 0, played.took / np.maximum(played.ended, 1), played.seconds)
+        busy = stages.by_job(played.busy)
+        alone = np.where(busy > 0, stages.by_job(played.unhindered) / np.where(busy > 0, busy, 1.0), 1.0)
+        rows = tuple(
+            JobShift(
+                stages.names[j],
+                float(found.hold[j] or stages.alone[j]),
+                float(found.shift[j]),
+                bool(found.hold[j] > 0),
+                # Apart from rounding, no iteration is shorter than alone.
+                float(max(took[j], stages.alone[j])),
+                float(alone[j]),
+            )
+            for j in np.flatnonzero(computing(stages)).tolist()
+        )
+        return Schedule(rows, found.slowdown, schedule_bound(stages))
+
+    def _problem(self, movable: BoolArray | None = None) -> shifts.ShiftProblem:
+        stages = self.stages
+        whole = np.cumsum(stages.compute + stages.send)
+        end = whole - np.concatenate([[0.0], whole])[stages.first[:-1]][stages.job]
+        return shifts.ShiftProblem(
+            stages.alone, end - stages.send, end, stages.weight / stages.weight.sum(),
+            np.flatnonzero(computing(stages) if movable is None else movable),
+            ITERATIONS * float(stages.alone.max(initial=0.0)), MOST_EVENTS,
+        )  # fmt: skip
+
+
+def computing(stages: Stages) -> BoolArray:
+    """Return whether each job [J] computes between its collectives, and so has something to shift."""
+    return stages.by_job(stages.compute) > 0.0
+
+
+def shift_only(demand: Demand, assignment: Assignment, rounds: int, seed: int) -> Schedule:
+    """Return a schedule for fixed paths, which may be split."""
+    stages = Stages.of(demand)
+    simulator = Simulator.of(stages, assignment)
+    return simulator.schedule(_from_draws(simulator, _plays(stages, rounds), seed))
+
+
+def reuse_schedule(demand: Demand, assignment: Assignment, schedule: Schedule | None) -> Schedule | None:
+    """Return an earlier schedule with its figures under an assignment; ``None`` where there was none.
+
+    Jobs that it does not have begin at the begin of their grid.
+    """
+    if schedule is None or not has_times(demand.traffic):
+        return None
+    stages = Stages.of(demand)
+    simulator = Simulator.of(stages, assignment)
+    earlier = _kept_shifts(stages, schedule)[0]
+    return simulator.schedule(simulator.play(earlier.shift, earlier.hold)[0])
+
+
+def plan(
+    demand: Demand, path: IntArray, previous: Previous | None, rounds: int, seed: int, options: Options
+) -> tuple[IntArray, Schedule]:
+    """Return the path class [U] of each unit, and the schedule of the jobs.
+
+    Args:
+        demand: the units to place.
+        path: [U] the plan with the best levels.
+        previous: the previous plan: its paths and shifts stay except where changes gain what ``options.churn_price``
+            requires.
+        rounds: effort of the search.
+        seed: the seed of the search.
+        options: the options of the policy.
+    """
+    problem = timed.Overlap.of(demand)
+    stages = problem.stages
+    if previous is None or previous.schedule is None:
+        start = timed.plan(demand, path, previous, rounds, seed, options)
+        path, found = _joint(problem, start, rounds, seed)
+        return path, Simulator.of(stages, demand.assignment(path)).schedule(found)
+    kept_path, new_units = timed.kept(demand, previous)
+    if new_units.any():
+        kept_path = problem.search(kept_path, new_units, rounds, seed)
+    simulator = Simulator.of(stages, demand.assignment(kept_path))
+    start_shifts, new_jobs = _kept_shifts(stages, previous.schedule)
+    kept = simulator.search(start_shifts, _plays(stages, rounds) // STARTS, seed, new_jobs)
+    rows = {row.job for row in previous.schedule.jobs}
+    if not new_units.any() and not new_jobs.any() and rows <= set(stages.names):
+        return kept_path, simulator.schedule(kept)
+    other_path, other = _joint(problem, timed.plan(demand, path, None, rounds, seed, options), rounds, seed)
+    old, old_jobs = ~new_units, ~new_jobs & computing(stages)
+    differs = (other.shift != kept.shift) | (other.hold != kept.hold)
+    moved = max(_part(kept_path != other_path, old), _part(differs, old_jobs))
+    if other.slowdown < kept.slowdown * (1.0 - options.churn_price * moved) * (1.0 - TOLERANCE):
+        return other_path, Simulator.of(stages, demand.assignment(other_path)).schedule(other)
+    return kept_path, simulator.schedule(kept)
+
+
+def _part(which: BoolArray, of: BoolArray) -> float:
+    return float(which[of].mean()) if of.any() else 0.0
+
+
+def _plays(stages: Stages, rounds: int) -> int:
+    """Return the number of simulations for this effort."""
+    horizon = ITERATIONS * float(stages.alone.max(initial=0.0))
+    events = float((2.0 * np.diff(stages.first) * horizon / stages.alone).sum())
+    return int(EVENTS_PER_ROUND * rounds / max(1.0, min(events, MOST_EVENTS)))
+
+
+def _joint(problem: timed.Overlap, path: IntArray, rounds: int, seed: int) -> tuple[IntArray, Shifts]:
+    """Search paths and shifts in turns."""
+    demand, stages = problem.demand, problem.stages
+    plays, movable = _plays(stages, rounds), computing(stages)
+    simulator = Simulator.of(stages, demand.assignment(path))
+    best = _from_draws(simulator, plays // 2, seed)
+    everyone = np.ones(demand.n_units, dtype=np.bool_)
+    for turn in range(ALTERNATIONS):
+        if best.slowdown <= 1.0 + TOLERANCE:
+            break
+        _, _, states, seconds = simulator.play(best.shift, best.hold)
+        other_path = problem.at(states, seconds).search(path, everyone, rounds // ALTERNATIONS, seed + turn)
+        other_simulator = Simulator.of(stages, demand.assignment(other_path))
+        other = other_simulator.search(best, plays // (2 * ALTERNATIONS), seed + turn, movable)
+        if other.slowdown < best.slowdown * (1.0 - TOLERANCE):
+            path, best, simulator = other_path, other, other_simulator
+    return path, best
+
+
+def _from_draws(simulator: Simulator, plays: int, seed: int) -> Shifts:
+    """Return the best schedule found from several draws of shifts; the first is that all begin at once."""
+    stages = simulator.stages
+    movable = computing(stages)
+    n_jobs = len(stages.names)
+    draws = np.random.default_rng(seed).random((STARTS, n_jobs))
+    draws[0] = 0.0
+    found = []
+    for number, draw in enumerate(draws):
+        start = Shifts(np.where(movable, draw * stages.alone, 0.0), np.zeros(n_jobs), np.inf)
+        found.append(simulator.search(start, plays // STARTS, seed + number, movable))
+        if found[-1].slowdown <= 1.0 + TOLERANCE:
+            break
+    return min(found, key=lambda each: each.slowdown)
+
+
+def _kept_shifts(stages: Stages, schedule: Schedule) -> tuple[Shifts, BoolArray]:
+    """Return the earlier shifts of the jobs, and which jobs [J] are new; a held period that is too short is dropped."""
+    rows = [schedule.shift_of(name) for name in stages.names]
+    shift = np.array([0.0 if row is None else row.shift_seconds for row in rows])
+    hold = np.array([row.period_seconds if row is not None and row.hold else 0.0 for row in rows])
+    hold[hold < stages.alone * (1.0 - TOLERANCE)] = 0.0
+    new = np.array([row is None for row in rows], dtype=np.bool_)
+    return Shifts(shift, hold, np.inf), new & computing(stages)
