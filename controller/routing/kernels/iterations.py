@@ -198,7 +198,7 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
                 part[j] += done
                 busy[at[j]] += step
                 sent[at[j]] += done
-                if speed[j] > 1.0 - EPSILON:
+                if speed[j] > 1.0 - ROUNDING:
                     unhindered[at[j]] += step
         if who < 0:
             break
