@@ -20,11 +20,13 @@ from controller.cli import (
     job,
     jobs,
     mode,
+    network,
     planning,
     preview,
     replay,
     schedule,
     simulate,
+    status,
     survive,
     token,
     top,
@@ -84,6 +86,10 @@ app.command("drain", epilog="Example: fairspine drain leaf1-spine2")(drain.drain
 app.command("undrain", epilog="Example: fairspine undrain leaf1-spine2")(drain.undrain)
 app.command("mode", epilog="Example: fairspine mode ecmp")(mode.mode)
 app.command("events", epilog="Example: fairspine events --kind plan --format json")(events.events)
+app.command("status", epilog="Example: fairspine status")(status.status)
+app.command("fabric", epilog="Example: fairspine fabric --format json")(network.fabric)
+app.command("links", epilog="Example: fairspine links leaf1, or: fairspine links leaf1-spine2")(network.links)
+app.command("routes", epilog="Example: fairspine routes h1")(network.routes)
 app.command("top", epilog="Example: fairspine top --interval 5, or: fairspine top --once")(top.top)
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")

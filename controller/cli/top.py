@@ -77,18 +77,15 @@ def top(
     """Show the busiest links, the jobs, the mode and the health, again and again until Ctrl-C.
 
     A link's load is measured where the controller has read its counters, and that of the plan elsewhere, if switches
-    follow it. When the
-    controller goes away, what it said last stays, with a word about that, until it is back. As JSON: once.
+    follow it. When the controller goes away, what it said last stays, with a word about that, until it is back. As
+    JSON: once.
     """
     client = Remote(url, token, ca_file).client()
     look = look_at(client, None)
     if format is OutputFormat.JSON:
-        document = {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
-        print_json(json.dumps(document).encode())
+        print_json(json.dumps(document_of(look)).encode())
     elif once or not sys.stdout.isatty():
-        from rich.console import Console
-
-        Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+        print_look(look, count)
     else:
         _follow(client, look, interval, count)
 
@@ -140,6 +137,18 @@ def look_at(client: Client, before: Look | None) -> Look:
         fabric = described(client.request("GET", "fabric").document, "hosts")
         hosts = frozenset(str(row["name"]) for row in described_rows(fabric["hosts"], "name"))
     return Look(health, links, jobs, listed.get("times"), newest, hosts)
+
+
+def print_look(look: Look, count: int) -> None:
+    """Print a state with at most ``count`` links."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+
+
+def document_of(look: Look) -> dict[str, Any]:
+    """Return a state as JSON."""
+    return {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
 
 
 def rendered(look: Look, count: int) -> Group:

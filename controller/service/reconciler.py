@@ -35,9 +35,9 @@ from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.routing import Previous
 from controller.service.admission import Admission
+from controller.service.cabling_report import CablingReport
 from controller.service.event_log import EventLog
-from controller.service.installation import Installation
-from controller.service.southbound_status import CablingReport
+from controller.service.installation_status import InstallationStatus
 from controller.service.store_writer import StoreWriter
 from controller.service.vital_tasks import VitalTasks
 from controller.southbound.desired_rules import DesiredRules
@@ -125,7 +125,7 @@ class Reconciler:
         self.tasks = VitalTasks(runtime)
         self.store_writer = StoreWriter(persistence.store, runtime, self.tasks, changed=self._store_changed)
         self.computed_at = saved.plan.at if saved.plan is not None else runtime.now()
-        self.installation = Installation(settings, runtime, events, southbound, instruments)
+        self.installation = InstallationStatus(settings, runtime, events, southbound, instruments)
         self.failed = ""
         """The reason why the newest reconciliation failed; empty: it succeeded."""
         self._recorded = self._reserved = saved.epoch

@@ -33,7 +33,7 @@ Verdict = Literal["", "clash", "misplaced", "full"]
 
 
 @dataclass(slots=True)
-class Asked:
+class HostProbes:
     """Probes for one address at one port.
 
     Attributes:
@@ -75,8 +75,8 @@ class Claim:
     look: float = float("-inf")
     answered: bool = False
     held_by: str = ""
-    own: Asked = field(default_factory=Asked)
-    rivals: dict[str, Asked] = field(default_factory=dict)
+    own: HostProbes = field(default_factory=HostProbes)
+    rivals: dict[str, HostProbes] = field(default_factory=dict)
     lost: float | None = None
     verdict: Verdict = ""
     against: str = ""
@@ -85,7 +85,7 @@ class Claim:
     def open(self, now: float) -> None:
         """Begin a check."""
         self.opened, self.look, self.answered, self.held_by, self.lost = now, now, False, "", None
-        self.own = Asked()
+        self.own = HostProbes()
         for asked in self.rivals.values():
             asked.sent = 0
 
@@ -160,7 +160,7 @@ class Claims:
                 del self._against[ip]
         for ip in rivals - claim.rivals.keys():
             self._against.setdefault(ip, {})[key] = claim
-        claim.rivals = {ip: claim.rivals.get(ip) or Asked() for ip in sorted(rivals)}
+        claim.rivals = {ip: claim.rivals.get(ip) or HostProbes() for ip in sorted(rivals)}
 
     def against(self, ip: str) -> list[Claim]:
         """Return the claims of which a host is a rival."""

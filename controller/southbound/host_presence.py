@@ -5,7 +5,7 @@ A host that moves may send no packet that reaches the controller, since rules de
 
 from __future__ import annotations
 
-from controller.southbound.host_claims import INTERVAL, Asked
+from controller.southbound.host_claims import INTERVAL, HostProbes
 
 PERIOD = 5.0
 """Least seconds between two looks at a host; with many hosts it takes longer."""
@@ -28,7 +28,7 @@ class Presence:
         """Ask at most ``per_second`` hosts a second."""
         self._per_second = per_second
         self._next: dict[str, float] = {}
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, HostProbes] = {}
         self._new: dict[str, None] = {}
         self.away: set[str] = set()
 
@@ -67,7 +67,7 @@ class Presence:
         self._new.clear()
         return new
 
-    def due(self, now: float, room: int) -> list[tuple[str, Asked]]:
+    def due(self, now: float, room: int) -> list[tuple[str, HostProbes]]:
         """Return at most ``room`` hosts to be asked now, with the counts of their probes."""
         for ip, count in list(self._asked.items()):
             if count.silent(now):
@@ -79,7 +79,7 @@ class Presence:
             if self._next[ip] > now:
                 break
             del self._next[ip]
-            self._asked[ip] = Asked()
+            self._asked[ip] = HostProbes()
             due.append((ip, self._asked[ip]))
         return due
 

@@ -21,9 +21,9 @@ from controller.southbound.host_claims import (
     MISSES,
     OPEN_SECONDS,
     TOLD_SECONDS,
-    Asked,
     Claim,
     Claims,
+    HostProbes,
     Verdict,
 )
 from controller.southbound.host_presence import Presence
@@ -63,7 +63,7 @@ class _Recalled:
     __slots__ = ("asked", "at")
 
     def __init__(self, at: PortId) -> None:
-        self.at, self.asked = at, Asked()
+        self.at, self.asked = at, HostProbes()
 
 
 class HostTable:
@@ -276,9 +276,9 @@ class HostTable:
                 rivals.update(ip for ip in self._at_port.get(at, ()) if ip != claim.ip)
         return rivals
 
-    def _questions(self, claim: Claim, now: float) -> list[tuple[HostProbe, Asked]]:
+    def _questions(self, claim: Claim, now: float) -> list[tuple[HostProbe, HostProbes]]:
         """Return the probes of a claim that are due, each with the count that it belongs to."""
-        asked: list[tuple[HostProbe, Asked]] = []
+        asked: list[tuple[HostProbe, HostProbes]] = []
         if not claim.answered and self._may_ask(claim.own, claim.at, now):
             asked.append((HostProbe(claim.ip, claim.at), claim.own))
         for ip, count in claim.rivals.items():
@@ -287,7 +287,7 @@ class HostTable:
                 asked.append((HostProbe(ip, place), count))
         return asked
 
-    def _may_ask(self, count: Asked, at: PortId, now: float) -> bool:
+    def _may_ask(self, count: HostProbes, at: PortId, now: float) -> bool:
         return count.sent < MISSES and now - count.last >= INTERVAL and bool(self._state(at))
 
     def _settle(self, claim: Claim, now: float) -> bool:

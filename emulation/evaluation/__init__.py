@@ -1,1 +1,4 @@
-"""Simulated evaluation: scenarios, grids of simulations over them, and reports of the results."""
+"""Evaluation by simulation (``fairspine simulate``): scenarios, grids of simulations over them, reports of the results.
+
+It needs no switch and no root. ``emulation.experiments`` measures the same jobs on packets instead.
+"""

@@ -41,14 +41,14 @@ class ExpectedPiece:
 
 
 @dataclass(frozen=True)
-class Told:
+class PublishedRoutes:
     """The routes of all hosts. ``unrouted``: (id, source, destination) of flows without a path."""
 
     pieces: tuple[ExpectedPiece, ...]
     unrouted: tuple[tuple[str, str, str], ...]
 
 
-def told(documents: Iterable[Mapping[str, Any]]) -> Told:
+def told(documents: Iterable[Mapping[str, Any]]) -> PublishedRoutes:
     """Combine the answers of ``GET /v1/routes`` for all hosts."""
     pieces: list[ExpectedPiece] = []
     unrouted: list[tuple[str, str, str]] = []
@@ -60,7 +60,7 @@ def told(documents: Iterable[Mapping[str, Any]]) -> Told:
                 ExpectedPiece(flow["id"], document["host"], flow["dst"], piece["udp_src"], tuple(piece["links"]))
                 for piece in flow["pieces"]
             )
-    return Told(tuple(pieces), tuple(unrouted))
+    return PublishedRoutes(tuple(pieces), tuple(unrouted))
 
 
 def rules(state: FaultState, pieces: Iterable[ExpectedPiece]) -> RuleSet:
@@ -93,7 +93,7 @@ def _path_class(fabric: Fabric, piece: ExpectedPiece) -> int:
     return int(found)
 
 
-def mistakes(state: FaultState, said: Told) -> list[str]:
+def mistakes(state: FaultState, said: PublishedRoutes) -> list[str]:
     """Return the errors in the hosts' routes for the present state of the fabric.
 
     Every flow between connected hosts must have a path of links that are up and not drained unnecessarily; every other

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -16,6 +19,7 @@ from tests.integration.harness import eventually
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT, Server, command, reply, serving, until_closed
 from tests.unit.rest.fake import ENDLESS
 
+FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
 MIB = 1024 * 1024
 OVER = 16 * MIB + 1
 
@@ -181,6 +185,16 @@ def test_a_client_that_asks_first_is_told_to_go_on_or_not(server: Server) -> Non
     for name, size, status in ((b"a%2Fb", 2, b"400"), (b"big", OVER, b"413")):
         with server.raw(head % (name, size)) as client:
             assert client.recv(64 * 1024).startswith(b"HTTP/1.1 " + status)
+
+
+@pytest.mark.parametrize("words", [["status"], ["fabric"], ["links"], ["links", "leaf1"], ["routes", "h1"]])
+def test_commands_show_what_the_interface_answers(server: Server, words: list[str]) -> None:
+    url = f"http://127.0.0.1:{server.port}"
+    done = subprocess.run(
+        [FAIRSPINE, *words, "--url", url, "--format", "json"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)
 
 
 def test_an_analysis_ends_when_its_client_disconnects(server: Server) -> None:

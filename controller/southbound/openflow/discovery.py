@@ -10,7 +10,7 @@ from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState, PortId
-from controller.southbound.awaited import Awaited
+from controller.southbound.awaited_switches import AwaitedSwitches
 from controller.southbound.flapping import Damper
 from controller.southbound.host_table import HostLimits, HostTable
 from controller.southbound.intended_hosts import IntendedHosts
@@ -57,7 +57,7 @@ class Discovery:
         for at, peer in cables.items():
             self._near[peer.dpid].append(at)
         self._intended = frozenset(() if intended is None else intended.switch_by_dpid)
-        self._awaited = Awaited(self._intended)
+        self._awaited = AwaitedSwitches(self._intended)
         self.evidence = LinkEvidence(clock(), expected=cables, host_ports=self._host_ports, has_host=self._has_host)
         self._switches: dict[int, set[int]] = {}
         """The ports of each connected switch."""

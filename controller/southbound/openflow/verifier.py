@@ -31,7 +31,7 @@ ENTRIES_PER_SECOND = 10_000
 """Rules and groups read a second from all switches together, so that this takes little of one processor."""
 
 LOOKS_PER_SECOND = 50
-"""InstalledSwitches that are asked. Of more than this times the period, each is asked less often."""
+"""Switches that are asked. Of more than this times the period, each is asked less often."""
 
 _reader = RuleReader()
 

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.service.southbound_status import CablingReport
+from controller.service.cabling_report import CablingReport
 from controller.southbound.cabling import Survey
 from controller.southbound.findings import Finding
 

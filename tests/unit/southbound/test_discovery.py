@@ -13,7 +13,7 @@ ryu_compat.prepare()
 
 from controller.model.clos import clos  # noqa: E402
 from controller.model.network_state import Location, PortId  # noqa: E402 (Ryu first)
-from controller.southbound.awaited import GRACE, HELD  # noqa: E402
+from controller.southbound.awaited_switches import GRACE, HELD  # noqa: E402
 from controller.southbound.flapping import MOST, QUIET  # noqa: E402
 from controller.southbound.host_claims import COOL  # noqa: E402
 from controller.southbound.lldp import LldpProbe  # noqa: E402

@@ -13,7 +13,7 @@ ryu_compat.prepare()
 import pytest  # noqa: E402 (Ryu first)
 from ryu.ofproto import ofproto_v1_3 as ofp  # noqa: E402
 
-from controller.service.southbound_status import CablingReport  # noqa: E402
+from controller.service.cabling_report import CablingReport  # noqa: E402
 from controller.southbound.cabling import Survey  # noqa: E402
 from controller.southbound.findings import EXTRA_SWITCH, Finding  # noqa: E402
 from controller.southbound.openflow import listener  # noqa: E402

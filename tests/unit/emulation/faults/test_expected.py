@@ -9,7 +9,7 @@ import pytest
 
 from controller.model.clos import clos
 from controller.southbound.rules import RuleSet
-from emulation.faults.expected import ExpectedPiece, Told, mistakes, rules
+from emulation.faults.expected import ExpectedPiece, PublishedRoutes, mistakes, rules
 from emulation.faults.state import FaultState
 
 JOBS = {"one": {"flows": "some"}}
@@ -29,11 +29,11 @@ def size(given: RuleSet) -> int:
     return sum(len(given[dpid]) for dpid in given)
 
 
-def told(*pieces: ExpectedPiece) -> Told:
-    return Told(pieces, ())
+def told(*pieces: ExpectedPiece) -> PublishedRoutes:
+    return PublishedRoutes(pieces, ())
 
 
-UNROUTED = Told((), (("one/some/0", "h1", "h2"),))
+UNROUTED = PublishedRoutes((), (("one/some/0", "h1", "h2"),))
 
 
 def test_a_plan_over_live_links_is_right_whatever_else_is_broken() -> None:

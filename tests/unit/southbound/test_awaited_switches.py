@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.southbound.awaited import GRACE, LONGEST, Awaited
+from controller.southbound.awaited_switches import GRACE, LONGEST, AwaitedSwitches
 
 LEAF, SPINE = 1, 2
 STRANGERS = st.lists(st.tuples(st.floats(0, 2 * LONGEST), st.integers(100, 200), st.booleans()), max_size=40)
@@ -13,7 +13,7 @@ STRANGERS = st.lists(st.tuples(st.floats(0, 2 * LONGEST), st.integers(100, 200),
 
 @given(STRANGERS)
 def test_switches_that_are_not_intended_prolong_no_waiting(events: list[tuple[float, int, bool]]) -> None:
-    alone, crowded = Awaited((LEAF, SPINE)), Awaited((LEAF, SPINE))
+    alone, crowded = AwaitedSwitches((LEAF, SPINE)), AwaitedSwitches((LEAF, SPINE))
     for awaited in (alone, crowded):
         awaited.entered(LEAF, 0.0)
         awaited.entered(SPINE, 0.0)
@@ -29,7 +29,7 @@ def test_switches_that_are_not_intended_prolong_no_waiting(events: list[tuple[fl
 
 @given(st.booleans())
 def test_switches_that_have_gone_are_forgotten(intended: bool) -> None:
-    awaited = Awaited((LEAF,) if intended else ())
+    awaited = AwaitedSwitches((LEAF,) if intended else ())
     for n in range(1000):
         awaited.entered(n, float(n))
         awaited.left(n, float(n))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.config import Settings
@@ -15,7 +15,6 @@ from controller.core.ports.southbound import Southbound, SwitchReport
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
 from controller.service.event_log import EventLog
-from controller.service.southbound_status import ToldOnce
 from controller.southbound.rollout import Refusal
 from controller.telemetry.instruments import Instruments
 from controller.views.times import when
@@ -23,7 +22,7 @@ from controller.views.times import when
 LOG = logging.getLogger("fairspine.service")
 
 
-class Installation:
+class InstallationStatus:
     """Follows what the installer reports.
 
     Attributes:
@@ -42,7 +41,7 @@ class Installation:
         self._instruments = instruments
         self._settings, self._runtime, self._events, self._southbound = settings, runtime, events, southbound
         self.active: tuple[int, float] | None = None
-        self._told = ToldOnce()
+        self._reported_texts = _ReportedTexts()
         self._refused: Refusal | None = None
         self._on_the_way: tuple[int, float] | None = None
         self._instead: Mapping[str, int] = {}
@@ -56,7 +55,7 @@ class Installation:
         """Update after a switch has reached its target, lost it, refused it, or disconnected."""
         switches = self._southbound.switches()
         texts = [f"{report.name}: {report.error}" for report in switches if report.error]
-        for text in self._told.new([*texts, *self._southbound.notices()]):
+        for text in self._reported_texts.new([*texts, *self._southbound.notices()]):
             self._events.append("error", text=text)
         self._see_refusal(state)
         epochs = [report.epoch for report in switches if _takes_part(report, state)]
@@ -157,6 +156,20 @@ class Installation:
 
     def _text(self, refusal: Refusal) -> str:
         return _with(refusal, self._instead)
+
+
+class _ReportedTexts:
+    """Remembers the texts that were reported."""
+
+    def __init__(self) -> None:
+        """Begin with no texts reported."""
+        self._texts: frozenset[str] = frozenset()
+
+    def new(self, texts: Sequence[str]) -> list[str]:
+        """Return the texts that were not there in the last call."""
+        fresh = [text for text in texts if text not in self._texts]
+        self._texts = frozenset(texts)
+        return fresh
 
 
 def _takes_part(report: SwitchReport, state: ControllerState) -> bool:

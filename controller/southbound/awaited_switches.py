@@ -1,8 +1,7 @@
 """The switches still awaited: after a start, and after their connections have ended.
 
 While switches are connecting, most of the network seems to be missing, and the absence of a switch says nothing.
-Waiting
-ends when they are all there, when none has connected for some time, or at a limit.
+Waiting ends when they are all there, when none has connected for some time, or at a limit.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ HELD = 15.0
 from before: Open vSwitch tries to connect once in 8 s at least, and waiting costs nothing."""
 
 
-class Awaited:
-    """Time, in seconds from any origin, is an argument and never goes back."""
+class AwaitedSwitches:
+    """The switches that are waited for. Time, in seconds from any origin, is an argument and never goes back."""
 
     def __init__(self, expected: Iterable[int] = ()) -> None:
         """Expect the switches of the fabric file, if there is one.

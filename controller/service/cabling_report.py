@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 from controller.southbound.cabling import Survey
 from controller.southbound.findings import ABOUT_HOSTS, EXTRA_SWITCH, Finding
@@ -56,17 +55,3 @@ class CablingReport:
             LOG.info("cabling: %s", self._well)
         self._reported = found
         return told
-
-
-class ToldOnce:
-    """Remembers the texts that were reported."""
-
-    def __init__(self) -> None:
-        """Begin with no texts reported."""
-        self._told: frozenset[str] = frozenset()
-
-    def new(self, texts: Sequence[str]) -> list[str]:
-        """Return the texts that were not there in the last call."""
-        fresh = [text for text in texts if text not in self._told]
-        self._told = frozenset(texts)
-        return fresh

@@ -16,7 +16,7 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
 from controller.service.event_log import EventLog
-from controller.service.installation import Installation
+from controller.service.installation_status import InstallationStatus
 from controller.southbound.rollout import Refusal
 from controller.telemetry.instruments import Instruments
 from tests.unit.service.world import FakeSouthbound, Threads, World, flow
@@ -123,7 +123,7 @@ def test_a_plan_is_active_from_when_all_switches_have_it_until_one_has_lost_it(m
     reader = log.subscribe(None)
     southbound = FakeSouthbound(runtime, NetworkState())
     southbound.reports = switches
-    installation = Installation(Settings(), runtime, log, southbound, Instruments())
+    installation = InstallationStatus(Settings(), runtime, log, southbound, Instruments())
     state = ControllerState(enforced=4)
     before: tuple[int, float] | None = None
     for which, epoch in moves:

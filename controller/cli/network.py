@@ -1,0 +1,150 @@
+"""``fairspine fabric``, ``links`` and ``routes``: the network as a running controller knows it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from controller.cli.client import Client, described, described_rows
+from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table, size
+from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+
+# Members that are read of the API's documents (controller.rest.schemas).
+_SWITCH = ("name", "role", "connected")
+_HOST = ("name", "leaf", "ip", "up")
+_CABLE = ("id", "a", "b", "gbps", "up", "drained")
+_LINK = ("id", "gbps", "load_gbps", "up", "drained")
+_ROUTE = ("id", "dst", "bytes", "pieces")
+_PIECE = ("path", "share", "rate_gbps", "udp_src")
+
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="Only of these switches or links; without any, all.", show_default=False),
+]
+
+
+def fabric(
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
+    format: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Show the switches, with their cables and hosts, and what the cabling check found."""
+    answer = _fabric(Remote(url, token, ca_file).client())
+    if format is OutputFormat.JSON:
+        print_json(json.dumps(answer).encode())
+        return
+    cables, up, drained, hosts = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for cable in answer["links"]:
+        ends = (cable["a"], cable["b"])
+        cables.update(ends)
+        up.update(ends if cable["up"] else ())
+        drained.update(ends if cable["drained"] else ())
+    hosts.update(str(host["leaf"]) for host in answer["hosts"])
+    switches, links = plural(len(answer["switches"]), "switch", "switches"), plural(len(answer["links"]), "cable")
+    print_table(
+        f"{switches}, {links}, {plural(len(answer['hosts']), 'host')}, from {answer['source']}",
+        ("switch", "role", "connected", "cables up>", "drained>", "hosts>"),
+        (
+            (
+                row["name"],
+                row["role"],
+                "yes" if row["connected"] else "no",
+                f"{up[row['name']]} of {cables[row['name']]}",
+                str(drained[row["name"]]),
+                str(hosts[row["name"]]) if row["role"] == "leaf" else "-",
+            )
+            for row in answer["switches"]
+        ),
+    )
+    for finding in answer["cabling"]["findings"]:
+        typer.echo(f"! {finding['text']}")
+
+
+def links(
+    names: NamesArgument = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
+    format: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Show every directed link with its measured and its planned load, and its drops and errors, in their order."""
+    client = Remote(url, token, ca_file).client()
+    answer = described(client.request("GET", "links").document, "links")
+    wanted = set(names or ())
+    rows = [row for row in described_rows(answer["links"], *_LINK) if not wanted or wanted & _names_of(str(row["id"]))]
+    if format is OutputFormat.JSON:
+        print_json(json.dumps({**answer, "links": rows}).encode())
+        return
+    print_table(
+        plural(len(rows), "link"),
+        ("link", "Gbit/s>", "measured>", "planned>", "dropped>", "errors>", "state"),
+        (
+            (
+                str(row["id"]),
+                number(row["gbps"], 1),
+                number(row.get("rate_gbps"), 2),
+                number(row["load_gbps"], 2),
+                _count(row.get("dropped")),
+                _count(row.get("errors")),
+                "failed" if not row["up"] else "drained" if row["drained"] else "up",
+            )
+            for row in rows
+        ),
+    )
+
+
+def routes(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host of the fabric.", show_default=False)],
+    url: UrlOption = None,
+    token: TokenOption = None,
+    ca_file: CaFileOption = None,
+    format: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """Show what a host sends: the path, source port and rate of each flow, as its agent is told."""
+    client = Remote(url, token, ca_file).client()
+    told = client.request("GET", "routes", query={"host": host}).document
+    answer = described(told, "mode", "enforcement", "epoch", "flows")
+    flows = described_rows(answer["flows"], *_ROUTE)
+    rows = [(flow, piece) for flow in flows for piece in described_rows(flow["pieces"], *_PIECE)]
+    if format is OutputFormat.JSON:
+        print_json(json.dumps(answer).encode())
+        return
+    print_table(
+        f"{host}: {plural(len(flows), 'flow')}; plan {answer['epoch']}, mode {answer['mode']}, {answer['enforcement']}",
+        ("flow", "to", "path", "share>", "source port>", "Gbit/s>", "bytes>"),
+        (
+            (
+                str(flow["id"]),
+                str(flow["dst"]),
+                piece["path"] or "-",
+                f"{piece['share']:.0%}",
+                _count(piece["udp_src"]),
+                number(piece["rate_gbps"], 2),
+                size(flow["bytes"]),
+            )
+            for flow, piece in rows
+        ),
+    )
+
+
+def _fabric(client: Client) -> dict[str, Any]:
+    answer = described(client.request("GET", "fabric").document, "source", "switches", "hosts", "links", "cabling")
+    for part, members in (("switches", _SWITCH), ("hosts", _HOST), ("links", _CABLE)):
+        described_rows(answer[part], *members)
+    described_rows(described(answer["cabling"], "findings")["findings"], "text")
+    return answer
+
+
+def _names_of(link: str) -> set[str]:
+    """Return the names that stand for a directed link: its id, its cable's, and both its ends."""
+    ends, colon, copy = link.partition(":")
+    a, _, b = ends.partition("->")
+    return {link, a, b, f"{a}-{b}{colon}{copy}", f"{b}-{a}{colon}{copy}"}
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)

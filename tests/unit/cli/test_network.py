@@ -1,0 +1,100 @@
+"""``fairspine status``, ``fabric``, ``links`` and ``routes``, against answers that are laid out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from controller.rest import schemas
+from tests.unit.cli.fake_controller import Controller
+from tests.unit.cli.test_top import LINKS, Run, controller, looks, run  # noqa: F401 (fixtures)
+from tests.unit.rest.fake import FakeBackend
+
+CABLE = {"gbps": 100.0, "a_port": 1, "b_port": 1}
+FABRIC = {
+    **dict(FakeBackend().fabric()),  # type: ignore[arg-type]
+    "switches": [
+        {"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True},
+        {"name": "spine1", "role": "spine", "dpid": 2, "connected": False},
+    ],
+    "links": [
+        {"id": "leaf1-spine1", "a": "leaf1", "b": "spine1", "up": True, "drained": True, **CABLE},
+        {"id": "leaf1-spine1:2", "a": "leaf1", "b": "spine1", "up": False, "drained": False, **CABLE},
+    ],
+    "cabling": {
+        "matches": False,
+        "findings": [{"kind": "missing switch", "subject": "spine1", "text": "spine1 is not connected"}],
+        "hosts_unplaced": [],
+    },
+}
+
+
+def cells(out: str, first: str) -> list[list[str]]:
+    return [line.split() for line in out.splitlines() if line.split()[:1] == [first]]
+
+
+def ids(out: str) -> Iterable[str]:
+    return (row["id"] for row in json.loads(out)["links"])
+
+
+def test_status_is_one_screen_and_an_exit_code(controller: Controller, run: Run) -> None:  # noqa: F811
+    controller.lay_out(*looks(status="ok", degraded_service=["1 job is slower"]))
+    code, out, err = run("status", "--url", controller.url)
+    assert (code, err) == (0, "")
+    assert "~ 1 job is slower" in out
+    assert len(out.splitlines()) <= 24
+    controller.lay_out(*looks(status="degraded", reasons=["spine3 is away"]))
+    code, out, err = run("status", "--url", controller.url, "--format", "json")
+    assert (code, json.loads(out)["health"]["reasons"]) == (1, ["spine3 is away"])
+    assert err == "fairspine: the health is degraded: spine3 is away\n"
+
+
+def test_the_fabric_has_each_switch_with_what_is_on_it(controller: Controller, run: Run) -> None:  # noqa: F811
+    schemas.FabricDocument.model_validate(FABRIC)
+    controller.lay_out((200, FABRIC), (200, FABRIC))
+    code, out, _ = run("fabric", "--url", controller.url)
+    assert code == 0
+    assert "2 switches, 2 cables, 1 host" in out
+    assert cells(out, "leaf1") == [["leaf1", "leaf", "yes", "1", "of", "2", "1", "1"]]
+    assert cells(out, "spine1") == [["spine1", "spine", "no", "1", "of", "2", "1", "-"]]
+    assert "! spine1 is not connected" in out
+    assert json.loads(run("fabric", "--url", controller.url, "--format", "json")[1]) == FABRIC
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ([], [row["id"] for row in LINKS]),
+        (["spine2"], ["leaf1->spine2"]),
+        (["leaf1-spine3"], ["leaf1->spine3"]),
+        (["h1", "leaf1->spine1"], ["h1->leaf1", "leaf1->spine1"]),
+        (["spine9"], []),
+    ],
+)
+def test_links_are_chosen_by_switch_cable_and_direction(
+    controller: Controller,  # noqa: F811
+    run: Run,  # noqa: F811
+    names: list[str],
+    shown: list[Any],
+) -> None:
+    document = {"links": LINKS, "measured": None, "period": 2.0}
+    controller.lay_out((200, document), (200, document))
+    assert list(ids(run("links", *names, "--url", controller.url, "--format", "json")[1])) == shown
+    code, out, _ = run("links", *names, "--url", controller.url)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if "->" in line] == shown
+    if "leaf1->spine2" in shown:
+        assert cells(out, "leaf1->spine2") == [["leaf1->spine2", "100.0", "90.00", "10.00", "3", "0", "up"]]
+
+
+def test_routes_are_those_of_a_host_a_row_a_piece(controller: Controller, run: Run) -> None:  # noqa: F811
+    answer = dict(FakeBackend().routes("h1"))  # type: ignore[arg-type]
+    controller.lay_out((200, answer), (404, {"title": "not found", "detail": "there is no host h9"}))
+    code, out, _ = run("routes", "h1", "--url", controller.url)
+    assert code == 0
+    assert cells(out, "a/dp0/0") == [["a/dp0/0", "h2", "-", "100%", "49152", "100.00", "8", "B"]]
+    assert run("routes", "h9", "--url", controller.url)[0] == 1
+    assert [path for _, path, _ in controller.asked] == ["/v1/routes?host=h1", "/v1/routes?host=h9"]
