@@ -110,7 +110,9 @@ class Simulator:
             )
             for j in np.flatnonzero(computing(stages)).tolist()
         )
-        return Schedule(rows, found.slowdown, schedule_bound(stages))
+        # A few iterations are simulated: what the first ones gain by an idle network is no gain in the long run.
+        bound = schedule_bound(stages)
+        return Schedule(rows, max(found.slowdown, bound), bound)
 
     def _problem(self, movable: BoolArray | None = None) -> shifts.ShiftProblem:
         stages = self.stages

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from eventlet.event import Event
 from ryu.lib import hub
@@ -14,11 +14,11 @@ from ryu.lib import hub
 from controller.southbound.base import LISTEN_RULE
 from controller.southbound.desired_rules import entries, is_enforcement
 from controller.southbound.openflow import messages, refusals
+from controller.southbound.openflow.coordinator import Coordinator
 from controller.southbound.openflow.edit_messages import encoded, encoded_work
 from controller.southbound.openflow.meters import Meters
 from controller.southbound.openflow.request_channel import Refused, RequestChannel, SwitchGone
 from controller.southbound.openflow.transfer_limiter import TransferLimiter
-from controller.southbound.quiet_log import QuietLog
 from controller.southbound.rollout import Refusal, Rollout
 from controller.southbound.rule_bytes import Template
 from controller.southbound.rule_reading import RuleReader
@@ -57,42 +57,6 @@ class SwitchState:
     sent: int = 0
     error: str = ""
     missing: tuple[int, ...] = ()
-
-
-class Coordinator(Protocol):
-    """The part of the installer that a session uses."""
-
-    @property
-    def rollout(self) -> Rollout | None:
-        """The newest rollout."""
-
-    @property
-    def instance(self) -> int:
-        """The number of this controller's store; cookies of rules carry it."""
-
-    @property
-    def meters(self) -> bool:
-        """True if switches that have meters are given some."""
-
-    @property
-    def quiet(self) -> QuietLog:
-        """A rate-limited log for events that switches cause."""
-
-    def offload(self, function: Any, *args: Any) -> Any: ...
-
-    def moved_on(self) -> None:
-        """Let the other sessions begin a stage: a rollout has progressed."""
-
-    def settled(self) -> None:
-        """Note that a switch has reached its target, or lost it."""
-
-    def confirmed(self, edits: int) -> None:
-        """Count changes that a switch has confirmed."""
-
-    def was_read(self, dpid: int, held: SwitchRules) -> None: ...
-
-    def go_back(self, rollout: Rollout, refusal: Refusal) -> bool:
-        """Begin a fall-back because a switch does not take its part; return whether there is one for all switches."""
 
 
 class _NotTakenError(Exception):
