@@ -16,11 +16,16 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 FABRIC = "clos: {spines: 16, leaves: 16, hosts_per_leaf: 16}\n"
 HOSTS = 256
+T = TypeVar("T")
+START_SECONDS = 180.0
+"""On a busy machine; kernels may have to be compiled, too."""
 
 
 def job(flows: int) -> bytes:
@@ -53,6 +58,19 @@ def request(port: int, method: str, path: str, body: bytes | None = None) -> tup
     return answer
 
 
+def wait_until_it_answers(controller: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Return once the controller answers; exit with its log where it ends, or does not answer in time."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and controller.poll() is None:
+        try:
+            if request(port, "GET", "/v1/fabric")[0] == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    sys.exit(f"the controller does not answer\n{log.read_text()[-3000:]}")
+
+
 class LatencyProber(threading.Thread):
     """A thread that requests /healthz over one connection until ``running`` is false, and keeps the response times."""
 
@@ -72,7 +90,7 @@ class LatencyProber(threading.Thread):
             time.sleep(0.002)
 
 
-def probed(port: int, work) -> tuple[object, list[float]]:  # type: ignore[no-untyped-def]
+def probed(port: int, work: Callable[[], T]) -> tuple[T, list[float]]:
     """Run ``work`` and return its result with the response times of ``/healthz`` in seconds."""
     prober = LatencyProber(port)
     prober.start()
@@ -95,13 +113,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
         command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port), "controller.app"]
         controller = subprocess.Popen(command, stderr=log, stdout=log)
         try:
-            for _ in range(200):
-                try:
-                    if request(port, "GET", "/v1/fabric")[0] == 200:
-                        break
-                except OSError:
-                    pass
-                time.sleep(0.1)
+            wait_until_it_answers(controller, port, Path(folder, "log"))
             # After one large job the worker process and all kernels are warm.
             status, answer = request(port, "PUT", "/v1/jobs/warm", job(5000))
             assert status == 201, (answer, Path(folder, "log").read_text()[-3000:])
@@ -117,9 +129,7 @@ def measure(megabytes: list[float]) -> list[dict[str, object]]:
                     return time.perf_counter() - start
 
                 seconds, took = probed(port, push)
-                rows.append(
-                    row(f"PUT {len(body) / 1e6:.1f} MB", json.loads(body)["flows"].__len__(), float(seconds), took)
-                )  # type: ignore[arg-type]
+                rows.append(row(f"PUT {len(body) / 1e6:.1f} MB", json.loads(body)["flows"].__len__(), seconds, took))
                 request(port, "DELETE", f"/v1/jobs/job-{size:g}")
             return rows
         finally:

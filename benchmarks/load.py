@@ -12,7 +12,6 @@ more than a tenth from the end of the warm-up to the end.
 from __future__ import annotations
 
 import argparse
-import http.client
 import itertools
 import json
 import os
@@ -30,6 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,11 +122,8 @@ def controller(fabric: str, folder: Path) -> Iterator[tuple[int, int]]:
         for _ in range(600):
             if process.poll() is not None:
                 sys.exit((folder / "controller.log").read_text())
-            try:
-                if ask(port, "GET", "/v1/plan")[0] == 200:
-                    break
-            except OSError:
-                pass
+            if has_plan(port):
+                break
             time.sleep(0.1)
         else:
             sys.exit("the controller has no plan after a minute\n" + (folder / "controller.log").read_text())
@@ -138,15 +135,23 @@ def controller(fabric: str, folder: Path) -> Iterator[tuple[int, int]]:
         process.wait()
 
 
-def ask(port: int, method: str, target: str, body: bytes | None = None) -> tuple[int, int]:
-    """Send a request; return the status and the length of the response."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request(method, target, body)
-        response = connection.getresponse()
-        return response.status, len(response.read())
-    finally:
-        connection.close()
+def http_client(port: int) -> httpx.Client:
+    """Return a client for all threads, which makes a connection for each request.
+
+    It takes half a millisecond of processor time more for a request than ``http.client``, of the milliseconds that the
+    response takes.
+    """
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, limits=limits, trust_env=False, verify=False)
+
+
+def has_plan(port: int) -> bool:
+    """Return whether the controller answers and has a plan."""
+    with http_client(port) as client:
+        try:
+            return client.get("/v1/plan").status_code == 200
+        except httpx.TransportError:
+            return False
 
 
 def memory_mib(pid: int) -> float:
@@ -185,16 +190,18 @@ def send(port: int, rate: float, seconds: float, seed: int) -> list[Done]:
             kind, due = plan[number], start + number / rate
             time.sleep(max(0.0, due - time.monotonic()))
             try:
-                status, _ = ask(port, kind.method, kind.target.format(n=names[number]), kind.body)
-            except (OSError, http.client.HTTPException):
+                target = kind.target.format(n=names[number])
+                status = client.request(kind.method, target, content=kind.body).status_code
+            except httpx.TransportError:
                 status = 0
             done.append(Done(kind, status, time.monotonic() - due))
 
-    workers = [threading.Thread(target=work) for _ in range(WORKERS)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with http_client(port) as client:
+        workers = [threading.Thread(target=work) for _ in range(WORKERS)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
     return done
 
 

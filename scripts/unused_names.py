@@ -63,6 +63,7 @@ _.string_val
 # Values of options on the command line: Typer makes them of text.
 _.PLAN
 _.DRIFT
+_.SCHEDULE
 _.RANDOM
 _.PER_FLOW
 _.SEGMENT_ROUTING
@@ -116,12 +117,3 @@ _.each_once
 # Observations: one switch of the interpreter, to be compared with a real switch; the window of a sender.
 _.forward
 _.outstanding
-
-# The value that schedules jobs in time, and tolerances of compiled files: their users follow.
-_.Schedule
-_.shift_of
-_.shift_seconds
-_.hold
-_.compatibility
-_.RATE_ROUNDING
-_.LAST_BIT

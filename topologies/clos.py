@@ -7,6 +7,8 @@ r"""A two-tier Clos fabric for Mininet's own ``mn``, wired exactly as ``controll
 So the conventions (names, ids, addresses, ports) are repeated here; a test compares them with the controller's.
 """
 
+from typing import Any
+
 from mininet.link import TCIntf
 from mininet.topo import Topo
 
@@ -30,7 +32,7 @@ class FabricIntf(TCIntf):
     It is a ``TCIntf``, so ``mn --link tc,bw=20`` works as well.
     """
 
-    def config(self, mtu=None, **params):
+    def config(self, mtu: int | None = None, **params: Any) -> Any:
         """Disable IPv6 and checksum offload, and set the MTU if one is given."""
         self.cmd(f"echo 1 > /proc/sys/net/ipv6/conf/{self.name}/disable_ipv6")
         if mtu is not None:
@@ -45,7 +47,7 @@ class Clos(Topo):
     A leaf's ports: hosts first, then its uplinks spine by spine; a spine's ports: leaf by leaf.
     """
 
-    def build(self, spines=4, leaves=4, hosts=4, parallel=1):
+    def build(self, spines: int = 4, leaves: int = 4, hosts: int = 4, parallel: int = 1) -> None:
         """Add the switches, hosts and cables; raise ``ValueError`` for sizes out of range."""
         self._check(spines=spines, leaves=leaves, hosts=hosts, parallel=parallel)
         for i in range(1, leaves + 1):
@@ -67,7 +69,7 @@ class Clos(Topo):
                     spine_port = (i - 1) * parallel + p
                     self._cable(f"leaf{i}", leaf_port, f"spine{j}", spine_port, mtu=SWITCH_MTU)
 
-    def _cable(self, node1, port1, node2, port2, mtu):
+    def _cable(self, node1: str, port1: int, node2: str, port2: int, mtu: int) -> None:
         self.addLink(
             node1,
             node2,
@@ -80,7 +82,7 @@ class Clos(Topo):
         )
 
     @staticmethod
-    def _check(**sizes):
+    def _check(**sizes: int) -> None:
         for name, value in sizes.items():
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"clos: {name}={value!r}: must be an integer of at least 1")

@@ -80,8 +80,9 @@ def survive(
     """
     import orjson
 
+    from controller.model.failure_kind import FailureKind
     from controller.planning.headroom import with_headroom
-    from controller.planning.survival import FailureKind, Situation, single_failures, worst_sequence
+    from controller.planning.survival import Situation, single_failures, worst_sequence
     from controller.planning.survival import pairs as pairs_of
     from controller.planning.survival import survive as analyse
     from controller.planning.survival_document import survival_document

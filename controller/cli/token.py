@@ -16,7 +16,7 @@ from controller.cli.command_error import CommandError
 from controller.cli.files import replace_private
 from controller.cli.output import FormatOption, OutputFormat, print_json, print_table
 from controller.cli.remote import config_folder
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.model.errors import InputError
 from controller.rest.tokens import Token, new_token, read_tokens
 

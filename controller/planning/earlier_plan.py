@@ -12,6 +12,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
 from controller.model.port_numbers import MAX_PORT
+from controller.model.timing import Schedule
 from controller.model.traffic import ANY_PORT, unit_key
 from controller.routing import Previous
 
@@ -30,13 +31,14 @@ class _Flow(BaseModel):
 
 class _Plan(BaseModel):
     flows: list[_Flow]
+    schedule: Schedule | None = None
 
 
 _FORM = TypeAdapter(_Plan)
 
 
 def load_previous(path: str | Path, fabric: Fabric) -> Previous:
-    """Read the paths of a plan printed by ``fairspine plan --format json``, in the numbers of this fabric.
+    """Read the paths and shifts of a plan printed by ``fairspine plan --format json``, in the numbers of this fabric.
 
     Flows between unknown hosts, or over unknown links, are dropped.
 
@@ -72,4 +74,5 @@ def load_previous(path: str | Path, fabric: Fabric) -> Previous:
         key[order],
         path_class[order].astype(np.int32),
         share[order],
+        plan.schedule,
     )

@@ -11,26 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import combinations
 
 import numpy as np
 
 from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric, FloatArray
+from controller.model.failure_kind import FailureKind
 from controller.model.traffic import Traffic
 from controller.planning.drain import drain, without_drained
 from controller.routing import Options, Previous, assign
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
-
-
-class FailureKind(StrEnum):
-    """Kinds of failures: one cable; one spine; the uplinks of one leaf to one spine (all parallel cables at once)."""
-
-    CABLE = "cable"
-    SPINE = "spine"
-    UPLINKS = "uplinks"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Protocol
 
-from controller.core.ports.api import ANONYMOUS, Caller
+from controller.core.caller import ANONYMOUS, Caller
 from controller.model.errors import InputError
 from controller.rest.problems import ProblemError
 from controller.rest.tokens import holder, read_tokens

@@ -19,8 +19,9 @@ from urllib.parse import unquote
 import falcon
 from falcon.routing import BaseConverter
 
+from controller.core.caller import Caller, Role
 from controller.core.errors import ConflictError, PreconditionFailedError
-from controller.core.ports.api import UNCONDITIONAL, Backend, Caller, Role
+from controller.core.ports.api import UNCONDITIONAL, Backend
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access import Access, Open
 from controller.rest.access_log import log_access

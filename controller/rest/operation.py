@@ -13,7 +13,8 @@ from typing import Any, Literal
 import falcon
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from controller.core.ports.api import Backend, Caller, Condition, Role
+from controller.core.caller import Caller, Role
+from controller.core.ports.api import Backend, Condition
 from controller.model.fabric_file import from_validation_error
 from controller.rest.budget import WorkKind
 from controller.rest.problems import bad_input

@@ -15,7 +15,8 @@ import falcon
 import orjson
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
-from controller.core.ports.api import Backend, Document, JobAnswer, Role, Under, etag
+from controller.core.caller import Role
+from controller.core.ports.api import Backend, Document, JobAnswer, Under, etag
 from controller.model.errors import InputError
 from controller.rest import schemas
 from controller.rest.events import EventStream

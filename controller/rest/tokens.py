@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.core.ports.api import ANONYMOUS, Role
+from controller.core.caller import ANONYMOUS, Role
 from controller.model.errors import InputError
 
 PREFIX = "fairspine_"

@@ -31,8 +31,17 @@ ITERATIONS = 40
 MOST_EVENTS = 20_000
 """Most events of each simulation; a limit for short jobs beside long ones."""
 
-EVENTS_PER_ROUND = 30
+EVENTS_PER_ROUND = 50
 """Events simulated in all, for each round of ``Options.rounds``."""
+
+PLAYS_PER_JOB = 4000
+"""Most simulations for each job: more gain little for few jobs."""
+
+LASTING = 0.001
+"""An exact ratio of periods may cost this part of the slowdown: its phases last beyond the simulated time."""
+
+NEAR = 0.01
+"""Relative distance of a held period from an exact ratio that is tried."""
 
 STARTS = 3
 """Draws of shifts from which the search begins; they get half of the events."""
@@ -101,7 +110,9 @@ class Simulator:
             )
             for j in np.flatnonzero(computing(stages)).tolist()
         )
-        return Schedule(rows, found.slowdown, schedule_bound(stages))
+        # A few iterations are simulated: what the first ones gain by an idle network is no gain in the long run.
+        bound = schedule_bound(stages)
+        return Schedule(rows, max(found.slowdown, bound), bound)
 
     def _problem(self, movable: BoolArray | None = None) -> shifts.ShiftProblem:
         stages = self.stages
@@ -123,7 +134,7 @@ def shift_only(demand: Demand, assignment: Assignment, rounds: int, seed: int) -
     """Return a schedule for fixed paths, which may be split."""
     stages = Stages.of(demand)
     simulator = Simulator.of(stages, assignment)
-    return simulator.schedule(_from_draws(simulator, _plays(stages, rounds), seed))
+    return simulator.schedule(_lasting(simulator, _from_draws(simulator, _plays(stages, rounds), seed)))
 
 
 def reuse_schedule(demand: Demand, assignment: Assignment, schedule: Schedule | None) -> Schedule | None:
@@ -185,7 +196,8 @@ def _plays(stages: Stages, rounds: int) -> int:
     """Return the number of simulations for this effort."""
     horizon = ITERATIONS * float(stages.alone.max(initial=0.0))
     events = float((2.0 * np.diff(stages.first) * horizon / stages.alone).sum())
-    return int(EVENTS_PER_ROUND * rounds / max(1.0, min(events, MOST_EVENTS)))
+    plays = EVENTS_PER_ROUND * rounds / max(1.0, min(events, MOST_EVENTS))
+    return int(min(plays, PLAYS_PER_JOB * len(stages.names)))
 
 
 def _joint(problem: timed.Overlap, path: IntArray, rounds: int, seed: int) -> tuple[IntArray, Shifts]:
@@ -204,7 +216,24 @@ def _joint(problem: timed.Overlap, path: IntArray, rounds: int, seed: int) -> tu
         other = other_simulator.search(best, plays // (2 * ALTERNATIONS), seed + turn, movable)
         if other.slowdown < best.slowdown * (1.0 - TOLERANCE):
             path, best, simulator = other_path, other, other_simulator
-    return path, best
+    return path, _lasting(simulator, best)
+
+
+def _lasting(simulator: Simulator, found: Shifts) -> Shifts:
+    """Return the schedule with held periods in exact ratios to others, where these are near and cost little."""
+    alone, most = simulator.stages.alone, found.slowdown * (1.0 + LASTING)
+    for j in np.flatnonzero(found.hold > 0).tolist():
+        bases = np.delete(np.where(found.hold > 0, found.hold, alone), j)
+        periods = np.outer(bases, shifts.RATIOS).ravel()
+        near = (np.abs(periods / found.hold[j] - 1.0) <= NEAR) & (periods >= alone[j])
+        for period in sorted(periods[near].tolist(), key=lambda each: abs(each - found.hold[j])):
+            hold = found.hold.copy()
+            hold[j] = period
+            other = simulator.play(found.shift % np.where(hold > 0, hold, alone), hold)[0]
+            if other.slowdown <= most:
+                found = other
+                break
+    return found
 
 
 def _from_draws(simulator: Simulator, plays: int, seed: int) -> Shifts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -19,8 +20,11 @@ from controller.routing.previous import Previous
 from controller.routing.registry import BUILT_IN
 
 
+@functools.cache
 def warm_up() -> None:
-    """Run every policy on small instances that together reach every kernel (seconds if nothing is cached yet).
+    """Run every policy on small instances that together reach every kernel, at the first call in a process.
+
+    It takes about a second, and a minute if nothing is cached on disk yet.
 
     Compiled code is cached on disk, beside the package or, if that is read-only, in the user's cache folder
     (``NUMBA_CACHE_DIR`` overrides both).

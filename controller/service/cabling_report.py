@@ -14,7 +14,7 @@ CLASH_LINES = 30
 """Log lines and events in a minute about claims to hosts' addresses."""
 
 STRANGER_LINES = 30
-"""Log lines in a minute about switches that are not in the fabric file: any program may connect as one, with any datapath id."""
+"""Log lines in a minute about switches that are not in the fabric file (any client may connect with any datapath id)"""
 
 LINES = 100
 """Most findings that are logged at once, one line each."""

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from controller.core.caller import Caller
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob, DesiredState, revision
 from controller.core.errors import ConflictError
-from controller.core.ports.api import (
-    Caller,
-    Condition,
-    Document,
-    Exposition,
-    JobAnswer,
-    PutOutcome,
-    Subscription,
-    Under,
-)
+from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Subscription, Under
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence

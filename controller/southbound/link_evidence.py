@@ -37,7 +37,7 @@ RETURNS = 3
 AGAIN = 0.25
 """Seconds between two probes of a link that is in doubt."""
 PATIENCE = 0.2
-"""Seconds after which a missing packet is examined."""
+"""Seconds after which a missing packet is examined; more while the event loop is busy (``lag``)."""
 WITNESS = 0.6
 """Seconds in which the other packets of a switch are waited for, before it counts as one that none reaches."""
 LATE = 0.5
@@ -280,7 +280,7 @@ class LinkEvidence:
             if switch is not None and switch.batches.get(batch.stamp) is batch:
                 del switch.batches[batch.stamp]
         looked_at, self._undecided = self._undecided, []
-        while self._open and now - self._open[0].at >= PATIENCE:
+        while self._open and now - self._open[0].at >= PATIENCE + self.schedule.lag:
             looked_at.append(self._open.popleft())
         changed = False
         for batch in looked_at:
@@ -371,13 +371,13 @@ class LinkEvidence:
     def _ask_both(self, port: PortEvidence, now: float) -> None:
         """Ask a port and its peer, whichever the other is known to listen to: else ``listens`` asks them again.
 
-        In a large fabric that connects, switches listen long after they have reported their ports.
+        In a large fabric that connects, switches listen long after they have reported their ports. A link that is
+        confirmed has its regular turn.
         """
-        if self._is_heard(port):
-            self._ask(port.at, now, NEW)
         peer = None if port.peer is None else self._up(port.peer)
-        if peer is not None and self._is_heard(peer):
-            self._ask(peer.at, now, NEW)
+        for each in (port, peer):
+            if each is not None and each.at not in self.links and self._is_heard(each):
+                self._ask(each.at, now, NEW)
 
     def _is_heard(self, port: PortEvidence) -> bool:
         """Return whether a packet out of a port may come here; true also while the port's other end is not known."""

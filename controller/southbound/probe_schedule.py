@@ -4,6 +4,10 @@ The steady round asks every port once in ``period`` seconds, spread evenly in ti
 there are: at most ``STEADY_RATE`` probes a second. Ports that lead to no switch, as far as is known, take part in each
 ``QUIET_EVERY``-th round only. Beside it, ports that are new, have changed or are in doubt are asked at short intervals,
 at most ``FAST_RATE`` a second in all.
+
+The rates adapt to what the event loop can do. Where it comes back late, the steady round loses that time and slows
+down, a port is not asked a second time before the first packet can be back, and most of the steady round waits for
+ports with an open question: in a fabric of a thousand switches that starts, each port so sends one packet, not five.
 """
 
 from __future__ import annotations
@@ -29,8 +33,17 @@ NEW = (0.0, 0.1, 0.3, 0.7, 1.5)
 BATCH = 64
 """Most probes in one write: some 10 kB, made in half a millisecond."""
 
+TURN = 0.05
+"""Seconds between two calls of ``due`` while the event loop is not busy."""
+
 LONGEST_TICK = 0.25
-"""Most seconds between two turns that are made up for."""
+"""Most seconds between two turns that are made up for, where ports have an open question."""
+
+AWAY = 4
+"""Turns of the event loop that a packet may be on its way: it is written, sent on, read, and looked at."""
+
+LEAST_STEADY = 0.25
+"""The part of its rate that the steady round keeps while many ports have an open question."""
 
 FAST_BURST = FAST_RATE / 10
 
@@ -41,6 +54,7 @@ class ProbeSchedule:
     Attributes:
         rounds: how many steady rounds are complete.
         round_ended: when the last one was; before the first, when time began.
+        lag: seconds that a packet takes longer to come back than while the event loop is not busy.
     """
 
     def __init__(self, now: float) -> None:
@@ -55,6 +69,7 @@ class ProbeSchedule:
         self._next: dict[PortId, float] = {}
         self._at = now
         self._steady, self._fast = 0.0, FAST_BURST
+        self.lag = 0.0
         self.rounds, self.round_ended = 0, now
 
     def __contains__(self, at: PortId) -> bool:
@@ -120,10 +135,9 @@ class ProbeSchedule:
 
     def due(self, now: float) -> list[tuple[int, list[int]]]:
         """Return switches and the ports that they are to send from now; at most ``BATCH`` ports each time."""
-        seconds = min(now - self._at, LONGEST_TICK)
-        self._at = now
-        self._fast = min(FAST_BURST, self._fast + seconds * FAST_RATE)
-        self._steady = min(float(BATCH), self._steady + seconds * self.weight / self.period)
+        took, self._at = now - self._at, now
+        self.lag = max(AWAY * (took - TURN), self.lag / 2)
+        self._fast = min(FAST_BURST, self._fast + min(took, LONGEST_TICK) * FAST_RATE)
         found: dict[int, list[int]] = {}
         while self._soon and self._soon[0][0] <= now and self._fast >= 1:
             due, at, later = heapq.heappop(self._soon)
@@ -133,8 +147,11 @@ class ProbeSchedule:
             self._fast -= 1
             found.setdefault(at.dpid, []).append(at.port)
             if later:
-                self._push(at, now + later[0], tuple(each - later[0] for each in later[1:]))
+                self._push(at, now + later[0] + self.lag, tuple(each - later[0] for each in later[1:]))
         batches = [batch for dpid, ports in found.items() for batch in _cut(dpid, ports)]
+        earned = min(took, TURN) * self.weight / self.period
+        asked = sum(map(len, found.values()))
+        self._steady = min(float(BATCH), self._steady + max(earned - asked, LEAST_STEADY * earned))
         while self._steady > 0 and self._turn and self._n_ports:
             dpid, ports = self._in_turn(now)
             if ports:

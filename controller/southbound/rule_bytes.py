@@ -102,7 +102,7 @@ def value_bytes(field: MatchField, value: int | str) -> bytes:
     return IPv4Address(value).packed if field.kind == "ipv4" else bytes.fromhex(str(value).replace(":", ""))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64 * 1024)
 def field_bytes(name: str, value: MatchValue) -> bytes:
     """Return one match field with its header (section 7.2.3.2).
 

@@ -104,12 +104,13 @@ class HeldRules:
 
     def carry_out(self, edits: Iterable[RuleEdit]) -> None:
         """Apply edits that the switch has confirmed."""
+        rules = self.rules
         for put, what, _ in edits:
             if isinstance(what, Rule):
                 if put:
-                    self.rules[what.key] = what
+                    rules[what.key] = what
                 else:
-                    self.rules.pop(what.key, None)
+                    rules.pop(what.key, None)
             elif put:
                 self.groups[what.id] = what
             else:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from http.client import HTTPException
 from itertools import permutations
 from pathlib import Path
+
+import httpx
 
 from controller.model.fabric import Fabric, Switch
 from emulation import rule_text
@@ -25,8 +25,16 @@ from emulation.attacks.capture import lldp_frames
 from emulation.attacks.frames import AttackedHost
 from emulation.attacks.kinds import LINGERING, AttackKind, drawn, generator
 from emulation.attacks.order import AttackOrder
+from emulation.attacks.results import AttackOutcome, AttackResult
 from emulation.attacks.rogue_process import RogueProcess
-from emulation.attacks.watch import GIVE_UP_SECONDS, AttackWatch, ObservedEffects, processor_seconds, reasons, resident
+from emulation.attacks.watch import (
+    GIVE_UP_SECONDS,
+    AttackWatch,
+    http_client,
+    processor_seconds,
+    reasons,
+    resident,
+)
 from emulation.errors import LabError
 from emulation.faults import check
 from emulation.faults.kinds import Fault
@@ -66,39 +74,6 @@ Held = dict[str, tuple[frozenset[object], frozenset[object]]]
 
 class AttackCheckFailed(Exception):
     """A round failed; the message names the failure and the command that repeats the round."""
-
-
-@dataclass(frozen=True)
-class AttackResult:
-    """The result of one round.
-
-    Attributes:
-        wrong: the invariants that did not hold; empty if all did.
-    """
-
-    number: int
-    kinds: tuple[AttackKind, ...]
-    wrong: tuple[str, ...]
-    seen: ObservedEffects
-    lost: int
-    pings: int
-
-    def __str__(self) -> str:
-        """Return the round, its attacks and its failures in one line."""
-        names = " + ".join(kind.name for kind in self.kinds)
-        return f"round {self.number}: {names}: " + ("; ".join(self.wrong) or "held")
-
-
-@dataclass
-class AttackOutcome:
-    """The result of a campaign: its rounds, in order."""
-
-    results: list[AttackResult] = field(default_factory=list)
-
-    @property
-    def failed(self) -> list[AttackResult]:
-        """Return the rounds that failed."""
-        return [result for result in self.results if result.wrong]
 
 
 class AttackCampaign:
@@ -274,11 +249,12 @@ class AttackCampaign:
         wrong = list(_lost(watch.tally))
         try:
             self._world.check_alive()
-            reasons(HTTP, GIVE_UP_SECONDS * self._patience)
+            with http_client(HTTP, GIVE_UP_SECONDS * self._patience) as client:
+                reasons(client)
             self._right()
         except (Broken, LabError) as error:
             wrong.append(str(error))
-        except (OSError, HTTPException) as error:
+        except (httpx.HTTPError, ValueError) as error:
             wrong.append(f"/healthz does not answer: {error}")
         if (slowest := max(watch.seen.seconds, default=0.0)) > UNHEARD * self._patience:
             wrong.append(f"/healthz did not answer for {slowest:.1f} s")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import threading
 import time
@@ -11,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+
+import httpx
 
 from emulation.lab import Lab
 from emulation.pings import Pair, Tally
@@ -105,26 +105,31 @@ class AttackWatch:
             self.seen.most = max(self.seen.most, resident(self._pid))
 
     def _ask(self) -> None:
-        while not self._enough.wait(ASK_SECONDS):
-            start = time.perf_counter()
-            try:
-                self.seen.said.update(reasons(self._address, self._give_up))
-                self.seen.seconds.append(time.perf_counter() - start)
-            except (OSError, http.client.HTTPException, ValueError):
-                self.seen.seconds.append(self._give_up)
+        with http_client(self._address, self._give_up) as client:
+            while not self._enough.wait(ASK_SECONDS):
+                start = time.perf_counter()
+                try:
+                    self.seen.said.update(reasons(client))
+                    self.seen.seconds.append(time.perf_counter() - start)
+                except (httpx.HTTPError, ValueError):
+                    self.seen.seconds.append(self._give_up)
 
 
-def reasons(address: tuple[str, int], give_up: float = GIVE_UP_SECONDS) -> list[str]:
+def http_client(address: tuple[str, int], give_up: float) -> httpx.Client:
+    """Return a client that makes a connection for each request, as someone does who asks for the first time.
+
+    ``give_up``: seconds after which a request without an answer is abandoned.
+    """
+    host, port = address
+    alone = httpx.Limits(max_keepalive_connections=0)
+    return httpx.Client(base_url=f"http://{host}:{port}", timeout=give_up, limits=alone, trust_env=False, verify=False)
+
+
+def reasons(client: httpx.Client) -> list[str]:
     """Return the reasons that ``/healthz`` gives.
 
     Raises:
-        OSError: there was no answer within ``give_up`` seconds.
-        http.client.HTTPException: the connection broke during the answer.
+        httpx.HTTPError: there was no whole answer in time.
         ValueError: the answer is not JSON.
     """
-    connection = http.client.HTTPConnection(*address, timeout=give_up)
-    try:
-        connection.request("GET", "/healthz")
-        return [str(reason) for reason in json.loads(connection.getresponse().read())["reasons"]]
-    finally:
-        connection.close()
+    return [str(reason) for reason in client.get("/healthz").json()["reasons"]]

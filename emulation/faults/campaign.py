@@ -119,7 +119,6 @@ class FaultCampaign:
     def _right(self, name: str, traffic: _Traffic, probes: Probes, happened: Sequence[Fault]) -> float:
         """Wait until everything is right; seconds that it took."""
         start = time.monotonic()
-        deadline = start + self._right_within
         while True:
             try:
                 pieces = check.settled(self._world)
@@ -133,7 +132,7 @@ class FaultCampaign:
                 wrong = str(error)
             except LabError as error:
                 raise self._failure(name, happened, str(error)) from None
-            if time.monotonic() > deadline:
+            if time.monotonic() - start > self._right_within:
                 raise self._failure(name, happened, f"not right within {self._right_within:g} s: {wrong}")
             self._lab.ovs.try_again()
             time.sleep(POLL_SECONDS)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import SAME_VALUE
 from emulation.fluid.choosing import choose, leave
 from emulation.fluid.heap import drop, put
 from emulation.fluid.lanes import enqueue, free_lane, take_turns
 from emulation.fluid.sharing import attach, detach, join, rebalance, settle, touch
 from emulation.fluid.state import LOG
-
-AT_ONCE = 1e-12
-"""Events that lie apart by less than this part of the clock are one: rounding must not make two of them."""
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -121,7 +119,7 @@ def run(program, movers, state, until):
                 state.now[0] = until
             return True
         state.now[0] = max(state.now[0], events.time[events.order[0]])
-        last = state.now[0] * (1.0 + AT_ONCE)
+        last = state.now[0] * (1.0 + SAME_VALUE)  # rounding must not make two events of one
         while events.size[0] > 0 and events.time[events.order[0]] <= last:
             thing = events.order[0]
             drop(events, thing)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import LAST_BIT, RATE_ROUNDING
 from emulation.fluid.heap import drop, put
 
 LINKS = 4
-EPSILON = 1e-11
-"""Rates and loads that differ by less than this part are equal."""
 
 MOVERS, LINKS_IN, TOUCHED = 0, 1, 2
 
@@ -161,8 +160,8 @@ def _look(movers, state, link):
         if work.is_in[m] and state.limit[m] == link:
             slowest_held = min(slowest_held, state.rate[m])
         entry = state.after[entry]
-    full = load >= state.capacity[link] * (1.0 - EPSILON)
-    too_much = load > state.capacity[link] * (1.0 + EPSILON)
+    full = load >= state.capacity[link] * (1.0 - RATE_ROUNDING)
+    too_much = load > state.capacity[link] * (1.0 + RATE_ROUNDING)
     entry = state.head[link]
     while entry >= 0:
         m = movers.row_mover[entry // LINKS]
@@ -172,8 +171,8 @@ def _look(movers, state, link):
         held_here = state.limit[m] == link
         if (
             too_much
-            or (held_here and (not full or state.rate[m] < fastest * (1.0 - EPSILON)))
-            or state.rate[m] > slowest_held * (1.0 + EPSILON)
+            or (held_here and (not full or state.rate[m] < fastest * (1.0 - RATE_ROUNDING)))
+            or state.rate[m] > slowest_held * (1.0 + RATE_ROUNDING)
         ):
             join(work, state, m)
 
@@ -204,7 +203,7 @@ def rebalance(movers, state):
         m = work.movers[i]
         work.is_in[m] = False
         rate = state.rate[m]
-        if abs(rate - work.old_rate[m]) > 1e-15 * rate or state.events.place[m] < 0:
+        if abs(rate - work.old_rate[m]) > LAST_BIT * rate or state.events.place[m] < 0:
             state.rate[m] = work.old_rate[m]
             settle(movers, state, m)
             state.rate[m] = rate

@@ -14,6 +14,7 @@ import numpy as np
 from controller.model.assignment import UNROUTABLE, Assignment
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.timing import JobShift, Schedule
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import Previous, Result
 from emulation.fluid import engine
@@ -235,7 +236,7 @@ class _Run:
             return self._now
         periods = (self._now - shift.shift_seconds) / shift.period_seconds
         # Rounding must not cost a period.
-        number = np.floor(periods + 0.5) if same else np.ceil(periods - 1e-9)
+        number = np.floor(periods + 0.5) if same else np.ceil(periods - ROUNDING)
         return float(max(self._now, shift.shift_seconds + number * shift.period_seconds))
 
     def _epochs_ended(self) -> int:

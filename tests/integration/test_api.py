@@ -12,7 +12,7 @@ import pytest
 
 from controller.cli.client import Client, ControllerResponse, ServerEvent
 from controller.cli.command_error import CommandError
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.rest.tokens import new_token
 from tests.integration.harness import RYU_MANAGER
 from tests.integration.http_client import PATIENCE_SECONDS, ROOT

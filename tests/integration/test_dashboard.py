@@ -13,7 +13,7 @@ import pytest
 import yaml
 from selenium.webdriver.common.keys import Keys
 
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.model.clos import clos
 from controller.model.fabric_file import fabric_document
 from controller.rest.tokens import new_token

@@ -21,6 +21,7 @@ from tests.unit.emulation.experiments.made import ring
 
 pytestmark = pytest.mark.switches
 
+EMULATION_SECONDS = 800
 FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
 
 
@@ -34,7 +35,7 @@ def command(folder: Path, *options: str) -> list[str]:
 
 def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tmp_path: Path) -> None:
     options = ["--policies", "ecmp,greedy", "--draws", "1", "--seconds", "1", "--format", "json", "--name", "small"]
-    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=EMULATION_SECONDS)
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert values == json.loads((tmp_path / "out" / "small.json").read_text())
@@ -135,7 +136,7 @@ def test_a_scenario_runs_on_packets_and_in_the_simulator_and_reports_every_ratio
     )
     out = tmp_path / "out"
     command = [FAIRSPINE, "emulate", "--scenario", str(tmp_path / "tiny.yaml"), "--seconds", "1", "--out", str(out)]
-    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=EMULATION_SECONDS)
     values = json.loads(done.stdout)
     # A machine that is busy may measure anything; whether that is told is not its business.
     off = [ratio for ratio in values["ratios"] if not ratio["agrees"]]

@@ -16,7 +16,7 @@ import pytest
 
 from controller.cli.client import Client
 from controller.cli.command_error import CommandError
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.rest.tokens import new_token
 from tests.integration.http_client import ABORT, PATIENCE_SECONDS, Server, serving, until_closed
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.rest.tokens import new_token
 from tests.integration.harness import eventually
 from tests.integration.http_client import Server, serving

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.rest.tokens import new_token
 from tests.integration.browser import browser
 from tests.integration.http_client import Server, serving

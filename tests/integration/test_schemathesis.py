@@ -7,13 +7,14 @@ The runs are repeatable: the seed and the number of requests are fixed here. Try
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.rest.tokens import new_token
 from tests.integration.http_client import ROOT
 from tests.integration.real_controller import controller
@@ -31,6 +32,8 @@ def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: 
         tokens.write_text(token.line())
         tokens.chmod(0o600)
         options, headers = ["--tokens", str(tokens)], ["--header", f"Authorization: Bearer {secret}"]
+        # What covers every field of every operation takes most of the time, and tokens make no difference to it.
+        headers += ["--phases", "examples,fuzzing,stateful"]
     with controller(tmp_path, *options, secret=secret) as (server, _):
         st = [
             str(Path(sys.executable).with_name("st")),
@@ -44,6 +47,10 @@ def test_no_request_that_the_description_suggests_is_answered_wrongly(tmp_path: 
         env = os.environ | {"SCHEMATHESIS_HOOKS": "tests.integration.schemathesis_hooks", "PYTHONPATH": str(ROOT)}
         done = subprocess.run(st, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=800, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "Operations:       20 selected / 21 total" in done.stdout, done.stdout
+        operations = re.search(r"Operations: +(\d+) selected / (\d+) total", done.stdout)
+        assert operations, done.stdout
+        selected, total = map(int, operations.groups())
+        # All but the stream of events.
+        assert 20 <= selected == total - 1, done.stdout
         if secured:
             assert secret not in server.log

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+from controller.core.caller import Caller
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
 from controller.core.preview_request import ReadPreview
@@ -21,30 +21,6 @@ Its shape is the model of ``controller.rest.schemas`` that the resource declares
 
 Under = Literal["plan", "ecmp"]
 """The paths behind the loads: the newest plan's, or those of the policy ``ecmp`` (seed 0) for the same traffic."""
-
-
-class Role(StrEnum):
-    """The rights of a caller; ``write`` includes ``read``."""
-
-    READ = "read"
-    WRITE = "write"
-
-
-@dataclass(frozen=True)
-class Caller:
-    """The sender of a request. ``name`` (a token's) goes into the record of each change that it makes (``by``)."""
-
-    name: str
-    role: Role
-
-    @property
-    def may_write(self) -> bool:
-        """True if the caller may change something."""
-        return self.role is Role.WRITE
-
-
-ANONYMOUS = Caller("anonymous", Role.WRITE)
-"""The caller when no tokens are needed. No token can have this name."""
 
 
 @dataclass(frozen=True)

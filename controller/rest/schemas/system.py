@@ -15,8 +15,8 @@ from pydantic import (
     field_validator,
 )
 
+from controller.core.caller import Role
 from controller.core.events import EventKind
-from controller.core.ports.api import Role
 from controller.model.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Count, Document, Epoch, Form
 

@@ -19,14 +19,9 @@ import numba as nb
 import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.model.traffic import Int64Array
 from controller.routing.kernels.phases import group_total
-
-EPSILON = 1e-9
-"""A load that exceeds capacity by less than this part is a full link, not an overloaded one."""
-
-EQUAL_COST = 1e-12
-"""Costs that differ by less are equal: they are sums of parts of links' capacities, with rounding errors below this."""
 
 MOST_UNITS = 24
 """At most this number of units on the chosen link, and of those on a link to swap with, is examined in a step."""
@@ -329,9 +324,9 @@ def _exchange_cost(instance, loads, u, v, old, new):
 @inner
 def _consider(choice, cost, u, v, new, rng):
     """Take an exchange if it is the best so far; equal ones are equally likely, which avoids cycles."""
-    if cost < choice.cost[0] - EQUAL_COST:
+    if cost < choice.cost[0] - SAME_VALUE:
         choice.cost[0], choice.ties[0] = cost, 1
-    elif cost <= choice.cost[0] + EQUAL_COST:
+    elif cost <= choice.cost[0] + SAME_VALUE:
         choice.ties[0] += 1
         if _below(_random(rng), choice.ties[0]) != 0:
             return
@@ -460,7 +455,7 @@ def breakout_search(
     n_units, n_links = len(path), len(gbps)
     one_phase = len(group_job) == 1
     instance = Instance(
-        src, dst, part_ptr, part_group, group_job, live_up, live_down, gbps, gbps * (1.0 + EPSILON)
+        src, dst, part_ptr, part_group, group_job, live_up, live_down, gbps, gbps * (1.0 + ROUNDING)
     )  # fmt: skip
     loads = Loads(
         np.empty(len(part_fixed)), np.empty(n_units), np.empty(n_links),
@@ -491,7 +486,7 @@ def breakout_search(
             best_level = target
             if one_phase:
                 best_level = max(target, _level_reached(instance, part_fixed, part_rising, path))
-            if best_level >= limit * (1.0 - EPSILON):
+            if best_level >= limit * (1.0 - ROUNDING):
                 break
             target = min(limit, best_level * (1.0 + step))
             new_target, since = True, turn
@@ -506,7 +501,7 @@ def breakout_search(
         link = overloaded.links[_below(state, overloaded.size[0])]
         used += 1 + _choose(instance, loads, lists, rests_until, path, turn, link, choice, state, rng)
         u, v, new = choice.exchange
-        if u < 0 or choice.cost[0] >= -EQUAL_COST:
+        if u < 0 or choice.cost[0] >= -SAME_VALUE:
             for e in overloaded.links[: overloaded.size[0]]:
                 loads.price[e] += 1.0 / gbps[e]
         if u < 0:

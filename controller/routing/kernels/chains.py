@@ -11,6 +11,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import ROUNDING
+
 LONGEST = 256
 """Most moves of a chain; longer ones are given up."""
 
@@ -19,8 +21,6 @@ CHAINS = 24
 
 SHORT = 2
 """A chain of at most this number of moves is taken at once."""
-
-EPSILON = 1e-9
 
 
 @nb.njit(nogil=True, cache=True)
@@ -116,7 +116,7 @@ def insert(src, dst, load, live_up, live_down, gbps, path):
         path: [U] changes in place. A unit without room and without a chain takes its least loaded path.
     """
     n_units, n_links, n_paths = len(path), len(gbps), live_up.shape[1]
-    limit, per_gbps = gbps * (1.0 + EPSILON), 1.0 / gbps
+    limit, per_gbps = gbps * (1.0 + ROUNDING), 1.0 / gbps
     link_load = np.zeros(n_links)
     head = np.full(n_links, -1, np.int64)
     following = np.full((2, n_units), -1, np.int64)
@@ -156,7 +156,7 @@ def insert(src, dst, load, live_up, live_down, gbps, path):
                     n_sources += 1
         length, tried = -1, 0
         chosen, other = emptiest, -1
-        if emptiest_fill > 1.0 + EPSILON:
+        if emptiest_fill > 1.0 + ROUNDING:
             for alpha in sources[:n_sources]:
                 for beta in targets[:n_targets]:
                     if tried == CHAINS or 0 <= length <= SHORT:

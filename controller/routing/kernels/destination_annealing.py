@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import ROUNDING
+
 COLD = 1000
 """The paper's scale of energy in its simulations: exp(c (E - E') / T) with c = 1000 T0, energy in link capacities."""
 
@@ -90,7 +92,7 @@ def anneal(
         if not alone:
             state[other] = old
         energy += change
-        if energy < best_energy * (1.0 - 1e-9):
+        if energy < best_energy * (1.0 - ROUNDING):
             best_energy = energy
             best[:] = path
     return best

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.port_numbers import ROCE_PORT
+
 UDP = 17
-ROCE = 4791
 """UDP destination port of RoCEv2 (InfiniBand Architecture Specification 1.2.1, annex A17)."""
 
 
@@ -32,7 +33,7 @@ def _five_tuple(src_ip, dst_ip, src_port, data):
         data[i] = (src_ip >> (24 - 8 * i)) & 0xFF
         data[4 + i] = (dst_ip >> (24 - 8 * i)) & 0xFF
     data[8], data[9] = (src_port >> 8) & 0xFF, src_port & 0xFF
-    data[10], data[11] = ROCE >> 8, ROCE & 0xFF
+    data[10], data[11] = ROCE_PORT >> 8, ROCE_PORT & 0xFF
     data[12] = UDP
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
-EPSILON = 1e-9
+from controller.model.tolerances import ROUNDING
 
 
 class Iterations(NamedTuple):
@@ -100,7 +100,7 @@ def speeds(at, weight, job, link_ptr, link_stage, link_part, on, hot, speed):
             if on[link_stage[i]]:
                 total += link_part[i]
         # A link that can carry all of them at full speed limits none of them.
-        if total > 1.0 + EPSILON:
+        if total > 1.0 + ROUNDING:
             hot[n_hot] = e
             n_hot += 1
     while left > 0:
@@ -118,8 +118,8 @@ def speeds(at, weight, job, link_ptr, link_stage, link_part, on, hot, speed):
                         slope += link_part[i] * weight[j]
                     else:
                         room -= link_part[i] * speed[j]
-            if slope > EPSILON and max(room, EPSILON) / slope < level:
-                level = max(room, EPSILON) / slope
+            if slope > ROUNDING and max(room, ROUNDING) / slope < level:
+                level = max(room, ROUNDING) / slope
                 full = hot[h]
         if full >= 0:
             for i in range(link_ptr[full], link_ptr[full + 1]):
@@ -198,7 +198,7 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
                 part[j] += done
                 busy[at[j]] += step
                 sent[at[j]] += done
-                if speed[j] > 1.0 - EPSILON:
+                if speed[j] > 1.0 - ROUNDING:
                     unhindered[at[j]] += step
         if who < 0:
             break

@@ -11,18 +11,18 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import ROUNDING
+
 CHAINS = 24
 """Pairs of classes tried for one unit; the shortest chain is taken."""
-
-EPSILON = 1e-9
 
 
 @nb.njit(nogil=True, cache=True)
 def one_slot(load, live_up, live_down, gbps):
     """Return whether all units have equal loads and every live link has room for exactly one."""
-    if len(load) == 0 or load.min() < load.max() * (1.0 - EPSILON) or not load.min() > 0.0:
+    if len(load) == 0 or load.min() < load.max() * (1.0 - ROUNDING) or not load.min() > 0.0:
         return False
-    room, too_much = load.max() * (1.0 - EPSILON), 2.0 * load.min() * (1.0 - EPSILON)
+    room, too_much = load.max() * (1.0 - ROUNDING), 2.0 * load.min() * (1.0 - ROUNDING)
     for table in (live_up, live_down):
         for a in range(table.shape[0]):
             for k in range(table.shape[1]):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
-EPSILON = 1e-9
+from controller.model.tolerances import ROUNDING
 
 TRIAL = 16
 """The least number of rounds that a tried move counts."""
@@ -127,7 +127,7 @@ def _cost(problem, state, stage):
     for i in range(n_listed):
         link = state.lists[stage, i]
         # Most links are never full and slow no stage down.
-        if state.peak[link] > 1.0 + EPSILON and state.part[stage, link] > EPSILON:
+        if state.peak[link] > 1.0 + ROUNDING and state.part[stage, link] > ROUNDING:
             looked += n_moments
             for m in range(n_moments):
                 slow[m] = max(slow[m], state.full[link, m])
@@ -218,7 +218,7 @@ def _improve(problem, state, unit, free, total, rounds):
     """
     a, b, here = problem.src[unit], problem.dst[unit], state.path[unit]
     links = np.empty(8, np.int64)
-    chosen, partner, most, tried = -1, -1, EPSILON * total, 0
+    chosen, partner, most, tried = -1, -1, ROUNDING * total, 0
     for k in range(problem.up.shape[1]):
         if k == here or problem.up[a, k] < 0 or problem.down[b, k] < 0:
             continue
@@ -270,7 +270,7 @@ def descend(problem, path, movable, rounds, seed):
     free = np.flatnonzero(movable)
     order = free.copy()
     used = 0
-    while used + state.work[0] < rounds and len(free) > 0 and best_total > least * (1.0 + EPSILON):
+    while used + state.work[0] < rounds and len(free) > 0 and best_total > least * (1.0 + ROUNDING):
         improved = False
         for i in range(len(order) - 1, 0, -1):
             j = _drawn(state, i + 1)
@@ -280,7 +280,7 @@ def descend(problem, path, movable, rounds, seed):
             up, down = problem.up[problem.src[unit], here], problem.down[problem.dst[unit], here]
             if used + state.work[0] >= rounds:
                 break
-            if max(state.peak[up], state.peak[down]) <= 1.0 + EPSILON:
+            if max(state.peak[up], state.peak[down]) <= 1.0 + ROUNDING:
                 continue
             k, partner, tried = _improve(problem, state, unit, free, total, rounds - used)
             used += tried * TRIAL
@@ -290,7 +290,7 @@ def descend(problem, path, movable, rounds, seed):
                     _move(problem, state, partner, here)
                 total = _all_costs(problem, state)
                 improved = True
-        if total < best_total * (1.0 - EPSILON):
+        if total < best_total * (1.0 - ROUNDING):
             best[:] = state.path
             best_total = total
         if improved:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-SLACK = 1e-9
-"""Quotients of loads that should be whole numbers may be lower by this much."""
+from controller.model.tolerances import ROUNDING
 
 
 @nb.njit(nogil=True, cache=True)
@@ -73,25 +72,25 @@ def _unequal_links(load, capacity, limit):
         x = load[i]
         if x <= 0.0:
             break
-        if i + 1 < len(load) and load[i + 1] >= x * (1.0 - SLACK):
+        if i + 1 < len(load) and load[i + 1] >= x * (1.0 - ROUNDING):
             continue
         room = 0
         for c in capacity:
-            room += int(np.floor(c / (best * x) * (1.0 + SLACK))) if best < np.inf else 0
+            room += int(np.floor(c / (best * x) * (1.0 + ROUNDING))) if best < np.inf else 0
         if best < np.inf and room >= i + 1:
             continue
         # Start just below the volume bound, from which few turns remain.
         t = capacity.sum() / ((i + 1) * x)
         count = 0
         for k in range(len(capacity)):
-            step[k] = int(np.floor(capacity[k] / (t * x) * (1.0 + SLACK)))
+            step[k] = int(np.floor(capacity[k] / (t * x) * (1.0 + ROUNDING)))
             count += step[k]
         while count < i + 1:
             t = 0.0
             for k in range(len(capacity)):
                 t = max(t, capacity[k] / ((step[k] + 1) * x))
             for k in range(len(capacity)):
-                if capacity[k] / ((step[k] + 1) * x) >= t * (1.0 - SLACK):
+                if capacity[k] / ((step[k] + 1) * x) >= t * (1.0 - ROUNDING):
                     step[k] += 1
                     count += 1
         best = min(best, t)

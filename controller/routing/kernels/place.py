@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.routing.kernels.phases import group_total
 
 
@@ -148,7 +149,7 @@ def first_fit(src, dst, demand, live_up, live_down, gbps, reserved, path):
             if up < 0 or down < 0:
                 continue
             fuller = max((reserved[up] + demand[u]) / gbps[up], (reserved[down] + demand[u]) / gbps[down])
-            if fuller <= 1.0 + 1e-9:
+            if fuller <= 1.0 + ROUNDING:
                 path[u] = k
                 reserved[up] += demand[u]
                 reserved[down] += demand[u]
@@ -179,7 +180,7 @@ def estimate_demand(src, dst, send_gbps, receive_gbps):
         for f in range(n):
             if not converged[f]:
                 wanted = max(0.0, send_gbps[src[f]] - settled[src[f]]) / open_flows[src[f]]
-                if abs(wanted - demand[f]) > 1e-9 * send_gbps[src[f]]:
+                if abs(wanted - demand[f]) > ROUNDING * send_gbps[src[f]]:
                     demand[f] = wanted
                     changed = True
         at = 0
@@ -188,7 +189,7 @@ def estimate_demand(src, dst, send_gbps, receive_gbps):
             while after < n and dst[by_receiver[after]] == host:
                 total += demand[by_receiver[after]]
                 after += 1
-            if total > receive_gbps[host] * (1.0 + 1e-9):
+            if total > receive_gbps[host] * (1.0 + ROUNDING):
                 members = by_receiver[at:after]
                 small = np.zeros(len(members), np.bool_)
                 share = receive_gbps[host] / len(members)
@@ -202,14 +203,14 @@ def estimate_demand(src, dst, send_gbps, receive_gbps):
                     share = (receive_gbps[host] - kept) / limited
                     more = False
                     for i in range(len(members)):
-                        if not small[i] and demand[members[i]] < share * (1.0 - 1e-12):
+                        if not small[i] and demand[members[i]] < share * (1.0 - SAME_VALUE):
                             small[i] = True
                             more = True
                     if not more:
                         break
                 for i in range(len(members)):
                     if not small[i]:
-                        if not converged[members[i]] or abs(demand[members[i]] - share) > 1e-9 * share:
+                        if not converged[members[i]] or abs(demand[members[i]] - share) > ROUNDING * share:
                             changed = True
                         demand[members[i]] = share
                         converged[members[i]] = True

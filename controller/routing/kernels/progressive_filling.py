@@ -5,6 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import LAST_BIT
+
 
 @nb.njit(nogil=True, cache=True)
 def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf_dst, gbps, n_hosts, up, down, n_links):
@@ -103,7 +105,7 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
         if rising <= 0.0:
             break
         closer = max(0.0, capacity[e] - settled) / rising
-        if closer >= t * (1.0 - 1e-15):
+        if closer >= t * (1.0 - LAST_BIT):
             break
         t = closer
     for i in range(link_ptr[e], link_ptr[e + 1]):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import ROUNDING
 from controller.routing.kernels.iterations import play
 
 RATIOS = (1.0, 0.5, 2.0, 1.0 / 3.0, 3.0, 2.0 / 3.0, 1.5)
@@ -80,7 +81,7 @@ def anneal(iterations, cache, problem, shift, hold, plays, seed):
     shift, hold = shift.copy(), hold.copy()
     best_shift, best_hold, best = shift.copy(), hold.copy(), cost
     for i in range(plays):
-        if best <= 1.0 + 1e-9:
+        if best <= 1.0 + ROUNDING:
             break
         new_shift, new_hold = shift.copy(), hold.copy()
         j = movable[np.random.randint(len(movable))]
@@ -96,7 +97,7 @@ def anneal(iterations, cache, problem, shift, hold, plays, seed):
                     new_hold[k] = min(max(new_hold[k] * factor, alone[k]), LONGEST_HOLD * alone[k])
                     new_shift[k] *= new_hold[k] / hold[k]
         changed = slowdown(iterations, cache, problem, new_shift, new_hold, log_at, log_seconds)[0]
-        temperature = HOT * (1.0 - i / plays) + 1e-9
+        temperature = HOT * (1.0 - i / plays) + ROUNDING  # not 0
         if changed <= cost or np.random.random() < np.exp((cost - changed) / temperature):
             shift, hold, cost = new_shift, new_hold, changed
             if cost < best:

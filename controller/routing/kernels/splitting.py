@@ -5,10 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.model.tolerances import ROUNDING
 from controller.routing.kernels.phases import group_total
-
-WHOLE = 1e-9
-"""A part of a flow below this is rounding error, not a piece."""
 
 
 @nb.njit(nogil=True, cache=True)
@@ -92,11 +90,11 @@ def divide(src, dst, amount, n_leaves, ratio, first_limit, second_limit):
                 part[cycle[i]] += -shift if j % 2 == 0 else shift
             for i in range(length):
                 f = cycle[i]
-                if part[f] <= WHOLE * amount[f] or part[f] >= (1.0 - WHOLE) * amount[f]:
-                    part[f] = 0.0 if part[f] <= WHOLE * amount[f] else amount[f]
+                if part[f] <= ROUNDING * amount[f] or part[f] >= (1.0 - ROUNDING) * amount[f]:
+                    part[f] = 0.0 if part[f] <= ROUNDING * amount[f] else amount[f]
                     parent[child[i]], by_edge[child[i]] = -1, -1
-            if part[e] <= WHOLE * amount[e] or part[e] >= (1.0 - WHOLE) * amount[e]:
-                part[e] = 0.0 if part[e] <= WHOLE * amount[e] else amount[e]
+            if part[e] <= ROUNDING * amount[e] or part[e] >= (1.0 - ROUNDING) * amount[e]:
+                part[e] = 0.0 if part[e] <= ROUNDING * amount[e] else amount[e]
                 break
     _round_within(src, dst, amount, n_leaves, first_limit, second_limit, part)
     return part

@@ -6,10 +6,8 @@ import numba as nb
 import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE
-from controller.routing.kernels.units import GBIT
-
-EXACT = 1e-9
-"""A spread within this relative distance of the cut has reached it, as floating-point sums are no more exact."""
+from controller.model.tolerances import ROUNDING
+from controller.model.units import GBIT
 
 SWEEPS = 12
 """Number of iterations of balancing before the linear program is used."""
@@ -78,7 +76,7 @@ def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live
                         width[a, b] += min(gbps[live_up[a, p]], gbps[live_down[b, p]])
             out[a] += n_bytes[f] * GBIT / width[a, b]
             into[b] += n_bytes[f] * GBIT / width[a, b]
-        if not shares_links and max(out.max(), into.max()) <= seconds[k] * (1.0 + EXACT):
+        if not shares_links and max(out.max(), into.max()) <= seconds[k] * (1.0 + ROUNDING):
             continue
         n = 0
         for i in range(ptr[k], ptr[k + 1]):
@@ -141,7 +139,7 @@ def level_out(src, dst, demand, seconds, live_up, live_down, gbps, load, sweeps)
             for k in range(n_paths):
                 if share[r, k] > 0.0:
                     u, d = live_up[src[r], k], live_down[dst[r], k]
-                    if max(load[u] / gbps[u], load[d] / gbps[d]) > seconds * (1.0 + EXACT):
+                    if max(load[u] / gbps[u], load[d] / gbps[d]) > seconds * (1.0 + ROUNDING):
                         fits = False
                         break
             if not fits:

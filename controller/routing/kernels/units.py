@@ -6,9 +6,7 @@ import numba as nb
 import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE
-
-GBIT = 8e-9
-"""Gbit of one byte."""
+from controller.model.units import GBIT
 
 
 @nb.njit(nogil=True, cache=True)

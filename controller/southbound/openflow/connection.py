@@ -27,6 +27,7 @@ from controller.southbound.openflow.connection_context import ConnectionContext
 from controller.southbound.openflow.message_cutter import MessageCutter
 from controller.southbound.openflow.outbox import Outbox
 from controller.southbound.openflow.raw_replies import TooMuchError
+from controller.southbound.openflow.readable import Reader
 from controller.southbound.packet_budget import PacketBudget
 
 READ_BYTES = 1 << 16
@@ -113,6 +114,7 @@ class SwitchConnection(controller.Datapath):
         self._unasked: dict[int, Allowance] = {}
         self._ended = ""
         super().__init__(socket, address)
+        self._reader = Reader(self.socket)
         self.ports = {}
 
     @property
@@ -149,6 +151,7 @@ class SwitchConnection(controller.Datapath):
             self._outbox.close()
             hub.kill(sender)
             self.is_active = False
+            self._reader.close()
             with contextlib.suppress(OSError):
                 self.socket.close()
 
@@ -229,7 +232,7 @@ class SwitchConnection(controller.Datapath):
         while self.state != DEAD_DISPATCHER:
             self.reading = True
             try:
-                data = self.socket.recv(READ_BYTES)
+                data = self._reader.read(READ_BYTES)
             except TimeoutError:
                 continue
             except (OSError, EOFError):

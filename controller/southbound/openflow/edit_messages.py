@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
@@ -11,11 +11,11 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 from controller.southbound import rule_bytes
 from controller.southbound.openflow import messages
 from controller.southbound.rule_bytes import Encoder, Template, UnknownFormError
-from controller.southbound.rules import Rule
-from controller.southbound.update import RuleEdit
+from controller.southbound.rules import Rule, SwitchRules
+from controller.southbound.update import RemoveFirst, RuleEdit, Stage, SwitchUpdate, work
 
-OFF_THE_LOOP = 64
-"""Number of changes from which on they are encoded in a thread."""
+MANY = 64
+"""Number of changes from which on they are encoded when their turn comes: a large plan at once would take memory."""
 
 _encoder = Encoder()
 
@@ -34,6 +34,37 @@ def encoded(edits: Iterable[RuleEdit], epoch: int) -> list[Template]:
         kept[1] if edit.put and (kept := known.get(id(edit.what))) is not None else _encoded(edit, epoch)
         for edit in edits
     ]
+
+
+class EncodedUpdate(NamedTuple):
+    """One switch's part in an update, and the messages of its short steps, by stage and position."""
+
+    todo: SwitchUpdate
+    messages: Mapping[tuple[Stage, int], list[Template]]
+
+
+def encoded_work(
+    held: SwitchRules,
+    want: SwitchRules,
+    ports: frozenset[int],
+    first: RemoveFirst,
+    *,
+    meters: bool,
+    epoch: int,
+) -> EncodedUpdate:
+    """Return ``update.work`` with messages; runs off the event loop, which would encode them for all switches at once.
+
+    Args:
+        held: as in ``update.work``, and so are the others.
+        want: see there.
+        ports: see there.
+        first: see there.
+        meters: see there.
+        epoch: what the cookies of the rules carry.
+    """
+    todo = work(held, want, ports, first, meters=meters)
+    steps = {(stage, at): step for stage, steps in todo.stages.items() for at, step in enumerate(steps)}
+    return EncodedUpdate(todo, {key: encoded(step, epoch) for key, step in steps.items() if len(step) < MANY})
 
 
 def _encoded(edit: RuleEdit, epoch: int) -> Template:

@@ -37,6 +37,9 @@ SIGN_SECONDS = 60.0
 """Between two signs that there may be room on a switch which are acted upon. A switch can send any number of them, and
 each attempt costs all switches the whole target."""
 
+NOBODY = -1
+"""No switch: datapath ids are not negative."""
+
 Offload = Callable[..., Any]
 """``offload(function, *args)`` runs a pure function off the event loop and returns its result."""
 
@@ -90,6 +93,7 @@ class Installer:
         self._retry_at: float | None = None
         self._tried = -RETRY_FIRST
         self._signs: dict[int, float] = {}
+        self._behind = NOBODY
         self._one_fall_back = hub.Semaphore(1)
         self._retry: Any = None
         self.quiet, self._errors_log = QuietLog(LOG, clock=clock), QuietLog(LOG, clock=clock)
@@ -126,8 +130,10 @@ class Installer:
 
         A switch that is not part of the fabric gets rules, too, but any program may connect as one.
         """
-        names = {} if self._target is None else self._target.names
-        return {dpid: session for dpid, session in self._sessions.items() if dpid in names and not session.state.error}
+        return {dpid: session for dpid, session in self._sessions.items() if self._is_well(dpid, session)}
+
+    def _is_well(self, dpid: int, session: Session) -> bool:
+        return self._target is not None and dpid in self._target.names and not session.state.error
 
     def _try_whole(self) -> None:
         """Give all switches the target itself."""
@@ -222,6 +228,11 @@ class Installer:
         """
         return {dpid: each for dpid, each in self._sessions.items() if each.exchange.datapath.intended}
 
+    def session(self, dpid: int) -> Session | None:
+        """Return what ``sessions`` has of one switch."""
+        found = self._sessions.get(dpid)
+        return found if found is not None and found.exchange.datapath.intended else None
+
     def states(self) -> list[SwitchState]:
         """Return the state of each connected switch, by datapath id."""
         return [self._sessions[dpid].state for dpid in sorted(self._sessions)]
@@ -250,18 +261,28 @@ class Installer:
     def settled(self) -> None:
         """Check whether all switches hold the rollout's rules, and call ``settled``."""
         rollout, target = self.rollout, self._target
-        well = self._well().values()
-        all_have_it = bool(well) and all(session.arrived is rollout for session in well)
         if (
-            all_have_it
-            and rollout is not None
+            rollout is not None
             and rollout.whole
             and target is not None
             and rollout.rules is target.rules
+            and self._all_hold(rollout)
         ):
             self._fits = target.epoch, target.plan
             self._all_fits()
         self._told_settled()
+
+    def _all_hold(self, rollout: Rollout) -> bool:
+        """Return whether all switches that the others wait for, and at least one, hold the rules of a rollout.
+
+        Each of a thousand switches asks this when it arrives, so the one that was behind last is looked at first.
+        """
+        behind = self._sessions.get(self._behind)
+        if behind is not None and self._is_well(self._behind, behind) and behind.arrived is not rollout:
+            return False
+        well = self._well()
+        self._behind = next((dpid for dpid, session in well.items() if session.arrived is not rollout), NOBODY)
+        return bool(well) and self._behind == NOBODY
 
     def _all_fits(self) -> None:
         """End the fall-back: every switch has taken the target."""

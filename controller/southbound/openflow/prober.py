@@ -24,14 +24,15 @@ from controller.southbound.link_evidence import LATE, LONGEST, PacketVerdict
 from controller.southbound.openflow import messages
 from controller.southbound.openflow.discovery import Discovery
 from controller.southbound.openflow.packet_in import PacketIn
+from controller.southbound.probe_schedule import TURN
 
 LOG = logging.getLogger("fairspine.southbound")
 
-TICK = 0.05
-"""Seconds between two checks for packets to send and packets that are due."""
-
 STILL_SECONDS = 10.0
 """Without a packet that comes back for so long (and for two rounds), discovery has stopped."""
+
+NOTICE_SECONDS = 0.5
+"""Seconds between two checks of all switches for faults of discovery."""
 
 WAITING_BYTES = 1 << 16
 """A connection on which so much waits to be sent gets no more packets."""
@@ -136,6 +137,7 @@ class Prober:
         self._lag, self._lag_at = 0.0, clock()
         self._running = False
         self._notices: list[str] = []
+        self._looked_at = clock()
         self._untold, self._told_at = False, clock()
 
     def start(self) -> None:
@@ -208,11 +210,11 @@ class Prober:
                 # Continue discovery: this is a programming error.
                 LOG.exception("a round of discovery packets failed")
                 hub.sleep(1.0)
-            hub.sleep(TICK)
+            hub.sleep(TURN)
 
     def _tick(self) -> None:
         now = self._clock()
-        lag = now - self._ran - TICK
+        lag = now - self._ran - TURN
         self._ran = now
         if lag > self._lag or now - self._lag_at > STILL_SECONDS:
             self._lag, self._lag_at = max(0.0, lag), now
@@ -230,10 +232,12 @@ class Prober:
             worth = self._evidence.worth_asking(dpid, ports, now)
             if worth and connection is not None and connection.takes_more(now):
                 self._send(connection, dpid, worth)
-        notices = self._standing_still()
-        if notices != self._notices:
-            self._notices = notices
-            self._told()
+        if now - self._looked_at >= NOTICE_SECONDS:
+            self._looked_at = now
+            notices = self._standing_still()
+            if notices != self._notices:
+                self._notices = notices
+                self._told()
 
     def _send(self, connection: _Connection, dpid: int, ports: list[int]) -> None:
         datapath, templates, frame = connection.datapath, connection.templates, self._seal.frame
@@ -265,7 +269,7 @@ class Prober:
         schedule = evidence.schedule
         return DiscoveryCounts(
             self._sent, self._received, {kind.value: self._ignored.counts[kind] for kind in IgnoredKind},
-            now - schedule.round_ended, schedule.period, max(self._lag, now - self._ran - TICK),
+            now - schedule.round_ended, schedule.period, max(self._lag, now - self._ran - TURN),
             len(evidence.silent), len(evidence.unconfirmed),
         )  # fmt: skip
 

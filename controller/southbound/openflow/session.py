@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from eventlet.event import Event
 from ryu.lib import hub
@@ -14,15 +14,16 @@ from ryu.lib import hub
 from controller.southbound.base import LISTEN_RULE
 from controller.southbound.desired_rules import entries, is_enforcement
 from controller.southbound.openflow import messages, refusals
-from controller.southbound.openflow.edit_messages import OFF_THE_LOOP, encoded
+from controller.southbound.openflow.coordinator import Coordinator
+from controller.southbound.openflow.edit_messages import encoded, encoded_work
 from controller.southbound.openflow.meters import Meters
 from controller.southbound.openflow.request_channel import Refused, RequestChannel, SwitchGone
 from controller.southbound.openflow.transfer_limiter import TransferLimiter
-from controller.southbound.quiet_log import QuietLog
 from controller.southbound.rollout import Refusal, Rollout
+from controller.southbound.rule_bytes import Template
 from controller.southbound.rule_reading import RuleReader
 from controller.southbound.rules import EPOCH_MASK, INSTANCE_SHIFT, Rule, SwitchRules
-from controller.southbound.update import EditBatch, HeldRules, RemoveFirst, RuleEdit, Stage, SwitchUpdate, work
+from controller.southbound.update import EditBatch, HeldRules, RemoveFirst, RuleEdit, Stage
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -56,42 +57,6 @@ class SwitchState:
     sent: int = 0
     error: str = ""
     missing: tuple[int, ...] = ()
-
-
-class Coordinator(Protocol):
-    """The part of the installer that a session uses."""
-
-    @property
-    def rollout(self) -> Rollout | None:
-        """The newest rollout."""
-
-    @property
-    def instance(self) -> int:
-        """The number of this controller's store; cookies of rules carry it."""
-
-    @property
-    def meters(self) -> bool:
-        """True if switches that have meters are given some."""
-
-    @property
-    def quiet(self) -> QuietLog:
-        """A rate-limited log for events that switches cause."""
-
-    def offload(self, function: Any, *args: Any) -> Any: ...
-
-    def moved_on(self) -> None:
-        """Let the other sessions begin a stage: a rollout has progressed."""
-
-    def settled(self) -> None:
-        """Note that a switch has reached its target, or lost it."""
-
-    def confirmed(self, edits: int) -> None:
-        """Count changes that a switch has confirmed."""
-
-    def was_read(self, dpid: int, held: SwitchRules) -> None: ...
-
-    def go_back(self, rollout: Rollout, refusal: Refusal) -> bool:
-        """Begin a fall-back because a switch does not take its part; return whether there is one for all switches."""
 
 
 class _NotTakenError(Exception):
@@ -256,7 +221,8 @@ class Session:
         rule = LISTEN_RULE if self._meters.usable else LISTEN_RULE._replace(meter=None)
         if wanted and held.rules.get(rule.key) != rule:
             epoch = 0 if rollout is None else rollout.epoch
-            for refused in self._carry_out((RuleEdit(True, rule),), epoch):
+            step, mark = (RuleEdit(True, rule),), self._mark(epoch)
+            for refused in self._carry_out(step, mark, encoded(step, mark)):
                 # It is part of the target, too, and will be tried again.
                 text = refusals.describe(refused.error)
                 self._warn("discovery", "%s refuses the rule for discovery: %s", self.state.name, text)
@@ -268,8 +234,9 @@ class Session:
         assert holding is not None
         state.name = rollout.names.get(state.dpid, f"{state.dpid:#x}")
         first = self._removes_first(rollout)
-        compute = partial(work, meters=self._meters.usable)
-        todo: SwitchUpdate = self._coordinator.offload(
+        mark = self._mark(rollout.epoch)
+        compute = partial(encoded_work, meters=self._meters.usable, epoch=mark)
+        todo, messages_of = self._coordinator.offload(
             compute, holding.as_rules(), rollout.rules[state.dpid], ports, first
         )
         if todo.missing and todo.missing != state.missing:
@@ -285,8 +252,8 @@ class Session:
                 self._arrive(rollout)
                 if self._is_over_after(LABELS_LINGER, rollout):
                     return
-            for step in todo.stages[stage]:
-                refused = self._carry_out(step, rollout.epoch)
+            for at, step in enumerate(todo.stages[stage]):
+                refused = self._carry_out(step, mark, messages_of.get((stage, at)))
                 if refused:
                     self._not_taken(rollout, todo.want, holding, refused)
                     return
@@ -321,21 +288,30 @@ class Session:
         self.arrived, self._was_full = rollout, False
         self._coordinator.settled()
 
-    def _carry_out(self, step: EditBatch, epoch: int) -> list[Refused]:
-        """Send a step and wait for its barrier; what was refused of it."""
+    def _mark(self, epoch: int) -> int:
+        """Return what the cookies of the rules of an epoch carry."""
+        return self._coordinator.instance << INSTANCE_SHIFT | epoch & EPOCH_MASK
+
+    def _carry_out(self, step: EditBatch, mark: int, templates: list[Template] | None = None) -> list[Refused]:
+        """Send a step and wait for its barrier; what was refused of it.
+
+        Args:
+            step: the changes.
+            mark: see ``_mark``.
+            templates: their messages; ``None``: they are encoded now.
+        """
         holding = self._holding
         assert holding is not None
         self.version += 1
-        mark = self._coordinator.instance << INSTANCE_SHIFT | epoch & EPOCH_MASK
-        if len(step) < OFF_THE_LOOP:
-            self.exchange.send_templates(encoded(step, mark), step)
+        if templates is not None:
+            self.exchange.send_templates(templates, step)
             refused = self.exchange.settle()
         else:
             with _limiter.slot():
                 self.exchange.send_templates(self._coordinator.offload(encoded, step, mark), step)
                 refused = self.exchange.settle()
         causes = {id(each.cause) for each in refused}
-        holding.carry_out(edit for edit in step if id(edit) not in causes)
+        holding.carry_out((edit for edit in step if id(edit) not in causes) if causes else step)
         self.state.sent += len(step) - len(causes)
         self._coordinator.confirmed(len(step) - len(causes))
         return refused

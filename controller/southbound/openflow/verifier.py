@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -53,6 +53,8 @@ class InstalledSwitches(Protocol):
     def instance(self) -> int: ...
 
     def sessions(self) -> dict[int, Session]: ...
+
+    def session(self, dpid: int) -> Session | None: ...
 
     def may_have_room(self, dpid: int) -> None: ...
 
@@ -167,22 +169,18 @@ class Verifier:
 
     def reasons(self) -> list[str]:
         """Return the faults of connected switches, for people."""
-        sessions = self._switches.sessions()
-        return [
-            text
-            for dpid, found in sorted(self.found.items())
-            if dpid in sessions
-            for text in found.reasons(sessions[dpid].state.name)
-        ]
+        return [text for name, found in self._faults() for text in found.reasons(name)]
 
     def contested(self) -> list[str]:
         """Return names of switches that another controller seems to manage, too."""
-        sessions = self._switches.sessions()
-        return [
-            sessions[dpid].state.name
-            for dpid, found in sorted(self.found.items())
-            if dpid in sessions and found.contested
-        ]
+        return [name for name, found in self._faults() if found.contested]
+
+    def _faults(self) -> Iterator[tuple[str, SwitchFault]]:
+        """Return what was found of connected switches, with their names, by datapath id."""
+        for dpid, found in sorted(self.found.items()):
+            session = self._switches.session(dpid)
+            if session is not None:
+                yield session.state.name, found
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
@@ -234,7 +232,7 @@ class Verifier:
                 LOG.exception("%s could not be read back", looked.session.state.name)
         finally:
             looked.busy = False
-        if failed and failed != looked.failed and self._switches.sessions().get(dpid) is looked.session:
+        if failed and failed != looked.failed and self._switches.session(dpid) is looked.session:
             LOG.warning("%s could not be read back: %s", looked.session.state.name, failed)
         looked.failed = failed
 

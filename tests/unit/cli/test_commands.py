@@ -189,7 +189,10 @@ def test_a_full_disk_below_standard_output_is_one_line(form: str) -> None:
     command = [sys.executable, "-m", "controller.cli.main", "plan", *BOTH, "--format", form]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (1, "fairspine: [Errno 28] No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "fairspine: standard output cannot be written: No space left on device\n",
+    )
 
 
 def test_ctrl_c_leaves_no_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,6 +212,7 @@ JOB = {
     "weight": 1.0,
     "bytes": 1,
     "min_speed": None,
+    "speed": None,
     "epoch": 3,
     "active": False,
     "unroutable": [],
@@ -224,6 +228,7 @@ SUMMARY = {
     "flows": 0,
     "bytes": 1,
     "min_speed": None,
+    "speed": None,
     "active": False,
 }
 

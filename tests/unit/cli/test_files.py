@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import stat
 import subprocess
 import sys
@@ -41,8 +40,17 @@ def test_a_file_that_cannot_be_completed_is_as_it_was(tmp_path: Path) -> None:
 def test_a_limit_on_the_size_of_files_leaves_no_part_of_one(tmp_path: Path) -> None:
     path = tmp_path / "fabric.xml"
     done = subprocess.run(
-        [FAIRSPINE, "export", "htsim-topo", "--fabric", "examples/clos-4x4x4.yaml", "--out", str(path)],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16)),
+        [
+            "prlimit",
+            "--fsize=16",
+            FAIRSPINE,
+            "export",
+            "htsim-topo",
+            "--fabric",
+            "examples/clos-4x4x4.yaml",
+            "--out",
+            path,
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -179,7 +179,10 @@ def test_what_does_not_fit_is_one_line_and_writes_nothing(run: Run, files: list[
         assert not out.exists()
     code, said, err = run("import", "nccl", *files, "--out", str(tmp_path / "no" / "job.json"))
     assert (code, said) == (2, "")
-    assert err == f"fairspine: {tmp_path}/no/job.json: cannot be written: No such file or directory\n"
+    assert (
+        err
+        == f"fairspine: {tmp_path}/no/job.json: cannot be written: No such file or directory; make its folder first\n"
+    )
 
 
 def test_a_head_that_promises_more_flows_than_memory_holds_is_refused(run: Run, tmp_path: Path) -> None:

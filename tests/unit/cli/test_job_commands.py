@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_written_is_reported(run: Run, tmp_path: Path) -> 
     assert run("job", "place", "--job", GPT3, "--fabric", RAILS, "--out", str(out)) == (
         2,
         "",
-        f"fairspine: {out}: cannot be written: No such file or directory\n",
+        f"fairspine: {out}: cannot be written: No such file or directory; make its folder first\n",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controller.cli.main import main
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.rest.access import TokenFile
 from controller.rest.tokens import read_tokens
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from controller.cli.survive import _Pool
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.failure_kind import FailureKind
 from controller.model.traffic import Collective, Traffic
 from controller.planning.make_plan import make_plan
 from controller.planning.survival import (
-    FailureKind,
     Situation,
     Survival,
     pairs,

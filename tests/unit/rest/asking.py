@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import falcon
 
-from controller.core.ports.api import Backend, Caller
+from controller.core.caller import Caller
+from controller.core.ports.api import Backend
 from controller.rest import schemas
 from controller.rest.access import Access, Open
 from controller.rest.api import Api

@@ -10,9 +10,10 @@ from typing import Any
 import orjson
 from prometheus_client.core import GaugeMetricFamily
 
+from controller.core.caller import Caller
 from controller.core.errors import ConflictError, StorageError
 from controller.core.events import Event, EventKind
-from controller.core.ports.api import Caller, Condition, Document, Exposition, JobAnswer, PutOutcome, Under
+from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Under
 from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest import schemas

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.ports.api import Role
+from controller.core.caller import Role
 from controller.model.errors import InputError
 from controller.rest.access import Open, TokenFile
 from controller.rest.http_security import is_loopback, security_from

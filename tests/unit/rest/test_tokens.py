@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.ports.api import Caller, Role
+from controller.core.caller import Caller, Role
 from controller.model.errors import InputError
 from controller.rest.access import TokenFile
 from controller.rest.problems import ProblemError

@@ -13,11 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from controller.config import Settings
+from controller.core.caller import Caller, Role
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
-from controller.core.ports.api import UNCONDITIONAL, Caller, Condition, PutOutcome, Role
+from controller.core.ports.api import UNCONDITIONAL, Condition, PutOutcome
 from controller.core.ports.southbound import SouthboundCounts
 from controller.core.ports.store import Persistence
 from controller.core.saved_state import ModeSetting, SavedState, StateChange

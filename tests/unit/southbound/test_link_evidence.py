@@ -238,3 +238,14 @@ def test_nothing_is_asked_over_a_cable_whose_far_end_does_not_listen_yet_and_all
     numbers = [at.port for at in ports]
     later = CONNECTING * evidence.schedule.period + 0.1
     assert evidence.worth_asking(near, numbers, later) == numbers
+
+
+def test_a_link_that_is_confirmed_is_not_asked_again_because_its_switch_tells_that_it_listens() -> None:
+    world = World(WIRES)
+    world.run(2.0)
+    evidence = world.evidence
+    assert evidence.links == WIRES
+    evidence.schedule.due(world.now)
+    for dpid in SWITCHES:
+        evidence.listens(dpid, world.now)
+    assert evidence.schedule.due(world.now) == []

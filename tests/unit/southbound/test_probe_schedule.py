@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.network_state import PortId
-from controller.southbound.probe_schedule import BATCH, FAST_RATE, NEW, PERIOD, QUIET_EVERY, STEADY_RATE, ProbeSchedule
+from controller.southbound.probe_schedule import (
+    AWAY,
+    BATCH,
+    FAST_RATE,
+    LEAST_STEADY,
+    NEW,
+    PERIOD,
+    QUIET_EVERY,
+    STEADY_RATE,
+    ProbeSchedule,
+)
 
 TICK = 0.05
 
@@ -78,3 +88,47 @@ def test_what_was_missed_in_a_pause_is_not_made_up_for() -> None:
     for port in range(40):
         schedule.add(PortId(1, port))
     assert sum(len(ports) for _, ports in schedule.due(3600.0)) <= BATCH
+
+
+def test_the_steady_round_slows_down_where_the_event_loop_is_late_and_catches_nothing_up() -> None:
+    schedule = ProbeSchedule(0.0)
+    for dpid in range(96):
+        for port in range(100):
+            schedule.add(PortId(dpid, port))
+    late = 5 * TICK
+    found = sum(len(ports) for turn in range(1, 41) for _, ports in schedule.due(turn * late))
+    assert abs(found - 40 * TICK * STEADY_RATE) <= 2 * BATCH
+    assert schedule.lag == AWAY * (late - TICK)
+    rested = asked(schedule, 40 * late, 2.0)
+    assert abs(rested.total() - 2 * STEADY_RATE) <= 2 * BATCH
+    assert schedule.lag < TICK
+
+
+@given(st.floats(1.0, 8.0))
+def test_a_port_is_not_asked_again_before_its_first_packet_can_be_back(slower: float) -> None:
+    schedule, at = ProbeSchedule(0.0), PortId(1000, 1)
+    late = slower * TICK
+    # Its regular turn comes after that of many others, seconds later.
+    for port in range(10_000):
+        schedule.add(PortId(1, port))
+    schedule.add(at)
+    schedule.due(late)
+    schedule.soon(at, late, NEW)
+    times = [turn * late for turn in range(2, 40) for dpid, _ in schedule.due(turn * late) if dpid == at.dpid]
+    assert times[0] == 2 * late
+    assert times[1] - times[0] >= AWAY * (late - TICK)
+    assert len(times) == len(NEW) or times[-1] > 39 * late - NEW[-1] - AWAY * late
+
+
+def test_ports_with_an_open_question_go_before_most_of_the_steady_round() -> None:
+    schedule = ProbeSchedule(0.0)
+    many = [PortId(dpid, port) for dpid in range(100) for port in range(100)]
+    for port in many:
+        schedule.add(port)
+    for port in many:
+        schedule.soon(port, 0.0, (0.0,))
+    found = asked(schedule, 0.0, 2.0)
+    again = found.total() - len(found)
+    assert set(found) <= set(many)
+    assert found.total() <= 2 * (FAST_RATE + LEAST_STEADY * STEADY_RATE) + FAST_RATE / 10 + 2 * BATCH
+    assert again <= 2 * LEAST_STEADY * STEADY_RATE + BATCH
