@@ -34,7 +34,7 @@ def discovered(
         if a.dpid not in leaves:
             a, b = b, a
         if a.dpid in leaves and b.dpid in leaves:
-            text = f"{_name('leaf', a.dpid)} port {a.port} and {_name('leaf', b.dpid)} port {b.port} join two leaves"
+            text = f"{_name('leaf', a.dpid)} port {a.port} and {_name('leaf', b.dpid)} port {b.port} connect two leaves"
             findings.append(Finding("link between leaves", f"{a.dpid:#x}-{b.dpid:#x}", f"{text}: not used"))
         elif a.dpid in leaves:
             names = _name("leaf", a.dpid), _name("spine", b.dpid)

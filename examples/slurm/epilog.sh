@@ -11,7 +11,7 @@
   fi
   # Most jobs were never pushed.
   case $said in
-    *"no job is named"*) ;;
+    *"no job has the name"*) ;;
     *) log "$job is not removed: $said" ;;
   esac
 )

@@ -61,7 +61,7 @@ def test_a_port_that_flaps_is_left_out_until_it_is_quiet_and_costs_few_plans(ben
 def flapping(controller: Controller) -> list[bool]:
     """Return for each finding whether it is about a cable that comes and goes."""
     findings = controller.get("/v1/fabric").body["cabling"]["findings"]
-    return ["flaps" in finding["text"] for finding in findings]
+    return [" flaps" in finding["text"] for finding in findings]
 
 
 def test_several_failures_at_once_leave_every_flow_on_what_is_left(bench: Bench, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_stated_ports_and_ports_of_linux_are_those_of_the_qps() -> None:
             {"flows": [PAIR | {"udp_src": 5, "qp_ports": [5]}]},
             "flows[0].qp_ports: stands beside 'udp_src', which says the same",
         ),
-        ({"ports": "unknown", "flows": [PAIR | {"qp_ports": [5]}]}, "flows[0].qp_ports: [5]: the job says that"),
+        ({"ports": "unknown", "flows": [PAIR | {"qp_ports": [5]}]}, "flows[0].qp_ports: [5]: the ports of the job"),
     ],
 )  # fmt: skip
 def test_bad_qps_give_one_line_with_field_and_value(document: dict[str, Any], says: str) -> None:
@@ -140,7 +140,7 @@ def test_a_port_of_a_qp_that_another_job_has_is_refused_by_its_place() -> None:
     others = [expand(FABRIC, parse_job({"name": "a", "flows": [PAIR | {"udp_src": 50000}]}))]
     job = parse_job({"name": "b", "qps": 2, "flows": [PAIR | {"qp_ports": [50001, 50000]}]})
     with pytest.raises(
-        InputError, match=r"flows\[0\].qp_ports\[1\]: 50000: a/all/0 from h1 to h4 has this port already"
+        InputError, match=r"flows\[0\].qp_ports\[1\]: 50000: a/all/0 from h1 to h4 already has this port"
     ):
         expand(FABRIC, job, others)
 

@@ -148,7 +148,7 @@ def test_a_connection_that_never_starts_is_refused(rows: list[str], line: int, r
         (MATRIX.replace("Connections 5", "Connections 7"), "line 3", "announces 7, but there are 5"),
         (MATRIX.replace("Triggers 2", "Triggers 1"), "line 4", "announces 1, but there are 2"),
         (MATRIX.replace("1->9", "1->24"), "line 6", "the node is not in 0 .. 23"),
-        (MATRIX.replace("1->9", "1->1"), "line 6", "sends nothing to itself"),
+        (MATRIX.replace("1->9", "1->1"), "line 6", "cannot send to itself"),
         (MATRIX.replace("size 2000", "size two"), "line 6", "size is not a number"),
         (MATRIX.replace("size 2000", "size 1e300"), "line 6", "size is above"),
         (MATRIX.replace("trigger 1 size 500\n", "trigger 9 size 500\n"), "line 8", "no line defines this trigger"),
