@@ -21,7 +21,7 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
-from controller.routing import Options, Previous, assign
+from controller.routing import Options, PreviousPlan, assign
 from controller.routing.bounds import bound
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
@@ -124,7 +124,7 @@ def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
             *(getattr(traffic, n)[cut] for n in ("src", "dst", "bytes", "collective", "number", "udp_src")),
             traffic.collectives[:last],
         )
-        previous = Previous.of(fabric, before, assign("fair", fabric, before).assignment)
+        previous = PreviousPlan.of(fabric, before, assign("fair", fabric, before).assignment)
         near = assign("fair", there, traffic, previous=previous).assignment
         afresh = assign("fair", there, traffic).assignment
         ratio = min(ratio, evaluate(there, traffic, near).min_speed / evaluate(there, traffic, afresh).min_speed)

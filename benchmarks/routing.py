@@ -30,7 +30,7 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from controller.routing import POLICIES, Options, Previous, assign, warm_up
+from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
 from controller.routing.bounds import bound, gap
 from controller.routing.objective import evaluate
 
@@ -162,10 +162,10 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
     warm_up()
     fabric, traffic = instance("b", paper_data)
     plan = assign("fair", fabric, traffic).assignment
-    previous = Previous.of(fabric, traffic, plan)
+    previous = PreviousPlan.of(fabric, traffic, plan)
     rows = []
 
-    def row(what: str, before: Previous, make: Callable[[], tuple[Fabric, Traffic]]) -> None:
+    def row(what: str, before: PreviousPlan, make: Callable[[], tuple[Fabric, Traffic]]) -> None:
         for how, memory in (("near the plan", before), ("afresh", None)):
             times, last = [], None
             for _ in range(20):
@@ -189,7 +189,7 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
             *(getattr(traffic, n)[cut] for n in ("src", "dst", "bytes", "collective", "number", "udp_src")),
             traffic.collectives[:7] if kept else traffic.collectives,
         )
-        known = Previous.of(fabric, less, assign("fair", fabric, less).assignment)
+        known = PreviousPlan.of(fabric, less, assign("fair", fabric, less).assignment)
         row(what, known, lambda: (fabric, fresh(traffic)))
     return rows
 

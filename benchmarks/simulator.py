@@ -27,7 +27,7 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from controller.routing import Previous, Result, assign
+from controller.routing import PreviousPlan, Result, assign
 from emulation.evaluation.data_files import jobs_of_folder
 from emulation.evaluation.generator import Mix, generate
 from emulation.evaluation.timed_job import simulated_jobs
@@ -60,7 +60,7 @@ def instance(name: str, epochs: int, paper_data: Path) -> tuple[Fabric, tuple[Si
 def measure(name: str, policy: str, epochs: int, paper_data: Path) -> dict[str, Any]:
     """Measure one row; called in a separate process."""
 
-    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+    def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         return assign(policy, fabric, traffic, seed=SEED, previous=previous)
 
     warm()
@@ -93,9 +93,9 @@ def compare(name: str, epochs: int, paper_data: Path) -> dict[str, Any]:
     fabric, jobs = instance(name, epochs, paper_data)
     traffic, _, _ = joined(jobs)
     plan = assign("fair", fabric, traffic).assignment
-    fixed = Previous.of(fabric, traffic, plan)
+    fixed = PreviousPlan.of(fabric, traffic, plan)
 
-    def planner(_: Fabric, part: Traffic, __: Previous | None) -> Result:
+    def planner(_: Fabric, part: Traffic, __: PreviousPlan | None) -> Result:
         return Result(Assignment.single(fixed.single_paths(part)))
 
     once = [dataclasses.replace(job, epochs=1) for job in jobs]

@@ -23,7 +23,7 @@ from controller.model.fabric_file import fabric_document, load_fabric
 from controller.model.job import Job
 from controller.model.plan import Bound, Level, Objective, Plan
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, Policy, Previous, Result
+from controller.routing import Options, Policy, PreviousPlan, Result
 from controller.workload.job_file import load_job
 from fairspine.exports import htsim_matrix, htsim_topology
 from fairspine.inputs import fabric, job, traffic
@@ -48,7 +48,7 @@ __all__ = [
     "Plan",
     "PlanResult",
     "Policy",
-    "Previous",
+    "PreviousPlan",
     "Result",
     "SimulationResult",
     "Switch",

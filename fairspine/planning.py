@@ -10,7 +10,7 @@ from controller.model.job import Job
 from controller.model.plan import Bound
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import make_plan
-from controller.routing import POLICIES, Options, Previous
+from controller.routing import POLICIES, Options, PreviousPlan
 from controller.routing.bounds import bound as bound_of
 from controller.routing.options_text import parse_options
 from fairspine.inputs import traffic as traffic_of
@@ -28,7 +28,7 @@ def plan(
     *,
     policy: str = "fair",
     seed: int = 0,
-    previous: PlanResult | Previous | None = None,
+    previous: PlanResult | PreviousPlan | None = None,
     options: Options | Mapping[str, object] | None = None,
 ) -> PlanResult:
     """Assign a path to every flow by one policy.

@@ -15,7 +15,7 @@ from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.plan import Bound, Level, Plan
 from controller.model.traffic import Traffic
 from controller.planning.plan_document import plan_document
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -108,9 +108,9 @@ class PlanResult:
         return read_only(self.plan.unroutable)
 
     @cached_property
-    def previous(self) -> Previous:
+    def previous(self) -> PreviousPlan:
         """The paths, in the form that the next plan takes as ``previous``."""
-        return Previous.of(self.fabric, self.traffic, self.plan.assignment, self.plan.schedule)
+        return PreviousPlan.of(self.fabric, self.traffic, self.plan.assignment, self.plan.schedule)
 
     def document(self) -> dict[str, Any]:
         """Return the plan as plain data, as ``fairspine plan --format json`` prints it."""

@@ -11,7 +11,7 @@ from controller.model.fabric import Fabric
 from controller.model.job import Job
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
-from controller.routing import POLICIES, Options, Previous, Result, assign
+from controller.routing import POLICIES, Options, PreviousPlan, Result, assign
 from emulation.evaluation.cell import ideal_seconds
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.movers import Allocation
@@ -72,7 +72,7 @@ def simulate(
     ]
     simulated = simulated_jobs(fabric, timed)
 
-    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+    def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         return assign(policy, fabric, traffic, seed=seed, previous=previous, options=chosen)
 
     results = run(

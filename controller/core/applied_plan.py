@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from controller.model.enforcement import Enforcement
 from controller.model.plan import Bound
 from controller.planning.plan_inputs import PlanInputs
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class AppliedPlan:
 
     epoch: int
     inputs: PlanInputs
-    paths: Previous
+    paths: PreviousPlan
     bound: Bound
     links_down: tuple[str, ...]
     drained: frozenset[str]

@@ -11,7 +11,7 @@ from controller.core.mode_rules import traffic_of_paths
 from controller.core.plan_candidate import PlanCandidate
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Int64Array, unit_key
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.southbound.base import compile_base, compile_listening
 from controller.southbound.compilers import compile_rules
 from controller.southbound.flow_encoding import encode_flows
@@ -51,7 +51,7 @@ def fallback_rules(settings: Settings, state: ControllerState, learn: bool, appl
     return RuleSet({**compile_listening(state.unknown).switches, **rules.switches})
 
 
-def _paths(fabric: Fabric, candidate: PlanCandidate, applied: AppliedPlan) -> Previous:
+def _paths(fabric: Fabric, candidate: PlanCandidate, applied: AppliedPlan) -> PreviousPlan:
     """Return the earlier paths of flows that still exist, with those that are not live replaced by the newest."""
     earlier, newest = applied.paths.on(fabric), candidate.paths.on(fabric)
     there = np.isin(earlier.key, unit_key(candidate.traffic.src, candidate.traffic.dst, candidate.traffic.udp_src))
@@ -63,7 +63,7 @@ def _paths(fabric: Fabric, candidate: PlanCandidate, applied: AppliedPlan) -> Pr
     order = np.argsort(key, kind="stable")
     path = np.concatenate([earlier.path[kept], newest.path[moved]])
     share = np.concatenate([earlier.share[kept], newest.share[moved]])
-    return Previous(earlier.hosts, earlier.paths, key[order], path[order], share[order], earlier.schedule)
+    return PreviousPlan(earlier.hosts, earlier.paths, key[order], path[order], share[order], earlier.schedule)
 
 
 def _live(fabric: Fabric, key: Int64Array, path: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -16,7 +16,7 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.plan import Objective
 from controller.model.tolerances import TOLERANCE
 from controller.planning.headroom import with_headroom
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.routing.objective import evaluate
 
 
@@ -76,7 +76,7 @@ def job_speeds(
     return told
 
 
-def _held(fabric: Fabric, candidate: PlanCandidate, paths: Previous) -> Objective | None:
+def _held(fabric: Fabric, candidate: PlanCandidate, paths: PreviousPlan) -> Objective | None:
     """Return the objective of the flows on the paths that switches hold; ``None`` if some flow has no live one."""
     traffic = candidate.traffic
     flow, path, share = paths.on(fabric).rows(traffic)

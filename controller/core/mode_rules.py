@@ -14,7 +14,7 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Collective, Int64Array, Traffic
 from controller.planning.drain import drain, without_drained
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.southbound.base import compile_base, compile_listening
 from controller.southbound.compilers import compile_rules
 from controller.southbound.flow_encoding import FlowEncoding, encode_flows
@@ -120,7 +120,7 @@ def _as_it_was(fabric: Fabric, down: tuple[str, ...]) -> Fabric:
     )
 
 
-def traffic_of_paths(paths: Previous) -> tuple[Traffic, Assignment]:
+def traffic_of_paths(paths: PreviousPlan) -> tuple[Traffic, Assignment]:
     """Turn remembered rows into flows; a switch knows no more of a flow than its addresses and ports."""
     units, flow = np.unique(paths.key, return_inverse=True)
     n = len(units)
@@ -136,7 +136,7 @@ def traffic_of_paths(paths: Previous) -> tuple[Traffic, Assignment]:
     return traffic, _pieces(flow.reshape(-1), paths.path, paths.share)
 
 
-def _as_remembered(traffic: Traffic, assignment: Assignment, paths: Previous) -> Assignment:
+def _as_remembered(traffic: Traffic, assignment: Assignment, paths: PreviousPlan) -> Assignment:
     """Return the assignment in which flows with remembered paths, live or not, have those paths."""
     flow, path, share = paths.rows(traffic)
     known = _pieces(flow, path, share)

@@ -17,7 +17,7 @@ from controller.planning.headroom import with_headroom
 from controller.planning.kept_paths import plan_from_paths
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_inputs import PlanInputs, fabric_hash, traffic_hash
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.workload.expand import combine
 
 
@@ -39,9 +39,9 @@ class PlanCandidate:
     plan: Plan
 
     @cached_property
-    def paths(self) -> Previous:
+    def paths(self) -> PreviousPlan:
         """The path of every flow, in the form that is remembered."""
-        return Previous.of(self.planned_on, self.traffic, self.plan.assignment, self.plan.schedule)
+        return PreviousPlan.of(self.planned_on, self.traffic, self.plan.assignment, self.plan.schedule)
 
 
 def make_candidate(
@@ -53,7 +53,7 @@ def make_candidate(
     clock: Callable[[], float],
     *,
     before: PlanCandidate | None = None,
-    take: Previous | None = None,
+    take: PreviousPlan | None = None,
 ) -> PlanCandidate:
     """Return the plan for a fabric: the earlier one if none of its inputs has changed, else one close to it.
 

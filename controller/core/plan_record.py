@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from controller.core.controller_state import ControllerState
 from controller.core.reconcile import links_down
 from controller.planning.kept_paths import moved_flows
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PlanRecord:
     moved: int
     unroutable: int
     rollback_of: int | None = None
-    paths: Previous | None = None
+    paths: PreviousPlan | None = None
     enforcement: str = "per_flow"
 
 
@@ -81,7 +81,7 @@ def plan_record(
     if state.desired.mode == "frozen" and before.desired.mode == "frozen":
         # The switches get no new rules, and the plan that they hold is recorded already.
         return None
-    paths: Previous | None = candidate.paths
+    paths: PreviousPlan | None = candidate.paths
     inputs, down, drained = candidate.inputs, links_down(fabric), state.desired.drained
     enforcement = state.desired.enforcement
     if state.desired.mode == "frozen":

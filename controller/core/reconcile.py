@@ -20,7 +20,7 @@ from controller.core.mode_rules import flow_encoding_for, rules_for_mode, rules_
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.southbound.base import compile_listening
 from controller.southbound.cabling import Survey, survey
 
@@ -34,7 +34,7 @@ def reconcile(
     clock: Callable[[], float],
     *,
     last_epoch: int = 0,
-    take: Previous | None = None,
+    take: PreviousPlan | None = None,
 ) -> ControllerState:
     """Return the next state. Where neither network nor desired state changed: the same plan and rules, the same epoch.
 

@@ -16,12 +16,12 @@ from controller.model.fabric import Fabric
 from controller.model.plan import Bound
 from controller.planning.drain import known
 from controller.planning.plan_inputs import PlanInputs
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 
 _MODES: Mapping[str, Mode] = {"planned": "planned", "ecmp": "ecmp", "frozen": "frozen"}
 _ENFORCEMENTS: Mapping[str, Enforcement] = {name: name for name in ENFORCEMENTS}
 
-NO_PATHS = Previous((), (), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
+NO_PATHS = PreviousPlan((), (), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
 """The paths of a plan that gave the switches none."""
 
 

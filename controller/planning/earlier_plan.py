@@ -14,7 +14,7 @@ from controller.model.fabric_file import from_validation_error
 from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import Schedule
 from controller.model.traffic import ANY_PORT, unit_key
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 
 
 class _Path(BaseModel):
@@ -37,7 +37,7 @@ class _Plan(BaseModel):
 _FORM = TypeAdapter(_Plan)
 
 
-def load_previous(path: str | Path, fabric: Fabric) -> Previous:
+def load_previous(path: str | Path, fabric: Fabric) -> PreviousPlan:
     """Read the paths and shifts of a plan printed by ``fairspine plan --format json``, in the numbers of this fabric.
 
     Flows between unknown hosts, or over unknown links, are dropped.
@@ -68,7 +68,7 @@ def load_previous(path: str | Path, fabric: Fabric) -> Previous:
     src, dst, port, path_class, share = np.array(rows, dtype=np.float64).reshape(-1, 5).T
     key = unit_key(src.astype(np.int64), dst.astype(np.int64), port.astype(np.int64))
     order = np.argsort(key, kind="stable")
-    return Previous(
+    return PreviousPlan(
         fabric.host_names,
         fabric.path_names,
         key[order],

@@ -12,7 +12,7 @@ from controller.model.plan import Bound, Plan
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import appraise
-from controller.routing import Previous, Result
+from controller.routing import PreviousPlan, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import place
 from controller.routing.shifts import reuse_schedule
@@ -22,7 +22,7 @@ from controller.routing.validate import validate_assignment
 def plan_from_paths(
     fabric: Fabric,
     traffic: Traffic,
-    memories: Sequence[Previous],
+    memories: Sequence[PreviousPlan],
     *,
     policy: str,
     status: str,
@@ -70,7 +70,7 @@ def _live(demand: Demand, path: IntArray) -> np.ndarray[tuple[int], np.dtype[np.
     return (path >= 0) & fabric.up_alive[demand.unit_src, path] & fabric.down_alive[demand.unit_dst, path]
 
 
-def _with_pieces(demand: Demand, single: Assignment, memory: Previous) -> Assignment:
+def _with_pieces(demand: Demand, single: Assignment, memory: PreviousPlan) -> Assignment:
     """Return ``single`` with the earlier pieces of each split flow whose paths are all live."""
     fabric = demand.fabric
     flow, path, share = memory.rows(demand.traffic)
@@ -91,10 +91,10 @@ def _with_pieces(demand: Demand, single: Assignment, memory: Previous) -> Assign
     )
 
 
-def moved_flows(traffic: Traffic, before: Previous, after: Previous) -> IntArray:
+def moved_flows(traffic: Traffic, before: PreviousPlan, after: PreviousPlan) -> IntArray:
     """Return the flows of a traffic whose path differs between two plans, ascending.
 
-    Both plans use the numbers of one fabric (``Previous.on``). A split flow counts by its largest piece.
+    Both plans use the numbers of one fabric (``PreviousPlan.on``). A split flow counts by its largest piece.
     """
     old, new = before.single_paths(traffic), after.single_paths(traffic)
     moved: IntArray = np.flatnonzero((old >= 0) & (new >= 0) & (old != new)).astype(np.int32)

@@ -11,7 +11,7 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Objective, Plan
 from controller.model.traffic import Traffic
-from controller.routing import Options, Previous, Result, assign
+from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
 from controller.routing.expected import plan_times
@@ -24,7 +24,7 @@ def make_plan(
     *,
     policy: str,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     intended: Fabric | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
     clock: Callable[[], float],

@@ -20,7 +20,7 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.failure_kind import FailureKind
 from controller.model.traffic import Traffic
 from controller.planning.drain import drain, without_drained
-from controller.routing import Options, Previous, assign
+from controller.routing import Options, PreviousPlan, assign
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
 
@@ -109,7 +109,7 @@ class Situation:
     policy: str
     seed: int
     options: Options
-    previous: Previous
+    previous: PreviousPlan
     healthy_seconds: FloatArray
     drained: frozenset[str] = frozenset()
 
@@ -121,7 +121,7 @@ class Situation:
         policy: str,
         seed: int = 0,
         options: Options = Options(),  # noqa: B008 (frozen)
-        previous: Previous | None = None,
+        previous: PreviousPlan | None = None,
     ) -> Situation:
         """Plan for the present fabric and take that plan as the one in force.
 
@@ -137,7 +137,7 @@ class Situation:
             InputError: no policy has this name.
         """
         result = assign(policy, fabric, traffic, seed=seed, previous=previous, options=options)
-        in_force = Previous.of(fabric, traffic, result.assignment)
+        in_force = PreviousPlan.of(fabric, traffic, result.assignment)
         healthy_seconds = Demand.of(fabric.healthy(), traffic).ideal_seconds
         return Situation(fabric, traffic, policy, seed, options, in_force, healthy_seconds)
 
@@ -162,7 +162,7 @@ class Situation:
         # A collective with a flow without a path has no level; its speed is 0.
         speed[np.isnan(speed) & has_flows] = 0.0
         was = before.single_paths(traffic)
-        now = Previous.of(left, traffic, result.assignment).single_paths(traffic)
+        now = PreviousPlan.of(left, traffic, result.assignment).single_paths(traffic)
         return Outcome(
             failure,
             _by_job(traffic, speed),

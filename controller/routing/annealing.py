@@ -17,7 +17,7 @@ from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.hedera import unit_demand
 from controller.routing.kernels.destination_annealing import anneal
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 def assign(
@@ -25,7 +25,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign one path to each unit after ``Options.annealing_rounds`` steps of simulated annealing.

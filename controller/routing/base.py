@@ -13,7 +13,7 @@ from controller.model.plan import Bound
 from controller.model.qp_mode import MOST_QPS
 from controller.model.timing import Schedule
 from controller.model.traffic import Traffic
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class PolicyFunction(Protocol):
         traffic: Traffic,
         *,
         seed: int = 0,
-        previous: Previous | None = None,
+        previous: PreviousPlan | None = None,
         options: Options = ...,
     ) -> Result:
         """Assign paths to every flow of ``traffic`` on ``fabric``."""

@@ -14,7 +14,7 @@ from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import edge_coloring, place
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 MANY = 4
 """Least average number of flows in a class of equal loads for the classes to be coloured separately."""
@@ -25,7 +25,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign one path to each placement unit; ``previous`` and ``options`` have no effect."""

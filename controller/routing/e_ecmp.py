@@ -18,7 +18,7 @@ from controller.model.traffic import Traffic, unit_key
 from controller.routing.base import Options, Result
 from controller.routing.demand import NETWORK, Demand
 from controller.routing.ecmp import hash_units
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 def assign(
@@ -26,7 +26,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign the paths that ``options.hash`` picks for the QPs of each unit; ``seed`` as for ``ecmp``.

@@ -16,7 +16,7 @@ from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import place
 from controller.routing.pieces import Pieces
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 def assign(
@@ -24,7 +24,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign paths to the pieces of each sending host, or of each sending leaf with ``Options.ethereal_by``."""

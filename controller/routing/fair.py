@@ -30,7 +30,7 @@ from controller.routing.improve_levels import Goal, improve_levels, levels_of
 from controller.routing.incidence import Incidence
 from controller.routing.objective import compare_levels
 from controller.routing.pieces import Pieces
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 from controller.routing.qp_spread import spread_qps
 from controller.routing.replan import NEAR, kept_pieces, replan
 from controller.routing.stages import Stages, has_times
@@ -47,7 +47,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign max-min fair paths; see the module.
@@ -73,7 +73,7 @@ def assign(
     return _split(demand, level, previous, seed, options) or result
 
 
-def _with_times(demand: Demand, goal: Goal, seed: int, previous: Previous | None, options: Options) -> Result:
+def _with_times(demand: Demand, goal: Goal, seed: int, previous: PreviousPlan | None, options: Options) -> Result:
     """Plan for jobs of which some state computing times: the expected iteration time comes first."""
     rounds = options.rounds if options.rounds is not None else ROUNDS
     path, level = fresh_plan(demand, goal, seed, options)
@@ -121,7 +121,9 @@ def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple
     return improve_levels(demand, goal, path, level, options.rounds if options.rounds is not None else ROUNDS, seed)
 
 
-def _split(demand: Demand, level: FloatArray, previous: Previous | None, seed: int, options: Options) -> Result | None:
+def _split(
+    demand: Demand, level: FloatArray, previous: PreviousPlan | None, seed: int, options: Options
+) -> Result | None:
     """Return a plan with split flows, if free splitting could be better by 1 % and this plan is better."""
     best = split_bound(demand)
     if np.nanmin(level) >= ENOUGH * best:

@@ -15,7 +15,7 @@ from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.hedera import unit_demand
 from controller.routing.kernels import place
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 def assign(
@@ -23,7 +23,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign one path to each placement unit; ``seed`` seeds the ECMP hash. See ``Options.estimate_demand``."""

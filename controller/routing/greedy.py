@@ -13,7 +13,7 @@ from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import place
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 def assign(
@@ -21,7 +21,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign one path to each placement unit; ``seed``, ``previous`` and ``options`` have no effect."""

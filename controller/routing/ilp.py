@@ -22,7 +22,7 @@ from controller.routing.demand import Demand
 from controller.routing.improve_levels import Goal, levels_of
 from controller.routing.objective import compare_levels
 from controller.routing.pairs import Pairs
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 from controller.routing.solver import LinearProgram, Solution
 
 MOST_BINARIES = 200_000
@@ -34,7 +34,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Return the best plan found, starting from that of ``fair``, with the proved bound on the lowest level.

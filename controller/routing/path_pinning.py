@@ -15,7 +15,7 @@ from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import hashing
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 def assign(
@@ -23,7 +23,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign number ``position mod n`` of n live paths; ``seed``, ``previous`` and ``options`` have no effect."""

@@ -9,7 +9,7 @@ from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import hashing
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 def assign(
@@ -17,7 +17,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign one path to each unit, drawn from NumPy's PCG64 seeded with ``seed``."""

@@ -21,7 +21,7 @@ from controller.routing import (
 )  # fmt: skip
 from controller.routing.base import Options, Policy, Result
 from controller.routing.plugins import PolicyRegistry, check_result
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 BUILT_IN: dict[str, Policy] = {
     policy.name: policy
@@ -78,7 +78,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign paths to every flow by the policy ``name``.

@@ -12,7 +12,7 @@ from controller.routing.demand import Demand
 from controller.routing.improve_levels import Goal, improve_levels, levels_of
 from controller.routing.kernels import chains, kempe, place
 from controller.routing.pieces import Pieces
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 NEAR = 0.95
 """Whatever the price of moves, the lowest level is at least this fraction of a fresh plan's."""
@@ -24,7 +24,7 @@ AFTERWARDS = 0.01
 def replan(
     demand: Demand,
     goal: Goal,
-    previous: Previous,
+    previous: PreviousPlan,
     price: float,
     rounds: int,
     seed: int,
@@ -84,7 +84,7 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
     return path, levels_of(demand, path), moved / max(1, int((wanted >= 0).sum()))
 
 
-def kept_pieces(demand: Demand, previous: Previous) -> Pieces | None:
+def kept_pieces(demand: Demand, previous: PreviousPlan) -> Pieces | None:
     """Return the old pieces if all still have live paths; ``None`` if some flow is new or stranded."""
     fabric = demand.fabric
     flow, path, share = previous.on(fabric).rows(demand.traffic)

@@ -22,7 +22,7 @@ from controller.routing.demand import Demand
 from controller.routing.expected import iterations_of, log_arrays, schedule_bound
 from controller.routing.kernels import shifts
 from controller.routing.kernels.iterations import Iterations, Played, SpeedCache
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 from controller.routing.stages import Stages, has_times
 
 ITERATIONS = 40
@@ -151,7 +151,7 @@ def reuse_schedule(demand: Demand, assignment: Assignment, schedule: Schedule | 
 
 
 def plan(
-    demand: Demand, path: IntArray, previous: Previous | None, rounds: int, seed: int, options: Options
+    demand: Demand, path: IntArray, previous: PreviousPlan | None, rounds: int, seed: int, options: Options
 ) -> tuple[IntArray, Schedule]:
     """Return the path class [U] of each unit, and the schedule of the jobs.
 

@@ -32,7 +32,7 @@ from controller.routing.improve_levels import levels_of
 from controller.routing.incremental_split import incremental_split
 from controller.routing.kernels import edge_coloring, splitting
 from controller.routing.pieces import Pieces
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 AIM = 0.997
 """The fraction of ``bound_split`` that is the first target; the small remainder keeps more flows whole."""
@@ -49,7 +49,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign paths and shares within 1 % of ``bound_split``; at most ``options.max_splits`` extra pieces."""

@@ -12,7 +12,7 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import NETWORK, Demand
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 
 
 def assign(
@@ -20,7 +20,7 @@ def assign(
     traffic: Traffic,
     *,
     seed: int = 0,
-    previous: Previous | None = None,
+    previous: PreviousPlan | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
 ) -> Result:
     """Assign equal shares to all live paths; ``seed``, ``previous`` and ``options`` have no effect."""

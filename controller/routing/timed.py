@@ -24,7 +24,7 @@ from controller.routing.base import Options
 from controller.routing.demand import Demand
 from controller.routing.expected import DRAWS, expected_seconds, mean_slowdown
 from controller.routing.kernels import overlap, place
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 from controller.routing.stages import Stages
 
 MOST_MOMENTS = 256
@@ -151,7 +151,7 @@ def _moments(stages: Stages) -> Int64Array:
 
 
 def plan(
-    demand: Demand, path: IntArray, previous: Previous | None, rounds: int, seed: int, options: Options
+    demand: Demand, path: IntArray, previous: PreviousPlan | None, rounds: int, seed: int, options: Options
 ) -> IntArray:
     """Return the path class [U] of each unit.
 
@@ -201,7 +201,7 @@ def _fresh(problem: Overlap, path: IntArray, rounds: int, seed: int, options: Op
     return starts[chosen], slowdowns[chosen]
 
 
-def kept(demand: Demand, previous: Previous) -> tuple[IntArray, BoolArray]:
+def kept(demand: Demand, previous: PreviousPlan) -> tuple[IntArray, BoolArray]:
     """Return the earlier path [U] of each unit, new and stranded ones on their least loaded; and which those are."""
     fabric = demand.fabric
     before = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]

@@ -16,7 +16,7 @@ from controller.routing.bounds import bound
 from controller.routing.demand import Demand
 from controller.routing.expected import plan_times
 from controller.routing.objective import evaluate
-from controller.routing.previous import Previous
+from controller.routing.previous_plan import PreviousPlan
 from controller.routing.registry import BUILT_IN
 
 
@@ -45,7 +45,7 @@ def warm_up() -> None:
                 plan_times(Demand.of(fabric, traffic), first)
                 failed = fabric.without_links([fabric.cable_names[0]])
                 policy.assign(
-                    failed, traffic, previous=Previous.of(fabric, traffic, first, made.schedule), options=chosen
+                    failed, traffic, previous=PreviousPlan.of(fabric, traffic, first, made.schedule), options=chosen
                 )
 
 

@@ -33,7 +33,7 @@ from controller.core.saved_state import ModeSetting, StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.service.admission import Admission
 from controller.service.cabling_report import CablingReport
 from controller.service.event_log import EventLog
@@ -88,7 +88,7 @@ class ChangeRequest:
     cause: str
     by: str
     event: tuple[EventKind, Mapping[str, Any]] | None = None
-    take: Previous | None = None
+    take: PreviousPlan | None = None
     rollback_of: int | None = None
 
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from controller.model.fabric import IntArray
 from controller.model.timing import Schedule
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 
 FORMAT = b"fs1"
 """First bytes of all packed data; they end with the version of the format."""
@@ -92,7 +92,7 @@ def unpack_ports(data: bytes) -> IntArray:
     return _array(unpack(data, 1)[0], "<i4").astype(np.int32)
 
 
-def pack_paths(paths: Previous) -> bytes:
+def pack_paths(paths: PreviousPlan) -> bytes:
     """Encode the paths of a plan."""
     names = orjson.dumps({"hosts": paths.hosts, "paths": paths.paths, "schedule": paths.schedule})
     # Differences wrap around where they must, and adding them up wraps back.
@@ -100,7 +100,7 @@ def pack_paths(paths: Previous) -> bytes:
     return pack([names, _planes(key, "<i8"), _planes(paths.path, "<i4"), _planes(paths.share, "<f8")])
 
 
-def unpack_paths(data: bytes) -> Previous:
+def unpack_paths(data: bytes) -> PreviousPlan:
     """Decode the paths of a plan.
 
     Raises:
@@ -109,7 +109,7 @@ def unpack_paths(data: bytes) -> Previous:
     names, key, path, share = unpack(data, 4)
     try:
         known = orjson.loads(names)
-        paths = Previous(
+        paths = PreviousPlan(
             tuple(known["hosts"]),
             tuple(known["paths"]),
             np.cumsum(_array(key, "<i8"), dtype=np.int64),

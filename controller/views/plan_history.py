@@ -10,7 +10,7 @@ import orjson
 
 from controller.core.plan_record import PlanRecord
 from controller.model.traffic import ANY_PORT
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.views.times import when
 
 _CHUNK = 1000  # paths encoded at a time: as Python objects, those of a large plan would be a million
@@ -42,14 +42,14 @@ def record(kept: PlanRecord) -> bytes:
     return orjson.dumps({**summary(kept), "paths": None if kept.paths is None else _paths(kept.paths)})
 
 
-def _paths(paths: Previous) -> orjson.Fragment:
+def _paths(paths: PreviousPlan) -> orjson.Fragment:
     chunks = (
         orjson.dumps(_rows(paths, slice(start, start + _CHUNK)))[1:-1] for start in range(0, len(paths.key), _CHUNK)
     )
     return orjson.Fragment(b"[" + b",".join(chunks) + b"]")
 
 
-def _rows(paths: Previous, chunk: slice) -> list[dict[str, Any]]:
+def _rows(paths: PreviousPlan, chunk: slice) -> list[dict[str, Any]]:
     key = paths.key[chunk]
     columns = zip(
         (key >> 40).tolist(),

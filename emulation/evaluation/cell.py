@@ -18,7 +18,7 @@ import emulation.fluid
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
-from controller.routing import BUILT_IN, POLICIES, Previous, Result, assign
+from controller.routing import BUILT_IN, POLICIES, PreviousPlan, Result, assign
 from controller.routing.demand import Demand
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
@@ -45,7 +45,7 @@ def simulate_cell(cell: Cell) -> Results:
     """Simulate a cell and return the full results."""
     policy = cell.policy
 
-    def plan(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+    def plan(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         return assign(policy.policy, fabric, traffic, seed=cell.seed, previous=previous, options=policy.options)
 
     return simulate(

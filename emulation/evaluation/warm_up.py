@@ -9,7 +9,7 @@ import numpy as np
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Previous, Result, assign, warm_up
+from controller.routing import PreviousPlan, Result, assign, warm_up
 from emulation.fluid.movers import Allocation
 from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
@@ -42,7 +42,7 @@ def warm() -> None:
             )
 
 
-def _planned(policy: str, fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+def _planned(policy: str, fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
     return assign(policy, fabric, traffic)
 
 

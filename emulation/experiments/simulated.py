@@ -11,7 +11,7 @@ import numpy as np
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Traffic
-from controller.routing import Previous, Result
+from controller.routing import PreviousPlan, Result
 from emulation.experiments.from_scenario import Experiment
 from emulation.fluid.simulator import Simulation, simulate
 
@@ -25,7 +25,7 @@ def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[st
     """
     links = {flow: tuple(unit["links"]) for unit in run["flows"] for flow in unit["ids"]}
 
-    def planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+    def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         del previous
         return Result(Assignment.single(_paths(fabric, traffic, links)))
 

@@ -16,7 +16,7 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.timing import JobShift, Schedule
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array, Traffic
-from controller.routing import Previous, Result
+from controller.routing import PreviousPlan, Result
 from emulation.fluid import engine
 from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
@@ -33,7 +33,7 @@ ARRIVAL, COMPUTED, LINKS, TICK, BIN = range(5)
 class Planner(Protocol):
     """Function that plans the paths, and when iterations begin: a policy with its options and seed."""
 
-    def __call__(self, fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result: ...
+    def __call__(self, fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result: ...
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class _Run:
             self.assignment = first_paths(self.fabric, self.traffic)
         self.movers = self._movers()
         self.state = initial_state(self.program, self.movers, self._capacity(), choice=self._choice())
-        self.previous: Previous | None = None
+        self.previous: PreviousPlan | None = None
         self.answered = False
         self.failed: dict[str, None] = {}
         self.present: list[int] = []
@@ -282,7 +282,7 @@ class _Run:
         seconds = self.what.clock() - began
         moved = _moved(self.previous, self.fabric, traffic, made.assignment)
         self.recorder.planned(Planning(self._now, cause, seconds, traffic.n_flows, moved))
-        self.previous = Previous.of(self.fabric, traffic, made.assignment, made.schedule)
+        self.previous = PreviousPlan.of(self.fabric, traffic, made.assignment, made.schedule)
         self.schedule = made.schedule
         self._adopt(_whole(made.assignment, flows, self.traffic.n_flows))
 
@@ -367,12 +367,12 @@ def _whole(made: Assignment, flows: Int64Array, n_flows: int) -> Assignment:
     )
 
 
-def _moved(previous: Previous | None, fabric: Fabric, traffic: Traffic, made: Assignment) -> int:
+def _moved(previous: PreviousPlan | None, fabric: Fabric, traffic: Traffic, made: Assignment) -> int:
     """Flows that had a live path and have another now (of a split flow, the largest piece counts)."""
     if previous is None:
         return 0
     old = previous.on(fabric).single_paths(traffic)
-    new = Previous.of(fabric, traffic, made).single_paths(traffic)
+    new = PreviousPlan.of(fabric, traffic, made).single_paths(traffic)
     a, b = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
     live = (old >= 0) & fabric.up_alive[a, old] & fabric.down_alive[b, old]
     return int((live & (new != old)).sum())

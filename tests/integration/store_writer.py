@@ -18,7 +18,7 @@ from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import ModeSetting, StateChange
 from controller.model.traffic import FIRST_PORT, LAST_PORT
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.store.errors import StoreError
 from controller.store.store import Store
 
@@ -32,7 +32,7 @@ def step(number: int) -> StateChange:
     ports = rng.integers(FIRST_PORT, LAST_PORT + 1, 20).astype(np.int32)
     job = AdmittedJob(f"job{number % 7}", document, str(number), number % 3, 0.0, "me", ports, None, UNPLACED)
     path = rng.integers(0, 9, 500).astype(np.int32)
-    paths = Previous(("h1",), ("spine1",), rng.integers(0, 2**62, 500), path, rng.random(500))
+    paths = PreviousPlan(("h1",), ("spine1",), rng.integers(0, 2**62, 500), path, rng.random(500))
     plan = PlanRecord(
         number, float(number), "a job", "me", "fair", 0, "planned", "f", str(number), (), (), (job.name,), 1.0, 1.0,
         1.0, None, 0.0, 0.1, 500, 0, 0, None, paths,

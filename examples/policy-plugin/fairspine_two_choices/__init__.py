@@ -16,7 +16,7 @@ def assign(
     traffic: fs.Traffic,
     *,
     seed: int = 0,
-    previous: fs.Previous | None = None,
+    previous: fs.PreviousPlan | None = None,
     options: fs.Options | None = None,
 ) -> fs.Result:
     """Return one path for every placement unit, flows that a switch cannot tell apart."""

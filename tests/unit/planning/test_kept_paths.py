@@ -17,7 +17,7 @@ from controller.planning.headroom import with_headroom
 from controller.planning.kept_paths import moved_flows, plan_from_paths
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_inputs import fabric_hash, traffic_hash
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.routing.validate import validate_assignment
 from tests.unit.routing.instances import instances
 
@@ -30,7 +30,7 @@ def plan_of(fabric: Fabric, traffic: Traffic, policy: str = "fair", **more: obje
     return make_plan(fabric, traffic, policy=policy, clock=no_clock, **more)  # type: ignore[arg-type]
 
 
-def kept(fabric: Fabric, traffic: Traffic, *memories: Previous, bound: Bound | None = None):  # type: ignore[no-untyped-def]
+def kept(fabric: Fabric, traffic: Traffic, *memories: PreviousPlan, bound: Bound | None = None):  # type: ignore[no-untyped-def]
     return plan_from_paths(
         fabric, traffic, memories, policy="fair", status="kept", bound=bound or Bound(), clock=no_clock
     )
@@ -42,12 +42,12 @@ def test_the_paths_of_a_plan_on_its_own_fabric_and_traffic_are_that_plan(
 ) -> None:
     fabric, traffic = instance
     plan = plan_of(fabric, traffic, policy)
-    again = kept(fabric, traffic, Previous.of(fabric, traffic, plan.assignment), bound=plan.bound)
+    again = kept(fabric, traffic, PreviousPlan.of(fabric, traffic, plan.assignment), bound=plan.bound)
     assert np.array_equal(again.assignment.path, plan.assignment.path)
     assert np.array_equal(again.assignment.share, plan.assignment.share)
     assert again.objective.levels == plan.objective.levels
     assert (again.bound, again.gap) == (plan.bound, plan.gap)
-    assert len(moved_flows(traffic, *(Previous.of(fabric, traffic, p.assignment) for p in (plan, again)))) == 0
+    assert len(moved_flows(traffic, *(PreviousPlan.of(fabric, traffic, p.assignment) for p in (plan, again)))) == 0
 
 
 @given(instances(), st.data())
@@ -55,7 +55,7 @@ def test_on_a_fabric_that_lost_links_live_paths_stay_and_every_flow_that_has_a_w
     instance: tuple[Fabric, Traffic], data: st.DataObject
 ) -> None:
     fabric, traffic = instance
-    memory = Previous.of(fabric, traffic, plan_of(fabric, traffic).assignment)
+    memory = PreviousPlan.of(fabric, traffic, plan_of(fabric, traffic).assignment)
     down = data.draw(st.sets(st.sampled_from(fabric.cable_names), max_size=3)) if fabric.cables else set()
     after = fabric.without_links(down)
     plan = kept(after, traffic, memory)
@@ -75,7 +75,7 @@ def test_the_first_memory_wins_and_the_second_has_what_the_first_does_not_know(
     instance: tuple[Fabric, Traffic],
 ) -> None:
     fabric, traffic = instance
-    one, two = (Previous.of(fabric, traffic, plan_of(fabric, traffic, "random", seed=s).assignment) for s in (1, 2))
+    one, two = (PreviousPlan.of(fabric, traffic, plan_of(fabric, traffic, "random", seed=s).assignment) for s in (1, 2))
     known = np.arange(len(one.key)) % 2 == 0
     # The rows of a unit belong together.
     known &= ~np.isin(one.key, one.key[1:][one.key[1:] == one.key[:-1]])
@@ -91,7 +91,7 @@ def test_the_first_memory_wins_and_the_second_has_what_the_first_does_not_know(
 def test_a_split_plan_keeps_its_pieces(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
     plan = plan_of(fabric, traffic, "split")
-    again = kept(fabric, traffic, Previous.of(fabric, traffic, plan.assignment))
+    again = kept(fabric, traffic, PreviousPlan.of(fabric, traffic, plan.assignment))
     if traffic.n_units == traffic.n_flows:
         assert again.assignment.flow.tolist() == plan.assignment.flow.tolist()
         assert again.objective.levels == plan.objective.levels

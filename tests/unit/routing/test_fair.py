@@ -13,7 +13,7 @@ from controller.model.assignment import UNROUTABLE
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, Previous, assign
+from controller.routing import Options, PreviousPlan, assign
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
@@ -148,7 +148,7 @@ def test_more_effort_is_spent_only_while_a_level_is_open() -> None:
     np.testing.assert_array_equal(one.assignment.path, other.assignment.path)
 
 
-def moves(fabric: Fabric, traffic: Traffic, previous: Previous, path: np.ndarray) -> int:  # type: ignore[type-arg]
+def moves(fabric: Fabric, traffic: Traffic, previous: PreviousPlan, path: np.ndarray) -> int:  # type: ignore[type-arg]
     """How many flows left a path that they could have kept."""
     old = previous.on(fabric).single_paths(traffic)
     a, b = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
@@ -165,7 +165,7 @@ def test_near_a_plan_in_force_it_stays_within_five_percent_of_planning_afresh(
     options = Options(rounds=20_000)
     before = assign("fair", fabric, traffic, options=options).assignment
     failed = fabric.without_links([fabric.cable_names[pick % len(fabric.cables)]])
-    previous = Previous.of(fabric, traffic, before)
+    previous = PreviousPlan.of(fabric, traffic, before)
     kept = assign("fair", failed, traffic, previous=previous, options=options).assignment
     fresh = assign("fair", failed, traffic, options=options).assignment
     assert evaluate(failed, traffic, kept).min_speed >= 0.95 * evaluate(failed, traffic, fresh).min_speed * (
@@ -180,7 +180,7 @@ def test_nothing_moves_when_nothing_has_changed_unless_that_is_better(
 ) -> None:
     fabric, traffic = instance
     before = assign("fair", fabric, traffic, options=Options(rounds=3000)).assignment
-    previous = Previous.of(fabric, traffic, before)
+    previous = PreviousPlan.of(fabric, traffic, before)
     after = assign("fair", fabric, traffic, seed=seed, previous=previous, options=Options(rounds=3000)).assignment
     demand = Demand.of(fabric, traffic)
     old, new = (Incidence.of(demand, a).levels(demand)[0] for a in (before, after))
@@ -191,7 +191,7 @@ def test_a_failed_link_moves_the_flow_that_lost_its_path_and_keeps_the_rest() ->
     fabric = clos(4, 4, 4, uplink_gbps=400)
     traffic = traffic_of([(i, (i + 4) % 16, 10**9, 0) for i in range(16)], [Collective("a", "ring")])
     before = assign("fair", fabric, traffic).assignment
-    previous = Previous.of(fabric, traffic, before)
+    previous = PreviousPlan.of(fabric, traffic, before)
     failed = fabric.without_links(["leaf1-spine1"])
     after = assign("fair", failed, traffic, previous=previous).assignment.path
     stranded = [
@@ -208,7 +208,7 @@ def test_a_high_churn_price_keeps_an_uneven_plan_and_a_low_one_improves_it() -> 
     traffic = traffic_of([(i, 4 + i, 10**9, i) for i in range(4)], [Collective("a", str(i)) for i in range(4)])
     uneven = assign("ecmp", fabric, traffic).assignment
     object.__setattr__(uneven, "path", np.array([0, 0, 0, 1], dtype=np.int32))
-    previous = Previous.of(fabric, traffic, uneven)
+    previous = PreviousPlan.of(fabric, traffic, uneven)
     cheap = assign("fair", fabric, traffic, previous=previous, options=Options(churn_price=0.05)).assignment
     assert moves(fabric, traffic, previous, cheap.path) == 1
     # Even a price that no gain can pay does not take the plan further than 5 % from planning afresh.
@@ -223,7 +223,7 @@ def test_a_new_job_leaves_the_old_jobs_flows_where_they_are_if_there_is_room() -
         [(i, 8 + i, 10**9, 0) for i in range(3)] + [(3, 11, 10**9, 1)], [Collective("a", "c"), Collective("b", "c")]
     )
     before = assign("fair", fabric, old).assignment
-    after = assign("fair", fabric, both, previous=Previous.of(fabric, old, before)).assignment
+    after = assign("fair", fabric, both, previous=PreviousPlan.of(fabric, old, before)).assignment
     np.testing.assert_array_equal(after.path[:3], before.path)
     assert evaluate(fabric, both, after).min_speed == 1.0
 
@@ -234,7 +234,7 @@ def test_split_flows_keep_their_pieces_when_nothing_has_changed() -> None:
     options = Options(max_splits=6)
     before = assign("fair", fabric, traffic, options=options).assignment
     assert before.is_split()
-    previous = Previous.of(fabric, traffic, before)
+    previous = PreviousPlan.of(fabric, traffic, before)
     after = assign("fair", fabric, traffic, seed=5, previous=previous, options=options).assignment
     np.testing.assert_array_equal(after.path, before.path)
     np.testing.assert_allclose(after.share, before.share)

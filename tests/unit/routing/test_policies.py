@@ -14,7 +14,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import Collective, Traffic
-from controller.routing import POLICIES, Options, Previous, assign
+from controller.routing import POLICIES, Options, PreviousPlan, assign
 from controller.routing.bounds import bound
 from controller.routing.kernels import hashing, place
 from controller.routing.objective import evaluate
@@ -53,7 +53,7 @@ def test_a_plan_made_near_an_earlier_one_is_valid_after_a_failure(instance: tupl
     options = Options(rounds=2000, annealing_rounds=500, nodes=20, max_splits=100)
     before = assign(name, fabric, traffic, options=options).assignment
     failed = fabric.without_links([fabric.cable_names[0]])
-    after = assign(name, failed, traffic, previous=Previous.of(fabric, traffic, before), options=options).assignment
+    after = assign(name, failed, traffic, previous=PreviousPlan.of(fabric, traffic, before), options=options).assignment
     validate_assignment(failed, traffic, after, enforceable=name != "spray")
 
 

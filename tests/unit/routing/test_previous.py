@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Previous, assign
+from controller.routing import PreviousPlan, assign
 from tests.unit.routing.instances import instances, traffic_of
 
 
@@ -17,14 +17,14 @@ from tests.unit.routing.instances import instances, traffic_of
 def test_it_remembers_the_path_of_every_flow_that_is_still_there(instance: tuple[Fabric, Traffic]) -> None:
     fabric, traffic = instance
     assignment = assign("ecmp", fabric, traffic).assignment
-    known = Previous.of(fabric, traffic, assignment).single_paths(traffic)
+    known = PreviousPlan.of(fabric, traffic, assignment).single_paths(traffic)
     np.testing.assert_array_equal(known, np.where(assignment.path >= 0, assignment.path, -1))
 
 
 def test_flows_are_known_by_their_ends_and_port_whatever_their_number_and_job() -> None:
     fabric = clos(3, 2, 3)
     before = traffic_of([(0, 3, 1, 0), (1, 4, 1, 0)], [Collective("a", "c")], [50000, 50001])
-    previous = Previous.of(fabric, before, assign("ecmp", fabric, before, seed=1).assignment)
+    previous = PreviousPlan.of(fabric, before, assign("ecmp", fabric, before, seed=1).assignment)
     paths = previous.single_paths(before)
     after = traffic_of([(2, 5, 1, 0), (1, 4, 9, 1)], [Collective("new", "c"), Collective("other", "d")], [50000, 50001])
     assert previous.single_paths(after).tolist() == [-1, paths[1]]
@@ -34,7 +34,7 @@ def test_a_split_flow_is_known_by_its_largest_piece_and_by_all_its_rows() -> Non
     fabric = clos(3, 2, 4)
     traffic = traffic_of([(i, 4 + i, 10**9, 0) for i in range(4)], [Collective("a", "c")])
     assignment = assign("split", fabric, traffic).assignment
-    previous = Previous.of(fabric, traffic, assignment)
+    previous = PreviousPlan.of(fabric, traffic, assignment)
     flow, path, share = previous.rows(traffic)
     assert previous.is_split()
     np.testing.assert_array_equal(flow, assignment.flow)
@@ -47,7 +47,7 @@ def test_a_split_flow_is_known_by_its_largest_piece_and_by_all_its_rows() -> Non
 def test_hosts_and_spines_keep_their_names_in_a_fabric_with_other_numbers() -> None:
     fabric = clos(3, 2, 2)
     traffic = traffic_of([(0, 2, 1, 0), (1, 3, 1, 0)], [Collective("a", "c")], [50000, 50001])
-    previous = Previous.of(fabric, traffic, assign("ecmp", fabric, traffic, seed=4).assignment)
+    previous = PreviousPlan.of(fabric, traffic, assign("ecmp", fabric, traffic, seed=4).assignment)
     # The same fabric with hosts and spines listed the other way round, and without h2.
     turned = dataclasses.replace(
         fabric, hosts=tuple(h for h in fabric.hosts[::-1] if h.name != "h2"), spines=fabric.spines[::-1]

@@ -15,7 +15,7 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.timing import JobTiming, Schedule
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, Previous, Result, assign
+from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.demand import Demand
 from controller.routing.shifts import Simulator
 from controller.routing.stages import Stages
@@ -33,7 +33,7 @@ def pairs(*compute: float) -> Traffic:
     return traffic_of([(i, n + i, TENTH, i) for i in range(n)], rows)
 
 
-def advised(fabric: Fabric, traffic: Traffic, previous: Previous | None = None, **options: object) -> Result:
+def advised(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None = None, **options: object) -> Result:
     chosen = dataclasses.replace(ADVISE, **options)  # type: ignore[arg-type]
     result = assign("fair", fabric, traffic, previous=previous, options=chosen)
     assert result.schedule is not None
@@ -166,8 +166,8 @@ def test_no_paths_and_shifts_of_a_grid_are_better_by_more_than_a_hundredth(
 # -- with an earlier schedule ---------------------------------------------------------------------------------------
 
 
-def previous_of(fabric: Fabric, traffic: Traffic, result: Result) -> Previous:
-    return Previous.of(fabric, traffic, result.assignment, result.schedule)
+def previous_of(fabric: Fabric, traffic: Traffic, result: Result) -> PreviousPlan:
+    return PreviousPlan.of(fabric, traffic, result.assignment, result.schedule)
 
 
 def test_the_same_jobs_keep_their_paths_and_shifts() -> None:
@@ -190,7 +190,7 @@ def test_a_new_job_does_not_move_the_shifts_of_others_unless_it_pays() -> None:
     rows = tuple(
         dataclasses.replace(row, shift_seconds=shift) for row, shift in zip(first.schedule.jobs, (0, 0.15), strict=True)
     )
-    known = Previous.of(fabric, two, first.assignment, dataclasses.replace(first.schedule, jobs=rows))
+    known = PreviousPlan.of(fabric, two, first.assignment, dataclasses.replace(first.schedule, jobs=rows))
     dear = advised(fabric, whole, known, churn_price=10.0).schedule
     cheap = advised(fabric, whole, known, churn_price=0.001).schedule
     assert dear is not None

@@ -14,7 +14,7 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.timing import JobTiming, PlanTimes
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, Previous, assign
+from controller.routing import Options, PreviousPlan, assign
 from controller.routing.demand import Demand
 from controller.routing.expected import plan_times
 from tests.unit.routing.instances import random_fabric, random_traffic, traffic_of
@@ -158,10 +158,10 @@ def test_with_a_previous_plan_flows_move_only_for_a_sufficient_gain() -> None:
     flows.sort(key=lambda row: row[3])
     traffic = traffic_of(flows, [Collective(name, "c", timing=computing(0.2)) for name in "abc"])
     first = assign("fair", fabric, traffic).assignment
-    again = assign("fair", fabric, traffic, previous=Previous.of(fabric, traffic, first)).assignment
+    again = assign("fair", fabric, traffic, previous=PreviousPlan.of(fabric, traffic, first)).assignment
     assert (again.path == first.path).all()
     scattered = assign("random", fabric, traffic, seed=1).assignment
-    before = Previous.of(fabric, traffic, scattered)
+    before = PreviousPlan.of(fabric, traffic, scattered)
     dear = assign("fair", fabric, traffic, previous=before, options=Options(churn_price=1e6)).assignment
     assert (dear.path == scattered.path).all()
     cheap = assign("fair", fabric, traffic, previous=before).assignment
@@ -175,7 +175,9 @@ def test_stranded_flows_find_a_way_and_the_others_stay() -> None:
     first = assign("fair", fabric, traffic).assignment
     failed = fabric.without_links(["spine1"])
     options = Options(churn_price=1e6)
-    after = assign("fair", failed, traffic, previous=Previous.of(fabric, traffic, first), options=options).assignment
+    after = assign(
+        "fair", failed, traffic, previous=PreviousPlan.of(fabric, traffic, first), options=options
+    ).assignment
     assert (after.path[first.path != 0] == first.path[first.path != 0]).all()
     assert (after.path != 0).all()
     assert (first.path == 0).any()

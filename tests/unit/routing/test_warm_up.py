@@ -5,7 +5,7 @@ import pkgutil
 
 import numpy as np
 
-from controller.routing import POLICIES, Options, Previous, assign, kernels, warm_up
+from controller.routing import POLICIES, Options, PreviousPlan, assign, kernels, warm_up
 from controller.routing.bounds import bound
 from controller.routing.objective import evaluate
 from tests.unit.routing.instances import random_fabric, random_traffic
@@ -36,7 +36,7 @@ def test_after_warming_up_no_kernel_is_compiled_by_any_request() -> None:
             plan = assign(name, fabric, traffic, options=options).assignment
             evaluate(fabric, traffic, plan)
             failed = fabric.without_links([fabric.cable_names[-1]])
-            assign(name, failed, traffic, previous=Previous.of(fabric, traffic, plan), options=options)
+            assign(name, failed, traffic, previous=PreviousPlan.of(fabric, traffic, plan), options=options)
     assert compiled() == before
 
 

@@ -13,7 +13,7 @@ from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import ModeSetting, SavedState, StateChange
 from controller.model.port_numbers import MAX_PORT
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 
 NAMES = st.sampled_from(["a", "b", "gpt3-a", "ünïcode job", "x" * 200])
 TIMES = st.floats(0, 1e11, allow_nan=False)
@@ -26,10 +26,10 @@ PORTS = hnp.arrays(np.int32, st.integers(0, 20), elements=st.integers(0, MAX_POR
 
 
 @st.composite
-def paths(draw: st.DrawFn) -> Previous:
+def paths(draw: st.DrawFn) -> PreviousPlan:
     """Any paths, in any order."""
     rows = draw(st.integers(0, 20))
-    return Previous(
+    return PreviousPlan(
         draw(LISTS),
         draw(LISTS),
         draw(hnp.arrays(np.int64, rows)),

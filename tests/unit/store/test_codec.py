@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.store.codec import DamagedError, pack, pack_paths, pack_ports, unpack, unpack_paths, unpack_ports
 from tests.unit.store.kept import PORTS, paths, plain
 
@@ -18,7 +18,7 @@ def test_what_is_packed_comes_back(sections: list[bytes]) -> None:
 
 
 @given(paths())
-def test_paths_come_back_bit_for_bit(given_paths: Previous) -> None:
+def test_paths_come_back_bit_for_bit(given_paths: PreviousPlan) -> None:
     assert plain(unpack_paths(pack_paths(given_paths))) == plain(given_paths)
 
 
@@ -28,7 +28,7 @@ def test_ports_come_back(ports: np.ndarray) -> None:
 
 
 @given(paths(), st.data())
-def test_damaged_bytes_are_noticed(given_paths: Previous, data: st.DataObject) -> None:
+def test_damaged_bytes_are_noticed(given_paths: PreviousPlan, data: st.DataObject) -> None:
     packed = bytearray(pack_paths(given_paths))
     at = data.draw(st.integers(0, len(packed) - 1))
     how = data.draw(st.sampled_from(["change", "cut", "lengthen"]))
@@ -66,7 +66,7 @@ def test_a_plan_of_a_regular_fabric_takes_a_few_bytes_a_flow() -> None:
     rng = np.random.default_rng(1)
     key = np.sort((rng.integers(0, hosts, flows) << 40) | (rng.integers(0, hosts, flows) << 16) | 49152)
     names = tuple(f"h{i}" for i in range(hosts)), tuple(f"spine{i}" for i in range(32))
-    packed = pack_paths(Previous(*names, key, rng.integers(0, 32, flows).astype(np.int32), np.ones(flows)))
+    packed = pack_paths(PreviousPlan(*names, key, rng.integers(0, 32, flows).astype(np.int32), np.ones(flows)))
     assert len(packed) < 4 * flows
 
 

@@ -23,17 +23,17 @@ from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import ModeSetting, StateChange
 from controller.model.errors import InputError
-from controller.routing import Previous
+from controller.routing import PreviousPlan
 from controller.store import store as store_module
 from controller.store.errors import StoreError
 from controller.store.schema import METADATA, VERSION_TABLE
 from controller.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[3]
-PATHS = Previous(("h1", "h2"), ("spine1",), np.array([1 << 16]), np.array([0]), np.array([1.0]))
+PATHS = PreviousPlan(("h1", "h2"), ("spine1",), np.array([1 << 16]), np.array([0]), np.array([1.0]))
 
 
-def record(epoch: int, paths: Previous | None = PATHS) -> PlanRecord:
+def record(epoch: int, paths: PreviousPlan | None = PATHS) -> PlanRecord:
     return PlanRecord(
         epoch, 0.0, "a test", None, "fair", 0, "planned", "f", "t", (), (), (), 1.0, 1.0, None, None, None, 0.1, 1, 0,
         0, None, paths,

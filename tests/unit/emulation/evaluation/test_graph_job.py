@@ -16,7 +16,7 @@ from controller.model.dag import NO_PEER, Dag
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from controller.routing import Previous, assign
+from controller.routing import PreviousPlan, assign
 from controller.workload.expand import combine, expand
 from controller.workload.importers.dags import DagBuilder, imported
 from controller.workload.placement import rename_hosts
@@ -51,7 +51,7 @@ def graphs(draw: st.DrawFn, ranks: int) -> Dag:
     return build.dag(ranks)
 
 
-def _planner(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> object:
+def _planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> object:
     return assign("ecmp", fabric, traffic, seed=3)
 
 

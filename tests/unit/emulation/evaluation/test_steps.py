@@ -9,7 +9,7 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, Job
 from controller.model.queue_pairs import QueuePairs
-from controller.routing import Previous, assign
+from controller.routing import PreviousPlan, assign
 from controller.workload.collectives import ALGORITHMS
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.schedule import SimulatedJob
@@ -29,7 +29,7 @@ def job_of(
 
 
 def seconds(made: SimulatedJob, fabric: Fabric = WIDE) -> float:
-    def plan(live: Fabric, traffic, previous: Previous | None):  # type: ignore[no-untyped-def]
+    def plan(live: Fabric, traffic, previous: PreviousPlan | None):  # type: ignore[no-untyped-def]
         return assign("spray", live, traffic)
 
     results = simulate(Simulation(fabric, [made], plan))

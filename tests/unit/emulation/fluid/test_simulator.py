@@ -9,7 +9,7 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, Previous, Result, assign
+from controller.routing import Options, PreviousPlan, Result, assign
 from emulation.fluid.movers import Allocation
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import JobSchedule, SimulatedJob, one_step_each
@@ -21,7 +21,7 @@ GB = 10**9
 
 
 def by(policy: str, **options: int) -> object:
-    def plan(fabric: Fabric, traffic: Traffic, previous: Previous | None) -> Result:
+    def plan(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         return assign(policy, fabric, traffic, previous=previous, options=Options(**options))  # type: ignore[arg-type]
 
     return plan

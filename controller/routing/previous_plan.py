@@ -14,7 +14,7 @@ from controller.routing.kernels.lookup import first_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Previous:
+class PreviousPlan:
     """The paths of each placement unit: rows (source host, destination host, UDP source port) -> path class, share.
 
     Hosts and path classes are identified by name: flows are renumbered when a job is added or removed, hosts and
@@ -36,14 +36,14 @@ class Previous:
     schedule: Schedule | None = None
 
     @staticmethod
-    def of(fabric: Fabric, traffic: Traffic, assignment: Assignment, schedule: Schedule | None = None) -> Previous:
+    def of(fabric: Fabric, traffic: Traffic, assignment: Assignment, schedule: Schedule | None = None) -> PreviousPlan:
         """Extract the paths of a plan through the fabric (local and unroutable flows have none)."""
         rows = np.flatnonzero(assignment.path >= 0)
         flow = assignment.flow[rows]
         key = unit_key(traffic.src[flow], traffic.dst[flow], traffic.udp_src[flow])
         order = np.argsort(key, kind="stable")
         rows = rows[order]
-        return Previous(
+        return PreviousPlan(
             fabric.host_names,
             fabric.path_names,
             key[order],
@@ -52,7 +52,7 @@ class Previous:
             schedule,
         )
 
-    def on(self, fabric: Fabric) -> Previous:
+    def on(self, fabric: Fabric) -> PreviousPlan:
         """Translate the rows to another fabric's numbers; rows with unknown hosts or paths are dropped."""
         names = fabric.host_names
         if names == self.hosts and fabric.path_names == self.paths:
@@ -65,7 +65,7 @@ class Previous:
         key = unit_key(src[kept], dst[kept], port[kept])
         order = np.argsort(key, kind="stable")
         kept = kept[order]
-        return Previous(
+        return PreviousPlan(
             names, fabric.path_names, key[order], path[self.path[kept]], self.share[kept], self.schedule
         )  # fmt: skip
 
