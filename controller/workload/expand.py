@@ -166,7 +166,7 @@ def check_count(job: Job, max_flows: int = MAX_FLOWS, default_qps: QueuePairs = 
     many = given * qps.count + sum(count_of(call) * (call.qps or qps).count for call in job.collectives)
     if many > max_flows:
         field = "collectives" if job.collectives else "flows" if job.flows.src else "matrix"
-        raise InputError(f"the job has {many} flows; at most {max_flows} are allowed", field=field)
+        raise InputError(f"the number of its flows is {many}; at most {max_flows} more are allowed", field=field)
 
 
 def _collective_names(job: Job) -> list[str]:

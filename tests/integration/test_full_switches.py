@@ -106,7 +106,7 @@ def test_a_deleted_job_makes_room_at_once(setup: Setup) -> None:
 
 def tries(controller: Controller) -> int:
     """Return how often a refused plan was tried again after some time."""
-    return controller.log.read_text().count("is tried again")
+    return controller.log.read_text().count("is retried")
 
 
 def test_old_and_new_rules_need_not_have_room_at_once(setup: Setup) -> None:

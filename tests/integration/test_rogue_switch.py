@@ -180,7 +180,7 @@ def test_connections_beyond_the_limit_are_closed_at_once_and_displace_no_other(s
         one_more = stack.enter_context(Rogue(world.address, dpid=0xBADFF)).greet()
         eventually(lambda: one_more.ended, "there is no place for it")
         new = [stack.enter_context(Rogue(world.address)) for _ in range(40)]
-        eventually(lambda: "is rejected" in world.reasons, "it is told")
+        eventually(lambda: "are rejected" in world.reasons, "it is reported")
         assert all(rogue.closed_within(READY_SECONDS) for rogue in new)
         assert not any(rogue.ended for rogue in joined)
     assert "the limit is reached" in world.reasons

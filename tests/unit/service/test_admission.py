@@ -83,7 +83,7 @@ def test_kept_jobs_beyond_the_limit_of_flows_are_left_out() -> None:
     jobs = tuple(AdmittedJob(name, body, "r", i, 0.0, "", ports + i, None) for i, name in enumerate("ab"))
     placed = Admission(Threads(), READERS).readmit(DesiredState(jobs), FABRIC, 1)
     assert [job.traffic is None for job in placed.jobs] == [False, True]
-    assert "at most 0 are allowed" in placed.jobs[1].left_out
+    assert "at most 0 more are allowed" in placed.jobs[1].left_out
 
 
 def test_a_kept_job_with_a_key_twice_comes_back_although_no_new_one_is_taken(admission: Admission) -> None:

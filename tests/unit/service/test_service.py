@@ -125,7 +125,7 @@ def test_a_network_that_cannot_be_read_once_costs_one_plan_and_not_the_service(w
 def test_more_flows_or_jobs_than_allowed_are_refused_over_all_jobs(fabric: Fabric) -> None:
     world = World(fabric, seen(fabric), max_flows=1).planned()
     world.put("a", JOB)
-    with pytest.raises(InputError, match="at most 0 are allowed") as caught:
+    with pytest.raises(InputError, match="at most 0 more are allowed") as caught:
         world.put("b", OTHER)
     assert caught.value.field == "flows"
     assert not world.put("a", OTHER).created

@@ -177,7 +177,7 @@ def test_more_flows_than_there_is_room_for_are_refused_before_they_are_made() ->
     call = {"name": "x", "op": "all_to_all", "ranks": list(range(9)), "bytes": 9}
     job = parse_job({"name": "a", "hosts": HOSTS, "collectives": [call]})
     assert expand(FABRIC, job, max_flows=72).n_flows == 72
-    with pytest.raises(InputError, match="the job has 72 flows; at most 71 are allowed") as caught:
+    with pytest.raises(InputError, match="the number of its flows is 72; at most 71 more are allowed") as caught:
         expand(FABRIC, job, max_flows=71)
     assert caught.value.field == "collectives"
 

@@ -148,5 +148,5 @@ def test_a_port_of_a_qp_that_another_job_has_is_refused_by_its_place() -> None:
 def test_every_qp_counts_against_the_room_for_flows() -> None:
     job = parse_job({"name": "a", "qps": 4, "flows": [PAIR] * 3})
     assert expand(FABRIC, job, max_flows=12).n_flows == 12
-    with pytest.raises(InputError, match="the job has 12 flows; at most 11 are allowed"):
+    with pytest.raises(InputError, match="the number of its flows is 12; at most 11 more are allowed"):
         expand(FABRIC, job, max_flows=11)

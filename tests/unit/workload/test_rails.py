@@ -160,5 +160,7 @@ def test_flows_of_channels_count_before_they_are_made(channels: int | None, allo
     row: dict[str, Any] = {} if channels is None else {"channels": channels}
     document = job("all_to_all", ALL, **row)
     expand(RAILS, parse_job(document), max_flows=allowed)
-    with pytest.raises(ValueError, match=f"the job has {allowed} flows; at most {allowed - 1} are allowed"):
+    with pytest.raises(
+        ValueError, match=f"the number of its flows is {allowed}; at most {allowed - 1} more are allowed"
+    ):
         expand(RAILS, parse_job(document), max_flows=allowed - 1)
