@@ -26,6 +26,7 @@ from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, Policy, PreviousPlan, Result
 from controller.workload.job_file import load_job
 from fairspine.exports import htsim_matrix, htsim_topology
+from fairspine.graph import graph
 from fairspine.inputs import fabric, job, traffic
 from fairspine.planning import bound, compare, plan, policies
 from fairspine.results import PlanResult, SimulationResult
@@ -58,6 +59,7 @@ __all__ = [
     "compare",
     "fabric",
     "fabric_document",
+    "graph",
     "htsim_matrix",
     "htsim_topology",
     "job",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric, read_document, yaml_of
-from tests.unit.model.graph import graph_of
+from fairspine.graph import graph as live_graph
 from tests.unit.strategies import fabrics
 
 SHORT = {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}
@@ -29,7 +29,7 @@ def test_the_explicit_form_of_any_fabric_reads_back_equal(fabric) -> None:
 @given(fabric=fabrics())
 def test_paths_are_the_simple_two_hop_paths_of_the_graph(fabric) -> None:
     """networkx answers the general question; the arrays must agree (parallel cables: one path a class)."""
-    graph = graph_of(fabric)
+    graph = live_graph(fabric)
     for a in range(fabric.n_leaves):
         for b in range(fabric.n_leaves):
             if a == b:

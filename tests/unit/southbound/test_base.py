@@ -15,7 +15,7 @@ from controller.model.port_numbers import ROCE_PORT
 from controller.southbound.base import LISTEN_RULE, compile_base, compile_listening
 from controller.southbound.interpreter import Packet, RuleInterpreter
 from controller.southbound.rules import Rule, ToController
-from tests.unit.model.graph import graph_of
+from fairspine.graph import graph as live_graph
 from tests.unit.strategies import fabrics
 
 ACTIONS = ("bundle", "select")
@@ -152,7 +152,7 @@ def test_with_every_host_known_nothing_but_discovery_and_probe_answers_reaches_t
 def test_base_rules_reach_exactly_what_the_graph_joins_without_a_detour_over_a_third_leaf() -> None:
     fabric = clos(3, 3, 2).without_links(["leaf1-spine1", "leaf1-spine2", "leaf2-spine3"])
     rules, network = compile_base(fabric), RuleInterpreter(fabric)
-    graph = graph_of(fabric)
+    graph = live_graph(fabric)
     for src in fabric.hosts:
         near = nx.single_source_shortest_path_length(graph, src.name, cutoff=4)
         for dst in fabric.hosts:
