@@ -125,7 +125,7 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     assert set(shown_loads(page).values()) != {"100"}
     page.one("#trace").click()
     page.until(lambda: page.text("#said") == "6 flows traced, 0 not as planned, 0 not known", "traced")
-    assert "Flows as traced at" in page.text("#links-note")
+    page.until(lambda: "Flows as traced at" in page.text("#links-note"), "the list of links says when")
 
     # A cable fails, and comes back.
     lab.set_cable("leaf2-spine2", up=False)
