@@ -21,12 +21,12 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import MAX_HOSTS_PER_LEAF
 from controller.model.job import CollectiveCall, Job
-from controller.model.timing import JobTiming
 from controller.workload.flow_form import MAX_BYTES
 from controller.workload.importers.base import Imported, ImportRequest, Source, provisional_hosts
 from controller.workload.importers.fields import MAX_RANKS, SourceLine, job_name
 from controller.workload.importers.head import Head
 from controller.workload.importers.streams import lines
+from controller.workload.importers.times import computing
 
 COLUMNS = 8
 
@@ -115,7 +115,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
         name=request.name or job_name(files[0], "traffic-pairs"),
         hosts=hosts or provisional_hosts(len(nodes)),
         collectives=calls,
-        timing=JobTiming(((0, traffic.computing_ns / 1e9),)) if traffic.computing_ns else None,
+        timing=computing({0: traffic.computing_ns / 1e9}, files[0].name),
     )
     return Imported(
         job=job,

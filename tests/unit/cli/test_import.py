@@ -190,7 +190,7 @@ def test_a_head_that_promises_more_flows_than_memory_holds_is_refused(run: Run, 
     (tmp_path / "large.txt").write_text(f"{head}x -1 1 NONE 0 1 NONE 0 1 ALLTOALL 100 1\n")
     code, said, err = run("import", "aicb", str(tmp_path / "large.txt"), "--out", str(tmp_path / "job.json"))
     assert (code, said) == (2, "")
-    assert err.startswith("fairspine: collectives: the job has 17179738112 flows")
+    assert err.startswith("fairspine: collectives: the number of its flows is 17179738112")
     assert not (tmp_path / "job.json").exists()
 
 

@@ -177,3 +177,10 @@ def test_whatever_a_topology_holds_only_our_error_comes_out(shape: bytes) -> Non
     else:
         assert imported.fabric is not None
         parse_fabric(dict(imported.fabric))
+
+
+def test_a_computing_time_that_no_job_file_takes_is_refused() -> None:
+    text = RINGS.replace(" 5000 ", " 9000122445780000 ")
+    with pytest.raises(InputError, match="an iteration takes more than 1000000 seconds") as error:
+        read([source(text)], ImportRequest())
+    assert error.value.value == pytest.approx(9000122.44578)
