@@ -15,7 +15,7 @@ from controller.model.errors import InputError
 from emulation.roce import agent_config
 from emulation.roce.agent_config import AgentConfig, PartConfig
 from emulation.roce.collectives.base import Send
-from emulation.roce.connection import Connection
+from emulation.roce.connection import QpConnection
 from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.psn import PSN_MASK
 from emulation.roce.receiver import Receiver
@@ -121,7 +121,7 @@ class _Part:
         self._running = False
         self._times: list[tuple[float, float]] = []
         self._wrong: list[str] = []
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, QpConnection] = {}
         memory = _as_bytes(self._collective.memory)
         for peer, pieces in config.sends.items():
             senders = []
@@ -132,7 +132,7 @@ class _Part:
                 senders.append(sender)
                 endpoint.add_sender(piece.qp, sender, spec.ranks[peer], piece.udp_src, self._on_sent)
             shares = [piece.share for piece in pieces]
-            self._connections[peer] = Connection(senders, shares, spec.qp_mode, spec.message_bytes)
+            self._connections[peer] = QpConnection(senders, shares, spec.qp_mode, spec.message_bytes)
         for peer, numbers in config.receives.items():
             for qp in numbers:
                 receiver = Receiver(qp, memory, self._rkey, mtu=agent.options.mtu, first_psn=_first_psn(qp))

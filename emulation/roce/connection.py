@@ -15,7 +15,7 @@ from emulation.roce.sender import Sender
 from emulation.roce.shares import split
 
 
-class Connection:
+class QpConnection:
     """The QPs to one peer.
 
     Attributes:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.qp_mode import QP_MODES, QpMode
-from emulation.roce.connection import Connection
+from emulation.roce.connection import QpConnection
 from emulation.roce.receiver import ReceivedMessage
 from emulation.roce.sender import Sender, SenderOptions
 from tests.unit.emulation.roce.channel import RKEY, Channel, pair
@@ -25,7 +25,7 @@ def connected(
     """
     memory = bytearray(sum(sizes))
     runs = [pair(OPTIONS, Channel(random.Random(0)), memory=memory) for _ in range(qps)]
-    connection = Connection([run.sender for run in runs], [1 / qps] * qps, mode, message_bytes)
+    connection = QpConnection([run.sender for run in runs], [1 / qps] * qps, mode, message_bytes)
     data = random.Random(1).randbytes(sum(sizes))
     posted, at = 0, 0
     for size in sizes:
@@ -77,7 +77,7 @@ def test_messages_by_turns_go_whole_and_no_qp_is_more_than_one_ahead(
 
 def test_messages_of_one_length_take_turns_in_the_order_of_the_qps() -> None:
     senders = [Sender(qp, OPTIONS) for qp in range(3)]
-    connection = Connection(senders, [1 / 3] * 3, "round_robin", 100)
+    connection = QpConnection(senders, [1 / 3] * 3, "round_robin", 100)
     assert connection.post(memoryview(bytes(700)), 0, RKEY) == 7
     packets = [[sender.poll(0.01 * i) for i in range(3)] for sender in senders]
     starts = [[packet.reth.va for packet in own if packet and packet.reth] for own in packets]
