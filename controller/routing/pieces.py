@@ -155,7 +155,7 @@ def _units(demand: Demand) -> tuple[Int64Array, BoolArray]:
     """
     traffic, parts = demand.traffic, np.diff(demand.part_ptr)
     unit = np.repeat(np.arange(demand.n_units), parts)
-    in_turn = np.array([row.qps.count > 1 and row.qps.mode == "round_robin" for row in traffic.collectives])
+    in_turn = np.array([row.qps.in_turn for row in traffic.collectives])
     whole = (parts[unit] > 1) | (traffic.udp_src[demand.part_flow] == ANY_PORT)
     if in_turn.any():
         whole |= in_turn[traffic.collective[demand.part_flow]]
