@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from itertools import permutations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,16 @@ def test_equal_qps_of_full_racks_reach_the_rounded_up_share(
     plan = assign("fair", fabric, traffic, seed=seed)
     share = spines * qps / (spines - failed)
     assert abs(evaluate(fabric, traffic, plan.assignment).min_level - share / np.ceil(share)) < 1e-9
+
+
+@pytest.mark.parametrize(("qps", "slowdown"), [(1, 2.0), (4, 1.25), (8, 1.125), (16, 1.0625)])
+def test_a_failed_spine_of_32_costs_what_the_qps_allow_without_any_option(qps: int, slowdown: float) -> None:
+    whole = clos(32, 3, 32)
+    traffic = rings(whole, qps)
+    fabrics = whole, whole.without_links(["spine7"])
+    objectives = [evaluate(each, traffic, assign("fair", each, traffic).assignment) for each in fabrics]
+    healthy, failed = (float((each.ideal_seconds / each.speed)[0]) for each in objectives)
+    assert failed == pytest.approx(slowdown * healthy)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5))
