@@ -151,7 +151,7 @@ def measure(case: str, name: str, paper_data: Path) -> dict[str, Any]:
     """Measure one row; called in a separate process."""
     warm_up()
     fabric, traffic = instance(case, paper_data)
-    _ = fabric.live_up, fabric.live_down, fabric.path_type, fabric.host_leaf, fabric.link_gbps, fabric.host_ip
+    _ = fabric.tiers, fabric.path_type, fabric.host_leaf, fabric.link_gbps, fabric.host_ip
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run = runner(name, fabric)
     assignment, best, first = best_of(partial(timed_run, run, traffic))
