@@ -51,7 +51,7 @@ def warm_up() -> None:
 
 
 def _instances() -> list[tuple[Fabric, Traffic]]:
-    """Return instances with equal and unequal loads, tight and irregular fabrics, phases, units of several flows, QPs."""
+    """Return instances with equal and unequal loads, tight and irregular fabrics, phases, shared units, and QPs."""
     even = clos(3, 3, 3)
     ring = np.arange(9, dtype=np.int32)
     equal = _traffic(ring, (ring + 3) % 9, np.full(9, 10**9), ring * 0, [Collective("a", "c")])

@@ -1,4 +1,4 @@
-"""Deals the paths of exchangeable units to connections, so that each connection has as many different paths as possible."""
+"""Deals the paths of exchangeable units to connections: as many different paths as possible for each."""
 
 from __future__ import annotations
 

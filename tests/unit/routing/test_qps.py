@@ -111,9 +111,7 @@ def test_spreading_changes_no_load_and_no_way_to_deal_the_paths_has_more_distinc
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 24))
-def test_qps_that_share_a_path_are_in_the_fewest_aligned_blocks_of_their_ports(
-    seed: int, spines: int, qps: int
-) -> None:
+def test_qps_that_share_a_path_have_the_fewest_aligned_blocks_of_ports(seed: int, spines: int, qps: int) -> None:
     """One connection with consecutive ports: each path needs a block for each bit of the number of its QPs."""
     rng = np.random.default_rng(seed)
     fabric = clos(spines, 2, 1)
