@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from itertools import islice
 
 from controller.model.network_state import PortId
 from controller.southbound.link_state import PortEvidence, ProbeBatch, SwitchEvidence
@@ -398,11 +399,12 @@ class LinkEvidence:
         return [n for n in ports if (port := known.get(n)) is None or port.since < since or self._is_heard(port)]
 
     def _ask_others(self, switch: SwitchEvidence, but: int, now: float) -> None:
-        """Ask over other cables of a switch, in both directions."""
-        others = (port for number, port in switch.ports.items() if number != but and port.at in self.links)
-        for port, _ in zip(others, range(ASKED_MOST), strict=False):
-            self._ask(port.at, now, (0.0,))
-            self._ask(self.links[port.at], now, (0.0,))
+        """Ask over other cables of a switch, in each direction over those that are confirmed in that direction."""
+        others = [port.at for number, port in switch.ports.items() if number != but]
+        outward = (at for at in others if at in self.links)
+        inward = (self._senders[at] for at in others if self._senders.get(at) in self.links)
+        for at in (*islice(outward, ASKED_MOST), *islice(inward, ASKED_MOST)):
+            self._ask(at, now, (0.0,))
 
     # -- reports -----------------------------------------------------------------------------------------------------
 

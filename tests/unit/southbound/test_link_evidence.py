@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.model.clos import clos
@@ -48,8 +48,15 @@ def test_no_stalls_and_delays_make_a_cable_silent_whose_packets_pass(
     assert world.became_silent == []
 
 
+def port_ids(*ports: tuple[int, int]) -> set[PortId]:
+    return {PortId(*each) for each in ports}
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.sets(st.sampled_from(sorted(WIRES)), min_size=1, max_size=4), st.floats(0, 5), st.integers(0, 2**32))
+# One switch is left with one cable outward and another one inward.
+@example(port_ids((2, 2), (SWITCHES[-1], 2)), 3.778070824511313, 1754)
+@example(port_ids((2, 2), (SWITCHES[-1], 2), (SWITCHES[-1], 3)), 3.3128443922622446, 1626)
 def test_cables_whose_packets_are_lost_are_silent_in_time_and_no_others(
     dead: set[PortId], begin: float, seed: int
 ) -> None:
