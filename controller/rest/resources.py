@@ -56,6 +56,7 @@ BEFORE = Parameter("before", "only plans with a smaller number", EpochNumber, 10
 LIMIT = Parameter("limit", "plans in one answer", PageSize, 20)
 UNDER = Parameter("under", "plan (the default), or ecmp: the loads of the same flows under ECMP hashing", Under, "ecmp")
 AFTER = Parameter("after", "id of the last event received: continue after it", EventId, "6a0f-41")
+SINCE = Parameter("since", "version of an earlier list: only links that have changed", EventId, "6a0f-p-41")
 JOB = Parameter("job", "only this job's flows", schemas.JobName, "gpt3-a")
 COMPARE = Parameter("compare", "a policy to compare with", Annotated[str, StringConstraints(pattern="^ecmp$")], "ecmp")
 LAST_EVENT_ID = Parameter(
@@ -249,10 +250,10 @@ RESOURCES: tuple[Resource, ...] = (
         {
             "GET": Operation(
                 "listLinks",
-                _answer(lambda b, call: b.links(call.values.get("under", "plan"))),
-                "Every directed link and its load",
+                _answer(lambda b, call: b.links(call.values.get("under", "plan"), call.values.get("since"))),
+                "Every directed link and its load, or those that have changed",
                 {200: schemas.LinkList},
-                parameters=(UNDER,),
+                parameters=(UNDER, SINCE),
             )
         },
     ),

@@ -25,6 +25,7 @@ from controller.routing import enforceable
 from controller.service.admission import Admission
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
+from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
 from controller.service.reconciler import ChangeRequest, Reconciler
 from controller.views import documents, health, plan_history, preview, survival, trace
@@ -61,6 +62,7 @@ class Service:
         self._events, self._measurements = events, measurements
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(configuration, runtime)
+        self._links = LinkLists(runtime, measurements)
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
@@ -174,17 +176,10 @@ class Service:
         state = self._known_step()
         return self._offload(documents.fabric, state, self._intended is not None, self._southbound.switches())
 
-    def links(self, under: Under = "plan") -> Document:
-        """Return every directed link with its planned load and measured counters."""
-        state, measurements = self._known_step(), self._measurements
-        return self._offload(
-            documents.links,
-            state,
-            measurements.readings,
-            self._measured(),
-            measurements.period,
-            self._hashed(state, under),
-        )
+    def links(self, under: Under = "plan", since: str | None = None) -> Document:
+        """Return every directed link with its planned load and measured counters, or the changes since a version."""
+        state = self._known_step()
+        return self._links.read(state, under, since, self._hashed(state, under))
 
     def drainable(self, name: str) -> Document:
         """Return a cable, spine or leaf by its id, and whether it is drained."""
@@ -380,17 +375,12 @@ class Service:
             discovery=southbound.discovery(),
             store_works=not reconciler.store_writer.error,
             readings=measurements.readings,
-            measured=self._measured(),
+            measured=measurements.measured_at(self._runtime),
             period=measurements.period,
             streams=self._events.n_readers,
         )
         counted = measurements.instruments.collect()
         return Exposition(*self._runtime.offload(exposed, now, counted, accept, self._runtime.rest))
-
-    def _measured(self) -> float | None:
-        """Return when the newest counters came, seconds since 1970."""
-        newest = self._measurements.readings.measured
-        return None if newest is None else self._runtime.now() - (self._runtime.clock() - newest)
 
     # -- all -----------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error, load_fabric, parse_fabric, read_document
 from controller.routing import DRAWING, POLICIES, Options
 from controller.routing.options_text import parse_options
+from controller.routing.split_check import check_splits
 from emulation.evaluation.cases import Case, cases_of
 from emulation.evaluation.scenario_form import PolicyForm, ScenarioForm
 from emulation.evaluation.targets import PublishedFigure, Reference, references_of, targets_of
@@ -202,21 +203,7 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
                     "no switch or link has this name", field=f"changes[{i}].names[{j}]", value=name
                 ) from None
     named = _policies(form.policies, asked, form.allocation)
-    cases: list[Case] = []
-    notes = []
-    for i, entry in enumerate(form.cases):
-        try:
-            made = list(cases_of(fabric, entry, form.epochs, base))
-        except InputError as error:
-            if error.source:
-                raise
-            raise InputError(error.reason, field=f"cases[{i}].{error.field}", value=error.value) from None
-        if not made:
-            notes.append(f"cases[{i}] is left out: {entry.files.folder if entry.files else 'it'} does not exist")
-        for case in made:
-            if any((case.kind, case.name) == (other.kind, other.name) for other in cases):
-                raise InputError("another entry has a case of this name", field=f"cases[{i}].name", value=case.name)
-            cases.append(case)
+    cases, notes = _cases(form, fabric, named, base)
     if not cases:
         raise InputError("the files of all cases are missing", field="cases")
     failures = (
@@ -241,6 +228,31 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
         targets=targets_of(form, [failure.name for failure in failures]),
         notes=tuple(notes),
     )
+
+
+def _cases(
+    form: ScenarioForm, fabric: Fabric, policies: Sequence[NamedPolicy], base: Path
+) -> tuple[list[Case], list[str]]:
+    """Return the cases, and one sentence for each entry that was left out."""
+    cases: list[Case] = []
+    notes: list[str] = []
+    for i, entry in enumerate(form.cases):
+        try:
+            made = list(cases_of(fabric, entry, form.epochs, base))
+            for case, policy in itertools.product(made, policies):
+                for job in case.jobs:
+                    check_splits(job.traffic.collectives, [policy.policy], policy.options)
+        except InputError as error:
+            if error.source:
+                raise
+            raise InputError(error.reason, field=f"cases[{i}].{error.field}", value=error.value) from None
+        if not made:
+            notes.append(f"cases[{i}] is left out: {entry.files.folder if entry.files else 'it'} does not exist")
+        for case in made:
+            if any((case.kind, case.name) == (other.kind, other.name) for other in cases):
+                raise InputError("another entry has a case of this name", field=f"cases[{i}].name", value=case.name)
+            cases.append(case)
+    return cases, notes
 
 
 def _fabric(given: Any, base: Path) -> Fabric:

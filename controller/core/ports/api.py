@@ -171,10 +171,15 @@ class Backend(Protocol):
     def fabric(self) -> Document:
         """Return the observed fabric and the cabling check (``FabricDocument``)."""
 
-    def links(self, under: Under = "plan") -> Document:
-        """Return every directed link (``LinkList``).
+    def links(self, under: Under = "plan", since: str | None = None) -> Document:
+        """Return the directed links (``LinkList``).
 
         Each has its capacity, its load under the plan or under ECMP, and the counters of its port.
+
+        Args:
+            under: whose loads are wanted.
+            since: ``version`` of an earlier list: only what has changed since then is told, unless that version is no
+                longer known; ``None``: every link.
         """
 
     def drainable(self, name: str) -> Document:

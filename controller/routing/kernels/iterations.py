@@ -150,10 +150,10 @@ def speeds(problem, cache, at, speed):
 @nb.njit(nogil=True, cache=True)
 def _loads(problem, stage, link):
     """Return whether a stage loads a link."""
+    found = False
     for i in range(problem.link_ptr[link], problem.link_ptr[link + 1]):
-        if problem.link_stage[i] == stage:
-            return True
-    return False
+        found |= problem.link_stage[i] == stage
+    return found
 
 
 @nb.njit(nogil=True, cache=True)

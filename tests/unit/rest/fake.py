@@ -175,10 +175,16 @@ class FakeBackend:
         how = {"mode": self.enforced, "enforcement": self.enforcement}
         return {"host": host, "ip": "10.0.1.1", **how, "epoch": 2, "flows": [flow]}
 
-    def links(self, under: Under = "plan") -> Document:
+    def links(self, under: Under = "plan", since: str | None = None) -> Document:
         link = {"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}
         measured = {"rate_gbps": 25.0, "utilisation": 0.25, "dropped": 0, "errors": None}
-        return {"under": under, "links": [{**link, **measured}], "measured": SINCE, "period": 5.0}
+        return {
+            "under": under,
+            "version": "6a0f-p-1",
+            "links": [{**link, **measured}],
+            "measured": SINCE,
+            "period": 5.0,
+        }
 
     def metrics(self, accept: str) -> Exposition:
         gauge = GaugeMetricFamily("fairspine_plan_epoch", "Number of the newest plan.", 2)

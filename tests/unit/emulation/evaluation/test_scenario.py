@@ -78,6 +78,13 @@ def test_splitting_as_much_as_is_allowed_has_a_short_name_and_options_a_long_one
     ]
 
 
+def test_cases_of_qps_with_whole_messages_are_not_for_policies_that_cut_flows() -> None:
+    (case,) = document()["cases"]
+    with pytest.raises(InputError, match=r"cases\[0\].qp_mode: 'round_robin': QPs of .* option max_splits=1000000000"):
+        scenario(cases=[case | {"qps": 2, "qp_mode": "round_robin"}], policies=["fair", "fair+split"])
+    scenario(cases=[case | {"qps": 2, "qp_mode": "round_robin"}], policies=["fair", "ecmp"])
+
+
 def test_asked_policies_take_the_scenarios_options_where_it_has_them(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     named = {"policy": "fair", "name": "few", "options": {"max_splits": 4}}
