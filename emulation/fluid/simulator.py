@@ -374,5 +374,5 @@ def _moved(previous: PreviousPlan | None, fabric: Fabric, traffic: Traffic, made
     old = previous.on(fabric).single_paths(traffic)
     new = PreviousPlan.of(fabric, traffic, made).single_paths(traffic)
     a, b = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
-    live = (old >= 0) & fabric.up_alive[a, old] & fabric.down_alive[b, old]
+    live = fabric.live_ways.joined(a, b, old)
     return int((live & (new != old)).sum())
