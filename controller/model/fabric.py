@@ -215,16 +215,6 @@ class Fabric:
         return np.ascontiguousarray(np.where(cables > 0, up + 1, NO_LINK), dtype=np.int32)
 
     @cached_property
-    def up_alive(self) -> BoolArray:
-        """[L, K] whether traffic can leave this leaf by class k: the cable exists and is up."""
-        return (self.up_link >= 0) & self.link_up[self.up_link]
-
-    @cached_property
-    def down_alive(self) -> BoolArray:
-        """[L, K] whether class k reaches this leaf: the cable exists and is up."""
-        return (self.down_link >= 0) & self.link_up[self.down_link]
-
-    @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The live links between each tier of switches and the tier above, from the leaves up."""
         return tuple(self.live_ways.tier(t) for t in range(self.live_ways.n_tiers))
