@@ -15,6 +15,7 @@ from controller.model.queue_pairs import MESSAGE_BYTES, QueuePairs
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
+from controller.workload.ports import FIRST, LAST
 from tests.unit.workload.documents import FABRIC, PAIRED, jobs
 
 MODES = st.sampled_from(["split", "round_robin"])
@@ -172,7 +173,7 @@ def test_the_qps_of_each_connection_have_consecutive_ports_from_a_multiple_of_a_
 
 
 def test_qps_get_single_ports_where_no_block_is_free() -> None:
-    claims = [PAIR | {"udp_src": port} for port in range(49152, 65536, 4)]
+    claims = [PAIR | {"udp_src": port} for port in range(FIRST, LAST + 1, 4)]
     held = expand(FABRIC, parse_job({"name": "a", "qps": 1, "flows": claims}))
     traffic = expand(FABRIC, parse_job({"name": "b", "qps": 8, "flows": [PAIR]}), [held])
     assert len(set(traffic.udp_src.tolist())) == 8
