@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from pydantic import ValidationError
 
+from controller.config import Settings
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error, load_fabric, parse_fabric, read_document
@@ -23,8 +24,7 @@ from emulation.evaluation.targets import PublishedFigure, Reference, references_
 from emulation.fluid.adaptive import Adaptive, AdaptiveKind
 from emulation.fluid.movers import Allocation
 from emulation.fluid.simulator import LinkChange, Trigger
-
-SPLIT = "+split"
+from emulation.policy_names import SHIFTS, SPLIT
 
 ALL_SPLITS = 1_000_000_000
 """More than any fabric allows: the policies themselves allow leaves x spines."""
@@ -291,16 +291,20 @@ def _policy(form: PolicyForm, field: str, allocations: Sequence[Allocation]) -> 
     asked = frozenset(allocations if form.allocation is None else form.allocation)
     if form.policy in get_args(AdaptiveKind):
         return _adaptive(form, field, asked)
-    base = form.policy.removesuffix(SPLIT)
+    base = form.policy.removesuffix(SPLIT).removesuffix(SHIFTS)
     if base not in POLICIES:
         raise InputError(
-            f"no policy has this name; there are {', '.join(POLICIES)} and fair{SPLIT}, and the simulator's "
-            f"{' and '.join(get_args(AdaptiveKind))}",
+            f"no policy has this name; there are {', '.join(POLICIES)}, fair{SPLIT} and fair{SHIFTS}, and the "
+            f"simulator's {' and '.join(get_args(AdaptiveKind))}",
             field=field,
             value=form.policy,
         )
     settings = dict(form.options)
-    if form.policy != base:
+    if form.policy.endswith(SHIFTS):
+        if base != Settings.policy:
+            raise InputError(f"only {Settings.policy} advises shifts", field=field, value=form.policy)
+        settings = {"shifts": "advise", **settings}
+    elif form.policy != base:
         if not POLICIES[base].splits:
             raise InputError("this policy does not split flows", field=field, value=form.policy)
         settings = {"max_splits": ALL_SPLITS, **settings}

@@ -135,8 +135,10 @@ class CaseForm(_Strict):
 
 
 class PolicyForm(_Strict):
-    """A policy with options; ``fair+split`` is short for ``fair`` with the largest allowed number of splits.
+    """A policy with options.
 
+    ``fair+split`` is short for ``fair`` with the largest allowed number of splits, ``fair+shifts`` for ``fair`` with
+    ``shifts=advise``.
     ``allocation``: the allocations to simulate it with, instead of the scenario's.
     """
 

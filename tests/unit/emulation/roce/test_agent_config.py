@@ -156,7 +156,8 @@ def test_a_configuration_with_a_mistake_is_refused_by_field(change: Any, field: 
 
 def test_without_a_launcher_ranks_that_wait_for_nobody_run_once() -> None:
     spec = CollectiveSpec("a", "c", ("h1", "h2"), op="exchange", matrix=((0, 4), (0, 0)), iterations=2)
-    document = agent_config.to_document(agent_configs(HOSTS, [spec], numbered_routes([spec]))["h1"])
+    config = agent_configs(HOSTS, [spec], numbered_routes([spec]))["h1"]
+    document = json.loads(json.dumps(agent_config.to_document(config)))
     agent_config.parse(document)
     with pytest.raises(InputError, match=r"collectives\[0\].iterations: 2"):
         agent_config.parse(document | {"start_at": 5.0})
