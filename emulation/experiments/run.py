@@ -25,6 +25,7 @@ from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle
 from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collectives
 from emulation.roce.sender import SenderOptions
+from emulation.socket_buffers import enlarge_packet_buffers
 
 Say = Callable[[str], None]
 
@@ -35,7 +36,7 @@ _SLACK = 8.0
 
 _START_UP_SECONDS = 40.0
 
-PATIENCE = {"first_timeout": 2.0, "min_timeout": 2.0, "max_timeout": 8.0}
+FIRST_TIMEOUT, LEAST_TIMEOUT, LONGEST_TIMEOUT = 2.0, 2.0, 8.0
 """Seconds. Round trips grow within one of them from milliseconds to those of the full queues in both directions, and
 processes may wait for a processor; queues are long and lose nothing, so a timeout is nearly always a wrong guess."""
 
@@ -94,6 +95,8 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         lost = lab.ping_all(_neighbours(scenario))
         if lost:
             raise LabError(f"{len(lost)} pairs of hosts cannot reach each other; the first is {' and '.join(lost[0])}")
+        # Only now has every switch sent something, and so opened the socket by which it sends.
+        enlarge_packet_buffers(lab.ovs.daemon.pid)
         for job, document in zip(scenario.jobs, scenario.documents, strict=True):
             controller.push(job.name, document)
         plan = controller.wait_active()
@@ -138,7 +141,12 @@ def _measure(
         spawn,
         specs,
         ports,
-        options=SenderOptions(line_rate=line_rate, **PATIENCE),
+        options=SenderOptions(
+            line_rate=line_rate,
+            first_timeout=FIRST_TIMEOUT,
+            min_timeout=LEAST_TIMEOUT,
+            max_timeout=LONGEST_TIMEOUT,
+        ),
         timeout=_START_UP_SECONDS + _SLACK * sum(predicted[cycle.job] * cycle.iterations for cycle in of_jobs),
         log_dir=scenario.request.folder / "logs",
         cycles=of_jobs,
