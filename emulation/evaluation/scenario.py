@@ -11,7 +11,6 @@ from typing import Any, get_args
 import numpy as np
 from pydantic import ValidationError
 
-from controller.config import Settings
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error, load_fabric, parse_fabric, read_document
@@ -299,8 +298,8 @@ def _policy(form: PolicyForm, field: str, scenario: ScenarioForm) -> NamedPolicy
         )
     settings = dict(form.options)
     if form.policy.endswith(SHIFTS):
-        if base != Settings.policy:
-            raise InputError(f"only {Settings.policy} advises shifts", field=field, value=form.policy)
+        if base != "fair":
+            raise InputError("only fair advises shifts", field=field, value=form.policy)
         settings = {"shifts": "advise", **settings}
     elif form.policy != base:
         if not POLICIES[base].splits:
