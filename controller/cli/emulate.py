@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from controller.cli.command_error import CommandError
-from controller.cli.output import FormatOption, OutputFormat
+from controller.cli.output import Output
+from controller.cli.policy_names import POLICIES_TEXT
 from controller.config import Settings
 from controller.model.errors import InputError
 from controller.model.qp_mode import MOST_QPS
@@ -43,7 +44,7 @@ def emulate(
         str | None,
         typer.Option(
             "--policies",
-            help="Policies, separated by commas; all are compared with the first.  "
+            help=f"Policies, separated by commas; all are compared with the first: {POLICIES_TEXT}.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,
         ),
@@ -80,7 +81,8 @@ def emulate(
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail if a job is not faster than under the first policy.")
     ] = False,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Output,
 ) -> None:
     """Run jobs on packets under several policies, and measure them.
 
@@ -109,7 +111,7 @@ def emulate(
         from emulation.experiments.scenario_command import run_scenario
 
         wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
-        sys.exit(run_scenario(scenario, wanted, names, "json" if format is OutputFormat.JSON else "table"))
+        sys.exit(run_scenario(scenario, wanted, names, "json" if not output.is_table else "table"))
     if fabric is None or not job:
         raise InputError("is required without --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
@@ -126,4 +128,4 @@ def emulate(
         name=name,
         expect_faster=expect_faster,
     )
-    sys.exit(run_isolated(request, "json" if format is OutputFormat.JSON else "table"))
+    sys.exit(run_isolated(request, "json" if not output.is_table else "table"))

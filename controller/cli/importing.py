@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.files import write_document
-from controller.cli.output import FormatOption, OutputFormat, print_json, print_table, size
+from controller.cli.output import Output, size
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,21 +101,20 @@ def import_files(
         Path | None,
         typer.Option("--fabric-out", metavar="FILE", help="Output file of the fabric in the files."),
     ] = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Output,
 ) -> None:
     """Make a job from the files of another tool.
 
     The report lists what was read, left out or assumed; it is printed on standard error if the job is written to
     standard output. Without a fabric the job has placeholder hosts rank0, rank1 and so on.
     """
-    import orjson
-
     from controller.workload.importers.base import ImportRequest
     from controller.workload.importers.registry import importer
     from controller.workload.importers.streams import open_sources
 
     if guess:
-        _guess([Path(kind), *(files or [])], format)
+        _guess([Path(kind), *(files or [])], output)
         return
     if not files:
         raise InputError("no file is given", field="FILE")
@@ -146,30 +145,26 @@ def import_files(
         write_document(out, dict(imported.fabric))
     written = (fabric_out or out) if only_fabric else out
     to_stdout = written is None or str(written) == "-"
-    if format is OutputFormat.JSON and not to_stdout:
-        print_json(orjson.dumps(summary))
-    elif format is OutputFormat.JSON:
-        typer.echo(orjson.dumps(summary).decode(), err=True)
+    if not output.is_table:
+        output.document(summary, err=to_stdout)
     else:
-        _print_summary(summary, place if only_fabric else None, err=to_stdout)
+        _print_summary(output, summary, place if only_fabric else None, err=to_stdout)
 
 
-def _guess(files: Sequence[Path], format: OutputFormat) -> None:
+def _guess(files: Sequence[Path], output: Output) -> None:
     """Print the format of each file.
 
     Raises:
         InputError: a file cannot be read, or nothing is known about it.
     """
-    import orjson
-
     from controller.workload.importers.guess import guess
     from controller.workload.importers.streams import open_sources
 
     found = list(guess(open_sources(files)))
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps([dataclasses.asdict(row) for row in found]))
+    if not output.is_table:
+        output.document([dataclasses.asdict(row) for row in found])
     else:
-        print_table("files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in found])
+        output.table("files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in found])
     unknown = [row for row in found if not row.is_known]
     if unknown:
         raise InputError("unknown format", source=unknown[0].file)
@@ -305,20 +300,20 @@ def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, A
     }
 
 
-def _print_summary(summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
+def _print_summary(output: Output, summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
     """Print a summary; ``fabric`` is given if the files describe a fabric instead of a job."""
     for warning in summary["warnings"]:
-        typer.echo(f"warning: {warning}", err=err)
+        output.line(f"warning: {warning}", err=err)
     columns: tuple[str, ...] = ("ranks>", "groups>", "collectives>", "flows>", "bytes>")
     row = [str(summary[column.rstrip(">")]) for column in columns[:-1]] + [size(summary["bytes"])]
     if fabric is not None:
         columns = ("leaves>", "spines>", "hosts>", "cables>")
         row = [str(n) for n in (fabric.n_leaves, fabric.n_spines, fabric.n_hosts, int(fabric.parallel.sum()))]
-    print_table(summary["job"], columns, [tuple(row)], err=err)
+    output.table(summary["job"], columns, [tuple(row)], err=err)
     for note in summary["notes"]:
-        typer.echo(f"note: {note}", err=err)
+        output.line(f"note: {note}", err=err)
     if summary["measured"]:
-        print_table(
+        output.table(
             "measured times in the files",
             ("operation", "ranks>", "bytes>", "seconds>", "bus Gbit/s>"),
             [
