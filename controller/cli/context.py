@@ -9,7 +9,7 @@ import typer
 from controller.cli import completion
 from controller.cli.config_file import config_file, read_config, use_context, used_context
 from controller.cli.option_groups import with_groups
-from controller.cli.output import Output, plural
+from controller.cli.output import Printer, plural
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -20,7 +20,7 @@ app = typer.Typer(
 
 @app.command("list", epilog="Example: fairspine context list")
 @with_groups
-def list_contexts(*, output: Output) -> None:
+def list_contexts(*, output: Printer) -> None:
     """List the contexts: named controllers of the config file. The one in use has a star."""
     used = used_context()
     rows = [

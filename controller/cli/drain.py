@@ -12,7 +12,7 @@ from controller.cli.client import Client, described, not_understood
 from controller.cli.command_error import CommandError
 from controller.cli.history import kept_plan
 from controller.cli.mode import ModeName, current, meaning
-from controller.cli.output import Output
+from controller.cli.output import Printer
 from controller.cli.remote import Remote
 
 IdsArgument = Annotated[
@@ -30,7 +30,7 @@ def drain(
     ids: IdsArgument,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Drain cables, spines or leaves: move all traffic to other paths before maintenance.
 
@@ -44,13 +44,13 @@ def undrain(
     ids: IdsArgument,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Use drained cables, spines or leaves again."""
     _set(remote.client(), ids, False, output)
 
 
-def _set(client: Client, ids: list[str], drained: bool, output: Output) -> None:
+def _set(client: Client, ids: list[str], drained: bool, output: Printer) -> None:
     names = list(dict.fromkeys(ids))
     # All are requested first, so that an unknown ID is reported before anything has changed.
     to_do = [name for name in names if _thing(client.request("GET", *_path(name)).document)["drained"] != drained]
@@ -84,7 +84,7 @@ def _change(client: Client, names: list[str], drained: bool) -> dict[str, int | 
     return moved
 
 
-def _print(output: Output, rows: list[dict[str, Any]], drained: bool) -> None:
+def _print(output: Printer, rows: list[dict[str, Any]], drained: bool) -> None:
     state = "drained" if drained else "in use"
     output.table(
         "drained" if drained else "back in use",

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.command_error import CommandError
-from controller.cli.output import Output
+from controller.cli.output import Printer
 from controller.cli.planning import QpModeOption, QpsOption
 from controller.cli.policy_names import POLICIES_TEXT
 from controller.config import Settings
@@ -75,7 +75,7 @@ def emulate(
         bool, typer.Option("--expect-faster", help="Fail if a job is not faster than under the first policy.")
     ] = False,
     *,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Run jobs on packets under several policies, and measure them.
 

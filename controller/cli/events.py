@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, NoAnswer, ServerEvent
-from controller.cli.output import Output, moment
+from controller.cli.output import Printer, moment
 from controller.cli.remote import Remote
 from controller.model.errors import one_line
 
@@ -47,7 +47,7 @@ def events(
     ] = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Print events as they happen: plans, links, jobs, the mode, errors. As JSON, each event is a document on one line.
 
@@ -101,7 +101,7 @@ def follow(client: Client, after: str | None) -> Iterator[ServerEvent]:
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-def _print(event: ServerEvent, output: Output) -> None:
+def _print(event: ServerEvent, output: Printer) -> None:
     document = event.document
     if not output.is_table:
         output.document(document)

@@ -9,7 +9,7 @@ import typer
 
 from controller.cli.client import Client, described, described_rows
 from controller.cli.option_groups import with_groups
-from controller.cli.output import Output, moment, number, plural, screen
+from controller.cli.output import Printer, moment, number, plural, screen
 from controller.cli.remote import Remote
 from controller.cli.watch import Watch
 
@@ -67,7 +67,7 @@ def list_plans(
     ] = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """List previous plans, newest first, unless a subcommand follows."""
@@ -78,7 +78,7 @@ def list_plans(
     watch.show(lambda: _show_page(client, before, limit or fitting, output))
 
 
-def _show_page(client: Client, before: int | None, limit: int, output: Output) -> None:
+def _show_page(client: Client, before: int | None, limit: int, output: Printer) -> None:
     page = _page(client, before, limit)
     if not output.is_table:
         output.document(page)
@@ -94,7 +94,7 @@ def show(
     epoch: EpochArgument,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Show a previous plan: its cause, its jobs, its links, and how its flows were spread.
 
@@ -125,7 +125,7 @@ def rollback(
     epoch: EpochArgument,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Make a new plan that gives the present flows the live paths of an earlier plan.
 
@@ -159,7 +159,7 @@ def _page(client: Client, before: int | None, limit: int) -> dict[str, Any]:
     return page
 
 
-def _print_plans(output: Output, title: str, plans: list[dict[str, Any]]) -> None:
+def _print_plans(output: Printer, title: str, plans: list[dict[str, Any]]) -> None:
     output.table(
         title,
         (

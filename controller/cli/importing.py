@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.files import write_document
-from controller.cli.output import Output, size
+from controller.cli.output import Printer, size
+from controller.model.byte_sizes import byte_count
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ def _formats(incomplete: str) -> list[tuple[str, str]]:
     from controller.workload.importers.registry import formats
 
     return [(name, row.summary) for name, row in formats().items() if name.startswith(incomplete)]
+
+
+def _bytes(text: str) -> int:
+    """Return the bytes that an option gives, as an integer of at most 2**53."""
+    try:
+        count = int(byte_count(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: {error}") from None
+    if count > 2**53:
+        raise typer.BadParameter(f"{text!r}: must be at most 2**53 bytes")
+    return count
 
 
 def import_files(
@@ -75,10 +87,10 @@ def import_files(
         int | None,
         typer.Option(
             "--bytes",
-            min=0,
-            max=2**53,
-            help="Bytes of a collective if the files contain no size. For an NCCL log: of the operation that "
-            "nccl-tests ran, else of one all-reduce on each communicator.",
+            metavar="BYTES",
+            parser=_bytes,
+            help="Bytes of a collective (1000000000, 100e9, 1GB) if the files contain no size. For an NCCL log: of the "
+            "operation that nccl-tests ran, else of one all-reduce on each communicator.",
         ),
     ] = None,
     iterations: Annotated[
@@ -102,7 +114,7 @@ def import_files(
         typer.Option("--fabric-out", metavar="FILE", help="Output file of the fabric in the files."),
     ] = None,
     *,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Make a job from the files of another tool.
 
@@ -151,7 +163,7 @@ def import_files(
         _print_summary(output, summary, place if only_fabric else None, err=to_stdout)
 
 
-def _guess(files: Sequence[Path], output: Output) -> None:
+def _guess(files: Sequence[Path], output: Printer) -> None:
     """Print the format of each file.
 
     Raises:
@@ -300,7 +312,7 @@ def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, A
     }
 
 
-def _print_summary(output: Output, summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
+def _print_summary(output: Printer, summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
     """Print a summary; ``fabric`` is given if the files describe a fabric instead of a job."""
     for warning in summary["warnings"]:
         output.line(f"warning: {warning}", err=err)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.option_groups import with_groups
-from controller.cli.output import Output, size
+from controller.cli.output import Printer, size
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def describe(
         ),
     ] = None,
     *,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Print the groups of a job, its collectives with their bytes per iteration, and the bytes between leaves.
 
@@ -117,7 +117,7 @@ def place(
         ),
     ] = None,
     *,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Assign a host to each rank of a job, and print the bytes between leaves before and after.
 
@@ -198,7 +198,7 @@ def document_on_hosts(document: dict[str, Any], placed: Job) -> dict[str, Any]:
     return document | {"hosts": list(placed.hosts)}
 
 
-def _print(output: Output, description: Description) -> None:
+def _print(output: Printer, description: Description) -> None:
     placed = description.leaves is not None
     where = f", under {description.leaves} leaves" if placed else ""
     given_up = ("of it>", "on the network>", *(() if placed else ("between leaves>",)))
@@ -253,7 +253,7 @@ def _print(output: Output, description: Description) -> None:
     _print_times(output, description)
 
 
-def _print_times(output: Output, description: Description) -> None:
+def _print_times(output: Printer, description: Description) -> None:
     """Print the job's times as a job file states them, and how they follow from the throughput of a GPU."""
     timing, computing = description.timing, description.computing
     if "period_seconds" in timing:
@@ -283,7 +283,7 @@ def _count(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _print_crossing(output: Output, title: str, before: Crossing | None, after: Crossing, *, err: bool) -> None:
+def _print_crossing(output: Printer, title: str, before: Crossing | None, after: Crossing, *, err: bool) -> None:
     output.table(
         title,
         ("", "on the network>", "between leaves>"),

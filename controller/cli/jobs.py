@@ -16,7 +16,7 @@ from controller.cli.option_groups import with_groups
 from controller.cli.output import (
     COLLECTIVE,
     EXPECTED,
-    Output,
+    Printer,
     expected_cells,
     number,
     plural,
@@ -59,7 +59,7 @@ def push(
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Maximum time to wait, in seconds.")] = 30.0,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Push a job to a running controller; a job of the same name is replaced."""
     import orjson
@@ -97,7 +97,7 @@ def list_jobs(
     ctx: typer.Context,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """List the jobs, unless a subcommand follows."""
@@ -111,7 +111,7 @@ def list_jobs(
 def list_too(
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """List the jobs."""
@@ -119,7 +119,7 @@ def list_too(
     watch.show(lambda: _print_jobs(client, output))
 
 
-def _print_jobs(client: Client, output: Output) -> None:
+def _print_jobs(client: Client, output: Printer) -> None:
     rows = _listed(client)
     timed = any(row.get("times") for row in rows)
     if not output.is_table:
@@ -152,7 +152,7 @@ def show(
     name: NameArgument,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Show a job with its part of the plan."""
@@ -160,7 +160,7 @@ def show(
     watch.show(lambda: _show_job(client, name, output))
 
 
-def _show_job(client: Client, name: str, output: Output) -> None:
+def _show_job(client: Client, name: str, output: Printer) -> None:
     answer = _job(client.request("GET", "jobs", name).document)
     if not output.is_table:
         output.document(answer)
@@ -213,7 +213,7 @@ def _job(answer: Any) -> dict[str, Any]:
     return job
 
 
-def _print_job(output: Output, answer: dict[str, Any]) -> None:
+def _print_job(output: Printer, answer: dict[str, Any]) -> None:
     times = answer.get("times")
     output.table(
         answer["name"],

@@ -8,7 +8,7 @@ from typing import Any
 from controller.cli.client import Client, described, described_rows, not_understood
 from controller.cli.command_error import CommandError
 from controller.cli.mode import ModeName, meaning
-from controller.cli.output import COLLECTIVE, Output, plural, seconds
+from controller.cli.output import COLLECTIVE, Printer, plural, seconds
 from controller.cli.plan_table import print_plan
 
 _PLAN = (
@@ -17,7 +17,7 @@ _PLAN = (
 )
 
 
-def show_live_plan(client: Client, output: Output) -> None:
+def show_live_plan(client: Client, output: Printer) -> None:
     """Print the newest plan and whether the switches enforce it.
 
     The JSON is that of ``fairspine plan``, so that ``--previous`` takes it, with ``mode``, ``computed`` and ``active``.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, described
-from controller.cli.output import Output, moment
+from controller.cli.output import Printer, moment
 from controller.cli.remote import Remote
 from controller.cli.watch import Watch
 from controller.model.errors import InputError
@@ -49,7 +49,7 @@ def mode(
     ] = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Show or set the operating mode and the enforcement. The setting survives restarts.
@@ -73,7 +73,7 @@ def mode(
     _show(_mode(client.request("PUT", "mode", body=json.dumps(form).encode()).document), output)
 
 
-def _show(answer: dict[str, Any], output: Output) -> None:
+def _show(answer: dict[str, Any], output: Printer) -> None:
     if not output.is_table:
         output.document(answer)
         return

@@ -9,7 +9,7 @@ import typer
 
 from controller.cli import completion
 from controller.cli.client import Client, described, described_rows
-from controller.cli.output import Output, number, plural, size
+from controller.cli.output import Printer, number, plural, size
 from controller.cli.remote import Remote
 from controller.cli.watch import Watch
 
@@ -35,7 +35,7 @@ NamesArgument = Annotated[
 def fabric(
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Show the switches, with their cables and hosts, and what the cabling check found."""
@@ -43,7 +43,7 @@ def fabric(
     watch.show(lambda: _show_fabric(client, output))
 
 
-def _show_fabric(client: Client, output: Output) -> None:
+def _show_fabric(client: Client, output: Printer) -> None:
     answer = _fabric(client)
     if not output.is_table:
         output.document(answer)
@@ -80,7 +80,7 @@ def links(
     names: NamesArgument = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Show every directed link with its measured and its planned load, and its drops and errors, in their order."""
@@ -88,7 +88,7 @@ def links(
     watch.show(lambda: _show_links(client, names, output))
 
 
-def _show_links(client: Client, names: list[str] | None, output: Output) -> None:
+def _show_links(client: Client, names: list[str] | None, output: Printer) -> None:
     answer = described(client.request("GET", "links").document, "links")
     wanted = set(names or ())
     rows = [row for row in described_rows(answer["links"], *_LINK) if not wanted or wanted & _names_of(str(row["id"]))]
@@ -123,7 +123,7 @@ def routes(
     ],
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Show what a host sends: the path, source port and rate of each flow, as its agent is told."""
@@ -131,7 +131,7 @@ def routes(
     watch.show(lambda: _show_routes(client, host, output))
 
 
-def _show_routes(client: Client, host: str, output: Output) -> None:
+def _show_routes(client: Client, host: str, output: Printer) -> None:
     told = client.request("GET", "routes", query={"host": host}).document
     answer = described(told, "mode", "enforcement", "epoch", "flows")
     flows = described_rows(answer["flows"], *_ROUTE)

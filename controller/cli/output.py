@@ -30,7 +30,7 @@ FORMAT_NAMES = ("--format", "--output")
 
 
 @dataclass(frozen=True)
-class Output:
+class Printer:
     """Options of what a command prints, and how it is printed."""
 
     format: Annotated[
@@ -123,7 +123,7 @@ COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
 """Members that are read of a collective."""
 
 
-def print_collectives(output: Output, rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
+def print_collectives(output: Printer, rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
     """Print the collectives of a plan (or of one job) as a table; ``flows`` is the number of flows of each.
 
     Where some job states its computing times, the table tells the expected period and duty of each collective.
@@ -174,8 +174,7 @@ def expected_cells(times: Mapping[str, Any] | None) -> tuple[str, str, str]:
 def expected_line(times: Mapping[str, Any]) -> str:
     """Return what a plan or a list of jobs tells of the mean expected slowdown, as a line."""
     return (
-        f"iterations over random phases: {times['slowdown']:.3f} times as long as alone, at least "
-        f"{times['bound']:.3f}"
+        f"iterations over random phases: {times['slowdown']:.3f} times as long as alone, at least {times['bound']:.3f}"
     )
 
 

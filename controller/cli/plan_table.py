@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.cli.output import (
     EXPECTED,
-    Output,
+    Printer,
     expected_cells,
     expected_line,
     number,
@@ -22,7 +22,7 @@ _BUSIEST = 8  # number of links in the table; the JSON has all of them
 
 
 def print_plan(
-    output: Output, title: str, plan: dict[str, Any], flows: Sequence[int], cables: Iterable[dict[str, Any]]
+    output: Printer, title: str, plan: dict[str, Any], flows: Sequence[int], cables: Iterable[dict[str, Any]]
 ) -> None:
     """Print the measures of a plan, its collectives, and its busiest links.
 
@@ -63,7 +63,7 @@ def print_plan(
     )
 
 
-def _print_times(output: Output, times: dict[str, Any]) -> None:
+def _print_times(output: Printer, times: dict[str, Any]) -> None:
     output.table(
         expected_line(times),
         ("job", "computes>", "alone>", *EXPECTED),
@@ -80,7 +80,7 @@ def _print_times(output: Output, times: dict[str, Any]) -> None:
     )
 
 
-def print_schedule(output: Output, schedule: dict[str, Any]) -> None:
+def print_schedule(output: Printer, schedule: dict[str, Any]) -> None:
     """Print when the jobs' iterations begin: ``controller.rest.schemas.Schedule``."""
     print_shifts(
         output,
@@ -90,7 +90,7 @@ def print_schedule(output: Output, schedule: dict[str, Any]) -> None:
     )
 
 
-def print_shifts(output: Output, title: str, rows: Sequence[dict[str, Any]]) -> None:
+def print_shifts(output: Printer, title: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print when the iterations of some jobs begin: ``controller.rest.schemas.JobShift``."""
     output.table(
         title,

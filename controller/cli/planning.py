@@ -12,7 +12,7 @@ import typer
 from controller.cli import completion
 from controller.cli.command_error import CommandError
 from controller.cli.live_plan import show_live_plan
-from controller.cli.output import Output, number, plural, seconds
+from controller.cli.output import Printer, number, plural, seconds
 from controller.cli.plan_table import print_plan
 from controller.cli.policy_names import POLICIES_TEXT
 from controller.cli.remote import Remote
@@ -101,7 +101,7 @@ def plan(
     live: Annotated[bool, typer.Option("--live", help="Show the plan of a running controller instead.")] = False,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Plan the paths of the flows of jobs and print the objective, or (--live) show the plan of a running controller.
@@ -172,7 +172,7 @@ def compare(
     qps: QpsOption = 1,
     qp_mode: QpModeOption = "split",
     *,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Plan with several policies and print one row for each.
 
@@ -249,7 +249,7 @@ def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
         raise CommandError(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
 
 
-def _print_made(output: Output, fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
+def _print_made(output: Printer, fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
     import numpy as np
 
     flows = np.bincount(traffic.collective, minlength=len(traffic.collectives))
@@ -264,7 +264,7 @@ def _print_made(output: Output, fabric: Fabric, traffic: Traffic, made: Plan, do
     )
 
 
-def _print_comparison(output: Output, traffic: Traffic, rows: list[dict[str, Any]]) -> None:
+def _print_comparison(output: Printer, traffic: Traffic, rows: list[dict[str, Any]]) -> None:
     timed = any(row["slowdown"] is not None for row in rows)
     shifted = any(row["shifted"] is not None for row in rows)
     output.table(

@@ -13,7 +13,7 @@ from controller.cli import completion
 from controller.cli.client import described, described_rows
 from controller.cli.command_error import CommandError
 from controller.cli.mode import ModeName
-from controller.cli.output import Output, number, plural
+from controller.cli.output import Printer, number, plural
 from controller.cli.policy_names import POLICIES_TEXT
 from controller.cli.remote import Remote
 
@@ -67,7 +67,7 @@ def preview(
     mode: Annotated[ModeName | None, typer.Option("--mode", help="Another mode.")] = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Show the effect of a change without making it: the plan before and after, moved flows, the speed of each job.
 
@@ -125,7 +125,7 @@ def _preview(answer: Any) -> dict[str, Any]:
     return document
 
 
-def _print(output: Output, document: dict[str, Any]) -> None:
+def _print(output: Printer, document: dict[str, Any]) -> None:
     output.table(
         f"compared with plan {document['epoch']}: {plural(document['moved_count'], 'flow')} would move",
         (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.importing import placement_of
-from controller.cli.output import Output, plural, seconds
+from controller.cli.output import Printer, plural, seconds
 from controller.cli.policy_names import POLICIES_TEXT
 from controller.model.errors import InputError
 
@@ -38,7 +38,7 @@ def replay(
         int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement and of randomised policies.")
     ] = 0,
     *,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Play a graph of computations and messages, and print its time under each policy.
 

@@ -8,7 +8,7 @@ import typer
 
 from controller.cli import completion
 from controller.cli.client import Client, described, described_rows
-from controller.cli.output import Output
+from controller.cli.output import Printer
 from controller.cli.plan_table import SHIFT, print_schedule, print_shifts
 from controller.cli.remote import Remote
 from controller.cli.watch import Watch
@@ -23,7 +23,7 @@ def schedule(
     ] = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Show when the iterations of jobs begin; the controller advises it with policy_options=shifts=advise."""
@@ -31,7 +31,7 @@ def schedule(
     watch.show(lambda: _show(client, name, output))
 
 
-def _show(client: Client, name: str | None, output: Output) -> None:
+def _show(client: Client, name: str | None, output: Printer) -> None:
     path = ("schedule",) if name is None else ("jobs", name, "schedule")
     field = "schedule" if name is None else "shift"
     document = described(client.request("GET", *path).document, "epoch", field)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.command_error import CommandError
-from controller.cli.output import Output, number, seconds
+from controller.cli.output import Printer, number, seconds
 from controller.cli.policy_names import POLICIES_TEXT
 from controller.model.errors import InputError
 
@@ -55,7 +55,7 @@ def simulate(
         bool, typer.Option("--results", help="Also write the full results of every simulation, as JSON and Parquet.")
     ] = False,
     *,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Simulate scenarios under several policies, and write a report.
 
@@ -164,7 +164,7 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, of: progress.update(task, completed=done, total=of)
 
 
-def _print_group(output: Output, title: str, standings: Sequence[PolicyMeans]) -> None:
+def _print_group(output: Printer, title: str, standings: Sequence[PolicyMeans]) -> None:
     failures = list(dict.fromkeys(standing.failure for standing in standings))
     at = {(standing.policy, standing.failure): standing for standing in standings}
     cases = max(standing.cases for standing in standings)
@@ -200,7 +200,7 @@ def _print_group(output: Output, title: str, standings: Sequence[PolicyMeans]) -
     )
 
 
-def _print_targets(output: Output, verdicts: Sequence[Verdict]) -> None:
+def _print_targets(output: Printer, verdicts: Sequence[Verdict]) -> None:
     rows = [
         (
             f"{verdict.scenario}, {verdict.kind}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.cli.command_error import CommandError
-from controller.cli.output import Output
+from controller.cli.output import Printer
 from controller.cli.remote import Remote
 from controller.cli.top import LinksOption, document_of, look_at, print_look
 from controller.cli.watch import Watch
@@ -13,7 +13,7 @@ def status(
     count: LinksOption = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Show the health, the switches, the plan, the jobs and the busiest links on one screen.

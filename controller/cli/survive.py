@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.output import Output, number, plural
+from controller.cli.output import Printer, number, plural
 from controller.cli.planning import (
     FabricOption,
     HeadroomOption,
@@ -72,7 +72,7 @@ def survive(
         int, typer.Option("--rows", min=1, help="Number of failures in the table, worst first; JSON contains all.")
     ] = _ROWS,
     *,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Make a new plan for each single failure, and show the resulting speed of each job.
 
@@ -137,7 +137,7 @@ def _outcomes(situation: Situation, failures: Sequence[Failure]) -> list[Outcome
     return list(one_by_one(situation, failures))
 
 
-def _print(output: Output, found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
+def _print(output: Printer, found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
     output.table(
         f"{plural(len(found.outcomes), 'failure')}; "
         f"{found.below(found.before.min_speed - ROUNDING)} slow some job down",

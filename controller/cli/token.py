@@ -15,7 +15,7 @@ from controller.cli.command_error import CommandError
 from controller.cli.config_file import config_folder
 from controller.cli.files import replace_private
 from controller.cli.option_groups import with_groups
-from controller.cli.output import Output, plural
+from controller.cli.output import Printer, plural
 from controller.core.caller import Role
 from controller.model.errors import InputError
 from controller.rest.tokens import Token, new_token, read_tokens
@@ -58,7 +58,7 @@ def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
 
 @app.command("list", epilog="Example: fairspine token list --file /etc/fairspine/tokens")
 @with_groups
-def list_tokens(file: FileOption = None, *, output: Output) -> None:
+def list_tokens(file: FileOption = None, *, output: Printer) -> None:
     """List the tokens; secrets cannot be shown."""
     path = _path(file)
     tokens = read_tokens(path)

@@ -12,7 +12,7 @@ import typer
 from controller.cli.client import Client, described, described_rows
 from controller.cli.output import (
     EXPECTED,
-    Output,
+    Printer,
     expected_cells,
     expected_line,
     moment,
@@ -74,7 +74,7 @@ def top(
     count: LinksOption = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
 ) -> None:
     """Show the busiest links, the jobs, the mode and the health, and refresh them until Ctrl-C.
 
@@ -127,7 +127,7 @@ def look_at(client: Client, before: Look | None) -> Look:
     return Look(health, links, jobs, listed.get("times"), newest, hosts)
 
 
-def print_look(output: Output, look: Look, count: int | None) -> None:
+def print_look(output: Printer, look: Look, count: int | None) -> None:
     """Print a state on one screen, or with ``count`` links however many lines this needs."""
     lines = _head(look, max(screen().lines // 10, 2))
     for text, style in lines:

@@ -12,7 +12,7 @@ from controller.cli import completion
 from controller.cli.client import Client, described, described_rows
 from controller.cli.command_error import UNKNOWN, CommandError
 from controller.cli.files import write_text
-from controller.cli.output import Output
+from controller.cli.output import Printer
 from controller.cli.policy_names import POLICIES_TEXT
 from controller.cli.remote import Remote
 from controller.cli.watch import Watch
@@ -82,7 +82,7 @@ def trace(
     ] = None,
     *,
     remote: Remote,
-    output: Output,
+    output: Printer,
     watch: Watch,
 ) -> None:
     """Show the real path of every flow beside the planned one, and the imbalance of links.
@@ -123,7 +123,7 @@ def trace(
     _finish(document, save, differs, output)
 
 
-def _finish(document: dict[str, Any], save: Path | None, differs: bool, output: Output) -> None:
+def _finish(document: dict[str, Any], save: Path | None, differs: bool, output: Printer) -> None:
     """Save and print the trace.
 
     Raises:

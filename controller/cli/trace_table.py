@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.cli.output import Output, moment, number, plural, screen, size
+from controller.cli.output import Printer, moment, number, plural, screen, size
 from controller.telemetry.trace_summary import is_unknown
 
 _FEWEST_FLOWS = 5  # in the table, on the smallest screen; those off their planned paths come first
@@ -14,7 +14,7 @@ _TABLE_LINES = 7  # lines of a table beside its rows: title, head, what is not s
 _COLLIDING = 6  # largest number of flows that are named for a hot link
 
 
-def print_trace(output: Output, document: Mapping[str, Any], differs: bool) -> None:
+def print_trace(output: Printer, document: Mapping[str, Any], differs: bool) -> None:
     """Print the imbalance of layers, the hot links and the flows of a trace.
 
     Args:
@@ -38,7 +38,7 @@ def print_trace(output: Output, document: Mapping[str, Any], differs: bool) -> N
     _print_flows(output, document, differs, max(_FEWEST_FLOWS, room - _TABLE_LINES - 1))
 
 
-def _print_layers(output: Output, document: Mapping[str, Any]) -> None:
+def _print_layers(output: Printer, document: Mapping[str, Any]) -> None:
     compared = document.get("compare")
     columns = ["layer", "links>", "counted in", "FIM>", "max / mean>", "CV>"]
     if compared:
@@ -78,7 +78,7 @@ def _title(document: Mapping[str, Any]) -> str:
 
 
 def _print_hot(
-    output: Output, title: str, hot: list[Mapping[str, Any]], flows: Mapping[str, Mapping[str, Any]]
+    output: Printer, title: str, hot: list[Mapping[str, Any]], flows: Mapping[str, Mapping[str, Any]]
 ) -> None:
     if not hot:
         return
@@ -113,7 +113,7 @@ def _name(flow: Mapping[str, Any] | None, id_: str) -> str:
     return f"{flow['job']}/{flow['collective']} {flow['src_rank']}->{flow['dst_rank']}"
 
 
-def _print_flows(output: Output, document: Mapping[str, Any], differs: bool, most: int) -> None:
+def _print_flows(output: Printer, document: Mapping[str, Any], differs: bool, most: int) -> None:
     flows = sorted(document["flows"], key=lambda flow: (not flow["differs"], not is_unknown(flow)))
     if differs:
         flows = [flow for flow in flows if flow["differs"]]
