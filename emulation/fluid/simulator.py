@@ -69,7 +69,8 @@ class Simulation:
         bins: length in seconds of the bins of link utilisation; 0: it is not recorded.
         adaptive: transfers choose their paths themselves, and the planner is not called.
         jitter: standard deviation of the computing time before each epoch, as a part of it (normal, at least 0).
-        seed: the seed of the jitter.
+        clock_error: standard deviation of each job's clock in seconds (normal, constant): its grid is shifted by it.
+        seed: the seed of the jitter and of the clocks.
     """
 
     fabric: Fabric
@@ -84,6 +85,7 @@ class Simulation:
     bins: float = 0.0
     adaptive: Adaptive | None = None
     jitter: float = 0.0
+    clock_error: float = 0.0
     seed: int = 0
     clock: Callable[[], float] = time.perf_counter
 
@@ -133,6 +135,8 @@ class _Run:
         self.schedule: Schedule | None = None
         self.followed: list[JobShift | None] = [None] * len(self.what.jobs)
         self.random = np.random.default_rng(self.what.seed)
+        clocks = np.random.default_rng([self.what.seed, 1])
+        self.clock: FloatArray = self.what.clock_error * clocks.standard_normal(len(self.what.jobs))
         self.recorder = Recorder(self.fabric, self.traffic, schedule, [job.name for job in self.what.jobs])
         self.agenda: list[tuple[float, int, int, object]] = []
         self.number = itertools.count()
@@ -251,10 +255,12 @@ class _Run:
         self.followed[j] = shift
         if same and not shift.hold:
             return self._now
-        periods = (self._now - shift.shift_seconds) / shift.period_seconds
-        # Rounding must not cost a period.
-        number = np.floor(periods + 0.5) if same else np.ceil(periods - ROUNDING)
-        return float(max(self._now, shift.shift_seconds + number * shift.period_seconds))
+        offset = shift.shift_seconds + float(self.clock[j])
+        if same:
+            number = np.floor((self._now - offset) / shift.period_seconds + 0.5)
+        else:  # rounding must not cost a period, nor a clock that is ahead
+            number = np.ceil((self._now - shift.shift_seconds) / shift.period_seconds - ROUNDING)
+        return float(max(self._now, offset + number * shift.period_seconds))
 
     def _epochs_ended(self) -> int:
         """Jobs whose epoch has ended compute again, or go; how many went."""
