@@ -13,8 +13,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
-from controller.model.timing import JobShift, Schedule
-from controller.model.tolerances import ROUNDING
+from controller.model.timing import IterationGrid, Schedule
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import PreviousPlan, Result
 from emulation.fluid import engine
@@ -133,7 +132,7 @@ class _Run:
         self.epoch_began = [0.0] * len(self.what.jobs)
         self.before = [0.0] * len(self.what.jobs)
         self.schedule: Schedule | None = None
-        self.followed: list[JobShift | None] = [None] * len(self.what.jobs)
+        self.followed: list[IterationGrid | None] = [None] * len(self.what.jobs)
         self.random = np.random.default_rng(self.what.seed)
         clocks = np.random.default_rng([self.what.seed, 1])
         self.clock: FloatArray = self.what.clock_error * clocks.standard_normal(len(self.what.jobs))
@@ -244,23 +243,16 @@ class _Run:
         self._note(begin + seconds, COMPUTED, j)
 
     def _iteration_begin(self, j: int) -> float:
-        """Return the time at which the next iteration of a job begins (``JobShift``)."""
+        """Return the time at which the next iteration of a job begins (``IterationGrid``)."""
         shift = None if self.schedule is None else self.schedule.shift_of(self.what.jobs[j].name)
         if shift is None:
             return self._now
-        told = self.followed[j]
-        same = told is not None and (told.shift_seconds, told.period_seconds, told.hold) == (
-            shift.shift_seconds, shift.period_seconds, shift.hold,
-        )  # fmt: skip
-        self.followed[j] = shift
-        if same and not shift.hold:
-            return self._now
-        offset = shift.shift_seconds + float(self.clock[j])
-        if same:
-            number = np.floor((self._now - offset) / shift.period_seconds + 0.5)
-        else:  # rounding must not cost a period, nor a clock that is ahead
-            number = np.ceil((self._now - shift.shift_seconds) / shift.period_seconds - ROUNDING)
-        return float(max(self._now, offset + number * shift.period_seconds))
+        grid, followed, error = shift.grid, self.followed[j], float(self.clock[j])
+        self.followed[j] = grid
+        if grid != followed:
+            return max(self._now, grid.first(self._now) + error)
+        # Its own clock reads this much less.
+        return max(self._now, grid.after(self._now - error) + error) if grid.hold else self._now
 
     def _epochs_ended(self) -> int:
         """Jobs whose epoch has ended compute again, or go; how many went."""
