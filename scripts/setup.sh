@@ -81,7 +81,7 @@ if ! grep -q controller.launcher "$venv/bin/ryu-manager"; then
   grep -q controller.launcher "$venv/bin/ryu-manager" || fail "$venv/bin/ryu-manager is Ryu's, not fairspine's"
 fi
 say "compiling the kernels of the planner and the simulator"
-"$venv/bin/python" -m emulation.evaluation.warm_up < /dev/null || fail "the kernels could not be compiled"
+"$venv/bin/fairspine" warm-up > /dev/null < /dev/null || fail "the kernels could not be compiled"
 echo "$sum" > "$stamp"
 [ "$what" = test ] && echo "$sum" > "$venv/.fairspine-run"
 say "ready: $venv/bin/fairspine, $venv/bin/ryu-manager"

@@ -31,6 +31,7 @@ from controller.cli import (
     token,
     top,
     trace,
+    warm_up,
 )
 from controller.cli.command_error import CommandError
 from controller.model.errors import InputError, one_line
@@ -91,6 +92,7 @@ app.command("fabric", epilog="Example: fairspine fabric --format json")(network.
 app.command("links", epilog="Example: fairspine links leaf1, or: fairspine links leaf1-spine2")(network.links)
 app.command("routes", epilog="Example: fairspine routes h1")(network.routes)
 app.command("top", epilog="Example: fairspine top --interval 5, or: fairspine top --once")(top.top)
+app.command("warm-up", epilog="Example: fairspine warm-up")(warm_up.warm_up)
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")
 app.add_typer(job.app, name="job")

@@ -8,10 +8,10 @@ on. With equal loads and links for one unit each such a chain always ends.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.compiled import inner_kernel, kernel
 
 LONGEST = 256
 """Most moves of a chain; longer ones are given up."""
@@ -23,12 +23,12 @@ SHORT = 2
 """A chain of at most this number of moves is taken at once."""
 
 
-@nb.njit(nogil=True, cache=True)
+@inner_kernel
 def _link(u, k, side, src, dst, live_up, live_down):
     return live_up[src[u], k] if side == 0 else live_down[dst[u], k]
 
 
-@nb.njit(nogil=True, cache=True)
+@inner_kernel
 def _attach(u, k, src, dst, load, live_up, live_down, head, following, leading, link_load):
     for side in range(2):
         e = _link(u, k, side, src, dst, live_up, live_down)
@@ -40,7 +40,7 @@ def _attach(u, k, src, dst, load, live_up, live_down, head, following, leading, 
         link_load[e] += load[u]
 
 
-@nb.njit(nogil=True, cache=True)
+@inner_kernel
 def _detach(u, k, src, dst, load, live_up, live_down, head, following, leading, link_load):
     for side in range(2):
         e = _link(u, k, side, src, dst, live_up, live_down)
@@ -53,7 +53,7 @@ def _detach(u, k, src, dst, load, live_up, live_down, head, following, leading, 
         link_load[e] -= load[u]
 
 
-@nb.njit(nogil=True, cache=True)
+@inner_kernel
 def _chain(
     u, alpha, beta, src, dst, load, live_up, live_down, limit, link_load, head, following, moved, seen, shift, mark,
     turn, most,
@@ -102,7 +102,7 @@ def _chain(
         side, source, target = 1 - side, target, source
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def insert(src, dst, load, live_up, live_down, gbps, path):
     """Place the units whose ``path`` [U] is not live for them (or negative), moving others along chains.
 

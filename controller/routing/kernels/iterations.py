@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.compiled import inner_kernel, kernel
 
 
 class Iterations(NamedTuple):
@@ -70,7 +70,7 @@ class Played(NamedTuple):
     logged: Any
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def speeds(at, weight, job, link_ptr, link_stage, link_part, on, hot, speed):
     """Compute the speeds of the jobs that send, by progressive filling.
 
@@ -137,7 +137,7 @@ def speeds(at, weight, job, link_ptr, link_stage, link_part, on, hot, speed):
             on[at[j]] = False
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds):
     """Simulate the iterations of jobs up to a horizon.
 
@@ -222,7 +222,7 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
     return Played(busy, sent, unhindered, took, ended, now, logged)
 
 
-@nb.njit(nogil=True, cache=True)
+@inner_kernel
 def _speeds_of(problem, cache, state, at, on, hot):
     """Return the speeds [J] of a state, from the cache if they are there."""
     slot = np.int64(state % np.uint64(len(cache.state)))

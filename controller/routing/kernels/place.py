@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING, SAME_VALUE
+from controller.routing.kernels.compiled import kernel
 from controller.routing.kernels.phases import group_total
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, path):
     """Give each unit of ``order`` in turn the path whose fuller link (load over capacity) stays least loaded.
 
@@ -30,7 +30,7 @@ def least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, pat
         link_load[live_down[b, best]] += x
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def repair(src, dst, load, live_up, live_down, gbps, path):
     """Give units whose ``path`` [U] is not live for them (or negative) the least loaded one, the heaviest first."""
     link_load = np.zeros(len(gbps))
@@ -51,7 +51,7 @@ def repair(src, dst, load, live_up, live_down, gbps, path):
     least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, path)
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def restore(src, dst, part_ptr, part_group, part_load, group_job, live_up, live_down, limit, wanted, path):
     """Move units back to their ``wanted`` path (-1: none) where every link stays within its limit.
 
@@ -105,7 +105,7 @@ def restore(src, dst, part_ptr, part_group, part_load, group_job, live_up, live_
     return away
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def order_by_leaf_sets(src, dst, load, n_leaves):
     """Order the units [U] by sets: the flows out of each leaf, the flows into it, the heaviest of these 2L sets first.
 
@@ -139,7 +139,7 @@ def order_by_leaf_sets(src, dst, load, n_leaves):
     return order
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def first_fit(src, dst, demand, live_up, live_down, gbps, reserved, path):
     """Give units in order the first path with room for their demand; where none has, ``path`` [U] is unchanged."""
     n_paths = live_up.shape[1]
@@ -156,7 +156,7 @@ def first_fit(src, dst, demand, live_up, live_down, gbps, reserved, path):
                 break
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def estimate_demand(src, dst, send_gbps, receive_gbps):
     """Estimate natural demands [N] (Hedera, section 4.2).
 
@@ -220,7 +220,7 @@ def estimate_demand(src, dst, send_gbps, receive_gbps):
     return demand
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def round_robin(order, sender, size, src, dst, live_up, live_down):
     """Split each class of equal flows of a sender as Ethereal does (``order`` has them one after the other).
 

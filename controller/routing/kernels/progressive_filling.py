@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from controller.model.tolerances import LAST_BIT
+from controller.routing.kernels.compiled import inner_kernel, kernel
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf_dst, gbps, n_hosts, up, down, n_links):
     """Compute the load of each collective on each link at speed 1.
 
@@ -50,7 +50,7 @@ def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf
     return coll_ptr, entry_link[:n].copy(), entry_load[:n].copy()
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def by_link(coll_ptr, entry_link, entry_load, n_links):
     """Return the same matrix by link: link_ptr [E+1], link_coll [N], link_load [N]."""
     link_ptr = np.zeros(n_links + 1, np.int64)
@@ -69,7 +69,7 @@ def by_link(coll_ptr, entry_link, entry_load, n_links):
     return link_ptr, link_coll, link_load
 
 
-@nb.njit(nogil=True, cache=True)
+@inner_kernel
 def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope):
     """Return the common level at which link e is full: frozen collectives stay, the others (level < 0) rise together.
 
@@ -114,7 +114,7 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
     return t
 
 
-@nb.njit(nogil=True, cache=True)
+@inner_kernel
 def _watched(link_ptr, link_coll, link_load, capacity, weight, held, active):
     """Return the links that can decide a level: of those loaded by a single collective, only its tightest one.
 
@@ -144,7 +144,7 @@ def _watched(link_ptr, link_coll, link_load, capacity, weight, held, active):
     return watched[:n]
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight, held, active, group, group_job):
     """Return the level [K] of each active collective; -1 where it is not active or loads nothing.
 
@@ -200,7 +200,7 @@ def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight,
                         stale[entry_link[j]] = True
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel
 def loads(link_ptr, link_coll, link_load, speed, group, group_job):
     """Return Gbit/s [E] on each link when collectives run at ``speed`` [K], the heaviest phase of each job counting."""
     total = np.zeros(len(link_ptr) - 1)
