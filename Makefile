@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 FABRIC ?= examples/clos-4x4x4.yaml
 MODE ?= per_flow
 QPS ?= 1
+QP_MODE ?= split
 SEED ?= 1
 ROUNDS ?= 30
 comma := ,
@@ -56,9 +57,9 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS=
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE=
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --mode $(MODE) --qps $(QPS) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+	  --mode $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
 
 bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py

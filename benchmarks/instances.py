@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Collective, Traffic
 
 PORTS = LAST_PORT - FIRST_PORT + 1
@@ -134,3 +135,18 @@ def odd(rng: np.random.Generator, *, phases: bool = True, weights: bool = False)
         for k in range(n_collectives)
     ]
     return fabric, traffic_of(src, dst, size, collective, jobs)
+
+
+def with_qps(traffic: Traffic, qps: int) -> Traffic:
+    """Return the same connections with ``qps`` QPs each, which share their bytes and have ports of their own."""
+    pairs = QueuePairs(qps)
+    turn = np.tile(np.arange(qps), traffic.n_flows)
+    number = np.arange(len(turn))
+    return Traffic(
+        *(np.repeat(end, qps) for end in (traffic.src, traffic.dst)),
+        pairs.shares(traffic.bytes).reshape(-1),
+        np.repeat(traffic.collective, qps),
+        np.repeat(traffic.number, qps) * qps + turn,
+        FIRST_PORT + number % PORTS,
+        tuple(dataclasses.replace(row, qps=pairs) for row in traffic.collectives),
+    )

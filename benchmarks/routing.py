@@ -22,7 +22,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from instances import all_to_all, five_jobs, five_jobs_of_paper, rings
+from instances import all_to_all, five_jobs, five_jobs_of_paper, rings, with_qps
 from rich.console import Console
 from rich.table import Table
 
@@ -43,9 +43,14 @@ CASES = {
     "b28": "b with 4 of the 32 spines failed",
     "b=/=": "b with unequal flows and uplinks of 80 Gbit/s",
     "c": "all-to-all in 32 groups of 64 on 64 x 32 x 32",
+    "b28x16": "b with 4 of the 32 spines failed, each flow over 16 QPs",
+    "bx16": "b, each flow over 16 QPs",
+    "dx16": "1,000,000 QPs: 62,500 flows of groups of 17 on 1,024 x 64 x 64, each over 16 QPs",
     "d": "1,000,000 flows: all-to-all in groups of 17 on 1,024 x 64 x 64",
 }
 ILP_SECONDS = 10.0
+QPS = 16
+"""QPs of a connection in cases of several: Llama 3's cluster opens as many."""
 
 
 def instance(case: str, paper_data: Path) -> tuple[Fabric, Traffic]:
@@ -53,6 +58,12 @@ def instance(case: str, paper_data: Path) -> tuple[Fabric, Traffic]:
     if case == "d":
         fabric = clos(64, 1024, 64)
         return fabric, all_to_all(fabric, 17, flows=1_000_000)
+    if case == "dx16":
+        fabric = clos(64, 1024, 64)
+        return fabric, with_qps(all_to_all(fabric, 17, flows=62_500), QPS)
+    if case.endswith("x16"):
+        fabric, traffic = instance(case.removesuffix("x16"), paper_data)
+        return fabric, with_qps(traffic, QPS)
     if case == "b=/=":
         fabric = clos(32, 64, 32, uplink_gbps=80.0)
         return fabric, rings(fabric, 256, unequal=True)
@@ -140,7 +151,7 @@ def measure(case: str, name: str, paper_data: Path) -> dict[str, Any]:
     """Measure one row; called in a separate process."""
     warm_up()
     fabric, traffic = instance(case, paper_data)
-    _ = fabric.live_up, fabric.live_down, fabric.path_type, fabric.host_leaf, fabric.link_gbps, fabric.host_ip
+    _ = fabric.tiers, fabric.path_type, fabric.host_leaf, fabric.link_gbps, fabric.host_ip
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run = runner(name, fabric)
     assignment, best, first = best_of(partial(timed_run, run, traffic))
@@ -218,6 +229,8 @@ def in_process(task: Callable[..., Any], *args: Any) -> Any:
 def rows_of(case: str) -> list[str]:
     """Return the rows of a case, without those that would not end or not fit in memory."""
     rows = [name for name in POLICIES if name != "ilp"] + ["fair+split", "NumPy greedy"]
+    if case.endswith("x16"):
+        return ["ecmp", "greedy", "coloring", "fair"]
     if case == "d":
         return [n for n in rows if n not in ("spray", "ethereal", "annealing", "NumPy greedy")]
     return rows if case == "c" else [*rows, "networkx matchings", "ilp"]

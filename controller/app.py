@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from ryu.base import app_manager
@@ -10,11 +11,12 @@ from ryu.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER, set_ev_cls
 from ryu.ofproto import ofproto_v1_3
 
 from controller import startup
-from controller.config import default_qps_of
+from controller.config import default_qps_of, options_of
 from controller.core.ports.store import Persistence
 from controller.openflow_southbound import OpenFlowSouthbound
 from controller.rest.preview_request import READERS
 from controller.rest.wsgi import HttpServer
+from controller.routing.split_check import check_splits
 from controller.service.admission import Admission
 from controller.service.event_log import EventLog
 from controller.service.measurements import Measurements
@@ -49,7 +51,12 @@ class FairspineApp(app_manager.RyuApp):
         self.poller = Poller(
             self.runtime, exchanges, readings, instruments, period=settings.poll_seconds, name=self.southbound.names
         )
-        self.admission = Admission(self.runtime, READERS, default_qps_of(settings))
+        self.admission = Admission(
+            self.runtime,
+            READERS,
+            default_qps_of(settings),
+            partial(check_splits, policies=[settings.policy], options=options_of(settings)),
+        )
         self.service = Service(
             start.configuration,
             self.runtime,

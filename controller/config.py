@@ -185,6 +185,7 @@ def settings_from(values: Mapping[str, Any], *, policies: Sequence[str] | None =
             f"no policy has this name; there are {', '.join(policies)}", field="policy", value=settings.policy
         )
     _check_policy_options(settings)
+    _check_qps(settings)
     return settings
 
 
@@ -213,6 +214,15 @@ def _check_policy_options(settings: Settings) -> None:
         options_of(settings)
     except InputError as error:
         raise InputError(error.reason, field=f"policy_options: {error.field}", value=error.value) from None
+
+
+def _check_qps(settings: Settings) -> None:
+    from controller.routing.split_check import check_qps
+
+    try:
+        check_qps(default_qps_of(settings), [settings.policy], options_of(settings))
+    except InputError as error:
+        raise InputError(error.reason, field="default_qp_mode", value=error.value) from None
 
 
 def unknown_keys(document: Mapping[str, Mapping[str, Any]], known: Container[tuple[str, str]]) -> list[str]:

@@ -13,6 +13,7 @@ from controller.planning.make_plan import make_plan
 from controller.routing import POLICIES, Options, PreviousPlan
 from controller.routing.bounds import bound as bound_of
 from controller.routing.options_text import parse_options
+from controller.routing.split_check import check_splits
 from fairspine.inputs import traffic as traffic_of
 from fairspine.results import PlanResult
 
@@ -42,13 +43,12 @@ def plan(
         options: options of the policy (docs/explanation/policies.md), such as ``{"max_splits": 16}``.
 
     Raises:
-        InputError: no policy or option has this name, or a job does not fit the fabric.
+        InputError: no policy or option has this name, a job does not fit the fabric, or its flows cannot be cut.
     """
-    flows = traffic_of(fabric, jobs)
+    flows, chosen = traffic_of(fabric, jobs), options_of(options)
+    check_splits(flows.collectives, [policy], chosen)
     before = previous.previous if isinstance(previous, PlanResult) else previous
-    made = make_plan(
-        fabric, flows, policy=policy, seed=seed, previous=before, options=options_of(options), clock=time.perf_counter
-    )
+    made = make_plan(fabric, flows, policy=policy, seed=seed, previous=before, options=chosen, clock=time.perf_counter)
     return PlanResult(fabric, flows, made)
 
 

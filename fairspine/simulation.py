@@ -12,6 +12,7 @@ from controller.model.job import Job
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
 from controller.routing import POLICIES, Options, PreviousPlan, Result, assign
+from controller.routing.split_check import check_splits
 from emulation.evaluation.cell import ideal_seconds
 from emulation.evaluation.timed_job import TimedJob, simulated_jobs
 from emulation.fluid.movers import Allocation
@@ -71,6 +72,8 @@ def simulate(
         for job in known
     ]
     simulated = simulated_jobs(fabric, timed)
+    for simulated_job in simulated:
+        check_splits(simulated_job.traffic.collectives, [policy], chosen)
 
     def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         return assign(policy, fabric, traffic, seed=seed, previous=previous, options=chosen)

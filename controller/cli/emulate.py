@@ -11,9 +11,9 @@ import typer
 
 from controller.cli.command_error import CommandError
 from controller.cli.output import FormatOption, OutputFormat
+from controller.cli.planning import QpModeOption, QpsOption
 from controller.config import Settings
 from controller.model.errors import InputError
-from controller.model.qp_mode import MOST_QPS
 
 NEEDED = ("mininet", "scapy", "ryu", "eventlet")
 """Packages that the lab and its controller import, and a plain installation does not bring."""
@@ -60,15 +60,8 @@ def emulate(
     seconds: Annotated[
         float, typer.Option("--seconds", help="Approximate time of the longest job if it is alone on the fabric.")
     ] = 5.0,
-    qps: Annotated[
-        int,
-        typer.Option(
-            "--qps",
-            min=1,
-            max=MOST_QPS,
-            help="QPs of each connection of jobs that do not say: each message is split over them.",
-        ),
-    ] = 1,
+    qps: QpsOption = 1,
+    qp_mode: QpModeOption = "split",
     link_mbps: Annotated[
         float | None,
         typer.Option("--link-mbps", help="Rate of the fastest link.  [default: as two cores can carry]"),
@@ -102,7 +95,7 @@ def emulate(
     names = None if policies is None else tuple(part.strip() for part in policies.split(","))
     if scenario is not None:
         given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws}
-        given |= {"--expect-faster": expect_faster, "--qps": qps > 1}
+        given |= {"--expect-faster": expect_faster, "--qps": qps > 1, "--qp-mode": qp_mode != "split"}
         for option, value in given.items():
             if value:
                 raise InputError("is defined by the scenario", field=option)
@@ -121,6 +114,7 @@ def emulate(
         seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
         qps=qps,
+        qp_mode=qp_mode,
         link_mbps=link_mbps,
         out=out,
         name=name,

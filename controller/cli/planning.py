@@ -135,7 +135,7 @@ def plan(
 
     options = parse_options(option)
     place, traffic = load_traffic(fabric, job, qps, qp_mode)
-    check_splits(traffic, [policy], options)
+    check_splits(traffic.collectives, [policy], options)
     _check_policies([policy])
     before = load_previous(previous, place) if previous else None
     # So that the reported time does not include loading compiled code.
@@ -193,7 +193,7 @@ def compare(
     names = list(POLICIES) if policies == "all" else [name.strip() for name in policies.split(",")]
     _check_policies(names)
     if policies != "all":
-        check_splits(traffic, names, options)
+        check_splits(traffic.collectives, names, options)
     warm_up_for(names, options, traffic)
     standings = compare_policies(
         with_headroom(place, headroom), traffic, names, seed=seed, options=options, clock=time.perf_counter

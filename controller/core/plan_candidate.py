@@ -72,11 +72,14 @@ def make_candidate(
     planned_on = with_headroom(usable, settings.headroom)
     reference = None if intended is None else with_headroom(intended, settings.headroom)
     traffic = combine(desired.traffic)
-    planned = [job for job in desired.jobs if job.traffic is not None]
     same_fabric = before is not None and before.planned_on == planned_on
     inputs = PlanInputs(
         before.inputs.fabric if before is not None and same_fabric else fabric_hash(planned_on),
-        traffic_hash((job.name, job.revision, job.ports) for job in planned),
+        traffic_hash(
+            (job.name, job.revision, job.ports, [row.qps for row in job.traffic.collectives])
+            for job in desired.jobs
+            if job.traffic is not None
+        ),
         settings.policy,
         settings.seed,
     )

@@ -28,12 +28,11 @@ from numpy.typing import NDArray
 from controller.model.fabric_parts import Cable as Cable
 from controller.model.fabric_parts import Host as Host
 from controller.model.fabric_parts import Switch as Switch
+from controller.model.ways import NO_LINK, Tier
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-
-NO_LINK = -1
 
 
 @dataclass(frozen=True)
@@ -226,14 +225,11 @@ class Fabric:
         return (self.down_link >= 0) & self.link_up[self.down_link]
 
     @cached_property
-    def live_up(self) -> IntArray:
-        """[L, K] ``up_link`` where that cable is up, else -1."""
-        return np.ascontiguousarray(np.where(self.up_alive, self.up_link, NO_LINK), dtype=np.int32)
-
-    @cached_property
-    def live_down(self) -> IntArray:
-        """[L, K] ``down_link`` where that cable is up, else -1."""
-        return np.ascontiguousarray(np.where(self.down_alive, self.down_link, NO_LINK), dtype=np.int32)
+    def tiers(self) -> tuple[Tier, ...]:
+        """The live links between each tier of switches and the tier above, from the leaves up."""
+        up = np.where(self.up_alive, self.up_link, NO_LINK).astype(np.int32)
+        down = np.where(self.down_alive, self.down_link, NO_LINK).astype(np.int32)
+        return (Tier(np.ascontiguousarray(up), np.ascontiguousarray(down)),)
 
     @cached_property
     def path_type(self) -> IntArray:
@@ -243,9 +239,10 @@ class Fabric:
         all of them as one path of the total capacity.
         """
         gbps = np.concatenate([self.link_gbps, [0.0]])
-        column = np.concatenate([gbps[self.live_up], gbps[self.live_down]]).T
+        up, down = self.tiers[0]
+        column = np.concatenate([gbps[up], gbps[down]]).T
         kind = np.full(self.n_paths, -1, dtype=np.int32)
-        usable = np.flatnonzero((self.live_up >= 0).any(axis=0) & (self.live_down >= 0).any(axis=0))
+        usable = np.flatnonzero((up >= 0).any(axis=0) & (down >= 0).any(axis=0))
         if self.shares_links:
             kind[usable] = np.arange(len(usable))
             return kind

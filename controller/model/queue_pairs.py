@@ -37,6 +37,11 @@ class QueuePairs:
     count: int = 1
     mode: QpMode = "split"
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether whole messages take turns on several QPs, so that no QP can carry another share."""
+        return self.count > 1 and self.mode == "round_robin"
+
     def shares(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes [F, count] that each QP carries of transfers of ``size`` [F] bytes; rows add up to it.
 

@@ -49,9 +49,7 @@ def plan_from_paths(
     for memory in memories:
         old = memory.on(fabric).single_paths(traffic)[first]
         path = np.where((path < 0) & _live(demand, old), old, path).astype(np.int32)
-    place.repair(
-        demand.unit_src, demand.unit_dst, demand.unit_load, fabric.live_up, fabric.live_down, fabric.link_gbps, path
-    )
+    place.repair(demand.unit_src, demand.unit_dst, demand.unit_load, demand.tier, fabric.link_gbps, path)
     assignment = demand.assignment(path)
     if memories and memories[0].is_split():
         assignment = _with_pieces(demand, assignment, memories[0].on(fabric))

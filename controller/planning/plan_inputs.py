@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
+from controller.model.queue_pairs import QueuePairs
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,18 @@ def fabric_hash(fabric: Fabric) -> str:
     return hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest()
 
 
-def traffic_hash(jobs: Iterable[tuple[str, str, IntArray]]) -> str:
-    """Return the hash of jobs: (name, revision of the document, UDP source ports [F]) of each, in order."""
+def traffic_hash(jobs: Iterable[tuple[str, str, IntArray, Sequence[QueuePairs]]]) -> str:
+    """Return the hash of jobs, in order.
+
+    Args:
+        jobs: name, revision of the document, UDP source ports [F], and the QPs of each collective: these are the
+            controller's default where the document does not say.
+    """
     digest = hashlib.blake2b(digest_size=8)
-    for name, revision, udp_src in jobs:
+    for name, revision, udp_src, qps in jobs:
         digest.update(f"{name}\n{revision}\n{len(udp_src)}\n".encode())
         digest.update(np.ascontiguousarray(udp_src, dtype=np.int32).tobytes())
+        # Without several QPs the hash is that of former versions, whose plans stay valid.
+        if any(each.count > 1 for each in qps):
+            digest.update(repr(list(qps)).encode())
     return digest.hexdigest()

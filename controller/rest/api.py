@@ -26,7 +26,8 @@ from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access import Access, Open
 from controller.rest.access_log import log_access
 from controller.rest.budget import Quotas, Share, WorkKind
-from controller.rest.conditions import IF_MATCH, IF_NONE_MATCH, condition
+from controller.rest.conditions import condition, header_parameters
+from controller.rest.event_loop import EventLoop
 from controller.rest.events import EventStream
 from controller.rest.framing import PIECE_BYTES
 from controller.rest.limits import ClientLimits
@@ -34,6 +35,7 @@ from controller.rest.operation import JSON, Call, Operation, Resource
 from controller.rest.origin import Names
 from controller.rest.pages import Methods, Page
 from controller.rest.problems import ProblemError, bad_input, from_error, internal, write_problem
+from controller.rest.representation import represent
 from controller.rest.sending import Paced, Streamed
 from controller.web.assets import assets
 
@@ -98,11 +100,11 @@ class Api:
         access: Access | None = None,
         limits: ClientLimits | None = None,
         answered: Answered = no_observer,
-        yield_turn: Callable[[], None] = lambda: None,
+        loop: EventLoop | None = None,
     ) -> None:
-        """Register the resources; a ``None`` stands for no access control, or the default limits."""
+        """Register the resources; a ``None`` stands for no access control, the default limits, no event loop."""
         self._backend, self._names = backend, names
-        self._access, self._limits, self._yield_turn = access or Open(), limits or ClientLimits(), yield_turn
+        self._access, self._limits, self._loop = access or Open(), limits or ClientLimits(), loop or EventLoop()
         self.quotas = Quotas(self._limits)
         self.app: falcon.App[falcon.Request, falcon.Response] = falcon.App(middleware=[_Log(answered), self])
         self.app.router_options.converters["segment"] = Segment
@@ -146,7 +148,7 @@ class Api:
         if isinstance(stream, EventStream):
             response.stream = Streamed(stream, self.quotas.streams, share.who)
         elif len(body) > PIECE_BYTES and request.method != "HEAD":
-            response.set_stream(Paced(body, share, self._limits.body_seconds, self._yield_turn), len(body))
+            response.set_stream(Paced(body, share, self._limits.body_seconds, self._loop.yield_turn), len(body))
             response.data = None
 
     def _refused(self, request: falcon.Request, _response: Any, error: Any, _params: Any) -> None:
@@ -178,6 +180,7 @@ class Api:
             return
         with share.room.places.held(who=who):
             operation.handle(self._backend, call, response)
+            represent(request, response, self._loop.offload, tagged=operation.content_tagged)
 
     def _caller(self, operation: Operation, request: falcon.Request) -> Caller | None:
         try:
@@ -207,7 +210,7 @@ class Api:
 
 def _parameters(operation: Operation, request: falcon.Request) -> dict[str, Any]:
     """Read query and header parameters. An unknown parameter in the query, or one given twice, is an error."""
-    declared = (*operation.parameters, *((IF_MATCH, IF_NONE_MATCH) if operation.conditional else ()))
+    declared = (*operation.parameters, *header_parameters(operation))
     known = [parameter.name for parameter in declared if parameter.place == "query"]
     for name, value in request.params.items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""``If-Match`` and ``If-None-Match`` (RFC 9110, section 13.1) as conditions on a job's revision."""
+"""``If-Match`` and ``If-None-Match`` (RFC 9110, section 13.1): conditions on a job's revision, and on known content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import falcon
 from pydantic import StringConstraints
 
 from controller.core.ports.api import UNCONDITIONAL, Condition
-from controller.rest.operation import Parameter
+from controller.rest.operation import Operation, Parameter
 
 _TAG = r'(?:W/)?"[!#-~]*"'
 ENTITY_TAGS = rf"(?:\*|[A-Za-z0-9._-]{{1,64}}|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*)"
@@ -32,6 +32,14 @@ IF_NONE_MATCH = Parameter(
     place="header",
 )
 
+CACHED = Parameter(
+    "If-None-Match",
+    "ETags of earlier answers to the same request: if the answer would be one of them, it is 304 without a body.",
+    _TYPE,
+    'W/"5d41402abc4b2a76"',
+    place="header",
+)
+
 
 def condition(request: falcon.Request) -> Condition:
     """Return the condition of a request whose two headers were checked: Falcon's parser accepts any text."""
@@ -43,6 +51,11 @@ def condition(request: falcon.Request) -> Condition:
         None if match is None else _revisions(match, weak=False),
         None if none_match is None else _revisions(none_match, weak=True),
     )
+
+
+def header_parameters(operation: Operation) -> tuple[Parameter, ...]:
+    """Return the parameters of an operation for its conditions."""
+    return (IF_MATCH, IF_NONE_MATCH) if operation.conditional else (CACHED,) if operation.content_tagged else ()
 
 
 def _revisions(tags: Sequence[str], *, weak: bool) -> frozenset[str]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from controller.rest import schemas
-from controller.rest.conditions import IF_MATCH, IF_NONE_MATCH
+from controller.rest.conditions import header_parameters
 from controller.rest.operation import EVENT_STREAM, JSON, Body, Operation, Parameter, Resource
 from controller.rest.problems import PROBLEM_JSON
 
@@ -22,6 +22,7 @@ _REFERENCE = "#/components/schemas/{model}"
 _RETRY_AFTER = {"description": "seconds after which to try again", "required": True, "schema": {"type": "integer"}}
 _CHALLENGE = {"description": "RFC 6750", "required": True, "schema": {"type": "string"}}
 _ETAG = {"description": "the job's revision, quoted", "required": True, "schema": {"type": "string"}}
+_CONTENT_TAG = {"description": "of the content, for If-None-Match", "required": True, "schema": {"type": "string"}}
 _LOCATION = {"description": "the job's path", "required": True, "schema": {"type": "string"}}
 
 _DESCRIPTIONS = {
@@ -58,7 +59,7 @@ def openapi_document(resources: Iterable[Resource], *, secured: bool) -> dict[st
             "summary": "Max-min fair routing for machine-learning training fabrics",
             "description": (
                 "Units: bytes, Gbit/s, seconds. Errors are problem details (RFC 9457). HEAD is supported wherever GET "
-                "is, OPTIONS everywhere."
+                "is, OPTIONS everywhere. Answers of 1 KiB and more are compressed (gzip) for clients that take this."
             ),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -95,12 +96,14 @@ def _operation(operation: Operation, secured: bool) -> dict[str, Any]:
     described: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
     if operation.description:
         described["description"] = operation.description
-    parameters = [*operation.parameters, *((IF_MATCH, IF_NONE_MATCH) if operation.conditional else ())]
+    parameters = [*operation.parameters, *header_parameters(operation)]
     if parameters:
         described["parameters"] = [_parameter(parameter) for parameter in parameters]
     if operation.body is not None:
         described["requestBody"] = _body(operation.body)
     answers = {str(status): _answer(operation, status, model) for status, model in operation.answers.items()}
+    if operation.content_tagged:
+        answers["304"] = {"description": HTTPStatus.NOT_MODIFIED.phrase, "headers": {"ETag": _CONTENT_TAG}}
     problems = {str(status): _problem(status) for status in sorted(_problems(operation, secured))}
     described["responses"] = answers | problems
     if secured and operation.open:
@@ -141,7 +144,7 @@ def _answer(operation: Operation, status: int, model: type[BaseModel] | None) ->
     if model is not None:
         schema = _reference(model) if operation.media_type == JSON else {"type": "string"}
         described["content"] = {name: {"schema": schema} for name in (operation.media_type, *operation.also)}
-    headers = {"ETag": _ETAG} if operation.tagged else {}
+    headers = {"ETag": _ETAG} if operation.tagged else {"ETag": _CONTENT_TAG} if operation.content_tagged else {}
     if status == HTTPStatus.CREATED:
         headers = {**headers, "Location": _LOCATION}
     return described | ({"headers": headers} if headers else {})

@@ -125,7 +125,7 @@ class Operation:
         role: the role that a caller needs.
         problems: statuses of problems beyond those that every operation has.
         conditional: whether it supports If-Match and If-None-Match.
-        tagged: whether its answers carry an ETag.
+        tagged: whether its answers carry an ETag that the resource keeps (of a job: its revision).
         open: whether callers without a token get an answer, too (a shorter one), and whether it is exempt from limits.
         media_type: of a successful answer; ``also``: others, by content negotiation.
         slow: whether it waits for switches.
@@ -146,6 +146,12 @@ class Operation:
     also: tuple[str, ...] = ()
     description: str = ""
     slow: bool = False
+
+    @property
+    def content_tagged(self) -> bool:
+        """Whether its answers carry an ETag of their content, and are 304 for a client that has it (If-None-Match)."""
+        reads = self.role is Role.READ and self.body is None and self.media_type == JSON
+        return reads and not self.tagged and not self.open
 
     @property
     def work(self) -> WorkKind:

@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 import falcon
 
+from controller.rest.representation import takes_gzip
 from controller.web.assets import Asset
 
 POLICY = "; ".join(
@@ -57,7 +58,7 @@ class Page(Methods):
 
     def on_get(self, request: falcon.Request, response: falcon.Response) -> None:
         """Answer with the file, compressed if the client accepts it, or 304 if the client has it."""
-        asset, zipped = self._asset, _takes_gzip(request.get_header("Accept-Encoding", default=""))
+        asset, zipped = self._asset, takes_gzip(request.get_header("Accept-Encoding", default=""))
         response.set_headers(_HEADERS)
         response.etag = asset.zipped_etag if zipped else asset.etag
         ours = {"*", asset.etag.strip('"'), asset.zipped_etag.strip('"')}
@@ -69,12 +70,3 @@ class Page(Methods):
             response.set_header("Content-Encoding", "gzip")
 
     on_head = on_get
-
-
-def _takes_gzip(accepted: str) -> bool:
-    """Return whether a client accepts gzip (RFC 9110, section 12.5.3); a weight of 0 means no."""
-    for part in accepted.lower().split(","):
-        coding, parameters = falcon.parse_header(part)
-        if coding in ("gzip", "x-gzip", "*"):
-            return parameters.get("q", "1") not in ("0", "0.0", "0.00", "0.000")
-    return False

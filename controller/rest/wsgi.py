@@ -12,12 +12,14 @@ import socket
 from typing import Any
 
 import eventlet
+import eventlet.tpool
 import eventlet.wsgi
 
 from controller.core.ports.api import Backend
 from controller.rest.access import Access
 from controller.rest.api import Answered, Api, no_observer
 from controller.rest.connection import Connection, Shared
+from controller.rest.event_loop import EventLoop
 from controller.rest.limits import ClientLimits, room_for
 from controller.rest.listening import Listener, listen
 from controller.rest.origin import Names, names_of
@@ -54,8 +56,9 @@ class HttpServer:
         names = names or names_of(address[0], socket.gethostname(), "", tls=tls is not None)
         self._limits = limits or ClientLimits()
         self._api = Api(
-            backend, RESOURCES, names, access=access, limits=self._limits, answered=answered, yield_turn=eventlet.sleep
-        )
+            backend, RESOURCES, names, access=access, limits=self._limits, answered=answered,
+            loop=EventLoop(eventlet.sleep, eventlet.tpool.execute),
+        )  # fmt: skip
         self._shared = Shared(self._limits, tls)
         self._listener: Listener | None = None
         self._pool: Any = None

@@ -40,6 +40,6 @@ def assign(
     receiver = traffic.dst[demand.part_flow[demand.part_ptr[:-1]]]
     path = anneal(
         demand.unit_src, demand.unit_dst, receiver, fabric.host_leaf, unit_demand(demand, options), classes,
-        fabric.live_up, fabric.live_down, fabric.link_gbps, otherwise, options.annealing_rounds, seed & 0xFFFFFFFF,
+        demand.tier, fabric.link_gbps, otherwise, options.annealing_rounds, seed & 0xFFFFFFFF,
     )  # fmt: skip
     return Result(demand.assignment(path))

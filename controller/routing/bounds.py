@@ -73,7 +73,7 @@ def single_bound(demand: Demand) -> float:
     fabric = demand.fabric
     load = demand.unit_load
     best = np.inf
-    for leaf_of, links in ((demand.unit_src, fabric.live_up), (demand.unit_dst, fabric.live_down)):
+    for leaf_of, links in ((demand.unit_src, demand.tier.up), (demand.unit_dst, demand.tier.down)):
         for chosen in _together(demand, leaf_of):
             if load.min() == load.max():
                 # The usual case. Sorting by leaf alone is a radix sort, which is several times as fast.

@@ -55,7 +55,7 @@ def color_units(demand: Demand, seed: int, *, apart: bool = False) -> IntArray:
     right, n_right = edge_coloring.slots(dst + part * fabric.n_leaves, order, vertices, len(classes))
     hue = edge_coloring.color(left, right, max(n_left, n_right), len(classes), seed & 0xFFFFFFFF)
     path: IntArray = classes[hue]
-    place.repair(src, dst, load, fabric.live_up, fabric.live_down, fabric.link_gbps, path)
+    place.repair(src, dst, load, demand.tier, fabric.link_gbps, path)
     return path
 
 

@@ -87,7 +87,8 @@ def route(
     a, b, g = commodity.T
     kinds, first, count = np.unique(fabric.path_type, return_index=True, return_counts=True)
     kinds, first, count = kinds[kinds >= 0], first[kinds >= 0], count[kinds >= 0]
-    up, down = fabric.live_up[np.ix_(a, first)], fabric.live_down[np.ix_(b, first)]
+    tier = fabric.tiers[0]
+    up, down = tier.up[np.ix_(a, first)], tier.down[np.ix_(b, first)]
     pair, kind = np.nonzero((up >= 0) & (down >= 0))
     n = len(pair)
     links, row = np.unique(np.concatenate([up[pair, kind], down[pair, kind]]), return_inverse=True)

@@ -15,6 +15,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.traffic import Traffic
+from controller.model.ways import Tier
 from controller.routing.ideal import ideal_seconds
 from controller.routing.kernels import units
 
@@ -49,12 +50,16 @@ class Demand:
             traffic.dst,
             fabric.host_leaf,
             fabric.link_up[: fabric.n_hosts],
-            fabric.live_up,
-            fabric.live_down,
+            fabric.tiers[0],
         )
         ideal = ideal_seconds(fabric, traffic, leaf_src, leaf_dst, fixed)
         gbps = units.rates(traffic.bytes, traffic.collective, ideal)
         return Demand(fabric, traffic, leaf_src, leaf_dst, fixed, ideal, gbps)
+
+    @property
+    def tier(self) -> Tier:
+        """The live links of the choice that each unit makes."""
+        return self.fabric.tiers[0]
 
     @cached_property
     def load(self) -> FloatArray:

@@ -47,7 +47,7 @@ def hash_units(demand: Demand, seed: int, options: Options, ports: IntArray | No
     else:
         hashes = hashing.toeplitz(src_ip, dst_ip, port, start, hashing.TOEPLITZ_KEY)
     path = np.empty(demand.n_units, dtype=np.int32)
-    hashing.pick_live(hashes, demand.unit_src, demand.unit_dst, fabric.live_up, fabric.live_down, path)
+    hashing.pick_live(hashes, demand.unit_src, demand.unit_dst, demand.tier, path)
     return path
 
 

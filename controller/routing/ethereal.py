@@ -35,8 +35,7 @@ def assign(
     sender = traffic.src[flow] if options.ethereal_by == "host" else demand.leaf_src[flow]
     order = np.lexsort((part, traffic.bytes[flow], sender)).astype(np.int64)
     row, path, share = place.round_robin(
-        order, sender, traffic.bytes[flow], demand.leaf_src[flow], demand.leaf_dst[flow], fabric.live_up,
-        fabric.live_down,
+        order, sender, traffic.bytes[flow], demand.leaf_src[flow], demand.leaf_dst[flow], demand.tier,
     )  # fmt: skip
     pieces = Pieces(part[row], path, load[part[row]] * share).merged().enforceable(demand)
     return Result(pieces.assignment(demand))

@@ -37,7 +37,7 @@ def place_units(demand: Demand, seed: int, options: Options) -> IntArray:
     path = ecmp.hash_units(demand, seed, options)
     wanted = unit_demand(demand, options)
     place.first_fit(
-        demand.unit_src, demand.unit_dst, wanted, fabric.live_up, fabric.live_down, fabric.link_gbps,
+        demand.unit_src, demand.unit_dst, wanted, demand.tier, fabric.link_gbps,
         np.zeros(fabric.n_links), path,
     )  # fmt: skip
     return path

@@ -35,7 +35,7 @@ def place_units(demand: Demand) -> IntArray:
     path = np.empty(demand.n_units, dtype=np.int32)
     order = place.order_by_leaf_sets(demand.unit_src, demand.unit_dst, demand.unit_load, fabric.n_leaves)
     place.least_loaded(
-        order, demand.unit_src, demand.unit_dst, demand.unit_load, fabric.live_up, fabric.live_down, fabric.link_gbps,
+        order, demand.unit_src, demand.unit_dst, demand.unit_load, demand.tier, fabric.link_gbps,
         np.zeros(fabric.n_links), path,
     )  # fmt: skip
     return path

@@ -47,8 +47,7 @@ def ideal_seconds(
         leaf_dst,
         fixed,
         cut,
-        fabric.live_up,
-        fabric.live_down,
+        fabric.tiers[0],
         fabric.link_gbps,
         fabric.shares_links,
     )

@@ -97,7 +97,7 @@ def improve_levels(
             found, reached, used = breakout_search(
                 demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group,
                 np.where(held, load * np.nan_to_num(level)[collective], 0.0), np.where(held, 0.0, load),
-                demand.group_job, fabric.live_up, fabric.live_down, fabric.link_gbps, path,
+                demand.group_job, demand.tier, fabric.link_gbps, path,
                 min(target, lowest * (1 + STEP)), target, STEP, effort, seed & 0xFFFFFFFF,
             )  # fmt: skip
             rounds -= used

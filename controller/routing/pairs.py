@@ -36,7 +36,7 @@ class Pairs:
     @staticmethod
     def of(demand: Demand) -> Pairs:
         """List the pairs of all units that need a path."""
-        up, down = demand.fabric.live_up[demand.unit_src], demand.fabric.live_down[demand.unit_dst]
+        up, down = demand.tier.up[demand.unit_src], demand.tier.down[demand.unit_dst]
         unit, path = np.nonzero((up >= 0) & (down >= 0))
         n_parts = np.diff(demand.part_ptr)[unit]
         pair = np.repeat(np.arange(len(unit)), n_parts)

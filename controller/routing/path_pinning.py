@@ -34,7 +34,5 @@ def assign(
     position[order] = np.arange(len(leaf)) - np.searchsorted(leaf, leaf)
     flow = demand.part_flow[demand.part_ptr[:-1]]
     path = np.empty(demand.n_units, dtype=np.int32)
-    hashing.pick_live(
-        position[traffic.dst[flow]], demand.unit_src, demand.unit_dst, fabric.live_up, fabric.live_down, path
-    )
+    hashing.pick_live(position[traffic.dst[flow]], demand.unit_src, demand.unit_dst, demand.tier, path)
     return Result(demand.assignment(path))

@@ -50,7 +50,7 @@ class Pieces:
         limit = fabric.link_gbps * (seconds * (1 + ROUNDING))
         splitting.reunite(
             self.part, demand.part_group[self.part], demand.leaf_src[flow], demand.leaf_dst[flow], self.load, path,
-            fabric.live_up, fabric.live_down, limit, budget, demand.group_job,
+            demand.tier, limit, budget, demand.group_job,
         )  # fmt: skip
         return Pieces(self.part, path.astype(np.int64), self.load).merged()
 
@@ -67,8 +67,8 @@ class Pieces:
         first = np.flatnonzero(apart)
         path, reached, _ = breakout_search(
             demand.leaf_src[flow[first]], demand.leaf_dst[flow[first]], np.append(first, len(flow)).astype(np.int32),
-            demand.part_group[self.part], np.zeros(len(flow)), self.load, demand.group_job, fabric.live_up,
-            fabric.live_down, fabric.link_gbps, self.path[first].astype(np.int32), level, level, 0.0, rounds,
+            demand.part_group[self.part], np.zeros(len(flow)), self.load, demand.group_job, demand.tier,
+            fabric.link_gbps, self.path[first].astype(np.int32), level, level, 0.0, rounds,
             seed & 0xFFFFFFFF,
         )  # fmt: skip
         return Pieces(self.part, path[np.cumsum(apart) - 1].astype(np.int64), self.load), reached > 0.0
@@ -76,8 +76,8 @@ class Pieces:
     def _fill(self, demand: Demand) -> tuple[IntArray, IntArray, FloatArray]:
         """Return uplink and downlink [R] of each piece, and the fill factor [E] of each link at level 1 (1: full)."""
         fabric, flow = demand.fabric, demand.part_flow[self.part]
-        up = fabric.live_up[demand.leaf_src[flow], self.path]
-        down = fabric.live_down[demand.leaf_dst[flow], self.path]
+        up = demand.tier.up[demand.leaf_src[flow], self.path]
+        down = demand.tier.down[demand.leaf_dst[flow], self.path]
         load = np.zeros((len(demand.group_job), fabric.n_links))
         np.add.at(load, (demand.part_group[self.part], up), self.load)
         np.add.at(load, (demand.part_group[self.part], down), self.load)
@@ -132,8 +132,7 @@ class Pieces:
             unit = np.repeat(np.arange(demand.n_units), np.diff(demand.part_ptr))
             whole[unit[self.part]] = self.path
             place.repair(
-                demand.unit_src, demand.unit_dst, demand.unit_load, fabric.live_up, fabric.live_down,
-                fabric.link_gbps, whole,
+                demand.unit_src, demand.unit_dst, demand.unit_load, demand.tier, fabric.link_gbps, whole,
             )  # fmt: skip
             idle_rows = Pieces(idle.astype(np.int64), whole[unit[idle]].astype(np.int64), np.ones(len(idle)))
             return Pieces.joined([self, idle_rows]).merged()._rows(demand)
@@ -156,7 +155,7 @@ def _units(demand: Demand) -> tuple[Int64Array, BoolArray]:
     """
     traffic, parts = demand.traffic, np.diff(demand.part_ptr)
     unit = np.repeat(np.arange(demand.n_units), parts)
-    in_turn = np.array([row.qps.count > 1 and row.qps.mode == "round_robin" for row in traffic.collectives])
+    in_turn = np.array([row.qps.in_turn for row in traffic.collectives])
     whole = (parts[unit] > 1) | (traffic.udp_src[demand.part_flow] == ANY_PORT)
     if in_turn.any():
         whole |= in_turn[traffic.collective[demand.part_flow]]

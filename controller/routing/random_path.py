@@ -24,5 +24,5 @@ def assign(
     demand = Demand.of(fabric, traffic)
     draws = np.random.default_rng(seed).integers(0, 2**32, demand.n_units, dtype=np.uint32)
     path = np.empty(demand.n_units, dtype=np.int32)
-    hashing.pick_live(draws, demand.unit_src, demand.unit_dst, fabric.live_up, fabric.live_down, path)
+    hashing.pick_live(draws, demand.unit_src, demand.unit_dst, demand.tier, path)
     return Result(demand.assignment(path))

@@ -40,9 +40,7 @@ def replan(
     fabric = demand.fabric
     old = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
     path = old.copy()
-    place.repair(
-        demand.unit_src, demand.unit_dst, demand.unit_load, fabric.live_up, fabric.live_down, fabric.link_gbps, path
-    )
+    place.repair(demand.unit_src, demand.unit_dst, demand.unit_load, demand.tier, fabric.link_gbps, path)
     level = levels_of(demand, path)
     if goal.reached(level):
         return path, level
@@ -77,18 +75,17 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
     fabric, path = demand.fabric, old.copy()
     best = np.nan_to_num(goal.relaxed)[demand.traffic.collective[demand.part_flow]]
     load = demand.units_of(demand.load[demand.part_flow] * best)
-    if kempe.one_slot(load, fabric.live_up, fabric.live_down, fabric.link_gbps):
-        kempe.insert(demand.unit_src, demand.unit_dst, fabric.live_up, fabric.live_down, path)
-    chains.insert(demand.unit_src, demand.unit_dst, load, fabric.live_up, fabric.live_down, fabric.link_gbps, path)
+    if kempe.one_slot(load, demand.tier, fabric.link_gbps):
+        kempe.insert(demand.unit_src, demand.unit_dst, demand.tier, path)
+    chains.insert(demand.unit_src, demand.unit_dst, load, demand.tier, fabric.link_gbps, path)
     moved = int(((wanted >= 0) & (path != wanted)).sum())
     return path, levels_of(demand, path), moved / max(1, int((wanted >= 0).sum()))
 
 
 def kept_pieces(demand: Demand, previous: PreviousPlan) -> Pieces | None:
     """Return the old pieces if all still have live paths; ``None`` if some flow is new or stranded."""
-    fabric = demand.fabric
-    flow, path, share = previous.on(fabric).rows(demand.traffic)
-    live = (fabric.live_up[demand.leaf_src[flow], path] >= 0) & (fabric.live_down[demand.leaf_dst[flow], path] >= 0)
+    flow, path, share = previous.on(demand.fabric).rows(demand.traffic)
+    live = demand.tier.joined(demand.leaf_src[flow], demand.leaf_dst[flow], path)
     part_of = np.full(demand.traffic.n_flows, -1, dtype=np.int64)
     part_of[demand.part_flow] = np.arange(len(demand.part_flow))
     part = part_of[flow]
@@ -117,8 +114,8 @@ def _brought_back(
     fabric, path = demand.fabric, path.copy()
     rate = demand.load[demand.part_flow] * np.nan_to_num(level)[demand.traffic.collective[demand.part_flow]]
     away = place.restore(
-        demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group, rate, demand.group_job, fabric.live_up,
-        fabric.live_down, fabric.link_gbps * (1 + ROUNDING), wanted, path,
+        demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group, rate, demand.group_job, demand.tier,
+        fabric.link_gbps * (1 + ROUNDING), wanted, path,
     )  # fmt: skip
     return path, levels_of(demand, path), away / max(1, int((wanted >= 0).sum()))
 

@@ -139,8 +139,8 @@ def _spread(
     src, dst = demand.leaf_src[flow], demand.leaf_dst[flow]
     if len(classes) == 1:
         return Pieces(part, np.broadcast_to(classes, part.shape), load)
-    up = fabric.link_gbps[fabric.live_up[src, classes[0]]]
-    down = fabric.link_gbps[fabric.live_down[dst, classes[0]]]
+    up = fabric.link_gbps[demand.tier.up[src, classes[0]]]
+    down = fabric.link_gbps[demand.tier.down[dst, classes[0]]]
     pieces = _time_slots(classes, part, load, src, dst, min(up.min(), down.min()) * seconds, fabric.n_leaves, seed)
     if pieces is not None:
         return pieces

@@ -26,7 +26,7 @@ def assign(
     """Assign equal shares to all live paths; ``seed``, ``previous`` and ``options`` have no effect."""
     demand = Demand.of(fabric, traffic)
     moving = np.flatnonzero(demand.fixed == NETWORK)
-    live = (fabric.live_up[demand.leaf_src[moving]] >= 0) & (fabric.live_down[demand.leaf_dst[moving]] >= 0)
+    live = demand.tier.possible(demand.leaf_src[moving], demand.leaf_dst[moving])
     row, path = np.nonzero(live)
     settled = np.flatnonzero(demand.fixed != NETWORK)
     flow = np.concatenate([moving[row], settled]).astype(np.int32)

@@ -106,8 +106,8 @@ class Overlap:
     def _problem(self, took: FloatArray, factor: FloatArray) -> overlap.OverlapProblem:
         demand, fabric = self.demand, self.demand.fabric
         return overlap.OverlapProblem(
-            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, fabric.live_up,
-            fabric.live_down, fabric.link_gbps, self.sends, self._chance(took), factor,
+            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, *demand.tier,
+            fabric.link_gbps, self.sends, self._chance(took), factor,
         )  # fmt: skip
 
     def _chance(self, took: FloatArray) -> FloatArray:
@@ -206,7 +206,7 @@ def kept(demand: Demand, previous: PreviousPlan) -> tuple[IntArray, BoolArray]:
     fabric = demand.fabric
     before = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
     a, b = demand.unit_src, demand.unit_dst
-    live = (before >= 0) & (fabric.live_up[a, before] >= 0) & (fabric.live_down[b, before] >= 0)
+    live = (before >= 0) & demand.tier.joined(a, b, before)
     path = np.where(live, before, -1).astype(np.int32)
-    place.repair(a, b, demand.unit_load, fabric.live_up, fabric.live_down, fabric.link_gbps, path)
+    place.repair(a, b, demand.unit_load, demand.tier, fabric.link_gbps, path)
     return path, ~live

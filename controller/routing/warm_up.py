@@ -10,6 +10,7 @@ import numpy as np
 
 from controller.model.clos import clos
 from controller.model.fabric import Fabric, IntArray
+from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
 from controller.routing.base import Options, Policy
@@ -77,7 +78,7 @@ def _is_timed(traffic: Traffic) -> bool:
 
 
 def _instances() -> list[tuple[Fabric, Traffic]]:
-    """Return instances with equal and unequal loads, tight and irregular fabrics, phases, units of several flows."""
+    """Return instances with equal and unequal loads, tight and irregular fabrics, phases, shared units, and QPs."""
     even = clos(3, 3, 3)
     ring = np.arange(9, dtype=np.int32)
     equal = _traffic(ring, (ring + 3) % 9, np.full(9, 10**9), ring * 0, [Collective("a", "c")])
@@ -95,8 +96,10 @@ def _instances() -> list[tuple[Fabric, Traffic]]:
     timed = dataclasses.replace(
         unequal, collectives=tuple(dataclasses.replace(row, timing=computing) for row in unequal.collectives)
     )
+    qps = dataclasses.replace(equal, collectives=(Collective("a", "c", qps=QueuePairs(3)),))
     return [
         (even, equal),
+        (even, qps),
         (even, unequal),
         (narrow, equal),
         (narrow, unequal),

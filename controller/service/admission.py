@@ -18,6 +18,7 @@ from controller.core.survival_request import SurvivalRequest
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric, IntArray
 from controller.model.queue_pairs import ONE_QP, QueuePairs
+from controller.model.traffic import Collective
 from controller.service.worker_process import Worker
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.import_form import job_from_body
@@ -29,15 +30,23 @@ SMALL = 256 * 1024
 class Admission:
     """Parses and expands off the event loop, large documents in a process of their own."""
 
-    def __init__(self, runtime: Runtime, readers: BodyReaders, default_qps: QueuePairs = ONE_QP) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        readers: BodyReaders,
+        default_qps: QueuePairs = ONE_QP,
+        check: Callable[[Sequence[Collective]], None] = lambda collectives: None,
+    ) -> None:
         """Prepare the worker.
 
         Args:
             runtime: threads and processes.
             readers: parse the bodies of requests.
             default_qps: the QPs of connections of jobs that do not say.
+            check: raises ``InputError`` for collectives that the controller's policy cannot plan. Jobs that were
+                admitted under other options are not checked.
         """
-        self._runtime, self._readers, self._default_qps = runtime, readers, default_qps
+        self._runtime, self._readers, self._default_qps, self._check = runtime, readers, default_qps, check
         self._worker = Worker(runtime.start_process)
         self._one_at_a_time = runtime.lock()
 
@@ -67,14 +76,14 @@ class Admission:
         traffic: JobTraffic = self._run(
             len(body), admit, name, body, fabric, others, max_flows, steered, self._default_qps
         )
+        self._check(traffic.collectives)
         return traffic
 
     def readmit(self, desired: DesiredState, fabric: Fabric, max_flows: int) -> DesiredState:
         """Return the state with flows for those jobs that have none, as far as the fabric has their hosts.
 
         They get the ports that they had. Where that is not possible (the fabric's servers are others now, or another
-        job
-        has taken a port), the job gets new ones.
+        job has taken a port), the job gets new ones.
         """
         if not desired.left_out:
             return desired
@@ -112,6 +121,11 @@ class Admission:
             steered,
             self._default_qps,
         )
+        for i, (_, _, traffic) in enumerate(found.jobs):
+            try:
+                self._check(traffic.collectives)
+            except InputError as error:
+                raise _of_put(error, i) from None
         return found
 
     def survival(self, body: bytes) -> SurvivalRequest:
@@ -208,8 +222,13 @@ def expand_preview(
         try:
             traffic = admit(name, text, fabric, there, room, steered, default_qps)
         except InputError as error:
-            field = f"put[{i}].{error.field}" if error.field else f"put[{i}]"
-            raise InputError(error.reason, field=field, value=error.value) from None
+            raise _of_put(error, i) from None
         there.append(traffic)
         jobs.append((name, text, traffic))
     return ExpandedPreview(request, tuple(jobs))
+
+
+def _of_put(error: InputError, i: int) -> InputError:
+    """Return the error of one job of a preview, with its place there."""
+    field = f"put[{i}].{error.field}" if error.field else f"put[{i}]"
+    return InputError(error.reason, field=field, value=error.value)

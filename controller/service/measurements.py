@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import SnapshotReader
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.port_rates import Readings
@@ -22,3 +23,8 @@ class Measurements:
     readings: Readings = field(default_factory=Readings)
     instruments: Instruments = field(default_factory=Instruments)
     period: float = 0.0
+
+    def measured_at(self, runtime: Runtime) -> float | None:
+        """Return when the newest counters came, seconds since 1970; ``None``: there are none."""
+        newest = self.readings.measured
+        return None if newest is None else runtime.now() - (runtime.clock() - newest)

@@ -25,6 +25,8 @@ from controller.routing import enforceable
 from controller.service.admission import Admission
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
+from controller.service.history_recorder import HistoryRecorder
+from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
 from controller.service.reconciler import ChangeRequest, Reconciler
 from controller.views import documents, health, plan_history, preview, survival, trace
@@ -61,9 +63,12 @@ class Service:
         self._events, self._measurements = events, measurements
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(configuration, runtime)
+        self._links = LinkLists(runtime, measurements)
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
+        confirmed = self._reconciler.installation.confirmed
+        self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, confirmed)
 
     @property
     def state(self) -> ControllerState:
@@ -71,8 +76,9 @@ class Service:
         return self._reconciler.state
 
     def start(self) -> None:
-        """Begin to reconcile."""
+        """Begin to reconcile and to record."""
         self._reconciler.start()
+        self.recorder.start()
 
     @property
     def ended(self) -> Sequence[str]:
@@ -153,6 +159,10 @@ class Service:
             raise NotFoundError("job", name)
         return documents.job_shift(state, name)
 
+    def job_history(self, name: str) -> Document:
+        """Return the speed of a job in the last 24 hours."""
+        return self.recorder.job(name)
+
     def schedule(self) -> Document:
         """Return when all jobs' iterations begin."""
         return documents.schedule(self._known_step())
@@ -174,17 +184,15 @@ class Service:
         state = self._known_step()
         return self._offload(documents.fabric, state, self._intended is not None, self._southbound.switches())
 
-    def links(self, under: Under = "plan") -> Document:
-        """Return every directed link with its planned load and measured counters."""
-        state, measurements = self._known_step(), self._measurements
-        return self._offload(
-            documents.links,
-            state,
-            measurements.readings,
-            self._measured(),
-            measurements.period,
-            self._hashed(state, under),
-        )
+    def links(self, under: Under = "plan", since: str | None = None) -> Document:
+        """Return every directed link with its planned load and measured counters, or the changes since a version."""
+        state = self._known_step()
+        return self._links.read(state, under, since, self._hashed(state, under))
+
+    def link_history(self, name: str) -> Document:
+        """Return the measured load of a directed link in the last 24 hours."""
+        self._known_fabric()
+        return self.recorder.link(name)
 
     def drainable(self, name: str) -> Document:
         """Return a cable, spine or leaf by its id, and whether it is drained."""
@@ -348,9 +356,9 @@ class Service:
                     raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
             return documents.mode(state, reconciler.mode)
 
-    def subscribe(self, after: str | None) -> Subscription:
-        """Open a subscription to the events after an id, or from now on."""
-        return self._events.subscribe(after)
+    def subscribe(self, after: str | None, last: int = 0) -> Subscription:
+        """Open a subscription to the events after an id, or from now on with some before."""
+        return self._events.subscribe(after, last)
 
     def health(self) -> Mapping[str, Any]:
         """Return whether the controller does its work, and the reasons if not."""
@@ -380,17 +388,12 @@ class Service:
             discovery=southbound.discovery(),
             store_works=not reconciler.store_writer.error,
             readings=measurements.readings,
-            measured=self._measured(),
+            measured=measurements.measured_at(self._runtime),
             period=measurements.period,
             streams=self._events.n_readers,
         )
         counted = measurements.instruments.collect()
         return Exposition(*self._runtime.offload(exposed, now, counted, accept, self._runtime.rest))
-
-    def _measured(self) -> float | None:
-        """Return when the newest counters came, seconds since 1970."""
-        newest = self._measurements.readings.measured
-        return None if newest is None else self._runtime.now() - (self._runtime.clock() - newest)
 
     # -- all -----------------------------------------------------------------------------------------------------
 

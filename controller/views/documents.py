@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from math import isnan
 from typing import Any
 
-import numpy as np
 import orjson
 
 from controller.core.controller_state import ControllerState
@@ -31,7 +29,6 @@ from controller.planning.plan_document import (
     slowest,
 )
 from controller.southbound.labels import LabelBlock
-from controller.telemetry.port_rates import UNKNOWN, LinkRates, Readings
 from controller.views.times import when
 
 VERSION = version("fairspine")
@@ -64,50 +61,6 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
             "hosts_unplaced": list(state.survey.hosts_unplaced),
         },
     }
-
-
-def links(
-    state: ControllerState, readings: Readings, measured: float | None, period: float, hashed: Plan | None = None
-) -> dict[str, Any]:
-    """Return every directed link with its planned load and its measured counters.
-
-    Args:
-        state: with a fabric and a plan.
-        readings: newest counters of the ports.
-        measured: when the newest counters came, seconds since 1970.
-        period: seconds between two polls of a switch.
-        hashed: ECMP's plan, whose loads are given in place of the plan's.
-    """
-    there, told = state.fabric, hashed or state.plan
-    assert there is not None
-    rates = readings.link_rates(there)
-    load = told.objective.link_load if told is not None else np.zeros(there.n_links)
-    drained = [False] * there.first_cable_link + [cable for cable in drained_cables(state) for _ in range(2)]
-    rows = zip(
-        there.link_ids, there.link_gbps.tolist(), load.tolist(), there.link_up.tolist(), drained,
-        _measured(there, rates), strict=True,
-    )  # fmt: skip
-    return {
-        "under": "plan" if hashed is None else "ecmp",
-        "measured": None if measured is None else when(measured),
-        "period": period,
-        "links": [
-            {"id": i, "gbps": gbps, "load_gbps": used, "up": up, "drained": out, **found}
-            for i, gbps, used, up, out, found in rows
-        ],
-    }
-
-
-def _measured(fabric: Fabric, rates: LinkRates) -> Iterator[dict[str, float | int | None]]:
-    """Yield the port counters of each link."""
-    columns = (rates.gbps, rates.gbps / fabric.link_gbps, rates.dropped, rates.errors)
-    for gbps, used, dropped, errors in zip(*(column.tolist() for column in columns), strict=True):
-        yield {
-            "rate_gbps": None if isnan(gbps) else gbps,
-            "utilisation": None if isnan(used) else used,
-            "dropped": None if dropped == UNKNOWN else dropped,
-            "errors": None if errors == UNKNOWN else errors,
-        }
 
 
 def drained_cables(state: ControllerState) -> list[bool]:

@@ -12,7 +12,7 @@ import numpy as np
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, Job
-from controller.model.queue_pairs import QueuePairs
+from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.job_file import load_job, parse_job
 from controller.workload.placement import participants
@@ -34,6 +34,7 @@ class Case:
         name: its own.
         described: the same jobs as they were described.
         ring: number of ranks of its rings, where the scenario gives it.
+        qps: the QPs of connections of jobs that do not say.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Case:
     jobs: tuple[SimulatedJob, ...]
     described: tuple[TimedJob, ...] = ()
     ring: int | None = None
+    qps: QueuePairs = ONE_QP
 
 
 def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterator[Case]:
@@ -65,10 +67,10 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
         assert form.collective is not None
         named = _of_collective(fabric, form.collective, epochs)
     for name, jobs, ring in named:
-        for qps in form.qps:
-            made = simulated_jobs(fabric, jobs, QueuePairs(qps, form.qp_mode))
-            told = f", {qps} QPs" if form.qps != [1] else ""
-            yield Case(form.kind + told, name + told, made, jobs, ring)
+        for count in form.qps:
+            qps = QueuePairs(count, form.qp_mode)
+            told = f", {count} QPs" if form.qps != [1] else ""
+            yield Case(form.kind + told, name + told, simulated_jobs(fabric, jobs, qps), jobs, ring, qps)
 
 
 _Named = tuple[str, tuple[TimedJob, ...], int | None]

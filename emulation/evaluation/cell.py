@@ -55,6 +55,7 @@ def simulate_cell(cell: Cell) -> Results:
             planner=plan,
             allocation=cell.allocation,
             triggers=cell.triggers,
+            planned=policy.planned,
             period=cell.period,
             changes=cell.changes,
             until=cell.until,
@@ -139,6 +140,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "planning_mean": _plain(planned.mean()) if len(planned) else None,
         "planning_worst": _plain(planned.max()) if len(planned) else None,
         "moved": sum(planning.moved for planning in results.plannings),
+        "moved_sending": sum(planning.moved_sending for planning in results.plannings),
         "simulated_seconds": results.ended,
         "stalled": results.stalled,
         "wall_seconds": wall,
@@ -185,7 +187,7 @@ def key_of(cell: Cell) -> str:
     said = [
         _code(), cell.scenario, cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy.name,
         cell.policy.policy, _plugin_code(cell.policy.policy), cell.policy.options,
-        cell.policy.adaptive,
+        cell.policy.adaptive, cell.policy.planned,
         str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
         cell.jitter,
     ]  # fmt: skip

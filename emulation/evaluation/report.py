@@ -139,7 +139,7 @@ def _kind(kind: str, standings: Sequence[PolicyMeans], others: Sequence[Referenc
         _table("busiest ÷ mean of a leaf's links", standings, lambda s: _number(s.imbalance, 3), lambda s: s.imbalance),
         _table(used, standings, _used, None),
         _table("planning time, mean / worst (ms)", standings, _planning, None),
-        _table("flows moved per simulation", standings, lambda s: _number(s.moved, 0), None),
+        _table("changes of flows' paths per simulation / of those, while the flow sent", standings, _moved, None),
     )
     pictures = [("epoch, transfer and planning times by policy", plot(standings))]
     over = plot_paper_axes(rows)
@@ -230,6 +230,10 @@ def _planning(standing: PolicyMeans) -> str:
         None if value is None else value * 1e3 for value in (standing.planning_mean, standing.planning_worst)
     )
     return f"{_number(mean, 2)} / {_number(worst, 1)}"
+
+
+def _moved(standing: PolicyMeans) -> str:
+    return f"{_number(standing.moved, 0)} / {_number(standing.moved_sending, 0)}"
 
 
 def _number(value: float | None, digits: int) -> str:

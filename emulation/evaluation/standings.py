@@ -32,7 +32,7 @@ class PolicyMeans:
         gbps: rate of a job while it communicates.
         link_mean, link_busiest, imbalance: see ``LinkUse``; the busiest of all.
         planning_mean, planning_worst: seconds of the policy per plan.
-        moved: flows that changed their path, per simulation.
+        moved, moved_sending: changes of a flow's path per simulation, and those while the flow sent.
     """
 
     scenario: str
@@ -54,6 +54,7 @@ class PolicyMeans:
     planning_mean: float | None
     planning_worst: float | None
     moved: float | None
+    moved_sending: float | None
 
 
 def standings_of(rows: Sequence[Row]) -> list[PolicyMeans]:
@@ -117,6 +118,7 @@ def _standing(
         planning_mean=mean(lambda row: row["planning_mean"]),
         planning_worst=_over([row["planning_worst"] for row in rows], np.max),
         moved=mean(lambda row: row["moved"]),
+        moved_sending=mean(lambda row: row["moved_sending"]),
     )
 
 

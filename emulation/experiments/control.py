@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from emulation.errors import LabError
+from emulation.experiments.request import Draw, ExperimentRequest
 from emulation.http_json import ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 
@@ -22,11 +23,12 @@ READY_SECONDS = 30.0
 class ExperimentController:
     """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until ``with`` ends."""
 
-    def __init__(self, lab: Lab, fabric: Path, policy: str, seed: int, enforcement: str, qps: int = 1) -> None:
-        """Start the controller process; ``qps``: of each connection of jobs that do not say."""
+    def __init__(self, lab: Lab, request: ExperimentRequest, draw: Draw) -> None:
+        """Start the controller process for one draw of an experiment."""
         command = Path(sys.executable).with_name("ryu-manager")
-        options = ["--fabric", str(fabric), "--policy", policy, "--seed", str(seed), "--enforcement", enforcement]
-        options += ["--store", "memory", "--default-qps", str(qps)]
+        options = ["--fabric", str(request.fabric), "--policy", draw.policy, "--seed", str(draw.seed)]
+        options += ["--enforcement", request.mode, "--store", "memory"]
+        options += ["--default-qps", str(request.qps), "--default-qp-mode", request.qp_mode]
         listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
         self._lab = lab
         self._reasons: list[str] = []

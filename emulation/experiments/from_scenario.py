@@ -89,6 +89,8 @@ def experiments_of(scenario: Scenario, wanted: ExperimentRequest) -> tuple[list[
                     jobs=tuple(folder / f"{_slug(job.name)}.json" for job in case.jobs),
                     policies=policies,
                     seeds=(seed,) if failure.links else scenario.seeds,
+                    qps=case.qps.count,
+                    qp_mode=case.qps.mode,
                     name=name,
                 )
                 made.append(Experiment(case, failure, failure.on(scenario.fabric, seed), request))

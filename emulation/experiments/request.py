@@ -16,6 +16,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import load_fabric, read_document
 from controller.model.job import Job
+from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
 from controller.routing import DRAWING, enforceable
@@ -34,7 +35,8 @@ class ExperimentRequest:
         policies: in the order in which they run; speed-ups are relative to the first one.
         seeds: seeds of the draws of each policy of ``DRAWING``; the others run once, with the first seed.
         seconds: approximate duration of the longest job alone on the fabric; bytes are scaled to that.
-        qps: QPs of each connection of jobs that do not say, each a piece of every message (``qp_mode`` split).
+        qps: QPs of each connection of jobs that do not say.
+        qp_mode: which bytes each of these QPs carries.
         link_mbps: rate of the fastest link; ``None``: as much as the machine carries (scale.py).
         name: name of the files that are written to ``out``, and of the folder with the logs.
         expect_faster: fail unless every job is faster under each further policy than under the first.
@@ -47,6 +49,7 @@ class ExperimentRequest:
     seeds: tuple[int, ...] = (1, 2, 3)
     seconds: float = 5.0
     qps: int = 1
+    qp_mode: QpMode = "split"
     link_mbps: float | None = None
     out: Path = Path("out")
     name: str = "emulate"
@@ -119,12 +122,10 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if not request.jobs:
         raise InputError("at least one job is needed", field="--job")
     fabric = load_fabric(request.fabric)
-    jobs, expanded = load_jobs(fabric, request.jobs, QueuePairs(request.qps))
+    jobs, expanded = load_jobs(fabric, request.jobs, QueuePairs(request.qps, request.qp_mode))
     if request.mode == "source_port":
         for path, job in zip(request.jobs, jobs, strict=True):
             _check_free(path, job)
-    for path, job in zip(request.jobs, jobs, strict=True):
-        _check_split(path, job)
     traffic = combine(expanded)
     if not traffic.n_flows:
         raise InputError("no job sends data over the network", field="--job")
@@ -137,13 +138,6 @@ def _check_free(path: Path, job: Job) -> None:
         check_free(job)
     except InputError as error:
         raise error.with_source(str(path)) from None
-
-
-def _check_split(path: Path, job: Job) -> None:
-    qps = {"qp_mode": job.qps} | {f"collectives.{call.name}.qp_mode": call.qps for call in job.collectives}
-    for field, each in qps.items():
-        if each is not None and each.mode == "round_robin":
-            raise InputError("hosts of the lab split messages over QPs", source=str(path), field=field, value=each.mode)
 
 
 def _check_policies(names: Sequence[str]) -> None:

@@ -80,7 +80,7 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
     name = (
         f"{draw.policy}, seed {draw.seed}" if sum(d.policy == draw.policy for d in scenario.draws) > 1 else draw.policy
     )
-    with ExperimentController(lab, request.fabric, draw.policy, draw.seed, request.mode, request.qps) as controller:
+    with ExperimentController(lab, request, draw) as controller:
         controller.wait_ready()
         lost = lab.ping_all(_neighbours(scenario))
         if lost:
@@ -155,7 +155,10 @@ def _payload(
     ports: Mapping[FlowKey, tuple[PortShare, ...]],
     told: Mapping[str, Mapping[str, Any]],
 ) -> dict[tuple[str, str, int | None], int]:
-    """Bytes that each unit of the plan certainly sends: (source, destination, UDP source port or None for any)."""
+    """Bytes that each unit of the plan certainly sends: (source, destination, UDP source port or None for any).
+
+    A QP over which messages take turns may be one message behind its share.
+    """
     known = {
         (host, flow["dst"], piece["udp_src"])
         for host, document in told.items()
@@ -169,7 +172,8 @@ def _payload(
                 src, dst = spec.ranks[a], spec.ranks[b]
                 for piece in ports[spec.job, spec.name, src, dst]:
                     key = (src, dst, piece.udp_src if (src, dst, piece.udp_src) in known else None)
-                    sizes[key] = sizes.get(key, 0) + int(size * piece.share)
+                    behind = spec.message_bytes if spec.qp_mode == "round_robin" else 0
+                    sizes[key] = sizes.get(key, 0) + max(0, int(size * piece.share) - behind)
     return sizes
 
 

@@ -8,19 +8,27 @@ flows' bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from controller.model.job import CollectiveCall, Job
+from controller.model.qp_mode import QpMode
+from controller.model.queue_pairs import MESSAGE_BYTES
 from controller.model.traffic import FIRST_PORT, LAST_PORT
 from controller.workload.collectives import algorithm_of
 from emulation.experiments.request import EmulatedScenario
+from emulation.experiments.scale import MTU
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.run import FlowKey, PortShare
+from emulation.roce.sender import SenderOptions
 
 _RUN_AS_THEY_ARE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _ALGORITHMS = ("ring", "direct")
 _WORD = 4
 """Elements are int32: sums of them are exact."""
+
+LEAST_MESSAGE = MTU * SenderOptions().ack_every
+"""Bytes of the shortest message that takes turns with others over QPs: each message is acknowledged by itself."""
 
 
 def rounds(scenario: EmulatedScenario, bytes_scale: float) -> list[list[CollectiveSpec]]:
@@ -45,11 +53,17 @@ def _spec(job: Job, name: str, collective: int, scenario: EmulatedScenario, scal
     calls = [call for call in job.collectives if call.name == name]
     listed = name in job.flows.collective or (job.matrix is not None and job.matrix.collective == name)
     planned = _planned(scenario, collective)
+    mode = scenario.traffic.collectives[collective].qps.mode
     if calls and not listed and calls[0].op in _RUN_AS_THEY_ARE and algorithm_of(calls[0]) in _ALGORITHMS:
         operation = _operation(job, calls[0], scale)
         if planned.keys() <= {(operation.ranks[a], operation.ranks[b]) for a, b in operation.flows()}:
-            return operation
-    return _exchange(job.name, name, planned, scale)
+            return _over_qps(operation, mode, scale)
+    return _over_qps(_exchange(job.name, name, planned, scale), mode, scale)
+
+
+def _over_qps(spec: CollectiveSpec, mode: QpMode, scale: float) -> CollectiveSpec:
+    message = max(LEAST_MESSAGE, round(MESSAGE_BYTES * scale))
+    return replace(spec, qp_mode=mode, message_bytes=message)
 
 
 def _operation(job: Job, call: CollectiveCall, scale: float) -> CollectiveSpec:
@@ -88,10 +102,12 @@ def routes(
 ) -> dict[FlowKey, tuple[PortShare, ...]]:
     """Return the UDP source ports of all flows, from the answer of ``GET /v1/routes`` for each host.
 
-    Several flows between two hosts in one collective are sent as pieces of one, in proportion to their bytes. Flows
-    without a port (of a job whose ports are unknown, or within a server) get any free one.
+    Several flows between two hosts in one collective, such as the QPs of a connection, are sent as pieces of one, in
+    proportion to their bytes. Only the pieces of a flow that the plan splits are paced. Flows without a port (of a job
+    whose ports are unknown, or within a server) get any free one.
     """
     sizes: dict[FlowKey, dict[int | None, float]] = {}
+    paced: set[tuple[str, str, int | None]] = set()
     used: dict[tuple[str, str], set[int]] = {}
     for host, document in told.items():
         for flow in document["flows"]:
@@ -100,6 +116,8 @@ def routes(
             for piece in flow["pieces"]:
                 port = piece["udp_src"]
                 ports[port] = ports.get(port, 0.0) + flow["bytes"] * piece["share"]
+                if len(flow["pieces"]) > 1:
+                    paced.add((host, flow["dst"], port))
                 if port is not None:
                     used.setdefault((host, flow["dst"]), set()).add(port)
     found: dict[FlowKey, tuple[PortShare, ...]] = {}
@@ -114,6 +132,6 @@ def routes(
                 if port is None:
                     port = next(p for p in range(FIRST_PORT, LAST_PORT + 1) if p not in taken)
                     taken.add(port)
-                pieces.append(PortShare(port, size / total))
+                pieces.append(PortShare(port, size / total, (*pair, port) in paced))
             found[spec.job, spec.name, *pair] = tuple(pieces)
     return found

@@ -168,13 +168,10 @@ def resume(movers, state, moving):
 
 
 @nb.njit(nogil=True, cache=True)
-def rechoose(movers, state, up, down):
-    """Update the live paths; movers on a dead path choose again.
-
-    ``up`` and ``down`` [L, P] have the link of each path, -1 if it is dead.
-    """
-    state.choice.up[:] = up
-    state.choice.down[:] = down
+def rechoose(movers, state, tier):
+    """Update the live links (``tier``); movers on a dead path choose again."""
+    state.choice.up[:] = tier.up
+    state.choice.down[:] = tier.down
     for m in range(len(movers.group)):
         if state.limit[m] < 0:
             continue

@@ -15,11 +15,11 @@ from controller.model.errors import InputError
 from emulation.roce import agent_config
 from emulation.roce.agent_config import AgentConfig, PartConfig
 from emulation.roce.collectives.base import Send
+from emulation.roce.connection import QpConnection
 from emulation.roce.lines import LineBuffer, LineError, to_line
 from emulation.roce.psn import PSN_MASK
 from emulation.roce.receiver import Receiver
 from emulation.roce.sender import Sender
-from emulation.roce.shares import split
 from emulation.roce.udp import QueuePairError, UdpEndpoint
 
 _STDIN = 0
@@ -121,14 +121,18 @@ class _Part:
         self._running = False
         self._times: list[tuple[float, float]] = []
         self._wrong: list[str] = []
-        self._senders: dict[int, list[Sender]] = {}
+        self._connections: dict[int, QpConnection] = {}
         memory = _as_bytes(self._collective.memory)
         for peer, pieces in config.sends.items():
-            self._senders[peer] = []
+            senders = []
             for piece in pieces:
-                sender = Sender(piece.qp, agent.options.part(piece.share), first_psn=_first_psn(piece.qp))
-                self._senders[peer].append(sender)
+                sender = Sender(
+                    piece.qp, agent.options.part(piece.share, paced=piece.paced), first_psn=_first_psn(piece.qp)
+                )
+                senders.append(sender)
                 endpoint.add_sender(piece.qp, sender, spec.ranks[peer], piece.udp_src, self._on_sent)
+            shares = [piece.share for piece in pieces]
+            self._connections[peer] = QpConnection(senders, shares, spec.qp_mode, spec.message_bytes)
         for peer, numbers in config.receives.items():
             for qp in numbers:
                 receiver = Receiver(qp, memory, self._rkey, mtu=agent.options.mtu, first_psn=_first_psn(qp))
@@ -157,12 +161,7 @@ class _Part:
 
     def _post(self, sends: list[Send]) -> None:
         for send in sends:
-            data = _as_bytes(send.data)
-            shares = [piece.share for piece in self._config.sends[send.peer]]
-            for sender, (start, end) in zip(self._senders[send.peer], split(len(data), shares), strict=True):
-                if end > start:
-                    sender.post(data[start:end], send.va + start, self._rkey)
-                    self._pending += 1
+            self._pending += self._connections[send.peer].post(_as_bytes(send.data), send.va, self._rkey)
 
     def _look(self) -> None:
         """End the iteration if everything has been received and everything sent is acknowledged."""
@@ -195,7 +194,7 @@ class _Part:
                 "rate_gbps": sender.rates.rate(now) / 1e9,
             }
             for peer, pieces in self._config.sends.items()
-            for piece, sender in zip(pieces, self._senders[peer], strict=True)
+            for piece, sender in zip(pieces, self._connections[peer].senders, strict=True)
         ]
         return {
             "job": spec.job,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,15 @@ FIRST_QP, LAST_QP = 2, 0xFFFFFE
 
 @dataclass(frozen=True, slots=True)
 class PieceConfig:
-    """A queue pair to a peer: the whole flow, or a piece of a split one. Both ends call it by the same number."""
+    """A queue pair to a peer: the whole flow, or a piece of a split one. Both ends call it by the same number.
+
+    ``paced``: it sends at its share of the host's rate at most.
+    """
 
     qp: int
     udp_src: int
     share: float = 1.0
+    paced: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ def to_document(config: AgentConfig) -> dict[str, Any]:
                 "sends": [
                     {
                         "peer": peer,
-                        "pieces": [{"qp": p.qp, "udp_src": p.udp_src, "share": p.share} for p in pieces],
+                        "pieces": [asdict(piece) for piece in pieces],
                     }
                     for peer, pieces in part.sends.items()
                 ],
@@ -168,7 +172,14 @@ def _part(row: _Row) -> PartConfig:
 
 
 def _collective(row: _Row) -> CollectiveSpec:
-    kinds: dict[str, Any] = {"bytes": int, "seed": int, "iterations": int, "ranks": list, "matrix": list}
+    kinds: dict[str, Any] = {
+        "bytes": int,
+        "seed": int,
+        "iterations": int,
+        "message_bytes": int,
+        "ranks": list,
+        "matrix": list,
+    }
     given = {}
     for key in (f.name for f in fields(CollectiveSpec)):
         if key in row.values:
@@ -186,7 +197,10 @@ def _collective(row: _Row) -> CollectiveSpec:
 
 
 def _piece(row: _Row) -> PieceConfig:
-    piece = PieceConfig(_qp(row.take("qp", int), row.where), row.take("udp_src", int), row.take("share", float, 1.0))
+    piece = PieceConfig(
+        _qp(row.take("qp", int), row.where), row.take("udp_src", int), row.take("share", float, 1.0),
+        row.take("paced", bool, True),
+    )  # fmt: skip
     row.nothing_left()
     return piece
 
@@ -216,7 +230,7 @@ class _Row:
             value = float(value)
         if default and default[0] is None and value is None:
             return None
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise InputError(f"must be {_KINDS[kind]}", field=self._path(key), value=value)
         return value
 
@@ -231,4 +245,11 @@ class _Row:
         return f"{self.where}.{key}" if self.where else key
 
 
-_KINDS = {str: "text", int: "a whole number", float: "a number", list: "a list", dict: "an object"}
+_KINDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+    bool: "true or false",
+}

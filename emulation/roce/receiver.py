@@ -2,9 +2,9 @@
 
 After InfiniBand Architecture volume 1, chapter 9.7: packets count only in order; the first one after a gap is answered
 by one NAK (PSN sequence error) until the missing one arrives; a packet seen before writes nothing and is acknowledged
-again if it asks for it; a packet that breaks the protocol fails the queue pair. A write tells the responder's software
-nothing on real hardware (it polls memory, or the write carries immediate data); here each message that is complete is
-returned, which stands for that polling.
+again if it asks for it; a packet that breaks the protocol fails the queue pair. A write with immediate data completes
+at the responder's software. On real hardware a write without tells it nothing, and it polls its memory; here such a
+message is returned, too, when it is complete, which stands for that polling.
 
 Pure: no socket, no clock.
 """
@@ -16,25 +16,24 @@ from typing import NamedTuple
 
 from emulation.roce.psn import PSN_MASK, psn_offset
 from emulation.roce.wire import (
+    FIRST_PACKETS,
+    LAST_PACKETS,
     NAK_INVALID_REQUEST,
     NAK_REMOTE_ACCESS,
     NAK_SEQUENCE,
     SYNDROME_ACK,
     SYNDROME_NAMES,
-    WRITE_FIRST,
-    WRITE_LAST,
-    WRITE_MIDDLE,
-    WRITE_ONLY,
     Ack,
     Write,
 )
 
 
 class ReceivedMessage(NamedTuple):
-    """A message that is in memory as a whole."""
+    """A message that is in memory as a whole, with its immediate data if it has any."""
 
     va: int
     length: int
+    immediate: int | None = None
 
 
 class PacketOutcome(NamedTuple):
@@ -104,8 +103,8 @@ class Receiver:
         self._nak_sent = False
         self._expected = (self._expected + 1) & PSN_MASK
         arrival = None
-        if packet.opcode in (WRITE_LAST, WRITE_ONLY):
-            arrival, self._message = self._message, None
+        if packet.opcode in LAST_PACKETS and self._message is not None:
+            arrival, self._message = self._message._replace(immediate=packet.immediate), None
             self._completed += 1
             self.counters.messages += 1
         return PacketOutcome(self._ack() if packet.ack_request else None, arrival)
@@ -113,7 +112,7 @@ class Receiver:
     def _place(self, packet: Write) -> int | None:
         """Write the payload; a NAK syndrome if the packet may not do that."""
         size = len(packet.payload)
-        if packet.opcode in (WRITE_FIRST, WRITE_ONLY):
+        if packet.opcode in FIRST_PACKETS:
             reth = packet.reth
             if self._message is not None or reth is None:
                 return NAK_INVALID_REQUEST
@@ -125,10 +124,10 @@ class Receiver:
         else:
             message, written = self._message, self._written
         left = message.length - written
-        if packet.opcode in (WRITE_FIRST, WRITE_MIDDLE):
-            fits = size == self._mtu and size < left
-        else:
+        if packet.opcode in LAST_PACKETS:
             fits = size == left and size <= self._mtu
+        else:
+            fits = size == self._mtu and size < left
         if not fits:
             return NAK_INVALID_REQUEST
         at = message.va + written

@@ -38,10 +38,11 @@ class EmulationError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class PortShare:
-    """A UDP source port of a flow, and its share if the flow is split."""
+    """A UDP source port of a flow, and its share if there are several; ``paced`` as for ``PieceConfig``."""
 
     udp_src: int
     share: float = 1.0
+    paced: bool = True
 
 
 FlowKey = tuple[str, str, str, str]
@@ -130,7 +131,7 @@ def agent_configs(
                 if other != spec.label or piece.udp_src in (c.udp_src for c in configs):
                     reason = f"{other} and {spec.label} both use this port from {src} to {dst}"
                     raise InputError(reason, field="routes", value=piece.udp_src)
-                configs.append(PieceConfig(qp, piece.udp_src, piece.share))
+                configs.append(PieceConfig(qp, piece.udp_src, piece.share, piece.paced))
                 qp += 1
             sends[source][destination] = tuple(configs)
             receives[destination][source] = tuple(c.qp for c in configs)

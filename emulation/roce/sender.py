@@ -26,8 +26,10 @@ from emulation.roce.wire import (
     SYNDROME_NAMES,
     WRITE_FIRST,
     WRITE_LAST,
+    WRITE_LAST_IMMEDIATE,
     WRITE_MIDDLE,
     WRITE_ONLY,
+    WRITE_ONLY_IMMEDIATE,
     Ack,
     Reth,
     Write,
@@ -74,12 +76,15 @@ class SenderOptions:
         if self.retries < 0:
             raise InputError("must not be negative", field="retries", value=self.retries)
 
-    def part(self, share: float) -> SenderOptions:
-        """Options of a piece of a split flow: its share of rate and window (two packets at least)."""
+    def part(self, share: float, *, paced: bool = True) -> SenderOptions:
+        """Return the options of one of several QPs: its share of the window (two packets at least), and of the rate.
+
+        A QP that is not ``paced`` may send at the whole rate.
+        """
         if not 0 < share <= 1:
             raise InputError("a share must be above 0 and at most 1", field="share", value=share)
         window = min(self.window, max(2, round(self.window * share)))
-        return replace(self, window=window, line_rate=self.line_rate * share)
+        return replace(self, window=window, line_rate=self.line_rate * (share if paced else 1.0))
 
 
 @dataclass(slots=True)
@@ -100,8 +105,18 @@ class _Message:
     va: int
     rkey: int
     tag: object
+    immediate: int | None
     first: int
     end: int
+
+    def opcode(self, sequence: int) -> int:
+        """Return the opcode of a packet of this message."""
+        is_first, is_last = sequence == self.first, sequence == self.end - 1
+        if not is_last:
+            return WRITE_FIRST if is_first else WRITE_MIDDLE
+        if self.immediate is None:
+            return WRITE_ONLY if is_first else WRITE_LAST
+        return WRITE_ONLY_IMMEDIATE if is_first else WRITE_LAST_IMMEDIATE
 
 
 class Sender:
@@ -149,12 +164,15 @@ class Sender:
         """Packets on their way: at most ``options.window``."""
         return self._next - self._acked
 
-    def post(self, data: memoryview, va: int, rkey: int, tag: object = None) -> None:
-        """Write ``data`` (contiguous bytes, not to be changed before the completion) to ``va`` at the responder."""
+    def post(self, data: memoryview, va: int, rkey: int, tag: object = None, *, immediate: int | None = None) -> None:
+        """Write ``data`` (contiguous bytes, not to be changed before the completion) to ``va`` at the responder.
+
+        ``immediate`` is 32 bits for the responder's completion, sent with the last packet; ``None``: there are none.
+        """
         if len(data) > MAX_MESSAGE:
             raise InputError("a message must have at most 2^31 bytes", field="bytes", value=len(data))
         packets = max(1, -(-len(data) // self.options.mtu))
-        self._messages.append(_Message(data, va, rkey, tag, self._posted, self._posted + packets))
+        self._messages.append(_Message(data, va, rkey, tag, immediate, self._posted, self._posted + packets))
         self._posted += packets
 
     def poll(self, now: float) -> Write | None:
@@ -210,13 +228,8 @@ class Sender:
         sequence, mtu = self._next, self.options.mtu
         offset = (sequence - message.first) * mtu
         payload = message.data[offset : offset + mtu]
-        is_first, is_last = sequence == message.first, sequence == message.end - 1
-        if is_first:
-            opcode = WRITE_ONLY if is_last else WRITE_FIRST
-            reth: Reth | None = Reth(message.va, message.rkey, len(message.data))
-        else:
-            opcode = WRITE_LAST if is_last else WRITE_MIDDLE
-            reth = None
+        is_last = sequence == message.end - 1
+        reth = Reth(message.va, message.rkey, len(message.data)) if sequence == message.first else None
         ask = is_last or sequence % self._ack_every == self._ack_every - 1
         self._next += 1
         self.counters.packets += 1
@@ -231,7 +244,10 @@ class Sender:
             if self._timeout_at is None:
                 self._timeout_at = now + self._timeout
         self._pacer.spend(len(payload) + FRAME_OVERHEAD, self.rates.rate(now), now)
-        return Write(opcode, self.peer_qp, self._wire_psn(sequence), ask, reth, payload)
+        return Write(
+            message.opcode(sequence), self.peer_qp, self._wire_psn(sequence), ask, reth, payload,
+            message.immediate if is_last else None,
+        )  # fmt: skip
 
     # -- progress and its absence -----------------------------------------------------------------------------
 

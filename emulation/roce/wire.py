@@ -1,8 +1,8 @@
 """RoCEv2 framing: the transport headers of RDMA writes and acknowledgements, and the invariant CRC.
 
-A datagram to UDP port 4791 is BTH (12 bytes), then RETH (16, first packet of a write) or AETH (4, acknowledgement),
-payload padded to four bytes, ICRC (4). InfiniBand Architecture volume 1, chapter 9 (transport headers, opcodes) and
-annex A17 (RoCEv2).
+A datagram to UDP port 4791 is BTH (12 bytes), then RETH (16, first packet of a write), immediate data (4, last packet
+of a write with immediate) or AETH (4, acknowledgement), payload padded to four bytes, ICRC (4). InfiniBand Architecture
+volume 1, chapter 9 (transport headers, opcodes) and annex A17 (RoCEv2).
 
 The ICRC is the CRC-32 of Ethernet over eight bytes of ones, the IPv4 and UDP headers, the transport headers and the
 payload, where everything that a switch may change counts as ones: TOS, TTL, both checksums, the BTH's fifth byte
@@ -21,8 +21,14 @@ from zlib import crc32
 WRITE_FIRST = 0x06
 WRITE_MIDDLE = 0x07
 WRITE_LAST = 0x08
+WRITE_LAST_IMMEDIATE = 0x09
 WRITE_ONLY = 0x0A
+WRITE_ONLY_IMMEDIATE = 0x0B
 ACKNOWLEDGE = 0x11
+
+FIRST_PACKETS = (WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMMEDIATE)
+LAST_PACKETS = (WRITE_LAST, WRITE_LAST_IMMEDIATE, WRITE_ONLY, WRITE_ONLY_IMMEDIATE)
+WITH_IMMEDIATE = (WRITE_LAST_IMMEDIATE, WRITE_ONLY_IMMEDIATE)
 
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 """Payload bytes a packet, as InfiniBand numbers them; every packet of a message but the last is full."""
@@ -39,6 +45,7 @@ FRAME_OVERHEAD = ETHERNET_IP_UDP_BYTES + 12 + 4
 _IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
 _BTH = struct.Struct("!BBHBBHI")
 _RETH = struct.Struct("!QII")
+_IMMEDIATE = struct.Struct("!I")
 _AETH = struct.Struct("!I")
 _ICRC = struct.Struct("<I")
 
@@ -58,7 +65,10 @@ class Reth(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One packet of an RDMA write. ``qp`` is the responder's queue pair; ``reth`` on First and Only, else None."""
+    """One packet of an RDMA write. ``qp`` is the responder's queue pair.
+
+    ``reth`` is there on First and Only, ``immediate`` on Last and Only with immediate.
+    """
 
     opcode: int
     qp: int
@@ -66,6 +76,7 @@ class Write(NamedTuple):
     ack_request: bool
     reth: Reth | None
     payload: memoryview
+    immediate: int | None = None
 
 
 class Ack(NamedTuple):
@@ -126,7 +137,8 @@ def _transport_crc(state: int, header: bytes | memoryview) -> int:
 def write_frame_bytes(packet: Write) -> int:
     """UDP payload bytes of a packet."""
     size = len(packet.payload)
-    return _BTH_BYTES + (_RETH.size if packet.reth is not None else 0) + size + (-size & 3) + _ICRC.size
+    further = (_RETH.size if packet.reth is not None else 0) + (_IMMEDIATE.size if packet.immediate is not None else 0)
+    return _BTH_BYTES + further + size + (-size & 3) + _ICRC.size
 
 
 def encode_write(packet: Write, state: int) -> tuple[bytes, memoryview, bytes]:
@@ -146,6 +158,8 @@ def encode_write(packet: Write, state: int) -> tuple[bytes, memoryview, bytes]:
     )
     if packet.reth is not None:
         header += _RETH.pack(*packet.reth)
+    if packet.immediate is not None:
+        header += _IMMEDIATE.pack(packet.immediate)
     padding = bytes(pad)
     crc = crc32(padding, crc32(packet.payload, _transport_crc(state, header)))
     return header, packet.payload, padding + _ICRC.pack(crc)
@@ -182,15 +196,20 @@ def decode(datagram: memoryview, state: int) -> Write | Ack:
             raise FrameError("an acknowledgement without AETH")
         aeth = _AETH.unpack_from(datagram, _BTH_BYTES)[0]
         return Ack(qp, psn, aeth >> 24, aeth & 0xFFFFFF)
-    at, reth = _BTH_BYTES, None
-    if opcode in (WRITE_FIRST, WRITE_ONLY):
+    if opcode not in (*FIRST_PACKETS, WRITE_MIDDLE, *LAST_PACKETS):
+        raise FrameError(f"opcode {opcode:#04x} is not supported")
+    at, reth, immediate = _BTH_BYTES, None, None
+    if opcode in FIRST_PACKETS:
         if end < at + _RETH.size:
             raise FrameError("the first packet of a write without RETH")
         reth = Reth(*_RETH.unpack_from(datagram, at))
         at += _RETH.size
-    elif opcode not in (WRITE_MIDDLE, WRITE_LAST):
-        raise FrameError(f"opcode {opcode:#04x} is not supported")
+    if opcode in WITH_IMMEDIATE:
+        if end < at + _IMMEDIATE.size:
+            raise FrameError("a write with immediate without its data")
+        immediate = _IMMEDIATE.unpack_from(datagram, at)[0]
+        at += _IMMEDIATE.size
     end -= (flags >> 4) & 3
     if end < at:
         raise FrameError("more padding than payload")
-    return Write(opcode, qp, psn, bool(tail & 0x80000000), reth, datagram[at:end])
+    return Write(opcode, qp, psn, bool(tail & 0x80000000), reth, datagram[at:end], immediate)

@@ -196,8 +196,9 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     page.press(Keys.ESCAPE)
     page.until(lambda: page.count("dialog") == 0, "it is left")
     assert page.run("return window.loadedOnce") is True
-    origins = {url.split("/")[2] for url in page.asked()}
-    assert origins == {"127.0.0.1:8080"}
+    asked = page.asked()
+    assert {url.split("/")[2] for url in asked} == {"127.0.0.1:8080"}
+    assert [url for url in asked if "/v1/links?since=" in url], "changes alone are asked for"
     # What failed while the controller was away is the browser's to tell; nothing else is.
     assert [line for line in page.complaints() if "ERR_" not in line and "network error" not in line] == []
 

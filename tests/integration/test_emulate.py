@@ -61,10 +61,12 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
     assert planned["min_speed"] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("mode", ["per_flow", "source_port"])
-def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str) -> None:
-    options = ["--policies", "fair", "--qps", "2", "--mode", mode, "--seconds", "1", "--format", "json"]
-    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize(("mode", "qp_mode"), [("per_flow", "round_robin"), ("source_port", "split")])
+def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: str) -> None:
+    options = ["--policies", "fair", "--qps", "2", "--qp-mode", qp_mode, "--mode", mode, "--seconds", "1"]
+    done = subprocess.run(
+        command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
+    )
     assert done.returncode == 0, done.stderr
     (run,) = json.loads(done.stdout)["runs"]
     assert run["off_plan"] == []

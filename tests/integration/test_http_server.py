@@ -76,6 +76,22 @@ def test_a_wrong_method_is_a_problem_that_lists_the_allowed_ones(server: Server)
     assert server.ask("OPTIONS", "*").status == 204
 
 
+def test_a_large_document_is_compressed_beside_other_requests_on_one_connection(server: Server) -> None:
+    connection = server.http()
+    for coding in ("gzip", "identity", "gzip"):
+        connection.request("GET", "/v1/jobs/large", headers={"Accept-Encoding": coding})
+        got = connection.getresponse()
+        sent = got.read()
+        assert (got.headers["Content-Encoding"], got.headers["Vary"]) == (
+            "gzip" if coding == "gzip" else None,
+            "Accept-Encoding",
+        )
+        assert int(got.headers["Content-Length"]) == len(sent)
+        assert len(gzip.decompress(sent) if coding == "gzip" else sent) > 8_000_000
+        assert (len(sent) < 100_000) == (coding == "gzip")
+    connection.close()
+
+
 @pytest.mark.parametrize(
     "target", ["/web/", "/web/none.js", "/v1", "/v1/jobs/", "/v1/jobs/a/b", "/v1/plan/", "//v1", "/%00", "/caf%C3%A9"]
 )

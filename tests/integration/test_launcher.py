@@ -122,6 +122,12 @@ def test_an_option_that_the_policy_cannot_use_is_reported_before_the_start(text,
     assert complaint in refused("--policy-options", text, "--store", "memory", "controller.app")
 
 
+def test_default_qps_that_the_policy_would_cut_are_reported_before_the_start() -> None:
+    qps = ("--default-qps", "4", "--default-qp-mode", "round_robin", "--policy-options", "max_splits=8")
+    assert "default_qp_mode: 'round_robin': QPs carry whole" in refused(*qps, "--store", "memory", "controller.app")
+    assert "default_qps: 0: must be at least 1" in refused("--default-qps", "0", "controller.app")
+
+
 def test_a_store_that_is_in_use_or_invalid_is_reported_in_one_line(ports, tmp_path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     with closing(Store.open(url)):

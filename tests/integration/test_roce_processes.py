@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from controller.model.qp_mode import QP_MODES, QpMode
 from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import EmulationError, agent_configs, run_collectives
+from emulation.roce.run import EmulationError, PortShare, agent_configs, run_collectives
 from emulation.roce.sender import SenderOptions
 from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.roce_hosts import PATIENT, ROCE, roce_server, spawn_here
@@ -52,6 +53,22 @@ def test_direct_operations_move_their_part_of_the_buffer_between_each_pair(op: s
     assert result.checked
     edges = {(rank["rank"], flow["peer"]): flow["bytes"] for rank in result.ranks for flow in rank["flows"]}
     assert edges == {(i, j): nths * size // 3 for i in range(3) for j in range(3) if i != j}
+
+
+@pytest.mark.parametrize("mode", QP_MODES)
+def test_the_qps_of_a_connection_carry_equal_parts_in_both_modes(mode: QpMode) -> None:
+    size, message = 1 << 20, 1 << 14
+    spec = CollectiveSpec("gpt", "dp0", NAMES[:4], bytes=size, qp_mode=mode, message_bytes=message)
+    routes = {
+        key: tuple(PortShare(port.udp_src + qp, 0.25, paced=False) for port in ports for qp in range(4))
+        for key, ports in numbered_routes([spec]).items()
+    }
+    (result,) = run_collectives(HOSTS, spawn_here, [spec], routes, options=FAST)
+    assert result.checked, result.wrong
+    for rank in result.ranks:
+        assert [flow["bytes"] for flow in rank["flows"]] == [size * 3 // 8] * 4
+        # A ring of four sends six chunks: of each a part over every QP, or its 16 messages by turns.
+        assert {flow["messages"] for flow in rank["flows"]} == {6 if mode == "split" else 6 * 16 // 4}
 
 
 def test_several_jobs_run_at_once_on_shared_hosts_for_several_iterations() -> None:

@@ -94,6 +94,10 @@ class LinkList(Document):
     """All directed links, those of hosts first. ``under``: the plan, or ECMP, to which ``load_gbps`` refers."""
 
     under: Under = "plan"
+    version: str = Field(description="of the list, for ?since=")
+    since: str | None = Field(
+        None, description="version to which links are the changes: the others are the same; null: all links are listed"
+    )
     measured: AwareDatetime | None = Field(None, description="time of the newest counters")
     period: Seconds = Field(0, description="time between two polls of a switch; 0: switches are not polled")
     links: list[LinkState]

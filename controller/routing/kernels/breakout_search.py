@@ -419,7 +419,7 @@ def _exchange(instance, loads, lists, overloaded, path, u, v, new):
 
 @kernel
 def breakout_search(
-    src, dst, part_ptr, part_group, part_fixed, part_rising, group_job, live_up, live_down, gbps, path,
+    src, dst, part_ptr, part_group, part_fixed, part_rising, group_job, tier, gbps, path,
     target, limit, step, rounds, seed,
 ):  # fmt: skip
     """Raise the level of all rising parts towards ``limit`` while fixed parts keep theirs.
@@ -432,8 +432,7 @@ def breakout_search(
         part_fixed: [P] Gbit/s of each part that stays.
         part_rising: [P] Gbit/s of each part at level 1.
         group_job: [G] job of each phase group.
-        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
-        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        tier: the live links of the units' choices.
         gbps: [E] capacity of each link.
         path: [U] class of each unit, live; not changed.
         target: the first level to try; each success is followed by one higher by the fraction ``step``.
@@ -449,7 +448,7 @@ def breakout_search(
     n_units, n_links = len(path), len(gbps)
     one_phase = len(group_job) == 1
     instance = Instance(
-        src, dst, part_ptr, part_group, group_job, live_up, live_down, gbps, gbps * (1.0 + ROUNDING)
+        src, dst, part_ptr, part_group, group_job, tier.up, tier.down, gbps, gbps * (1.0 + ROUNDING)
     )  # fmt: skip
     loads = Loads(
         np.empty(len(part_fixed)), np.empty(n_units), np.empty(n_links),

@@ -24,14 +24,14 @@ SHORT = 2
 
 
 @inner_kernel
-def _link(u, k, side, src, dst, live_up, live_down):
-    return live_up[src[u], k] if side == 0 else live_down[dst[u], k]
+def _link(u, k, side, src, dst, tier):
+    return tier.up[src[u], k] if side == 0 else tier.down[dst[u], k]
 
 
 @inner_kernel
-def _attach(u, k, src, dst, load, live_up, live_down, head, following, leading, link_load):
+def _attach(u, k, src, dst, load, tier, head, following, leading, link_load):
     for side in range(2):
-        e = _link(u, k, side, src, dst, live_up, live_down)
+        e = _link(u, k, side, src, dst, tier)
         leading[side, u] = -1
         following[side, u] = head[e]
         if head[e] >= 0:
@@ -41,9 +41,9 @@ def _attach(u, k, src, dst, load, live_up, live_down, head, following, leading, 
 
 
 @inner_kernel
-def _detach(u, k, src, dst, load, live_up, live_down, head, following, leading, link_load):
+def _detach(u, k, src, dst, load, tier, head, following, leading, link_load):
     for side in range(2):
-        e = _link(u, k, side, src, dst, live_up, live_down)
+        e = _link(u, k, side, src, dst, tier)
         if leading[side, u] >= 0:
             following[side, leading[side, u]] = following[side, u]
         else:
@@ -55,7 +55,7 @@ def _detach(u, k, src, dst, load, live_up, live_down, head, following, leading, 
 
 @inner_kernel
 def _chain(
-    u, alpha, beta, src, dst, load, live_up, live_down, limit, link_load, head, following, moved, seen, shift, mark,
+    u, alpha, beta, src, dst, load, tier, limit, link_load, head, following, moved, seen, shift, mark,
     turn, most,
 ):  # fmt: skip
     """Follow the chain that begins with unit u on alpha, without moving anything yet.
@@ -67,7 +67,7 @@ def _chain(
         number of units that move (they are in ``moved``), or -1 if it finds no end within ``most``.
     """
     n = 0
-    here = live_down[dst[u], alpha]
+    here = tier.down[dst[u], alpha]
     mark[here], shift[here] = turn, load[u]
     side, source, target = 1, alpha, beta
     while True:
@@ -80,8 +80,8 @@ def _chain(
         v = head[here]
         while v >= 0:
             if seen[v] != turn and load[v] >= over and load[v] < best_load:
-                beside = _link(v, target, side, src, dst, live_up, live_down)
-                beyond = _link(v, target, 1 - side, src, dst, live_up, live_down)
+                beside = _link(v, target, side, src, dst, tier)
+                beyond = _link(v, target, 1 - side, src, dst, tier)
                 if beside >= 0 and beyond >= 0:
                     there = link_load[beside] + (shift[beside] if mark[beside] == turn else 0.0)
                     if there + load[v] <= limit[beside]:
@@ -94,27 +94,27 @@ def _chain(
         n += 1
         for end in range(2):
             for k in (source, target):
-                e = _link(best, k, end, src, dst, live_up, live_down)
+                e = _link(best, k, end, src, dst, tier)
                 if mark[e] != turn:
                     mark[e], shift[e] = turn, 0.0
                 shift[e] += load[best] if k == target else -load[best]
-        here = _link(best, target, 1 - side, src, dst, live_up, live_down)
+        here = _link(best, target, 1 - side, src, dst, tier)
         side, source, target = 1 - side, target, source
 
 
 @kernel
-def insert(src, dst, load, live_up, live_down, gbps, path):
+def insert(src, dst, load, tier, gbps, path):
     """Place the units whose ``path`` [U] is not live for them (or negative), moving others along chains.
 
     Args:
         src: [U] source leaf of each unit.
         dst: [U] destination leaf of each unit.
         load: [U] Gbit/s; links are filled up to their capacity.
-        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
-        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        tier: the live links of the units' choices.
         gbps: [E] capacity of each link.
         path: [U] changes in place. A unit without room and without a chain takes its least loaded path.
     """
+    live_up, live_down = tier.up, tier.down
     n_units, n_links, n_paths = len(path), len(gbps), live_up.shape[1]
     limit, per_gbps = gbps * (1.0 + ROUNDING), 1.0 / gbps
     link_load = np.zeros(n_links)
@@ -126,7 +126,7 @@ def insert(src, dst, load, live_up, live_down, gbps, path):
     for u in range(n_units):
         k = path[u]
         if k >= 0 and live_up[src[u], k] >= 0 and live_down[dst[u], k] >= 0:
-            _attach(u, k, src, dst, load, live_up, live_down, head, following, leading, link_load)
+            _attach(u, k, src, dst, load, tier, head, following, leading, link_load)
         else:
             path[u] = -1
             waiting[n] = u
@@ -164,7 +164,7 @@ def insert(src, dst, load, live_up, live_down, gbps, path):
                     tried += 1
                     turn += 1
                     steps = _chain(
-                        u, alpha, beta, src, dst, load, live_up, live_down, limit, link_load, head, following, moved,
+                        u, alpha, beta, src, dst, load, tier, limit, link_load, head, following, moved,
                         seen, shift, mark, turn, LONGEST if length < 0 else length - 1,
                     )  # fmt: skip
                     if steps >= 0:
@@ -172,8 +172,8 @@ def insert(src, dst, load, live_up, live_down, gbps, path):
                         shortest[:steps] = moved[:steps]
         for i in range(length):
             v = shortest[i]
-            _detach(v, path[v], src, dst, load, live_up, live_down, head, following, leading, link_load)
+            _detach(v, path[v], src, dst, load, tier, head, following, leading, link_load)
             path[v] = other if path[v] == chosen else chosen
-            _attach(v, path[v], src, dst, load, live_up, live_down, head, following, leading, link_load)
+            _attach(v, path[v], src, dst, load, tier, head, following, leading, link_load)
         path[u] = chosen
-        _attach(u, chosen, src, dst, load, live_up, live_down, head, following, leading, link_load)
+        _attach(u, chosen, src, dst, load, tier, head, following, leading, link_load)

@@ -12,8 +12,9 @@ COLD = 1000
 
 
 @inner_kernel
-def _moved(host, new, ptr, units, src, dst, demand, live_up, live_down, gbps, otherwise, path, load):
+def _moved(host, new, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load):
     """Send a host's units over class ``new`` (or their other path if it is not live); return the change of energy."""
+    live_up, live_down = tier.up, tier.down
     change = 0.0
     for i in range(ptr[host], ptr[host + 1]):
         u = units[i]
@@ -31,7 +32,7 @@ def _moved(host, new, ptr, units, src, dst, demand, live_up, live_down, gbps, ot
 
 @kernel
 def anneal(
-    src, dst, receiver, host_leaf, demand, classes, live_up, live_down, gbps, otherwise, rounds, seed,
+    src, dst, receiver, host_leaf, demand, classes, tier, gbps, otherwise, rounds, seed,
 ):  # fmt: skip
     """Return the path class [U] of each unit in the best state found.
 
@@ -42,13 +43,13 @@ def anneal(
         host_leaf: [H] leaf of each host.
         demand: [U] Gbit/s.
         classes: the path classes to choose from.
-        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
-        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        tier: the live links of the units' choices.
         gbps: [E] capacity of each link.
         otherwise: [U] class of a unit for which its host's class is not live.
         rounds: the number of steps.
         seed: the seed of the generator.
     """
+    live_up, live_down = tier.up, tier.down
     np.random.seed(seed)
     n_hosts = len(host_leaf)
     units = np.argsort(receiver, kind="mergesort")
@@ -65,7 +66,7 @@ def anneal(
     state = np.empty(n_hosts, np.int64)
     for host in range(n_hosts):
         state[host] = classes[host % len(classes)]
-        _moved(host, state[host], ptr, units, src, dst, demand, live_up, live_down, gbps, otherwise, path, load)
+        _moved(host, state[host], ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
     energy = 0.0
     for e in range(len(gbps)):
         energy += max(0.0, load[e] - gbps[e])
@@ -79,14 +80,14 @@ def anneal(
         alone = other == one or old == new
         if alone:
             new = classes[np.random.randint(len(classes))]
-        change = _moved(one, new, ptr, units, src, dst, demand, live_up, live_down, gbps, otherwise, path, load)
+        change = _moved(one, new, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
         if not alone:
-            change += _moved(other, old, ptr, units, src, dst, demand, live_up, live_down, gbps, otherwise, path, load)
+            change += _moved(other, old, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
         temperature = hot * (1.0 - step / rounds)
         if change > 0.0 and (temperature <= 0.0 or np.random.random() >= np.exp(-change / temperature)):
-            _moved(one, old, ptr, units, src, dst, demand, live_up, live_down, gbps, otherwise, path, load)
+            _moved(one, old, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
             if not alone:
-                _moved(other, new, ptr, units, src, dst, demand, live_up, live_down, gbps, otherwise, path, load)
+                _moved(other, new, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
             continue
         state[one] = new
         if not alone:

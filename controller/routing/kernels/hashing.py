@@ -73,8 +73,9 @@ def toeplitz(src_ip, dst_ip, src_port, seed, key):
 
 
 @kernel
-def pick_live(hashes, src, dst, live_up, live_down, path):
+def pick_live(hashes, src, dst, tier, path):
     """Set ``path`` [U] to live path number ``hash mod n`` of the n live paths of each unit."""
+    live_up, live_down = tier.up, tier.down
     n_paths = live_up.shape[1]
     for u in range(len(hashes)):
         a, b = src[u], dst[u]

@@ -18,12 +18,12 @@ CHAINS = 24
 
 
 @kernel
-def one_slot(load, live_up, live_down, gbps):
+def one_slot(load, tier, gbps):
     """Return whether all units have equal loads and every live link has room for exactly one."""
     if len(load) == 0 or load.min() < load.max() * (1.0 - ROUNDING) or not load.min() > 0.0:
         return False
     room, too_much = load.max() * (1.0 - ROUNDING), 2.0 * load.min() * (1.0 - ROUNDING)
-    for table in (live_up, live_down):
+    for table in (tier.up, tier.down):
         for a in range(table.shape[0]):
             for k in range(table.shape[1]):
                 if table[a, k] >= 0 and not room <= gbps[table[a, k]] < too_much:
@@ -47,16 +47,16 @@ def _length(v, node, source, target, ends, live, slot, most):
 
 
 @kernel
-def insert(src, dst, live_up, live_down, path):
+def insert(src, dst, tier, path):
     """Place the units whose ``path`` [U] is not live for them (or negative), where a slot or a chain can be found.
 
     Args:
         src: [U] source leaf of each unit.
         dst: [U] destination leaf of each unit.
-        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
-        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        tier: the live links of the units' choices.
         path: [U] changes in place. Units that cannot be placed keep theirs: of two on one link, one counts as new.
     """
+    live_up, live_down = tier.up, tier.down
     n_leaves, n_paths = live_up.shape
     n_units = len(path)
     ends, live = np.empty((2, n_units), np.int32), np.empty((2, n_leaves, n_paths), np.int32)

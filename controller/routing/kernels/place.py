@@ -10,11 +10,12 @@ from controller.routing.kernels.phases import group_total
 
 
 @kernel
-def least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, path):
+def least_loaded(order, src, dst, load, tier, gbps, link_load, path):
     """Give each unit of ``order`` in turn the path whose fuller link (load over capacity) stays least loaded.
 
     ``link_load`` [E] is the initial load and is updated; ``path`` [U] receives the class, the lowest on a tie.
     """
+    live_up, live_down = tier.up, tier.down
     n_paths = live_up.shape[1]
     for u in order:
         a, b, x = src[u], dst[u], load[u]
@@ -31,8 +32,9 @@ def least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, pat
 
 
 @kernel
-def repair(src, dst, load, live_up, live_down, gbps, path):
+def repair(src, dst, load, tier, gbps, path):
     """Give units whose ``path`` [U] is not live for them (or negative) the least loaded one, the heaviest first."""
+    live_up, live_down = tier.up, tier.down
     link_load = np.zeros(len(gbps))
     broken = np.empty(len(path), np.int64)
     n = 0
@@ -48,11 +50,11 @@ def repair(src, dst, load, live_up, live_down, gbps, path):
             n += 1
     order = broken[:n]
     order = order[np.argsort(-load[order], kind="mergesort")]
-    least_loaded(order, src, dst, load, live_up, live_down, gbps, link_load, path)
+    least_loaded(order, src, dst, load, tier, gbps, link_load, path)
 
 
 @kernel
-def restore(src, dst, part_ptr, part_group, part_load, group_job, live_up, live_down, limit, wanted, path):
+def restore(src, dst, part_ptr, part_group, part_load, group_job, tier, limit, wanted, path):
     """Move units back to their ``wanted`` path (-1: none) where every link stays within its limit.
 
     Args:
@@ -62,8 +64,7 @@ def restore(src, dst, part_ptr, part_group, part_load, group_job, live_up, live_
         part_group: [P] phase group of each part.
         part_load: [P] load of each part.
         group_job: [G] job of each phase group.
-        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
-        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        tier: the live links of the units' choices.
         limit: [E] most load of each link.
         wanted: [U] path class on which each unit is wanted, -1: none.
         path: [U] changes in place.
@@ -71,6 +72,7 @@ def restore(src, dst, part_ptr, part_group, part_load, group_job, live_up, live_
     Returns:
         number of units that are not on their wanted path.
     """
+    live_up, live_down = tier.up, tier.down
     load = np.zeros((len(limit), len(group_job)))
     for u in range(len(path)):
         for p in range(part_ptr[u], part_ptr[u + 1]):
@@ -140,8 +142,9 @@ def order_by_leaf_sets(src, dst, load, n_leaves):
 
 
 @kernel
-def first_fit(src, dst, demand, live_up, live_down, gbps, reserved, path):
+def first_fit(src, dst, demand, tier, gbps, reserved, path):
     """Give units in order the first path with room for their demand; where none has, ``path`` [U] is unchanged."""
+    live_up, live_down = tier.up, tier.down
     n_paths = live_up.shape[1]
     for u in range(len(path)):
         for k in range(n_paths):
@@ -221,12 +224,13 @@ def estimate_demand(src, dst, send_gbps, receive_gbps):
 
 
 @kernel
-def round_robin(order, sender, size, src, dst, live_up, live_down):
+def round_robin(order, sender, size, src, dst, tier):
     """Split each class of equal flows of a sender as Ethereal does (``order`` has them one after the other).
 
     Returns:
         row, path, share: the pieces; ``row`` is the flow of each.
     """
+    live_up, live_down = tier.up, tier.down
     n_paths = live_up.shape[1]
     most = len(order) * (n_paths + 1)
     row, path, share = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)

@@ -139,7 +139,7 @@ def _round_within(src, dst, amount, n_leaves, first_limit, second_limit, part):
 
 
 @kernel
-def reunite(flow, group, src, dst, amount, path, live_up, live_down, limit, budget, group_job):
+def reunite(flow, group, src, dst, amount, path, tier, limit, budget, group_job):
     """Move pieces to a sibling's path: where links stay within ``limit``, and beyond it until ``budget`` is met.
 
     Args:
@@ -149,14 +149,14 @@ def reunite(flow, group, src, dst, amount, path, live_up, live_down, limit, budg
         dst: [R] destination leaf of each piece.
         amount: [R] load of each piece.
         path: [R] path class of each piece; changes in place.
-        live_up: [L, K] live uplink of each path class at each leaf, -1: none.
-        live_down: [L, K] live downlink of each path class at each leaf, -1: none.
+        tier: the live links of the units' choices.
         limit: [E] most that each link may carry.
         budget: the allowed number of pieces beyond the number of flows.
         group_job: [G] job of each phase group.
 
     Pieces are examined from the smallest on. Equal paths of one flow then form one piece.
     """
+    live_up, live_down = tier.up, tier.down
     load = np.zeros((len(limit), len(group_job)))
     n_flows = 0
     for r in range(len(flow)):

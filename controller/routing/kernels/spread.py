@@ -47,11 +47,12 @@ def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, 
 
 
 @kernel
-def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live_up, live_down, gbps, shares_links):
+def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, tier, gbps, shares_links):
     """Return whether a spread of each collective's flows [K] fits into ``seconds`` (False: not found, but may exist).
 
     ``shares_links``: whether two path classes may reach a leaf by one link.
     """
+    live_up, live_down = tier.up, tier.down
     n_leaves, n_paths = live_up.shape
     width = np.full((n_leaves, n_leaves), -1.0)
     out, into = np.zeros(n_leaves), np.zeros(n_leaves)
@@ -94,16 +95,17 @@ def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, live
                 src[r], dst[r] = leaf_src[f], leaf_dst[f]
         for r in range(n):
             row[src[r], dst[r]] = -1
-        reached[k] = level_out(src, dst, demand, seconds[k], live_up, live_down, gbps, load, SWEEPS)
+        reached[k] = level_out(src, dst, demand, seconds[k], tier, gbps, load, SWEEPS)
     return reached
 
 
 @kernel
-def level_out(src, dst, demand, seconds, live_up, live_down, gbps, load, sweeps):
+def level_out(src, dst, demand, seconds, tier, gbps, load, sweeps):
     """Return whether a spread of the pairs' demands (Gbit) fits into ``seconds``; ``load`` is zero on entry and exit.
 
     The spread starts even; then each pair in turn is spread in proportion to the room that the others leave.
     """
+    live_up, live_down = tier.up, tier.down
     n_paths = live_up.shape[1]
     share = np.zeros((len(src), n_paths))
     room = np.empty(n_paths)

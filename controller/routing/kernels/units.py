@@ -10,8 +10,9 @@ from controller.routing.kernels.compiled import kernel
 
 
 @kernel
-def classify(src, dst, host_leaf, host_up, live_up, live_down):
+def classify(src, dst, host_leaf, host_up, tier):
     """Return source leaf, destination leaf and fixed path [F] of each flow (0: it needs a path)."""
+    live_up, live_down = tier.up, tier.down
     n_paths = live_up.shape[1]
     leaf_src = np.empty(len(src), np.int32)
     leaf_dst = np.empty(len(src), np.int32)

@@ -43,6 +43,10 @@ export async function ask(method, path, body, signal = AbortSignal.timeout(ANSWE
   const sent = body === undefined ? undefined : JSON.stringify(body);
   const response = await fetched(path, { method, headers: headers({ Accept: "application/json", ...json }), body: sent, signal });
   if (!response.ok) throw await problemOf(response);
+  return documentOf(response);
+}
+
+async function documentOf(response) {
   const text = await response.text().catch(() => {
     throw new Problem(0, { detail: "the connection ended during the answer" });
   });
@@ -53,7 +57,36 @@ export async function ask(method, path, body, signal = AbortSignal.timeout(ANSWE
   }
 }
 
-export const read = (path) => ask("GET", path);
+const MOST_KEPT = 12;
+const kept = new Map(); // path -> {tag, document} of its last answer, the path asked for least lately first
+
+/** The document at a path. One that has not changed is not sent again, and is the same object as before. */
+export async function read(path) {
+  const known = kept.get(path);
+  const condition = known === undefined ? {} : { "If-None-Match": known.tag };
+  const signal = AbortSignal.timeout(ANSWER_MS);
+  const response = await fetched(path, { headers: headers({ Accept: "application/json", ...condition }), signal });
+  if (response.status === 304 && known !== undefined) return known.document;
+  if (!response.ok) throw await problemOf(response);
+  const document = await documentOf(response);
+  const tag = response.headers.get("ETag");
+  kept.delete(path);
+  if (tag !== null) kept.set(path, { tag, document });
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+  return document;
+}
+
+/**
+ * The list of links, of which only the changes are sent.
+ * @param before what this returned last; null: everything is asked for
+ */
+export async function readLinks(before) {
+  const list = await ask("GET", before === null ? "v1/links" : `v1/links?since=${encodeURIComponent(before.version)}`);
+  const whole = before === null || list.since !== before.version;
+  const rows = whole ? new Map() : new Map(before.byId);
+  for (const link of list.links) rows.set(link.id, link);
+  return { ...list, byId: rows, links: [...rows.values()] };
+}
 
 /**
  * Events for as long as a connection lasts; throws a Problem at its end, whatever that is. EventSource cannot send a

@@ -1,6 +1,6 @@
 // The page: what it knows, when it asks for more, and what people do with it.
 
-import { follow, Problem, read, token } from "./api.js";
+import { follow, Problem, read, readLinks, token } from "./api.js";
 import { askToken, chooseMode, confirmDrain, confirmRollback, problemText, showSurvival } from "./dialogs.js";
 import { showDetail } from "./detail.js";
 import { byId, el, mark, say } from "./dom.js";
@@ -52,7 +52,7 @@ function refresh() {
 
 async function load() {
   const [fabric, links, jobs, health, plans] = await Promise.all(
-    ["v1/fabric", "v1/links", "v1/jobs", "healthz", `v1/plans?limit=${PLANS}`].map(read),
+    [read("v1/fabric"), readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`)],
   );
   Object.assign(known, { fabric, links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans, cables: cablesOf(fabric) });
   const few = health.flows <= MOST_FLOWS;
@@ -81,7 +81,7 @@ async function tick() {
     await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
-      const [links, jobs, health, plans] = await Promise.all(["v1/links", "v1/jobs", "healthz", `v1/plans?limit=${PLANS}`].map(read));
+      const [links, jobs, health, plans] = await Promise.all([readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`)]);
       const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
       Object.assign(known, { links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
       // A plan that the network brought about is kept a little later than it is told.

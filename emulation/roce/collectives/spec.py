@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from controller.model.errors import InputError
+from controller.model.qp_mode import QP_MODES, QpMode
+from controller.model.queue_pairs import MESSAGE_BYTES
 from emulation.roce.collectives.base import RankProgram
 from emulation.roce.collectives.exchange import PairwiseExchange
 from emulation.roce.collectives.reduction import HALVES, Direct, Ring, chunk_bounds
@@ -32,6 +34,8 @@ class CollectiveSpec:
         dtype: of the elements; uint8 only where nothing is added up.
         seed: of the numbers in the buffers.
         iterations: how often, one right after the other.
+        qp_mode: how connections of several QPs send: each message over all of them, or messages in turn.
+        message_bytes: length of the messages that go by turns; the last one of a transfer may be shorter.
     """
 
     job: str
@@ -44,6 +48,8 @@ class CollectiveSpec:
     dtype: str = "int32"
     seed: int = 0
     iterations: int = 1
+    qp_mode: QpMode = "split"
+    message_bytes: int = MESSAGE_BYTES
 
     def __post_init__(self) -> None:
         """Check the values; raise ``InputError`` for an invalid one."""
@@ -51,6 +57,9 @@ class CollectiveSpec:
         _one_of("op", self.op, OPERATIONS)
         _one_of("algorithm", self.algorithm, ALGORITHMS)
         _one_of("dtype", self.dtype, DTYPES)
+        _one_of("qp_mode", self.qp_mode, QP_MODES)
+        if self.message_bytes < 1:
+            raise InputError("must be at least 1", field="message_bytes", value=self.message_bytes)
         if not 1 <= n <= MAX_RANKS or len(set(self.ranks)) != n:
             raise InputError(f"must be 1 to {MAX_RANKS} different ranks", field="ranks", value=self.ranks)
         if self.dtype == "uint8" and HALVES.get(self.op, (False, False))[0]:

@@ -6,6 +6,7 @@ import dataclasses
 import doctest
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +23,15 @@ def fabric() -> fs.Fabric:
     return fs.clos(leaves=4, spines=4, hosts_per_leaf=4)
 
 
-def ring(fabric: fs.Fabric, name: str = "a", size: float = 1e9) -> fs.Job:
+IN_TURN: dict[str, Any] = {"qps": 2, "qp_mode": "round_robin"}
+NOT_CUT = "qp_mode: 'round_robin': QPs of a carry whole messages in turn"
+
+
+def ring(fabric: fs.Fabric, name: str = "a", size: float = 1e9, **more: Any) -> fs.Job:
     """A ring whose neighbours are on different leaves."""
     hosts = [host for n in range(4) for host in fabric.host_names[n::4]]
     return fs.job(
-        name, hosts=hosts, collectives=[{"name": "dp", "op": "all_reduce", "ranks": range(16), "bytes": size}]
+        name, hosts=hosts, collectives=[{"name": "dp", "op": "all_reduce", "ranks": range(16), "bytes": size}], **more
     )
 
 
@@ -116,6 +121,13 @@ def test_a_failure_in_a_simulation_slows_the_ring_down(fabric: fs.Fabric) -> Non
         (lambda fabric: fs.simulate(fabric, [ring(fabric)], compute_seconds=-1), "compute_seconds.a: -1"),
         (lambda fabric: fs.simulate(fabric, [ring(fabric)], failures={1: ["x"]}), "failures[1]: 'x'"),
         (lambda fabric: fs.simulate(fabric, [ring(fabric)], allocation="best"), "allocation: 'best'"),
+        (
+            lambda fabric: fs.plan(fabric, [ring(fabric, **IN_TURN)], options={"max_splits": 3}),
+            "qp_mode: 'round_robin'",
+        ),
+        (lambda fabric: fs.compare(fabric, [ring(fabric, **IN_TURN)], ["split"]), NOT_CUT),
+        (lambda fabric: fs.simulate(fabric, [ring(fabric, **IN_TURN)], policy="split"), NOT_CUT),
+        (lambda fabric: fs.plan(fabric, [ring(fabric, qps=10**9)]), "qps: 1000000000"),
         (lambda fabric: fs.htsim_matrix(fabric, [ring(fabric)], scale=0), "scale: 0"),
     ],
 )

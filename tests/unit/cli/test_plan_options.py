@@ -82,6 +82,34 @@ def test_an_option_given_twice_is_refused(run: Any) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize(
+    ("command", "cuts"),
+    [
+        (("plan", "-o", "max_splits=6"), "option max_splits=6 lets fair cut"),
+        (("plan", "--policy", "split"), "policy split cuts"),
+        (("compare", "--policies", "ecmp,split"), "policy split cuts"),
+    ],
+)
+def test_qps_with_whole_messages_are_not_cut_in_one_line(
+    run: Any,  # noqa: F811
+    narrow: list[str],
+    command: tuple[str, ...],
+    cuts: str,
+) -> None:
+    qps = ("--qps", "2", "--qp-mode", "round_robin")
+    code, out, err = run(command[0], *narrow, *command[1:], *qps)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"qp_mode: 'round_robin': QPs of j carry whole messages in turn, and {cuts} them into pieces" in err
+    assert run(command[0], *narrow, *qps).code == 0
+
+
+@pytest.mark.parametrize(("qps", "says"), [("0", "or equal to 1"), ("1000000000", "or equal to 128")])
+def test_numbers_of_qps_that_no_host_can_open_are_refused(run: Any, narrow: list[str], qps: str, says: str) -> None:  # noqa: F811
+    code, out, err = run("plan", *narrow, "--qps", qps)
+    assert (code, out) == (2, "")
+    assert f"Invalid value for '--qps': Input should be {'greater' if qps == '0' else 'less'} than {says}" in err
+
+
+@pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"flows": [{}]}', '{"flows": [{"src": "h1", "dst": 3, "paths": []}]}']
 )
 def test_a_file_that_holds_no_plan_is_named(run: Any, tmp_path: Path, text: str) -> None:  # noqa: F811

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from controller.model.assignment import UNROUTABLE
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound
+from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
 from controller.planning.headroom import with_headroom
 from controller.planning.kept_paths import moved_flows, plan_from_paths
@@ -113,17 +114,20 @@ def test_what_a_plan_depends_on_does_not_depend_on_the_order_of_discovery(
     assert fabric_hash(with_headroom(fabric, 0.5)) != fabric_hash(fabric)
 
 
-def test_what_a_plan_depends_on_of_jobs_is_their_documents_their_ports_and_their_order() -> None:
+def test_what_a_plan_depends_on_of_jobs_is_their_documents_their_ports_their_qps_and_their_order() -> None:
     ports = np.array([50000, 50001], dtype=np.int32)
-    one = traffic_hash([("a", "r1", ports), ("b", "r2", ports[:0])])
+    a, b = ("a", "r1", ports, [QueuePairs(2), QueuePairs()]), ("b", "r2", ports[:0], [QueuePairs()])
+    one = traffic_hash([a, b])
     others = [
-        [("a", "r1", ports)],
-        [("b", "r2", ports[:0]), ("a", "r1", ports)],
-        [("a", "r9", ports), ("b", "r2", ports[:0])],
-        [("a", "r1", ports[::-1]), ("b", "r2", ports[:0])],
+        [a],
+        [b, a],
+        [("a", "r9", *a[2:]), b],
+        [("a", "r1", ports[::-1], a[3]), b],
+        [(*a[:3], [QueuePairs(2, "round_robin"), QueuePairs()]), b],
+        [(*a[:3], [QueuePairs(), QueuePairs(2)]), b],
     ]
-    assert one == traffic_hash([("a", "r1", ports.astype(np.int64)), ("b", "r2", ports[:0])])
-    assert len({one, *(traffic_hash(jobs) for jobs in others)}) == 5
+    assert one == traffic_hash([("a", "r1", ports.astype(np.int64), a[3]), b])
+    assert len({one, *(traffic_hash(jobs) for jobs in others)}) == 7
 
 
 @given(instances(), st.floats(0.0, 0.9))

@@ -30,6 +30,11 @@ ENDLESS = 0.125
 """An analysis above this speed ends only with its client."""
 
 
+def _history(name: str) -> Document:
+    series = {"step_seconds": 10, "end": SINCE, "mean": [None, 0.25], "worst": [None, 0.5]}
+    return {"id": name, "at": SINCE, "series": [series]}
+
+
 class FakeSubscription:
     """Polls; the events are few and the readers are tests."""
 
@@ -175,10 +180,16 @@ class FakeBackend:
         how = {"mode": self.enforced, "enforcement": self.enforcement}
         return {"host": host, "ip": "10.0.1.1", **how, "epoch": 2, "flows": [flow]}
 
-    def links(self, under: Under = "plan") -> Document:
+    def links(self, under: Under = "plan", since: str | None = None) -> Document:
         link = {"id": "h1->leaf1", "gbps": 100.0, "load_gbps": 0.0, "up": True, "drained": False}
         measured = {"rate_gbps": 25.0, "utilisation": 0.25, "dropped": 0, "errors": None}
-        return {"under": under, "links": [{**link, **measured}], "measured": SINCE, "period": 5.0}
+        return {
+            "under": under,
+            "version": "6a0f-p-1",
+            "links": [{**link, **measured}],
+            "measured": SINCE,
+            "period": 5.0,
+        }
 
     def metrics(self, accept: str) -> Exposition:
         gauge = GaugeMetricFamily("fairspine_plan_epoch", "Number of the newest plan.", 2)
@@ -218,6 +229,16 @@ class FakeBackend:
                 "hosts_unplaced": [],
             },
         }
+
+    def link_history(self, name: str) -> Document:
+        if name not in ("leaf1->spine1", "spine1"):
+            raise NotFoundError("link", name)
+        return _history(name)
+
+    def job_history(self, name: str) -> Document:
+        if name not in self.bodies:
+            raise NotFoundError("job", name)
+        return _history(name)
 
     def drainable(self, name: str) -> Document:
         if name not in ("leaf1", "spine1", "leaf1-spine1"):
@@ -338,8 +359,8 @@ class FakeBackend:
         self._happened("mode", {"mode": self.enforced, "by": caller.name})
         return self.mode()
 
-    def subscribe(self, after: str | None) -> FakeSubscription:
-        at = len(self.events)
+    def subscribe(self, after: str | None, last: int = 0) -> FakeSubscription:
+        at = max(0, len(self.events) - last)
         if after is not None:
             ids = [event.id for event in self.events]
             at = ids.index(after) + 1 if after in ids else 0

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.model.ways import Tier
 from controller.routing.kernels import kempe
 from controller.routing.kernels.lookup import first_rows
 
@@ -37,7 +38,7 @@ def users(path: np.ndarray, src: np.ndarray, dst: np.ndarray) -> list[int]:  # t
 def test_where_all_units_fit_every_one_gets_a_slot_of_its_own(case: tuple[np.ndarray, ...]) -> None:  # type: ignore[type-arg]
     src, dst, up, down, before = case
     path = before.copy()
-    kempe.insert(src, dst, up, down, path)
+    kempe.insert(src, dst, Tier(up, down), path)
     assert (path >= 0).all()
     assert max(users(path, src, dst)) <= 1
 
@@ -53,7 +54,7 @@ def test_no_unit_is_placed_on_a_dead_link_and_no_slot_is_used_twice(
     rng = np.random.default_rng(seed)
     up, down = (np.where(rng.random(table.shape) < dead, np.int32(-1), table) for table in (up, down))
     path = before.copy()
-    kempe.insert(src, dst, up, down, path)
+    kempe.insert(src, dst, Tier(up, down), path)
     live = (path >= 0) & (up[src, path] >= 0) & (down[dst, path] >= 0)
     assert ((path == before) | live).all(), "whoever moves gets a live path"
     had = (before >= 0) & (up[src, before] >= 0) & (down[dst, before] >= 0)
@@ -67,19 +68,19 @@ def test_of_two_units_on_one_link_the_second_moves_if_there_is_a_slot_and_stays_
     for n_paths, after in ((2, [0, 1]), (1, [0, 0])):
         up = np.arange(2 * n_paths, dtype=np.int32).reshape(2, n_paths)
         path = np.zeros(2, np.int32)
-        kempe.insert(src, dst, up, up + 2 * n_paths, path)
+        kempe.insert(src, dst, Tier(up, up + 2 * n_paths), path)
         assert path.tolist() == after
 
 
 def test_it_is_for_alike_units_and_links_with_room_for_one_only() -> None:
     up = np.arange(4, dtype=np.int32).reshape(2, 2)
     gbps = np.full(8, 100.0)
-    assert kempe.one_slot(np.full(3, 100.0), up, up + 4, gbps)
-    assert kempe.one_slot(np.full(3, 60.0), up, up + 4, gbps)
-    assert not kempe.one_slot(np.full(3, 50.0), up, up + 4, gbps), "two fit"
-    assert not kempe.one_slot(np.full(3, 101.0), up, up + 4, gbps), "none fits"
-    assert not kempe.one_slot(np.array([90.0, 100.0]), up, up + 4, gbps), "not alike"
-    assert not kempe.one_slot(np.zeros(0), up, up + 4, gbps)
+    assert kempe.one_slot(np.full(3, 100.0), Tier(up, up + 4), gbps)
+    assert kempe.one_slot(np.full(3, 60.0), Tier(up, up + 4), gbps)
+    assert not kempe.one_slot(np.full(3, 50.0), Tier(up, up + 4), gbps), "two fit"
+    assert not kempe.one_slot(np.full(3, 101.0), Tier(up, up + 4), gbps), "none fits"
+    assert not kempe.one_slot(np.array([90.0, 100.0]), Tier(up, up + 4), gbps), "not alike"
+    assert not kempe.one_slot(np.zeros(0), Tier(up, up + 4), gbps)
 
 
 @settings(max_examples=200, deadline=None)

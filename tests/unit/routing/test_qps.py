@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from itertools import permutations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,7 +61,17 @@ def test_equal_qps_of_full_racks_reach_the_rounded_up_share(
     traffic = rings(fabric, qps)
     plan = assign("fair", fabric, traffic, seed=seed)
     share = spines * qps / (spines - failed)
-    assert abs(evaluate(fabric, traffic, plan.assignment).min_level - share / np.ceil(share)) < 1e-9
+    assert evaluate(fabric, traffic, plan.assignment).min_level == pytest.approx(share / np.ceil(share))
+
+
+@pytest.mark.parametrize(("qps", "slowdown"), [(1, 2.0), (4, 1.25), (8, 1.125), (16, 1.0625)])
+def test_a_failed_spine_of_32_costs_what_the_qps_allow_without_any_option(qps: int, slowdown: float) -> None:
+    whole = clos(32, 3, 32)
+    traffic = rings(whole, qps)
+    fabrics = whole, whole.without_links(["spine7"])
+    objectives = [evaluate(each, traffic, assign("fair", each, traffic).assignment) for each in fabrics]
+    healthy, failed = (float((each.ideal_seconds / each.speed)[0]) for each in objectives)
+    assert failed == pytest.approx(slowdown * healthy)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5))
@@ -97,6 +108,28 @@ def test_spreading_changes_no_load_and_no_way_to_deal_the_paths_has_more_distinc
         best = max(distinct(demand, np.array(each)) for each in set(permutations(path.tolist())))
         assert distinct(demand, spread) == best
     assert distinct(demand, spread) >= distinct(demand, path)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 24))
+def test_qps_that_share_a_path_have_the_fewest_aligned_blocks_of_ports(seed: int, spines: int, qps: int) -> None:
+    """One connection with consecutive ports: each path needs a block for each bit of the number of its QPs."""
+    rng = np.random.default_rng(seed)
+    fabric = clos(spines, 2, 1)
+    traffic = cut(np.array([0]), np.array([1]), np.array([10**6 * qps]), qps)
+    # Ports in any order of the QPs, from a multiple of 32.
+    traffic = dataclasses.replace(traffic, udp_src=(50016 + rng.permutation(qps)).astype(np.int32))
+    demand = Demand.of(fabric, traffic)
+    path = rng.integers(0, spines, qps).astype(np.int32)
+    spread = spread_qps(demand, path)
+    assert sorted(spread.tolist()) == sorted(path.tolist())
+    of_port = dict(zip(traffic.udp_src.tolist(), spread.tolist(), strict=True))
+    blocks, port = 0, 50016
+    while port < 50016 + qps:
+        size = 32
+        while port % size or {of_port.get(each) for each in range(port, port + size)} != {of_port[port]}:
+            size //= 2
+        blocks, port = blocks + 1, port + size
+    assert blocks == sum(count.bit_count() for count in Counter(path.tolist()).values())
 
 
 def test_qps_of_unequal_load_or_of_other_leaves_are_not_exchanged() -> None:

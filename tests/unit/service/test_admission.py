@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.queue_pairs import QueuePairs
 from controller.rest.preview_request import READERS
+from controller.routing.base import Options
+from controller.routing.split_check import check_splits
 from controller.service import admission as module
 from controller.service.admission import Admission
 from tests.unit.service.world import Threads, flow
@@ -111,3 +114,21 @@ def test_the_default_of_qps_counts_at_admission_after_a_restart_and_in_previews(
     (other,) = Admission(Threads(), READERS, QueuePairs(2)).readmit(DesiredState((kept,)), FABRIC, 10).jobs
     assert other.traffic is not None
     assert other.traffic.n_flows == 2
+
+
+def test_jobs_that_the_policy_cannot_plan_are_refused_and_previewed_ones_by_their_place() -> None:
+    check = partial(check_splits, policies=["fair"], options=Options(max_splits=3))
+    admission = Admission(Threads(), READERS, QueuePairs(2, "round_robin"), check)
+    told = "qp_mode: 'round_robin': QPs of a carry whole messages in turn, and option max_splits=3 lets fair cut them"
+    with pytest.raises(InputError) as caught:
+        admission.admit("a", document(flow("h1", "h3")), FABRIC, [], 10)
+    assert str(caught.value).startswith(told)
+    single = {"name": "b", "qps": 1, "flows": [flow("h1", "h3")]}
+    form = {"put": [single, {"name": "a", "flows": [flow("h2", "h3")]}]}
+    with pytest.raises(InputError) as caught:
+        admission.preview(json.dumps(form).encode(), FABRIC, [], 10)
+    assert str(caught.value).startswith(f"put[1].{told}")
+    # A job that was admitted before the option was set stays.
+    job = AdmittedJob("a", document(flow("h1", "h3")), "r", 0, 0.0, "", np.zeros(0, dtype=np.int32), None, UNPLACED)
+    (kept,) = admission.readmit(DesiredState((job,)), FABRIC, 10).jobs
+    assert kept.traffic is not None

@@ -20,7 +20,7 @@ from controller.core.controller_state import ControllerState
 from controller.model.fabric import Fabric
 from controller.rest import schemas
 from controller.telemetry.instruments import exposition
-from controller.views import documents
+from controller.views.link_list import link_list, link_table
 from controller.views.metrics import families, link_labels
 from tests.unit.rest.asking import ask
 from tests.unit.service.test_documents import STEPS
@@ -50,7 +50,9 @@ def values(metrics: list[Metric], name: str) -> dict[str, float]:
 def test_metrics_of_links_equal_those_of_v1_links(state: ControllerState) -> None:
     now = moment(state)
     told = list(families(now))
-    rows = schemas.LinkList.model_validate(documents.links(state, now.readings, 2.0, 5.0))
+    table = link_table(state, now.readings)
+    listed = link_list(table, None, version="p-1", since=None, under="plan", measured=2.0, period=5.0)
+    rows = schemas.LinkList.model_validate_json(listed)
     assert rows.period == 5
     of = {name: values(told, f"fairspine_link_{name}") for name in ("up", "drained", "utilisation_ratio", "errors")}
     of["planned"] = values(told, "fairspine_link_planned_bytes_per_second")

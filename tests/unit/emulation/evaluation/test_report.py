@@ -37,6 +37,7 @@ def row(**more: Any) -> dict[str, Any]:
         "planning_mean": 0.001,
         "planning_worst": 0.002,
         "moved": 3,
+        "moved_sending": 1,
         "wall_seconds": 0.1,
         **more,
     }

@@ -61,6 +61,20 @@ def test_each_failure_is_an_experiment_whose_files_hold_it(tmp_path: Path) -> No
     assert down == ["spine4"] * 4
 
 
+def test_each_number_of_qps_is_an_experiment_with_a_flow_for_each_qp(tmp_path: Path) -> None:
+    made, _ = experiments(tmp_path, cases=[{"collective": RINGS, "qps": [1, 4], "qp_mode": "round_robin"}])
+    assert [(each.request.qps, each.request.qp_mode) for each in made] == [(1, "round_robin"), (4, "round_robin")]
+    assert len({each.request.folder for each in made}) == 2
+    for each in made:
+        each.write()
+        (job,) = each.case.jobs
+        assert load(each.request).traffic.version == job.traffic.version
+        run = run_of(each, "fair", 1)
+        assert len({flow["ids"][0] for flow in run["flows"]}) == len(run["flows"])
+        (seconds,) = simulated_seconds(each, run).values()
+        assert seconds == pytest.approx(14 / 8 * 8e9 / 100e9, rel=0.01)
+
+
 def test_links_that_are_drawn_are_an_experiment_a_seed(tmp_path: Path) -> None:
     made, _ = experiments(tmp_path, failed_links=[2])
     drawn = [each for each in made if each.failure.links]

@@ -19,8 +19,10 @@ from emulation.roce.wire import (
     SYNDROME_ACK,
     WRITE_FIRST,
     WRITE_LAST,
+    WRITE_LAST_IMMEDIATE,
     WRITE_MIDDLE,
     WRITE_ONLY,
+    WRITE_ONLY_IMMEDIATE,
     Ack,
     Reth,
     Write,
@@ -33,17 +35,21 @@ OPTIONS = SenderOptions(mtu=256, window=8, ack_every=4, line_rate=1e7)
 def play(
     sizes: list[int], options: SenderOptions, channel: Channel, first_psn: int = 0
 ) -> tuple[Run, bytearray, list[bytes]]:
-    """Send messages of these sizes, one behind the other in the responder's memory."""
+    """Send messages of these sizes, one behind the other in the responder's memory; odd ones carry immediate data."""
     rng = random.Random(1)
     messages = [rng.randbytes(size) for size in sizes]
     memory = bytearray(sum(sizes))
     run = pair(options, channel, memory=memory, first_psn=first_psn)
     at = 0
     for i, message in enumerate(messages):
-        run.sender.post(memoryview(message), at, RKEY, tag=i)
+        run.sender.post(memoryview(message), at, RKEY, tag=i, immediate=immediate_of(i))
         at += len(message)
     run.play()
     return run, memory, messages
+
+
+def immediate_of(message: int) -> int | None:
+    return 2**32 - message if message % 2 else None
 
 
 @settings(max_examples=150)
@@ -74,7 +80,8 @@ def test_every_message_arrives_exactly_once_intact_and_in_order_whatever_the_cha
     assert run.sender.error == run.receiver.error == ""
     assert bytes(memory) == b"".join(messages)
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    assert [tuple(arrival) for arrival in run.arrived] == list(zip(starts, sizes, strict=True))
+    immediates = [immediate_of(i) for i in range(len(sizes))]
+    assert [tuple(arrival) for arrival in run.arrived] == list(zip(starts, sizes, immediates, strict=True))
     assert run.completed == list(range(len(sizes)))
     assert not run.sender.busy
     assert run.widest <= window
@@ -91,7 +98,11 @@ def test_without_loss_every_packet_is_sent_once_and_the_last_of_each_message_ask
     run, _, _ = play(sizes, options, Channel(random.Random(0)))
     assert [packet.psn for packet in run.sent] == list(range(len(run.sent)))
     assert run.sender.counters.retransmissions == run.sender.counters.timeouts == 0
-    assert all(packet.ack_request for packet in run.sent if packet.opcode in (WRITE_LAST, WRITE_ONLY))
+    ends = [packet for packet in run.sent if packet.opcode not in (WRITE_FIRST, WRITE_MIDDLE)]
+    assert all(packet.ack_request for packet in ends)
+    for i, packet in enumerate(ends):
+        plain, immediate = (WRITE_ONLY, WRITE_ONLY_IMMEDIATE) if packet.reth else (WRITE_LAST, WRITE_LAST_IMMEDIATE)
+        assert packet.opcode == (immediate if i % 2 else plain)
     lengths = [packet.reth.length for packet in run.sent if packet.reth is not None]
     assert lengths == sizes
 
@@ -210,6 +221,8 @@ def test_packets_leave_no_faster_than_the_line_rate() -> None:
 def test_a_piece_has_its_share_of_the_rate_and_of_the_window() -> None:
     piece = SenderOptions(window=32, line_rate=1e9).part(0.25)
     assert (piece.window, piece.line_rate) == (8, 0.25e9)
+    free = SenderOptions(window=32, line_rate=1e9).part(0.25, paced=False)
+    assert (free.window, free.line_rate) == (8, 1e9)
     assert SenderOptions(window=4).part(0.01).window == 2
     with pytest.raises(InputError, match="share"):
         SenderOptions().part(0.0)

@@ -15,12 +15,13 @@ from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from emulation.roce.wire import (
     ACK_FRAME_BYTES,
     ACKNOWLEDGE,
+    FIRST_PACKETS,
+    LAST_PACKETS,
     NAK_SEQUENCE,
     SYNDROME_ACK,
+    WITH_IMMEDIATE,
     WRITE_FIRST,
-    WRITE_LAST,
     WRITE_MIDDLE,
-    WRITE_ONLY,
     Ack,
     FrameError,
     Reth,
@@ -39,12 +40,13 @@ PORTS = st.integers(1, MAX_PORT)
 
 @st.composite
 def writes(draw: st.DrawFn) -> Write:
-    opcode = draw(st.sampled_from((WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_ONLY)))
+    opcode = draw(st.sampled_from((WRITE_FIRST, WRITE_MIDDLE, *LAST_PACKETS)))
     reth = None
-    if opcode in (WRITE_FIRST, WRITE_ONLY):
+    if opcode in FIRST_PACKETS:
         reth = Reth(draw(st.integers(0, 2**64 - 1)), draw(st.integers(0, 2**32 - 1)), draw(st.integers(0, 2**31)))
     payload = memoryview(draw(st.binary(max_size=300)))
-    return Write(opcode, draw(NUMBER_24), draw(NUMBER_24), draw(st.booleans()), reth, payload)
+    immediate = draw(st.integers(0, 2**32 - 1)) if opcode in WITH_IMMEDIATE else None
+    return Write(opcode, draw(NUMBER_24), draw(NUMBER_24), draw(st.booleans()), reth, payload, immediate)
 
 
 def state(size: int, port: int) -> int:
@@ -83,6 +85,9 @@ def test_scapy_reads_every_field_of_a_write_as_it_was_meant(packet: Write, port:
         assert body[8:12] == packet.reth.rkey.to_bytes(4, "big")
         assert body[12:16] == packet.reth.length.to_bytes(4, "big")
         body = body[16:]
+    if packet.immediate is not None:
+        assert body[:4] == packet.immediate.to_bytes(4, "big")
+        body = body[4:]
     assert body == bytes(packet.payload) + bytes(bth.padcount)
 
 
