@@ -43,7 +43,8 @@ def emulate(
         str | None,
         typer.Option(
             "--policies",
-            help="Policies, separated by commas; all are compared with the first.  "
+            help="Policies, separated by commas; all are compared with the first. fair+shifts: jobs that compute "
+            "begin their iterations when fair advises.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,
         ),
@@ -58,8 +59,18 @@ def emulate(
         typer.Option("--draws", help="Draws of each randomised policy.  [default: 3]", show_default=False),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="Approximate time of the longest job if it is alone on the fabric.")
+        float,
+        typer.Option("--seconds", help="Approximate time of the longest job's iteration if it is alone on the fabric."),
     ] = 5.0,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations",
+            min=1,
+            help="Iterations of each job.  [default: 10 if some job states computing times, else 1]",
+            show_default=False,
+        ),
+    ] = None,
     qps: QpsOption = 1,
     qp_mode: QpModeOption = "split",
     link_mbps: Annotated[
@@ -94,7 +105,7 @@ def emulate(
 
     names = None if policies is None else tuple(part.strip() for part in policies.split(","))
     if scenario is not None:
-        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws}
+        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--iterations": iterations}
         given |= {"--expect-faster": expect_faster, "--qps": qps > 1, "--qp-mode": qp_mode != "split"}
         for option, value in given.items():
             if value:
@@ -113,6 +124,7 @@ def emulate(
         mode=mode,
         seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
+        iterations=() if iterations is None else (iterations,),
         qps=qps,
         qp_mode=qp_mode,
         link_mbps=link_mbps,

@@ -138,9 +138,10 @@ class CaseForm(_Strict):
 
 
 class PolicyForm(_Strict):
-    """A policy with options; ``fair+split`` is short for ``fair`` with the largest allowed number of splits.
+    """A policy with options.
 
-    ``allocation`` and ``triggers`` replace those of the scenario.
+    ``fair+split`` is short for ``fair`` with the largest allowed number of splits, ``fair+shifts`` for ``fair`` with
+    ``shifts=advise``. ``allocation`` and ``triggers`` replace those of the scenario.
     """
 
     policy: str

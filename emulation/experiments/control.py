@@ -26,7 +26,8 @@ class ExperimentController:
     def __init__(self, lab: Lab, request: ExperimentRequest, draw: Draw) -> None:
         """Start the controller process for one draw of an experiment."""
         command = Path(sys.executable).with_name("ryu-manager")
-        options = ["--fabric", str(request.fabric), "--policy", draw.policy, "--seed", str(draw.seed)]
+        options = ["--fabric", str(request.fabric), "--policy", draw.routing, "--seed", str(draw.seed)]
+        options += ["--policy-options", ",".join(draw.options)]
         options += ["--enforcement", request.mode, "--store", "memory"]
         options += ["--default-qps", str(request.qps), "--default-qp-mode", request.qp_mode]
         listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]

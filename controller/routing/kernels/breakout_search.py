@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numba as nb
 import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.model.traffic import Int64Array
-from controller.routing.kernels.compiled import inlined_kernel, inner_kernel, kernel
 from controller.routing.kernels.phases import group_total
 
 MOST_UNITS = 24
@@ -34,6 +34,12 @@ SCATTERED = 4
 
 UP, DOWN = 0, 1
 """The two links of a unit's path, and the two lists of units on links."""
+
+
+inner = nb.njit(nogil=True, cache=True, forceinline=True, _nrt=False)  # type: ignore[call-overload]
+"""A function that the search calls at every step. It allocates nothing, so it works without Numba's runtime (NRT):
+with it, a reference is counted for each array that is taken out of a tuple, and the search takes two to three times as
+long; without inlining, each call copies the descriptors of all arrays."""
 
 
 class Instance(NamedTuple):
@@ -126,7 +132,7 @@ class BestExchange(NamedTuple):
     ties: Int64Array
 
 
-@inlined_kernel
+@inner
 def _random(rng):
     """Advance a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003), and return its state."""
     state = rng[0]
@@ -137,13 +143,13 @@ def _random(rng):
     return state
 
 
-@inlined_kernel
+@inner
 def _below(state, n):
     """Return a number below n from the upper bits of a random state: the lower ones are less random."""
     return np.int64((state >> np.uint64(11)) % np.uint64(n))
 
 
-@inlined_kernel
+@inner
 def _link_of(instance, side, unit, path_class):
     """Return the uplink or the downlink of a unit on a path class; -1 where that is not live."""
     if side == UP:
@@ -151,7 +157,7 @@ def _link_of(instance, side, unit, path_class):
     return instance.live_down[instance.dst[unit], path_class]
 
 
-@inlined_kernel
+@inner
 def _insert(lists, side, unit, link):
     """Put a unit at the head of a link's list."""
     first = lists.head[link]
@@ -163,7 +169,7 @@ def _insert(lists, side, unit, link):
     lists.length[link] += 1
 
 
-@inlined_kernel
+@inner
 def _remove(lists, side, unit, link):
     """Take a unit out of a link's list."""
     before, after = lists.leading[side, unit], lists.following[side, unit]
@@ -176,7 +182,7 @@ def _remove(lists, side, unit, link):
     lists.length[link] -= 1
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _list_units(instance, path):
     """Return the lists of units on links."""
     n_units, n_links = len(path), len(instance.gbps)
@@ -190,7 +196,7 @@ def _list_units(instance, path):
     return lists
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _load_links(instance, loads, path):
     """Compute the loads of units and links from those of the parts."""
     loads.link[:] = 0.0
@@ -212,7 +218,7 @@ def _load_links(instance, loads, path):
             loads.link[e] = group_total(loads.by_group[e], instance.group_job)
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _level_reached(instance, part_fixed, part_rising, path):
     """Return the level at which the first link is full, without phases."""
     n_links = len(instance.gbps)
@@ -231,7 +237,7 @@ def _level_reached(instance, part_fixed, part_rising, path):
     return level
 
 
-@inlined_kernel
+@inner
 def _update_member(instance, loads, lists, overloaded, link):
     """Add a link to the overloaded ones, or remove it, depending on its load."""
     links, place, size = overloaded.links, overloaded.place, overloaded.size
@@ -246,7 +252,7 @@ def _update_member(instance, loads, lists, overloaded, link):
         size[0] -= 1
 
 
-@inlined_kernel
+@inner
 def _scatter(instance, lists, path, rng):
     """Move one unit in ``SCATTERED`` to a random path."""
     n_paths = instance.live_up.shape[1]
@@ -259,7 +265,7 @@ def _scatter(instance, lists, path, rng):
             path[u] = k
 
 
-@inlined_kernel
+@inner
 def _load_after(instance, loads, link, minus, plus):
     """Return the load of a link without unit ``minus`` and with unit ``plus`` (-1: none), counting phases."""
     for g in range(len(loads.scratch)):
@@ -273,7 +279,7 @@ def _load_after(instance, loads, link, minus, plus):
     return group_total(loads.scratch, instance.group_job)
 
 
-@inlined_kernel
+@inner
 def _link_cost(instance, loads, one, two, u, v):
     """Return the growth of the weighted overload when u goes from link one to two, and v (-1: none) from two to one."""
     if one == two:
@@ -295,7 +301,7 @@ def _link_cost(instance, loads, one, two, u, v):
     return price[one] * grown_one + price[two] * grown_two
 
 
-@inlined_kernel
+@inner
 def _exchange_cost(instance, loads, u, v, old, new):
     """Return the growth of the weighted overload when u goes from class old to new, and v (-1: none) from new to old.
 
@@ -315,7 +321,7 @@ def _exchange_cost(instance, loads, u, v, old, new):
     return cost
 
 
-@inlined_kernel
+@inner
 def _consider(choice, cost, u, v, new, rng):
     """Take an exchange if it is the best so far; equal ones are equally likely, which avoids cycles."""
     if cost < choice.cost[0] - SAME_VALUE:
@@ -329,7 +335,7 @@ def _consider(choice, cost, u, v, new, rng):
     choice.exchange[0], choice.exchange[1], choice.exchange[2] = u, v, new
 
 
-@inlined_kernel
+@inner
 def _may_swap(instance, loads, path, u, v, new, side):
     """Return whether v, found on a link of class ``new``, can take u's place, and the exchange is not a repeat."""
     a, b, c, d = instance.src[u], instance.dst[u], instance.src[v], instance.dst[v]
@@ -342,7 +348,7 @@ def _may_swap(instance, loads, path, u, v, new, side):
     return side == UP or c != a
 
 
-@inlined_kernel
+@inner
 def _try_class(instance, loads, lists, rests_until, path, turn, u, new, choice, rng):
     """Consider the move of u to a class, and swaps with units on its uplink and downlink there; return how many."""
     old = path[u]
@@ -360,7 +366,7 @@ def _try_class(instance, loads, lists, rests_until, path, turn, u, new, choice, 
     return tried
 
 
-@inlined_kernel
+@inner
 def _choose(instance, loads, lists, rests_until, path, turn, link, choice, state, rng):
     """Find the best exchange for the units on a link; return how many were tried."""
     choice.cost[0], choice.ties[0] = np.inf, 1
@@ -382,7 +388,7 @@ def _choose(instance, loads, lists, rests_until, path, turn, link, choice, state
     return tried
 
 
-@inlined_kernel
+@inner
 def _move(instance, loads, lists, path, u, new):
     """Move a unit to another class, together with its load."""
     for side in (UP, DOWN):
@@ -399,7 +405,7 @@ def _move(instance, loads, lists, path, u, new):
     path[u] = new
 
 
-@inlined_kernel
+@inner
 def _exchange(instance, loads, lists, overloaded, path, u, v, new):
     """Move u to class ``new``, and v (-1: none) to the earlier class of u."""
     old = path[u]
@@ -417,7 +423,7 @@ def _exchange(instance, loads, lists, overloaded, path, u, v, new):
                 _update_member(instance, loads, lists, overloaded, link)
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def breakout_search(
     src, dst, part_ptr, part_group, part_fixed, part_rising, group_job, tier, gbps, path,
     target, limit, step, rounds, seed,

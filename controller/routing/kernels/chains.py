@@ -8,10 +8,10 @@ on. With equal loads and links for one unit each such a chain always ends.
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
 LONGEST = 256
 """Most moves of a chain; longer ones are given up."""
@@ -23,12 +23,12 @@ SHORT = 2
 """A chain of at most this number of moves is taken at once."""
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _link(u, k, side, src, dst, tier):
     return tier.up[src[u], k] if side == 0 else tier.down[dst[u], k]
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _attach(u, k, src, dst, load, tier, head, following, leading, link_load):
     for side in range(2):
         e = _link(u, k, side, src, dst, tier)
@@ -40,7 +40,7 @@ def _attach(u, k, src, dst, load, tier, head, following, leading, link_load):
         link_load[e] += load[u]
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _detach(u, k, src, dst, load, tier, head, following, leading, link_load):
     for side in range(2):
         e = _link(u, k, side, src, dst, tier)
@@ -53,7 +53,7 @@ def _detach(u, k, src, dst, load, tier, head, following, leading, link_load):
         link_load[e] -= load[u]
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _chain(
     u, alpha, beta, src, dst, load, tier, limit, link_load, head, following, moved, seen, shift, mark,
     turn, most,
@@ -102,7 +102,7 @@ def _chain(
         side, source, target = 1 - side, target, source
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def insert(src, dst, load, tier, gbps, path):
     """Place the units whose ``path`` [U] is not live for them (or negative), moving others along chains.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
-
-@kernel
+@nb.njit(nogil=True, cache=True)
 def deal(run, unit, run_ptr, new_class, port, n_paths, path):
     """Return path classes [U]: those of each class of runs, dealt to its runs in turn.
 
@@ -53,7 +52,7 @@ def deal(run, unit, run_ptr, new_class, port, n_paths, path):
     return dealt
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _arrange(unit, begin, end, port, taken, dealt):
     """Give units ``begin`` to ``end`` the paths ``taken`` there (ascending), blocks of equal ones in order of ports."""
     for at in range(begin + 1, end):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
 COLD = 1000
 """The paper's scale of energy in its simulations: exp(c (E - E') / T) with c = 1000 T0, energy in link capacities."""
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _moved(host, new, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load):
     """Send a host's units over class ``new`` (or their other path if it is not live); return the change of energy."""
     live_up, live_down = tier.up, tier.down
@@ -30,7 +30,7 @@ def _moved(host, new, ptr, units, src, dst, demand, tier, gbps, otherwise, path,
     return change
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def anneal(
     src, dst, receiver, host_leaf, demand, classes, tier, gbps, otherwise, rounds, seed,
 ):  # fmt: skip

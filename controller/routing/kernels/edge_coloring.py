@@ -12,12 +12,11 @@ the caller sorts the edges of a vertex by load, a chunk holds edges that are ali
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
-
-@kernel
+@nb.njit(nogil=True, cache=True)
 def slots(vertex, order, n_vertices, degree):
     """Place each edge at its vertex: chunk after chunk, ``degree`` slots a chunk, in the given order.
 
@@ -43,7 +42,7 @@ def slots(vertex, order, n_vertices, degree):
     return slot, chunks
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def color(left_slot, right_slot, n_chunks, degree, seed):
     """Return a colour 0..degree-1 for each edge [M], different within every chunk on either side.
 
@@ -93,7 +92,7 @@ def color(left_slot, right_slot, n_chunks, degree, seed):
     return result
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _halve(right, name):
     """Split a regular graph of even degree into two of half the degree, in place: the first half, then the second.
 
@@ -122,7 +121,7 @@ def _halve(right, name):
         name[at] = old_name[p]
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _perfect_matching(right, n, degree, state):
     """Choose one slot of each left vertex with different right ends; return them and the state of the generator."""
     taken_by = np.full(n, -1, np.int64)
@@ -150,7 +149,7 @@ def _perfect_matching(right, n, degree, state):
     return mate, state
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _peel(right, name, mate, n, degree, hue, result):
     """Give the matched edges a colour and remove them: the result is a graph of one degree less, in place."""
     gone = np.empty(n, np.int64)

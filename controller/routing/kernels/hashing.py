@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.port_numbers import ROCE_PORT
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
 UDP = 17
 """UDP destination port of RoCEv2 (InfiniBand Architecture Specification 1.2.1, annex A17)."""
@@ -26,7 +26,7 @@ TOEPLITZ_KEY = np.frombuffer(
 """The key of Microsoft's receive-side scaling specification, used as the default by most hardware."""
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _five_tuple(src_ip, dst_ip, src_port, data):
     """Write the 13 bytes to hash into ``data``: addresses, ports (network byte order), protocol."""
     for i in range(4):
@@ -37,7 +37,7 @@ def _five_tuple(src_ip, dst_ip, src_port, data):
     data[12] = UDP
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def crc32(src_ip, dst_ip, src_port, seed, table):
     """Return the CRC-32 [N] of each 5-tuple; the seed is the initial register, as in ``zlib.crc32(data, seed)``."""
     out = np.empty(len(src_ip), np.uint32)
@@ -51,7 +51,7 @@ def crc32(src_ip, dst_ip, src_port, seed, table):
     return out
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def toeplitz(src_ip, dst_ip, src_port, seed, key):
     """Return the Toeplitz hash [N] of each 5-tuple; the seed is XORed on the key's first 32 bits."""
     out = np.empty(len(src_ip), np.uint32)
@@ -72,7 +72,7 @@ def toeplitz(src_ip, dst_ip, src_port, seed, key):
     return out
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def pick_live(hashes, src, dst, tier, path):
     """Set ``path`` [U] to live path number ``hash mod n`` of the n live paths of each unit."""
     live_up, live_down = tier.up, tier.down

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
 
 class Iterations(NamedTuple):
@@ -82,7 +82,7 @@ class Played(NamedTuple):
     logged: Any
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def speeds(problem, cache, at, speed):
     """Compute the speeds of the jobs that send, by progressive filling.
 
@@ -147,7 +147,7 @@ def speeds(problem, cache, at, speed):
     cache.work[0] += work + len(room)
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _loads(problem, stage, link):
     """Return whether a stage loads a link."""
     found = False
@@ -156,7 +156,7 @@ def _loads(problem, stage, link):
     return found
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def binding(link_ptr, link_stage, link_part, n_stages):
     """Return whether each link [E] can limit speeds: no other link has at least its part of every stage.
 
@@ -194,7 +194,7 @@ def binding(link_ptr, link_stage, link_part, n_stages):
     return keep
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds):
     """Simulate the iterations of jobs up to a horizon.
 
@@ -279,7 +279,7 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
     return Played(busy, sent, unhindered, took, ended, now, logged)
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _speeds_of(problem, cache, state, at):
     """Return the speeds [J] of a state, from the cache if they are there."""
     slot = np.int64(state % np.uint64(len(cache.state)))

@@ -8,16 +8,16 @@ as in König's proof for bipartite graphs). ``chains`` does the same for any loa
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
 CHAINS = 24
 """Pairs of classes tried for one unit; the shortest chain is taken."""
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def one_slot(load, tier, gbps):
     """Return whether all units have equal loads and every live link has room for exactly one."""
     if len(load) == 0 or load.min() < load.max() * (1.0 - ROUNDING) or not load.min() > 0.0:
@@ -31,7 +31,7 @@ def one_slot(load, tier, gbps):
     return True
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _length(v, node, source, target, ends, live, slot, most):
     """Return the number of units in the chain from v, arriving at leaf ``node``; -1 if one of them cannot move."""
     n, side = 0, 1
@@ -46,7 +46,7 @@ def _length(v, node, source, target, ends, live, slot, most):
     return n
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def insert(src, dst, tier, path):
     """Place the units whose ``path`` [U] is not live for them (or negative), where a slot or a chain can be found.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
-
-from controller.routing.kernels.compiled import kernel
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4)."""
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def first_rows(key, wanted):
     """Return the index [W] of the first row of ``key`` [R], ascending, that equals ``wanted`` [W]; -1 where none does.
 

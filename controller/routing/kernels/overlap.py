@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
 TRIAL = 16
 """The least number of rounds that a tried move counts."""
@@ -89,7 +89,7 @@ class OverlapState(NamedTuple):
     random: Any
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _drawn(state, n):
     """Draw one of n by a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003)."""
     x = state.random[0]
@@ -100,7 +100,7 @@ def _drawn(state, n):
     return np.int64((x >> np.uint64(11)) % np.uint64(n))
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _put(problem, state, stage, link, gbps):
     """Add ``gbps`` to a stage's load on a link, at all moments when it sends."""
     if not state.listed[stage, link]:
@@ -117,7 +117,7 @@ def _put(problem, state, stage, link, gbps):
     state.peak[link] = highest
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _cost(problem, state, stage):
     """Return the present cost of a stage."""
     slow = state.slow
@@ -140,7 +140,7 @@ def _cost(problem, state, stage):
     return problem.factor[stage] * total / speed if speed > 0.0 else problem.factor[stage]
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _all_costs(problem, state):
     """Compute the costs of all stages and return their sum."""
     for s in range(len(state.cost)):
@@ -148,7 +148,7 @@ def _all_costs(problem, state):
     return state.cost.sum()
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _gain(problem, state, links, n_links):
     """Return the decrease of the sum of costs since the last sum, where only these links have changed."""
     gain = 0.0
@@ -160,7 +160,7 @@ def _gain(problem, state, links, n_links):
     return gain
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _move(problem, state, unit, k):
     """Move a unit to path k."""
     a, b, before = problem.src[unit], problem.dst[unit], state.path[unit]
@@ -174,7 +174,7 @@ def _move(problem, state, unit, k):
                     _put(problem, state, stage, links[leaf, k], load)
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _begin(problem, path, seed):
     """Return the initial state of a search with these paths."""
     n_stages, n_moments = problem.sends.shape
@@ -201,7 +201,7 @@ def _begin(problem, path, seed):
     return state
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def costs(problem, path):
     """Return the cost [S] of each stage on these paths [U]."""
     state = _begin(problem, path, 0)
@@ -209,7 +209,7 @@ def costs(problem, path):
     return state.cost
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _improve(problem, state, unit, free, total, rounds):
     """Find the best move of a unit, or the best swap where no move helps.
 
@@ -250,7 +250,7 @@ def _improve(problem, state, unit, free, total, rounds):
     return chosen, partner, tried
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def descend(problem, path, movable, rounds, seed):
     """Search paths with a lower sum of costs.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.compiled import inner_kernel, kernel
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def packing_bound(ptr, load, links, gbps):
     """Return the largest level that packing allows at every leaf.
 
@@ -43,7 +43,7 @@ def packing_bound(ptr, load, links, gbps):
     return best
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _equal_links(load, n, capacity):
     """Bound the level of equal links: some link carries i + 1 of the n i + 1 largest units, at least the smallest."""
     best = np.inf
@@ -59,7 +59,7 @@ def _equal_links(load, n, capacity):
     return best
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _unequal_links(load, capacity, limit):
     """Return the least, over loads x, of the largest t with sum of floor(c / (t x)) >= number of units of load >= x.
 
@@ -97,7 +97,7 @@ def _unequal_links(load, capacity, limit):
     return best
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def in_heaviest_phase(part_ptr, part_group, unit_load, leaf_of, group_job, n_leaves, preferred):
     """Return whether a unit [U] belongs to the phase of its job that loads its leaf most (one-phase jobs: always).
 

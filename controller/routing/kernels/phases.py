@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.routing.kernels.compiled import kernel
+import numba as nb
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def group_total(by_group, group_job):
     """Return the sum over jobs of their heaviest phase group; group 0 counts as a separate job."""
     total, heaviest = 0.0, 0.0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING, SAME_VALUE
-from controller.routing.kernels.compiled import kernel
 from controller.routing.kernels.phases import group_total
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def least_loaded(order, src, dst, load, tier, gbps, link_load, path):
     """Give each unit of ``order`` in turn the path whose fuller link (load over capacity) stays least loaded.
 
@@ -31,7 +31,7 @@ def least_loaded(order, src, dst, load, tier, gbps, link_load, path):
         link_load[live_down[b, best]] += x
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def repair(src, dst, load, tier, gbps, path):
     """Give units whose ``path`` [U] is not live for them (or negative) the least loaded one, the heaviest first."""
     live_up, live_down = tier.up, tier.down
@@ -53,7 +53,7 @@ def repair(src, dst, load, tier, gbps, path):
     least_loaded(order, src, dst, load, tier, gbps, link_load, path)
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def restore(src, dst, part_ptr, part_group, part_load, group_job, tier, limit, wanted, path):
     """Move units back to their ``wanted`` path (-1: none) where every link stays within its limit.
 
@@ -107,7 +107,7 @@ def restore(src, dst, part_ptr, part_group, part_load, group_job, tier, limit, w
     return away
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def order_by_leaf_sets(src, dst, load, n_leaves):
     """Order the units [U] by sets: the flows out of each leaf, the flows into it, the heaviest of these 2L sets first.
 
@@ -141,7 +141,7 @@ def order_by_leaf_sets(src, dst, load, n_leaves):
     return order
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def first_fit(src, dst, demand, tier, gbps, reserved, path):
     """Give units in order the first path with room for their demand; where none has, ``path`` [U] is unchanged."""
     live_up, live_down = tier.up, tier.down
@@ -159,7 +159,7 @@ def first_fit(src, dst, demand, tier, gbps, reserved, path):
                 break
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def estimate_demand(src, dst, send_gbps, receive_gbps):
     """Estimate natural demands [N] (Hedera, section 4.2).
 
@@ -223,7 +223,7 @@ def estimate_demand(src, dst, send_gbps, receive_gbps):
     return demand
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def round_robin(order, sender, size, src, dst, tier):
     """Split each class of equal flows of a sender as Ethereal does (``order`` has them one after the other).
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import LAST_BIT
-from controller.routing.kernels.compiled import inner_kernel, kernel
+from controller.routing.kernels.paths import path_links
 
 
-@kernel
-def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf_dst, gbps, n_hosts, up, down, n_links):
+@nb.njit(nogil=True, cache=True)
+def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf_dst, gbps, n_hosts, ways, n_links):
     """Compute the load of each collective on each link at speed 1.
 
-    Rows of flow f are ``row_ptr[f]:row_ptr[f+1]``; ``up`` and ``down`` [L, K] are the links of the path classes.
+    Rows of flow f are ``row_ptr[f]:row_ptr[f+1]``; ``ways`` has the links of their paths.
 
     Returns:
         coll_ptr [K+1], entry_link [N], entry_load [N] in Gbit/s: a sparse matrix by collective, all loads positive.
     """
     place = np.full(n_links, -1, np.int64)
     coll_ptr = np.zeros(len(ptr), np.int64)
-    bound = 2 * len(src) + 2 * len(row_path)
+    # Without a call: taking arrays out of a tuple for each row takes longer than all the rest.
+    up, down, n_short, width = ways.up, ways.down, ways.first[1], ways.width[0]
+    links = np.empty(2 * len(ways.width), np.int64)
+    bound = 2 * len(src) + len(links) * len(row_path)
     entry_link = np.empty(bound, np.int32)
     entry_load = np.empty(bound, np.float64)
     n = 0
@@ -39,8 +43,15 @@ def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf
             for r in range(row_ptr[f], row_ptr[f + 1]):
                 if row_path[r] < 0:
                     continue
-                for side in range(2):
-                    link = up[leaf_src[f], row_path[r]] if side == 0 else down[leaf_dst[f], row_path[r]]
+                path = row_path[r]
+                n_between = 2
+                if path < n_short:
+                    links[0] = up[leaf_src[f] * width + path]
+                    links[1] = down[leaf_dst[f] * width + path]
+                else:
+                    n_between = path_links(ways, leaf_src[f], leaf_dst[f], path, links)
+                for j in range(n_between):
+                    link = links[j]
                     if place[link] < begin:
                         place[link] = n
                         entry_link[n], entry_load[n] = link, 0.0
@@ -50,7 +61,7 @@ def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf
     return coll_ptr, entry_link[:n].copy(), entry_load[:n].copy()
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def by_link(coll_ptr, entry_link, entry_load, n_links):
     """Return the same matrix by link: link_ptr [E+1], link_coll [N], link_load [N]."""
     link_ptr = np.zeros(n_links + 1, np.int64)
@@ -69,7 +80,7 @@ def by_link(coll_ptr, entry_link, entry_load, n_links):
     return link_ptr, link_coll, link_load
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active, group, group_job, fixed, slope):
     """Return the common level at which link e is full: frozen collectives stay, the others (level < 0) rise together.
 
@@ -114,7 +125,7 @@ def _full_at(e, link_ptr, link_coll, link_load, capacity, weight, level, active,
     return t
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _watched(link_ptr, link_coll, link_load, capacity, weight, held, active):
     """Return the links that can decide a level: of those loaded by a single collective, only its tightest one.
 
@@ -144,7 +155,7 @@ def _watched(link_ptr, link_coll, link_load, capacity, weight, held, active):
     return watched[:n]
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight, held, active, group, group_job):
     """Return the level [K] of each active collective; -1 where it is not active or loads nothing.
 
@@ -200,7 +211,7 @@ def fill(coll_ptr, entry_link, link_ptr, link_coll, link_load, capacity, weight,
                         stale[entry_link[j]] = True
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def loads(link_ptr, link_coll, link_load, speed, group, group_job):
     """Return Gbit/s [E] on each link when collectives run at ``speed`` [K], the heaviest phase of each job counting."""
     total = np.zeros(len(link_ptr) - 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.compiled import inner_kernel, kernel
 from controller.routing.kernels.iterations import play
 
 RATIOS = (1.0, 0.5, 2.0, 1.0 / 3.0, 3.0, 2.0 / 3.0, 1.5)
@@ -42,7 +42,7 @@ class ShiftProblem(NamedTuple):
     most_events: Any
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def slowdown(iterations, cache, problem, shift, hold, log_at, log_seconds):
     """Return the mean slowdown of a schedule, and the simulation."""
     played = play(iterations, cache, -shift, hold, problem.horizon, problem.most_events, log_at, log_seconds)
@@ -54,7 +54,7 @@ def slowdown(iterations, cache, problem, shift, hold, log_at, log_seconds):
     return mean, played
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def anneal(iterations, cache, problem, shift, hold, plays, seed):
     """Search shifts and held periods with a lower mean slowdown.
 
@@ -105,7 +105,7 @@ def anneal(iterations, cache, problem, shift, hold, plays, seed):
     return best_shift, best_hold, best
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _shift(iterations, problem, shift, hold, j):
     """Change the shift of job j."""
     period = hold[j] if hold[j] > 0.0 else problem.alone[j]
@@ -127,7 +127,7 @@ def _shift(iterations, problem, shift, hold, j):
     shift[j] -= period * np.floor(shift[j] / period)
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _hold(problem, shift, hold, j):
     """Change the held period of job j, and draw its shift."""
     alone, n_jobs = problem.alone, len(shift)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
-from controller.routing.kernels.compiled import inner_kernel, kernel
 from controller.routing.kernels.phases import group_total
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def divide(src, dst, amount, n_leaves, ratio, first_limit, second_limit):
     """Return the part [N] of each flow that goes to the first of two sets of spines, the rest going to the second.
 
@@ -100,7 +100,7 @@ def divide(src, dst, amount, n_leaves, ratio, first_limit, second_limit):
     return part
 
 
-@inner_kernel
+@nb.njit(nogil=True, cache=True)
 def _round_within(src, dst, amount, n_leaves, first_limit, second_limit, part):
     """Make divided flows whole where both sets stay within their limits, those closest to whole first."""
     first, second = np.zeros(2 * n_leaves), np.zeros(2 * n_leaves)
@@ -138,7 +138,7 @@ def _round_within(src, dst, amount, n_leaves, first_limit, second_limit, part):
                     break
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def reunite(flow, group, src, dst, amount, path, tier, limit, budget, group_job):
     """Move pieces to a sibling's path: where links stay within ``limit``, and beyond it until ``budget`` is met.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE
 from controller.model.tolerances import ROUNDING
 from controller.model.units import GBIT
-from controller.routing.kernels.compiled import kernel
 
 SWEEPS = 12
 """Number of iterations of balancing before the linear program is used."""
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, n_hosts, up_gbps, down_gbps):
     """Return the seconds [K] that the narrowest cut requires of each collective; NaN without flows or if unroutable."""
     n_leaves = len(up_gbps)
@@ -46,7 +46,7 @@ def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, 
     return seconds
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, tier, gbps, shares_links):
     """Return whether a spread of each collective's flows [K] fits into ``seconds`` (False: not found, but may exist).
 
@@ -99,7 +99,7 @@ def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, tier
     return reached
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def level_out(src, dst, demand, seconds, tier, gbps, load, sweeps):
     """Return whether a spread of the pairs' demands (Gbit) fits into ``seconds``; ``load`` is zero on entry and exit.
 

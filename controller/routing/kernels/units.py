@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import numba as nb
 import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE
 from controller.model.units import GBIT
-from controller.routing.kernels.compiled import kernel
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def classify(src, dst, host_leaf, host_up, tier):
     """Return source leaf, destination leaf and fixed path [F] of each flow (0: it needs a path)."""
     live_up, live_down = tier.up, tier.down
@@ -33,7 +33,7 @@ def classify(src, dst, host_leaf, host_up, tier):
     return leaf_src, leaf_dst, fixed
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def rates(n_bytes, collective, ideal):
     """Return the rate [F] of each flow in Gbit/s when its collective has speed 1; 0 without a positive ideal time."""
     gbps = np.zeros(len(n_bytes), np.float64)
@@ -44,7 +44,7 @@ def rates(n_bytes, collective, ideal):
     return gbps
 
 
-@kernel
+@nb.njit(nogil=True, cache=True)
 def unit_loads(part_ptr, part_group, part_load, group_job):
     """Return the load [U] of each unit, of each job the heaviest phase."""
     total = np.zeros(len(part_ptr) - 1, np.float64)
