@@ -160,7 +160,7 @@ def test_flows_without_a_planned_path_are_told_from_flows_that_nothing_carries()
         (["leaf1-spine1", "leaf2-spine1:1"], "2 flows have no path in the plan; base forwarding carries 2 of them: "),
         (["leaf1-spine1", "leaf1-spine1:1"], "2 flows have no path in the plan"),
     ):
-        world = World(whole, seen(whole.without_links(down), hosts=True))
+        world = World(whole, seen(whole.without_links(down), hosts=True)).planned()
         world.put("a", [flow("h1", "h2"), flow("h2", "h1")])
         world.planned()
         told_of = [reason for reason in service(world) if "no path in the plan" in reason]
