@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from controller.cli.command_error import CommandError
-from controller.cli.output import FormatOption, OutputFormat
+from controller.cli.output import Printer
 from controller.cli.planning import QpModeOption, QpsOption
+from controller.cli.policy_names import POLICIES_TEXT
 from controller.config import Settings
 from controller.model.errors import InputError
 
@@ -43,8 +44,8 @@ def emulate(
         str | None,
         typer.Option(
             "--policies",
-            help="Policies, separated by commas; all are compared with the first. fair+shifts: jobs that compute "
-            "begin their iterations when fair advises.  "
+            help=f"Policies, separated by commas; all are compared with the first: {POLICIES_TEXT}. fair+shifts: jobs "
+            "that compute begin their iterations when fair advises.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,
         ),
@@ -84,7 +85,8 @@ def emulate(
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail if a job is not faster than under the first policy.")
     ] = False,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Run jobs on packets under several policies, and measure them.
 
@@ -113,7 +115,7 @@ def emulate(
         from emulation.experiments.scenario_command import run_scenario
 
         wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
-        sys.exit(run_scenario(scenario, wanted, names, "json" if format is OutputFormat.JSON else "table"))
+        sys.exit(run_scenario(scenario, wanted, names, "json" if not output.is_table else "table"))
     if fabric is None or not job:
         raise InputError("is required without --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
@@ -132,4 +134,4 @@ def emulate(
         name=name,
         expect_faster=expect_faster,
     )
-    sys.exit(run_isolated(request, "json" if format is OutputFormat.JSON else "table"))
+    sys.exit(run_isolated(request, "json" if not output.is_table else "table"))
