@@ -231,7 +231,6 @@ function allowed(button, reason) {
 /** The controls as the URL says. */
 function showChoices() {
   for (const input of document.querySelectorAll('input[name="view"]')) input.checked = input.value === chosen.view;
-  for (const [id, text] of [["find", chosen.words], ["find-hosts", chosen.hosts]]) if (byId(id).value !== text) byId(id).value = text;
 }
 
 function sourceText(shown) {
@@ -286,8 +285,15 @@ function choose(id) {
   draw();
 }
 
+/** The fields as the URL says; not with each drawing, because somebody may be typing. */
+function showWords() {
+  byId("find").value = chosen.words;
+  byId("find-hosts").value = chosen.hosts;
+}
+
 /** Follow what the URL says now. */
 function chosenAnew() {
+  showWords();
   draw();
   if (chosen.view === "ecmp") refresh();
 }
@@ -331,6 +337,7 @@ async function trace() {
 function begin() {
   beginSettings(draw);
   beginRoute(chosenAnew);
+  showWords();
   showScale();
   showWho();
   for (const input of document.querySelectorAll('input[name="view"]')) {
