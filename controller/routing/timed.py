@@ -106,7 +106,7 @@ class Overlap:
     def _problem(self, took: FloatArray, factor: FloatArray) -> overlap.OverlapProblem:
         demand, fabric = self.demand, self.demand.fabric
         return overlap.OverlapProblem(
-            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, *demand.tier,
+            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, demand.tier,
             fabric.link_gbps, self.sends, self._chance(took), factor,
         )  # fmt: skip
 
