@@ -83,6 +83,9 @@ def _with_times(demand: Demand, goal: Goal, seed: int, previous: PreviousPlan | 
         path, schedule = shifts.plan(demand, path, previous, rounds, seed, options)
     else:
         path = timed.plan(demand, path, previous, rounds, seed, options)
+    if previous is None:
+        # No link's load changes, and so no time.
+        path = spread_qps(demand, path)
     single = Result(demand.assignment(path), schedule=schedule)
     if not options.max_splits or not len(goal.steps):
         return single
