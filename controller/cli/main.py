@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from controller.cli import (
+    apply,
     context,
     drain,
     emulate,
@@ -32,6 +33,7 @@ from controller.cli import (
     token,
     top,
     trace,
+    warm_up,
 )
 from controller.cli.command_error import CommandError
 from controller.cli.option_groups import with_groups
@@ -80,6 +82,8 @@ _add(
     "fairspine import nccl rank*.log --fabric fabric.yaml --inventory nics.yaml --out job.json",
 )
 _add("push", jobs.push, "fairspine push examples/gpt3-a.json --wait")
+_add("apply", apply.apply, "fairspine apply jobs.d --prune")
+_add("diff", apply.diff, "fairspine diff jobs.d --prune")
 _add("preview", preview.preview, "fairspine preview --put examples/gpt3-a.json --drain spine2")
 _add(
     "trace",
@@ -96,6 +100,7 @@ _add("fabric", network.fabric, "fairspine fabric --format json")
 _add("links", network.links, "fairspine links leaf1, or: fairspine links leaf1-spine2")
 _add("routes", network.routes, "fairspine routes h1")
 _add("top", top.top, "fairspine top --interval 5, or: fairspine top --once")
+_add("warm-up", warm_up.warm_up, "fairspine warm-up")
 app.add_typer(context.app, name="context")
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")
@@ -123,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code: 0 done, 1 failed, 2 invalid input."""
     code: str | int | None = 0
     try:
-        app(args=arguments, prog_name="fairspine")
+        app(args=_present(sys.argv[1:] if arguments is None else arguments), prog_name="fairspine")
     except SystemExit as end:
         code = end.code
     except InputError as error:
@@ -143,6 +148,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
+
+
+RENAMED = {"emulate": {"--mode": "--enforcement"}, "simulate": {"--jobs": "--workers"}}
+"""Former names of options, by command."""
+
+
+def _present(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the present names of options, and tell of each that has changed."""
+    former = RENAMED.get(arguments[0], {}) if arguments else {}
+    names = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in former:
+            typer.echo(f"fairspine: {name} is called {former[name]} now", err=True)
+            argument = former[name] + equals + value
+        names.append(argument)
+    return names
 
 
 def _complain_of_output(error: OSError) -> None:
