@@ -1,4 +1,4 @@
-"""Routing: every policy on four instances, re-planning, and growth with the number of flows.
+"""Routing: every policy on ten instances, re-planning, jobs with computing times, and growth with the number of flows.
 
     python benchmarks/routing.py [--cases a,b,c,d] [--json out/routing.json] [--paper-data FOLDER]
 
@@ -22,7 +22,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from instances import all_to_all, five_jobs, five_jobs_of_paper, rings, with_qps
+from instances import all_to_all, computing_rings, five_jobs, five_jobs_of_paper, rings, with_qps
 from rich.console import Console
 from rich.table import Table
 
@@ -32,6 +32,8 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
 from controller.routing.bounds import bound, gap
+from controller.routing.demand import Demand
+from controller.routing.expected import plan_times
 from controller.routing.objective import evaluate
 
 PAPER_DATA = Path(os.environ.get("FAIRSPINE_PAPER_DATA", "../shared/data/dcn-simulators"))
@@ -91,7 +93,7 @@ def numpy_greedy(fabric: Fabric, traffic: Traffic) -> Assignment:
         for flow in np.flatnonzero((end == leaf) & (path < 0) & (src != dst)):
             a, b = src[flow], dst[flow]
             cost = np.maximum(up[a], down[b])
-            cost[~(fabric.up_alive[a] & fabric.down_alive[b])] = np.inf
+            cost[~fabric.tiers[0].possible(a, b)] = np.inf
             path[flow] = np.argmin(cost)
             up[a, path[flow]] += 1
             down[b, path[flow]] += 1
@@ -186,7 +188,7 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
                 times.append(time.perf_counter() - begin)
             old = before.single_paths(new)
             a, b = there.host_leaf[new.src], there.host_leaf[new.dst]
-            keepable = (old >= 0) & there.up_alive[a, old] & there.down_alive[b, old]
+            keepable = there.live_ways.joined(a, b, old)
             rows.append({
                 "change": what, "how": how, "ms": min(times) * 1e3,
                 "min_speed": evaluate(there, new, last).min_speed,
@@ -217,6 +219,30 @@ def growth() -> list[dict[str, Any]]:
             run = runner(name, fabric)
             row[name] = best_of(partial(timed_run, run, traffic))[1] * 1e3
         rows.append(row)
+    return rows
+
+
+def computing(spines: int) -> list[dict[str, Any]]:
+    """Measure plans for 20 jobs that compute between their collectives, on 64 leaves of 32 hosts."""
+    warm_up()
+    fabric = clos(spines, 64, 32)
+    traffic = computing_rings(fabric, 20)
+    rows: list[dict[str, Any]] = []
+    wanted = {
+        "times ignored": Options(times="ignore"),
+        "times": Options(),
+        "times and shifts": Options(shifts="advise"),
+    }
+    for name, options in wanted.items():
+        result, best, first = best_of(lambda chosen=options: assign("fair", fabric, fresh(traffic), options=chosen))
+        times = plan_times(Demand.of(fabric, traffic), result.assignment)
+        assert times is not None
+        rows.append({
+            "fair with": name, "flows": traffic.n_flows, "ms": best * 1e3, "first_ms": first * 1e3,
+            "times of ignored": best * 1e3 / rows[0]["ms"] if rows else 1.0,
+            "expected slowdown": times.slowdown, "with shifts": result.schedule.slowdown if result.schedule else None,
+            "bound": times.bound,
+        })  # fmt: skip
     return rows
 
 
@@ -269,6 +295,9 @@ def main() -> None:
     if not args.policies:
         out["replanning"] = in_process(replanning, args.paper_data)
         show(console, "re-planning at b", out["replanning"])
+        for spines, ratio in ((16, "2:1"), (8, "4:1")):
+            out[f"computing {ratio}"] = in_process(computing, spines)
+            show(console, f"20 jobs that compute, 2,048 hosts at {ratio}", out[f"computing {ratio}"])
         out["growth"] = in_process(growth)
         show(console, "growth (ms)", out["growth"])
     if args.json:

@@ -20,11 +20,13 @@ from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
 from controller.routing import BUILT_IN, POLICIES, PreviousPlan, Result, assign
 from controller.routing.demand import Demand
+from controller.routing.expected import mean_slowdown, schedule_bound
+from controller.routing.stages import Stages
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
 from emulation.evaluation.warm_up import warm
 from emulation.fluid.records import Results
-from emulation.fluid.schedule import SimulatedJob
+from emulation.fluid.schedule import SimulatedJob, joined
 from emulation.fluid.simulator import Simulation, simulate
 
 PERCENTILES = (25, 50, 75, 90, 95, 99)
@@ -61,6 +63,7 @@ def simulate_cell(cell: Cell) -> Results:
             until=cell.until,
             bins=cell.bins,
             jitter=cell.jitter,
+            clock_error=cell.clock_error,
             seed=cell.seed,
             adaptive=None if policy.adaptive is None else dataclasses.replace(policy.adaptive, seed=cell.seed),
         )
@@ -94,7 +97,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
     ``ratio``: epoch communication time over the ideal one, mean over epochs and then jobs; ``ratio_worst``: that of the
     slowest job. ``None`` if some job with traffic finished no epoch. ``ratios``: percentiles of it over epochs.
     ``iteration``: time of all iterations, with computation and waiting for held periods, over their time alone;
-    ``iteration_99``: the 99th percentile of this ratio over iterations.
+    ``iteration_99``: the 99th percentile of this ratio over iterations; ``iteration_bound``: see ``_over_bound``.
     ``fct``: seconds of the transfers (of pieces, if these are independent). ``gbps``: rate of a job while it
     communicates, mean over jobs. ``link_mean``, ``link_busiest``, ``imbalance``: see ``LinkUse``.
     """
@@ -131,6 +134,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "ratios": {str(p): _percentile(np.array(sent), p) for p in PERCENTILES},
         "iteration": float(np.sum(iterations) / np.sum(alone)) if np.sum(alone) > 0 else None,
         "iteration_99": _percentile(_parts(iterations, alone), 99),
+        "iteration_bound": _over_bound(cell, results),
         "gbps": _plain(np.mean(rates)) if rates else None,
         "fct": {str(p): _percentile(took_fct, p) for p in PERCENTILES},
         "link_mean": used.mean,
@@ -145,6 +149,27 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "stalled": results.stalled,
         "wall_seconds": wall,
     }
+
+
+def _over_bound(cell: Cell, results: Results) -> float | None:
+    """Return the mean slowdown over its lower bound (docs/explanation/objective.md), on the fabric with its failures.
+
+    ``None`` where the bound does not hold: jobs come at different times, computing times vary, links change, a job is a
+    graph of tasks, or some job finished no iteration.
+    """
+    jobs = cell.case.jobs
+    is_steady = len({job.start for job in jobs}) == 1 and not cell.jitter and not cell.changes
+    if not is_steady or any(job.least_seconds for job in jobs):
+        return None
+    stages = Stages.of(Demand.of(cell.failure.on(cell.fabric, cell.seed), joined(jobs)[0]))
+    of_job: dict[str, list[float]] = {name: [] for name in stages.names}
+    for epoch in results.epochs:
+        if epoch.job in of_job:
+            of_job[epoch.job].append(epoch.before + epoch.seconds)
+    if not of_job or not all(of_job.values()):
+        return None
+    seconds = np.array([np.mean(own) for own in of_job.values()])
+    return mean_slowdown(stages, seconds) / schedule_bound(stages)
 
 
 def _parts(seconds: list[float], of: list[float]) -> FloatArray:
@@ -189,7 +214,7 @@ def key_of(cell: Cell) -> str:
         cell.policy.policy, _plugin_code(cell.policy.policy), cell.policy.options,
         cell.policy.adaptive, cell.policy.planned,
         str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
-        cell.jitter,
+        cell.jitter, cell.clock_error,
     ]  # fmt: skip
     digest = hashlib.blake2b(repr(said).encode(), digest_size=16)
     for job in cell.case.jobs:

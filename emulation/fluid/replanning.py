@@ -96,5 +96,5 @@ def moved_flows(previous: PreviousPlan | None, fabric: Fabric, traffic: Traffic,
     old: IntArray = previous.on(fabric).single_paths(traffic)
     new = PreviousPlan.of(fabric, traffic, made).single_paths(traffic)
     a, b = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
-    moved: BoolArray = (old >= 0) & fabric.up_alive[a, old] & fabric.down_alive[b, old] & (new != old)
+    moved: BoolArray = fabric.live_ways.joined(a, b, old) & (new != old)
     return moved

@@ -13,8 +13,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
-from controller.model.timing import JobShift, Schedule
-from controller.model.tolerances import ROUNDING
+from controller.model.timing import IterationGrid, Schedule
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import PreviousPlan, Result
 from emulation.fluid import engine
@@ -69,7 +68,8 @@ class Simulation:
         bins: length in seconds of the bins of link utilisation; 0: it is not recorded.
         adaptive: transfers choose their paths themselves, and the planner is not called.
         jitter: standard deviation of the computing time before each epoch, as a part of it (normal, at least 0).
-        seed: the seed of the jitter.
+        clock_error: standard deviation of each job's clock in seconds (normal, constant): its grid is shifted by it.
+        seed: the seed of the jitter and of the clocks.
     """
 
     fabric: Fabric
@@ -84,6 +84,7 @@ class Simulation:
     bins: float = 0.0
     adaptive: Adaptive | None = None
     jitter: float = 0.0
+    clock_error: float = 0.0
     seed: int = 0
     clock: Callable[[], float] = time.perf_counter
 
@@ -131,8 +132,10 @@ class _Run:
         self.epoch_began = [0.0] * len(self.what.jobs)
         self.before = [0.0] * len(self.what.jobs)
         self.schedule: Schedule | None = None
-        self.followed: list[JobShift | None] = [None] * len(self.what.jobs)
+        self.followed: list[IterationGrid | None] = [None] * len(self.what.jobs)
         self.random = np.random.default_rng(self.what.seed)
+        clocks = np.random.default_rng([self.what.seed, 1])
+        self.clock: FloatArray = self.what.clock_error * clocks.standard_normal(len(self.what.jobs))
         self.recorder = Recorder(self.fabric, self.traffic, schedule, [job.name for job in self.what.jobs])
         self.agenda: list[tuple[float, int, int, object]] = []
         self.number = itertools.count()
@@ -240,21 +243,16 @@ class _Run:
         self._note(begin + seconds, COMPUTED, j)
 
     def _iteration_begin(self, j: int) -> float:
-        """Return the time at which the next iteration of a job begins (``JobShift``)."""
+        """Return the time at which the next iteration of a job begins (``IterationGrid``)."""
         shift = None if self.schedule is None else self.schedule.shift_of(self.what.jobs[j].name)
         if shift is None:
             return self._now
-        told = self.followed[j]
-        same = told is not None and (told.shift_seconds, told.period_seconds, told.hold) == (
-            shift.shift_seconds, shift.period_seconds, shift.hold,
-        )  # fmt: skip
-        self.followed[j] = shift
-        if same and not shift.hold:
-            return self._now
-        periods = (self._now - shift.shift_seconds) / shift.period_seconds
-        # Rounding must not cost a period.
-        number = np.floor(periods + 0.5) if same else np.ceil(periods - ROUNDING)
-        return float(max(self._now, shift.shift_seconds + number * shift.period_seconds))
+        grid, followed, error = shift.grid, self.followed[j], float(self.clock[j])
+        self.followed[j] = grid
+        if grid != followed:
+            return max(self._now, grid.first(self._now) + error)
+        # Its own clock reads this much less.
+        return max(self._now, grid.after(self._now - error) + error) if grid.hold else self._now
 
     def _epochs_ended(self) -> int:
         """Jobs whose epoch has ended compute again, or go; how many went."""

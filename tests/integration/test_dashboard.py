@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,9 +15,11 @@ from controller.core.caller import Role
 from controller.model.clos import clos
 from controller.model.fabric_file import fabric_document
 from controller.rest.tokens import new_token
-from tests.integration.browser import Browser, browser
+from tests.integration.axe import violations
+from tests.integration.browser import Browser
+from tests.integration.dashboard import choose, flows, put
 from tests.integration.harness import Bench
-from tests.integration.http_client import ROOT, Server
+from tests.integration.http_client import Server
 from tests.integration.page_checks import contrasts, nameless, panels
 from tests.integration.real_controller import controller
 from tests.integration.test_jobs import active, started
@@ -43,39 +43,8 @@ window.fetch = async (path, options) => {
 };"""
 )
 # Names that the interface lets through, and that a careless page would stumble over.
-JOBS = ("__proto__", "constructor", "j" * 63)
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
-
-
 RINGS = [("h1", "h3"), ("h3", "h5"), ("h5", "h1"), ("h2", "h4"), ("h4", "h6"), ("h6", "h2")]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A controller with the jobs of the examples, and no switches."""
-    with controller(tmp_path_factory.mktemp("served")) as (server, _):
-        for job in ("gpt3-a", "llama-b"):
-            assert put(server, f"/v1/jobs/{job}", json.loads((ROOT / f"examples/{job}.json").read_text())) == 201
-        yield server
-
-
-def flows(*pairs: tuple[str, str]) -> dict[str, Any]:
-    return {"flows": [{"src": src, "dst": dst, "bytes": 1_000_000_000} for src, dst in pairs]}
-
-
-def put(server: Server, path: str, body: object, secret: str = "") -> int:
-    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-    return server.ask("PUT", path, json.dumps(body).encode(), headers).status
-
-
-def choose(page: Browser, name: str, value: str) -> None:
-    """Choose a radio button as a mouse does."""
-    page.run(f"document.querySelector('input[name={name}][value={value}]').click()")
+JOBS = ("__proto__", "constructor", "j" * 63)
 
 
 def shown_loads(page: Browser) -> dict[str, str]:
@@ -127,6 +96,17 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     page.until(lambda: page.text("#said") == "6 flows traced, 0 not as planned, 0 not known", "traced")
     page.until(lambda: "Flows as traced at" in page.text("#links-note"), "the list of links says when")
 
+    # What the links carried and how fast the job was since it began.
+    page.one("#jobs tr[data-key=night] button").click()
+    page.until("#detail .chart", "the speed is recorded")
+    page.until(lambda: "mean 100 % of the speed alone, lowest 100 %" in page.text("#detail"), "it had its speed")
+    page.one("#find-hosts").send_keys("h3")
+    page.until(lambda: page.count("#hosts tr") == 1, "the host is found")
+    page.one("#hosts tr button").click()
+    page.until(lambda: page.count("#detail .chart") == 2, "loads of both of its links are recorded")
+    assert "h3->leaf2: mean" in page.text("#detail")
+    assert "Flows (2)" in page.text("#detail")
+
     # A cable fails, and comes back.
     lab.set_cable("leaf2-spine2", up=False)
     page.until(".cable[data-id=leaf2-spine2][data-state=failed]", "the failed cable is marked")
@@ -161,7 +141,8 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     assert f"{preview['after']['min_speed']:.3f}" in text
     assert f"{preview['moved_count']} flow" in text
     assert not controller.get("/v1/fabric/links/spine1").body["drained"]
-    assert page.run("return document.activeElement.matches('dialog .primary')")
+    assert page.run("return document.activeElement.textContent") == "Cancel", "not what drains"
+    page.tab_to("dialog .primary", back=True)
     page.press(Keys.ENTER)
     page.until(".node[data-id=spine1][data-state=drained]", "the drain is shown")
     assert controller.get("/v1/fabric/links/spine1").body["drained"]
@@ -217,12 +198,15 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert page.text("#tile-speed") == "0.333"
     page.one("#links tr:first-child button").click()
     page.until("#detail .collision", "the collision is explained")
-    assert "need 300 Gbit/s" in page.text("#detail")
+    assert "Collision of 3 flows: 300 Gbit/s are needed" in page.text("#detail")
+    assert page.text("#links tr:first-child .badge") == "▲3 collision"
+    assert {row.get_attribute("data-degree") for row in page.all("#links .badge[data-state=contended]")} == {"2", "3"}
     for scheme in ("light", "dark"):
         page.scheme(scheme)
         page.until(lambda s=scheme: page.run(DARK) == (s == "dark"), "the scheme is taken")
         too_pale = contrasts(page)
         assert too_pale == [], too_pale
+        assert violations(page) == []
         page.picture(scheme)
     assert page.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(15, 19, 24)"
     page.scheme("light")
@@ -238,6 +222,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     page.one("#change-mode").click()
     page.until("dialog", "the dialog is open")
     assert nameless(page) == []
+    assert violations(page) == []
     assert contrasts(page) == []
     page.press(Keys.ESCAPE)
     for width in (360, 768, 1440, 2560):
@@ -442,7 +427,10 @@ def test_large_fabrics_are_drawn_up_to_64_leaves_and_a_grid_for_the_keyboard_bey
             job = {"hosts": [f"h{2 * n + 1}" for n in range(leaves)], "collectives": [ring]}
             assert put(server, "/v1/jobs/big", job) == 201
             page.open(server.port)
+            assert page.count("[role=grid]") == 1, "large fabrics open as the matrix"
             if drawn:
+                choose(page, "shape", "drawing")
+                page.until(".cable", "the drawing is there")
                 assert page.count(".cable") == leaves * 16
                 assert page.count(".cable[data-state=failed]") == 1
                 page.until(lambda: page.text("#links-note").startswith("The 60 busiest of 2048"), "the table is cut")
