@@ -21,6 +21,15 @@ from controller.rest.schemas.fabric import (
 )
 from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary, RollbackForm
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
+from controller.rest.schemas.learning import (
+    LearnedDocument,
+    LearnedGroupDocument,
+    LearnedList,
+    LearnedSummary,
+    SightingQp,
+    SightingsForm,
+    SightingsTaken,
+)
 from controller.rest.schemas.plans import (
     ExpectedIteration,
     ExpectedSlowdown,
@@ -79,6 +88,10 @@ __all__ = [
     "JobShiftDocument",
     "JobSummary",
     "KeptPath",
+    "LearnedDocument",
+    "LearnedGroupDocument",
+    "LearnedList",
+    "LearnedSummary",
     "LinkList",
     "LinkState",
     "Liveness",
@@ -106,6 +119,9 @@ __all__ = [
     "RoutePiece",
     "Routes",
     "ScheduleDocument",
+    "SightingQp",
+    "SightingsForm",
+    "SightingsTaken",
     "SurvivalDocument",
     "SurvivalForm",
     "SwitchCount",
