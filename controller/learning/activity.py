@@ -65,7 +65,8 @@ def _moments(
         wave = weight * np.exp(2j * np.pi * (m + 1) * part)
         moments[:, m] = np.bincount(row, wave.real, rows) + 1j * np.bincount(row, wave.imag, rows)
     moments /= np.maximum(total, 1e-300)[:, None]
-    return moments, total**2 / np.maximum(squares, 1e-300)
+    effective: FloatArray = total**2 / np.maximum(squares, 1e-300)
+    return moments, effective
 
 
 def _centres(

@@ -26,7 +26,7 @@ FINER = 8
 MOST_MARKS = 20_000
 MOST_QPS = 32
 """QPs that are looked at one by one."""
-FEWEST = 1.75
+FEWEST = 2.5
 """Iterations that must have been seen."""
 HARMONICS = 32
 """Most harmonics: so many that a period and its double see the same frequencies, where only the penalty tells them."""

@@ -63,18 +63,20 @@ class LearnedJob:
         """All QPs."""
         return frozenset(key for group in self.groups for key in group.qps)
 
-    def next_send(self, now: float) -> tuple[float, float]:
-        """Return begin and end of the next time, from ``now`` on, in which all groups are expected to be idle.
+    def next_idle(self, now: float) -> tuple[float, float]:
+        """Return begin and end of the next time, from ``now`` on, in which the job is expected to be idle.
 
-        Without a period, the time of both is infinite.
+        That is the time before its first phase. Without a period, both are infinite.
         """
         if not self.period_seconds:
             return float("inf"), float("inf")
-        idle = self.compute_seconds[0] if self.compute_seconds else 0.0
-        passed = (now - self.begun) % self.period_seconds
-        # The iterations begin in the middle of the idle time.
-        begin = now - passed if passed <= idle / 2 else now - passed + self.period_seconds - idle / 2
-        return max(begin, now), begin + idle if passed > idle / 2 else now - passed + idle / 2
+        idle = self.compute_seconds[0]
+        # Iterations begin in the middle of the idle time.
+        into = (now - self.begun + idle / 2) % self.period_seconds
+        if into < idle:
+            return now, now + idle - into
+        begin = now + self.period_seconds - into
+        return begin, begin + idle
 
     def document(self, host_of: Callable[[int], str | None]) -> dict[str, Any]:
         """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none."""

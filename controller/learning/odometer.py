@@ -25,10 +25,6 @@ RESTART_STEPS = 1 << 16
 """A counter that falls by more than this belongs to a new connection; by less, a packet was sent again (go-back-N)."""
 
 
-MULTIPLIER, INCREMENT, MODULUS = 1103515245, 12345, 1 << 31
-"""Of a linear congruential generator (ISO C's example), for distances that do not beat with the job's period."""
-
-
 class Samples(NamedTuple):
     """N sightings that are kept, in order of QPs, and of time within each.
 
@@ -84,6 +80,15 @@ class QpCounters(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def _drawn(qp: int, n: int) -> float:
+    """Return a number in [0, 1) that looks random (SplitMix64; Steele, Lea and Flood, OOPSLA 2014)."""
+    z = (np.uint64(qp) << np.uint64(32)) + np.uint64(n) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+
+
+@njit(cache=True, nogil=True)
 def _record(
     counters: QpCounters, row: Int64Array, at: FloatArray, raw: Int64Array, unit_bytes: int, wrap: int, sampled: bool
 ) -> int:
@@ -109,8 +114,8 @@ def _record(
             # Of an idle time only the first and the last sighting tell something.
             counters.at[qp, last] = at[i]
             continue
-        drawn = ((MULTIPLIER * (n * n + qp) + INCREMENT) % MODULUS) / MODULUS
-        if n and at[i] - counters.at[qp, last] < counters.spacing[qp] * (0.5 + drawn):
+        # The distance is drawn, so that it does not beat with the job's period.
+        if n and at[i] - counters.at[qp, last] < counters.spacing[qp] * (0.5 + _drawn(qp, n)):
             continue
         counters.at[qp, n % DEPTH] = at[i]
         counters.sent[qp, n % DEPTH] = sent

@@ -103,3 +103,45 @@ def polled_counters(transfers: Transfers, draw: Draw, every_seconds: float, rng:
         transfers.keys, np.tile(np.arange(n, dtype=np.int32), len(times)), np.repeat(times, n),
         sent.astype(np.int64).ravel(),
     )  # fmt: skip
+
+
+def first_sightings(transfers: Transfers, at: float) -> SightingBatch:
+    """Return one sighting of each QP, long before the job, from which its sightings are kept as one likes."""
+    n = len(transfers.keys)
+    return SightingBatch(
+        transfers.keys, np.arange(n, dtype=np.int32), np.full(n, at), np.zeros(n, dtype=np.int64), MTU, PSN_WRAP,
+        sampled=True,
+    )  # fmt: skip
+
+
+def edges(pairs: list[tuple[int, int]], size: int, begin: float, end: float, *, first_qp: int = 0) -> Transfers:
+    """Return transfers of one size between hosts, each over a QP of its own."""
+    keys = tuple(QpKey(a, b, 49152 + i, first_qp + i) for i, (a, b) in enumerate(pairs))
+    n = len(keys)
+    return Transfers(
+        keys, np.arange(n, dtype=np.int32), np.full(n, size, dtype=np.int64), np.full(n, begin), np.full(n, end)
+    )
+
+
+def ring(hosts: range, size: int, begin: float, end: float, *, first_qp: int = 0) -> Transfers:
+    """Return the transfers of a ring."""
+    pairs = [(a, hosts[(i + 1) % len(hosts)]) for i, a in enumerate(hosts)]
+    return edges(pairs, size, begin, end, first_qp=first_qp)
+
+
+def exchange(hosts: range, size: int, begin: float, end: float, *, first_qp: int = 0) -> Transfers:
+    """Return the transfers of an all-to-all."""
+    return edges([(a, b) for a in hosts for b in hosts if a != b], size, begin, end, first_qp=first_qp)
+
+
+def together(*parts: Transfers) -> Transfers:
+    """Return the transfers of one job that has several."""
+    keys: tuple[QpKey, ...] = ()
+    qp: list[IntArray] = []
+    for part in parts:
+        qp.append((part.qp + len(keys)).astype(np.int32))
+        keys += part.keys
+    return Transfers(
+        keys, np.concatenate(qp), np.concatenate([part.bytes for part in parts]),
+        np.concatenate([part.begin for part in parts]), np.concatenate([part.end for part in parts]),
+    )  # fmt: skip
