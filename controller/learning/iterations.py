@@ -36,7 +36,7 @@ PENALTY = 2.5
 """What a harmonic must add to be counted, in deviations of the power of random marks."""
 CLEAR = 12.0
 """Power, in the same unit, from which on a period is believed."""
-PARTS = (4, 3, 2)
+PRIMES = (2, 3)
 SHARE = 0.2
 """The lower of two frequencies is the job's if the harmonics that only it has hold this part of the power."""
 SIGNIFICANT = 5.0
@@ -176,12 +176,18 @@ def _own_share(points: _Points, cycles: float, times: int) -> float:
 
 def _fundamental(points: _Points, cycles: float) -> float:
     """Return the frequency of which ``cycles`` is a multiple or a part."""
-    for times in PARTS:
-        if cycles / times >= FEWEST and _own_share(points, cycles / times, times) > SHARE:
-            return cycles / times
-    for times in PARTS:
-        if _own_share(points, cycles, times) < SHARE:
-            return cycles * times
+    lowest = _lowest(points, cycles)
+    if lowest < cycles:
+        return lowest
+    higher = next((p for p in PRIMES if _own_share(points, cycles, p) < SHARE), 0)
+    return cycles * higher if higher else cycles
+
+
+def _lowest(points: _Points, cycles: float) -> float:
+    """Return the lowest frequency whose own harmonics hold power, of those that ``cycles`` is a multiple of."""
+    for prime in PRIMES:
+        if cycles / prime >= FEWEST and _own_share(points, cycles / prime, prime) > SHARE:
+            return _lowest(points, cycles / prime)
     return cycles
 
 
