@@ -21,6 +21,11 @@ BoolArray = NDArray[np.bool_]
 DEPTH = 64
 """Sightings that are kept of a QP."""
 
+MOST_SAMPLES = 1_000_000
+"""Sightings that are looked at together ..."""
+FEWEST = 8
+"""... but at least so many of each QP."""
+
 RESTART_STEPS = 1 << 16
 """A counter that falls by more than this belongs to a new connection; by less, a packet was sent again (go-back-N)."""
 
@@ -172,16 +177,18 @@ class Odometers:
         return self._counters.spacing[qp]
 
     def samples(self, since: float) -> Samples:
-        """Return the sightings that are kept and not older than a time."""
+        """Return sightings that are not older than a time: all that are kept, or some of each QP where QPs are many."""
         n = len(self.keys)
         count = self._counters.n_kept[:n]
         kept = np.minimum(count, DEPTH)
-        qp = np.repeat(np.arange(n, dtype=np.int32), kept)
-        nth = np.arange(len(qp)) - np.repeat(np.cumsum(kept) - kept, kept)
-        column = (np.repeat(count - kept, kept) + nth) % DEPTH
+        used = np.minimum(kept, max(FEWEST, MOST_SAMPLES // max(len(self), 1)))
+        qp = np.repeat(np.arange(n, dtype=np.int32), used)
+        nth = np.arange(len(qp)) - np.repeat(np.cumsum(used) - used, used)
+        # Evenly over those that are kept, the newest one among them.
+        back = ((used[qp] - 1 - nth) * kept[qp]) // used[qp]
+        column = (count[qp] - 1 - back) % DEPTH
         at, sent = self._counters.at[qp, column], self._counters.sent[qp, column]
-        late = at >= since
-        return Samples(qp[late], at[late], sent[late], self._counters.sampled[qp[late]])
+        return Samples(qp, at, sent, self._counters.sampled[qp]).of(at >= since)
 
     def forget(self, before: float) -> None:
         """Forget the QPs that were last seen before a time."""

@@ -65,7 +65,7 @@ def classes(found: Volumes, members: IntArray) -> FloatArray:
     begin = 0
     for i in range(1, len(order) + 1):
         if i < len(order):
-            near = np.median(value[order[begin:i]])
+            near = float(value[order[(begin + i) // 2]])
             reach = max(SNAP * near, DEVIATIONS * float(error[order[i]]))
             if value[order[i]] - near <= reach:
                 continue
