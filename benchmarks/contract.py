@@ -130,7 +130,7 @@ def near_a_plan(instances: int, seed: int) -> list[dict[str, Any]]:
         ratio = min(ratio, evaluate(there, traffic, near).min_speed / evaluate(there, traffic, afresh).min_speed)
         old = previous.single_paths(traffic)
         a, b = there.host_leaf[traffic.src], there.host_leaf[traffic.dst]
-        keepable = (old >= 0) & there.up_alive[a, old] & there.down_alive[b, old]
+        keepable = there.live_ways.joined(a, b, old)
         for plan, share in ((near, moved), (afresh, moved_afresh)):
             share.append((keepable & (plan.path != old)).sum() / max(1, keepable.sum()))
     worst = f"{ratio:.5f} of a new plan; {np.mean(moved):.1%} of flows moved, afresh {np.mean(moved_afresh):.1%}"

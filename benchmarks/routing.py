@@ -91,7 +91,7 @@ def numpy_greedy(fabric: Fabric, traffic: Traffic) -> Assignment:
         for flow in np.flatnonzero((end == leaf) & (path < 0) & (src != dst)):
             a, b = src[flow], dst[flow]
             cost = np.maximum(up[a], down[b])
-            cost[~(fabric.up_alive[a] & fabric.down_alive[b])] = np.inf
+            cost[~fabric.tiers[0].possible(a, b)] = np.inf
             path[flow] = np.argmin(cost)
             up[a, path[flow]] += 1
             down[b, path[flow]] += 1
@@ -186,7 +186,7 @@ def replanning(paper_data: Path) -> list[dict[str, Any]]:
                 times.append(time.perf_counter() - begin)
             old = before.single_paths(new)
             a, b = there.host_leaf[new.src], there.host_leaf[new.dst]
-            keepable = (old >= 0) & there.up_alive[a, old] & there.down_alive[b, old]
+            keepable = there.live_ways.joined(a, b, old)
             rows.append({
                 "change": what, "how": how, "ms": min(times) * 1e3,
                 "min_speed": evaluate(there, new, last).min_speed,

@@ -71,5 +71,4 @@ def _live(fabric: Fabric, key: Int64Array, path: IntArray) -> np.ndarray[tuple[i
     if not len(key):
         return np.zeros(0, dtype=np.bool_)
     src, dst = fabric.host_leaf[key >> 40], fabric.host_leaf[(key >> 16) & 0xFFFFFF]
-    live: np.ndarray[tuple[int], np.dtype[np.bool_]] = fabric.up_alive[src, path] & fabric.down_alive[dst, path]
-    return live
+    return fabric.live_ways.joined(src, dst, path)

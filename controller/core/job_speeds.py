@@ -84,7 +84,7 @@ def _held(fabric: Fabric, candidate: PlanCandidate, paths: PreviousPlan) -> Obje
     local = np.flatnonzero(leaf_src == leaf_dst)
     placed = np.bincount(flow, weights=share, minlength=traffic.n_flows)
     placed[local] = 1.0
-    live = fabric.up_alive[leaf_src[flow], path] & fabric.down_alive[leaf_dst[flow], path]
+    live = fabric.live_ways.joined(leaf_src[flow], leaf_dst[flow], path)
     if not live.all() or (placed < 1 - TOLERANCE).any() or not fabric.link_up[: fabric.first_cable_link].all():
         return None
     # Flows that share a source port have a row each, and each of them finds all of these.

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from controller.model.fabric_parts import Cable as Cable
 from controller.model.fabric_parts import Host as Host
 from controller.model.fabric_parts import Switch as Switch
-from controller.model.ways import NO_LINK, Tier
+from controller.model.ways import NO_LINK, Tier, Ways, one_tier
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
@@ -215,21 +215,19 @@ class Fabric:
         return np.ascontiguousarray(np.where(cables > 0, up + 1, NO_LINK), dtype=np.int32)
 
     @cached_property
-    def up_alive(self) -> BoolArray:
-        """[L, K] whether traffic can leave this leaf by class k: the cable exists and is up."""
-        return (self.up_link >= 0) & self.link_up[self.up_link]
-
-    @cached_property
-    def down_alive(self) -> BoolArray:
-        """[L, K] whether class k reaches this leaf: the cable exists and is up."""
-        return (self.down_link >= 0) & self.link_up[self.down_link]
-
-    @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """The live links between each tier of switches and the tier above, from the leaves up."""
-        up = np.where(self.up_alive, self.up_link, NO_LINK).astype(np.int32)
-        down = np.where(self.down_alive, self.down_link, NO_LINK).astype(np.int32)
-        return (Tier(np.ascontiguousarray(up), np.ascontiguousarray(down)),)
+        return tuple(self.live_ways.tier(t) for t in range(self.live_ways.n_tiers))
+
+    @cached_property
+    def ways(self) -> Ways:
+        """All paths between leaves, whether their cables are up or not."""
+        return one_tier(self.up_link, self.down_link)
+
+    @cached_property
+    def live_ways(self) -> Ways:
+        """The paths between leaves over cables that are up."""
+        return self.ways.only(self.link_up)
 
     @cached_property
     def path_type(self) -> IntArray:
@@ -281,16 +279,15 @@ class Fabric:
 
     def live_paths(self, src_leaf: int, dst_leaf: int) -> IntArray:
         """Return the path classes that join two different leaves now, ascending."""
-        return np.flatnonzero(self.up_alive[src_leaf] & self.down_alive[dst_leaf]).astype(np.int32)
+        return self.live_ways.between(src_leaf, dst_leaf)
 
     def flow_links(self, src: int, dst: int, path: int) -> tuple[int, ...]:
         """Return all links of a flow from host to host over a path class (negative class: the two host links only)."""
         first, last = src, self.n_hosts + dst
         if path < 0:
             return (first, last)
-        up = self.up_link[self.host_leaf[src], path]
-        down = self.down_link[self.host_leaf[dst], path]
-        return (first, int(up), int(down), last)
+        between = self.ways.links_of(int(self.host_leaf[src]), int(self.host_leaf[dst]), path)
+        return (first, *between, last)
 
     # -- other fabrics from this one ---------------------------------------------------------------------------
 
@@ -387,6 +384,6 @@ class Fabric:
 _STRUCTURAL = (
     "leaf_index", "spine_index", "host_index", "switch_by_dpid", "cable_names", "link_ids", "link_index", "host_names",
     "host_leaf", "host_ip", "link_gbps", "cable_leaf", "cable_spine", "cable_number", "parallel", "_classes",
-    "_first_class", "_between", "path_spine", "path_names", "up_link", "down_link", "shares_links", "leaf_prefixes",
-    "_cable_index", "_host_link_index",
+    "_first_class", "_between", "path_spine", "path_names", "up_link", "down_link", "ways", "shares_links",
+    "leaf_prefixes", "_cable_index", "_host_link_index",
 )  # fmt: skip

@@ -62,17 +62,14 @@ def plan_from_paths(
 
 def _live(demand: Demand, path: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return whether each unit [U] can take its path class; a negative class: no."""
-    fabric = demand.fabric
-    if not fabric.n_paths:
-        return np.zeros(len(path), dtype=np.bool_)
-    return (path >= 0) & fabric.up_alive[demand.unit_src, path] & fabric.down_alive[demand.unit_dst, path]
+    return demand.fabric.live_ways.joined(demand.unit_src, demand.unit_dst, path)
 
 
 def _with_pieces(demand: Demand, single: Assignment, memory: PreviousPlan) -> Assignment:
     """Return ``single`` with the earlier pieces of each split flow whose paths are all live."""
     fabric = demand.fabric
     flow, path, share = memory.rows(demand.traffic)
-    live = fabric.up_alive[demand.leaf_src[flow], path] & fabric.down_alive[demand.leaf_dst[flow], path]
+    live = fabric.live_ways.joined(demand.leaf_src[flow], demand.leaf_dst[flow], path)
     count = np.bincount(flow, minlength=demand.traffic.n_flows)
     dead = np.bincount(flow[~live], minlength=demand.traffic.n_flows)
     # Flows that share a port have a row each in the earlier plan; that is not a split.

@@ -21,6 +21,7 @@ from controller.model.plan import Plan
 from controller.model.timing import JobShift, JobTimes, PlanTimes, Schedule
 from controller.model.traffic import ANY_PORT, Traffic
 from controller.model.units import GBIT
+from controller.model.ways import NO_LINK
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.labels import LabelBlock
 
@@ -268,25 +269,20 @@ def _pieces(fabric: Fabric, traffic: Traffic, every: Assignment | FlowEncoding, 
     rows = near.start + np.flatnonzero(np.isin(every.flow[near], flows) & (every.path[near] != UNROUTABLE))
     flow, path = every.flow[rows], every.path[rows]
     src, dst = traffic.src[flow], traffic.dst[flow]
-    through = np.maximum(path, 0)
-    if fabric.n_paths:
-        up, down = fabric.up_link[fabric.host_leaf[src], through], fabric.down_link[fabric.host_leaf[dst], through]
-    else:
-        up = down = through
+    between = fabric.ways.links(fabric.host_leaf[src], fabric.host_leaf[dst], path)
     ids = fabric.link_ids
     pieces = []
-    for row, k, share, first, second, third, last in zip(
+    for row, k, share, first, middle, last in zip(
         rows.tolist(),
         path.tolist(),
         # Shares may exceed 1 by the solver's rounding; the documents promise at most 1.
         np.minimum(every.share[rows], 1.0).tolist(),
         src.tolist(),
-        up.tolist(),
-        down.tolist(),
+        between.tolist(),
         (dst + fabric.n_hosts).tolist(),
         strict=True,
     ):
-        links = [ids[first], ids[last]] if k < 0 else [ids[first], ids[second], ids[third], ids[last]]
+        links = [ids[link] for link in (first, *middle, last) if link != NO_LINK]
         pieces.append(_Piece(row, k, share, links))
     starts = np.searchsorted(flow, flows, side="left").tolist()
     ends = np.searchsorted(flow, flows, side="right").tolist()

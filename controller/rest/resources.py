@@ -47,6 +47,7 @@ def _decimal(text: str) -> str:
 
 
 EventId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+EventCount = Annotated[int, Field(ge=0, le=schemas.MOST_EVENTS), BeforeValidator(_decimal)]
 EpochNumber = Annotated[int, Field(ge=0, le=schemas.LARGEST_EPOCH), BeforeValidator(_decimal)]
 PageSize = Annotated[int, Field(ge=1, le=schemas.MOST_PLANS, default=50), BeforeValidator(_decimal)]
 
@@ -58,6 +59,8 @@ BEFORE = Parameter("before", "only plans with a smaller number", EpochNumber, 10
 LIMIT = Parameter("limit", "plans in one answer", PageSize, 20)
 UNDER = Parameter("under", "plan (the default), or ecmp: the loads of the same flows under ECMP hashing", Under, "ecmp")
 AFTER = Parameter("after", "id of the last event received: continue after it", EventId, "6a0f-41")
+DIRECTED = Parameter("id", "id of a directed link", schemas.ThingId, "leaf1->spine2", place="path")
+LAST = Parameter("last", "begin with so many earlier events", EventCount, 100)
 SINCE = Parameter("since", "version of an earlier list: only links that have changed", EventId, "6a0f-p-41")
 JOB = Parameter("job", "only this job's flows", schemas.JobName, "gpt3-a")
 COMPARE = Parameter("compare", "a policy to compare with", Annotated[str, StringConstraints(pattern="^ecmp$")], "ecmp")
@@ -154,7 +157,7 @@ def _events(backend: Backend, call: Call, response: falcon.Response) -> None:
         response.stream = ()
         return
     after = call.values.get("Last-Event-ID", call.values.get("after"))
-    response.stream = EventStream(backend.subscribe(after))
+    response.stream = EventStream(backend.subscribe(after, call.values.get("last", 0)))
 
 
 def _metrics(backend: Backend, call: Call, response: falcon.Response) -> None:
@@ -228,6 +231,20 @@ RESOURCES: tuple[Resource, ...] = (
         variables=(NAME,),
     ),
     Resource(
+        "job_history",
+        "/v1/jobs/{name}/history",
+        {
+            "GET": Operation(
+                "getJobHistory",
+                _answer(lambda backend, call: backend.job_history(call.values["name"])),
+                "The speed of a job in the last 24 hours",
+                {200: schemas.HistoryDocument},
+                problems=frozenset({404}),
+            )
+        },
+        variables=(NAME,),
+    ),
+    Resource(
         "schedule",
         "/v1/schedule",
         {
@@ -278,6 +295,20 @@ RESOURCES: tuple[Resource, ...] = (
                 parameters=(UNDER, SINCE),
             )
         },
+    ),
+    Resource(
+        "link_history",
+        "/v1/links/{id}/history",
+        {
+            "GET": Operation(
+                "getLinkHistory",
+                _answer(lambda backend, call: backend.link_history(call.values["id"])),
+                "The measured load of a directed link in the last 24 hours",
+                {200: schemas.HistoryDocument},
+                problems=frozenset({404}),
+            )
+        },
+        variables=(DIRECTED,),
     ),
     Resource(
         "plan",
@@ -484,7 +515,7 @@ RESOURCES: tuple[Resource, ...] = (
                 _events,
                 "A stream of events (server-sent events)",
                 {200: schemas.EventDocument},
-                parameters=(AFTER, LAST_EVENT_ID),
+                parameters=(AFTER, LAST, LAST_EVENT_ID),
                 media_type=EVENT_STREAM,
                 description="The data of each event is an EventDocument. The stream continues until the client or "
                 "the server closes it.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from controller.model.assignment import Assignment
-from controller.model.fabric import FloatArray
+from controller.model.fabric import BoolArray, FloatArray
 from controller.model.timing import JobTimes, PlanTimes
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
@@ -78,16 +78,25 @@ def _sending_seconds(stages: Stages, assignment: Assignment, draws: int) -> Floa
 
 def iterations_of(stages: Stages, assignment: Assignment) -> tuple[kernel.Iterations, kernel.SpeedCache]:
     """Return the jobs and their links for the simulation under an assignment, and an empty cache of speeds."""
-    incidence = Incidence.of(stages.demand, assignment)
-    n_stages = len(stages.row)
-    stage_of = np.full(len(stages.demand.traffic.collectives), -1, dtype=np.int64)
-    stage_of[stages.row] = np.arange(n_stages)
-    code = np.random.default_rng(0).integers(1, 1 << 63, n_stages, dtype=np.uint64)
-    cache = kernel.SpeedCache(code, np.zeros(SLOTS, dtype=np.uint64), np.zeros((SLOTS, len(stages.names))))
+    n_stages, n_jobs = len(stages.row), len(stages.names)
+    link, stage, part = _contended(stages, Incidence.of(stages.demand, assignment))
+    by_stage = np.argsort(stage, kind="stable")
+    n_links = int(link.max(initial=-1)) + 1
     problem = kernel.Iterations(
-        stages.first, stages.job, stages.weight, stages.compute, stages.send, *_contended(stages, incidence, stage_of)
-    )
+        stages.first, stages.job, stages.weight, stages.compute, stages.send, _begins(link, n_links), stage,
+        _begins(stage, n_stages), link[by_stage], part[by_stage],
+    )  # fmt: skip
+    code = np.random.default_rng(0).integers(1, 1 << 63, n_stages, dtype=np.uint64)
+    cache = kernel.SpeedCache(
+        code, np.zeros(SLOTS, dtype=np.uint64), np.zeros((SLOTS, n_jobs)), np.zeros(n_links), np.zeros(n_links),
+        np.zeros(n_links, dtype=np.int64), np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
     return problem, cache
+
+
+def _begins(number: Int64Array, n: int) -> Int64Array:
+    """Return [N+1] where each number begins among sorted ones."""
+    return np.concatenate([[0], np.cumsum(np.bincount(number, minlength=n))]).astype(np.int64)
 
 
 def log_arrays(n_jobs: int, states: int = 0) -> tuple[Int64Array, FloatArray]:
@@ -95,20 +104,23 @@ def log_arrays(n_jobs: int, states: int = 0) -> tuple[Int64Array, FloatArray]:
     return np.zeros((states, n_jobs), dtype=np.int64), np.zeros(states)
 
 
-def _contended(stages: Stages, incidence: Incidence, stage_of: Int64Array) -> tuple[Int64Array, Int64Array, FloatArray]:
-    """Return by link the stages on it and their parts of it; only links that all jobs together can fill."""
+def _contended(stages: Stages, incidence: Incidence) -> tuple[Int64Array, Int64Array, FloatArray]:
+    """Return link, stage and part of the link [N], by link, for the links (renumbered) that can limit speeds."""
     n_links = len(incidence.capacity)
     link = np.repeat(np.arange(n_links), np.diff(incidence.link_ptr))
+    stage_of = np.full(len(stages.demand.traffic.collectives), -1, dtype=np.int64)
+    stage_of[stages.row] = np.arange(len(stages.row))
     stage = stage_of[incidence.link_coll]
-    part = incidence.link_gbps / incidence.capacity[link]
-    job = np.where(stage >= 0, stages.job[stage], -1) if len(stages.job) else np.full(len(stage), -1)
-    heaviest = np.zeros((n_links, len(stages.names)))
     kept = stage >= 0
-    np.maximum.at(heaviest, (link[kept], job[kept]), part[kept])
-    kept &= (heaviest.sum(axis=1) > 1.0 + ROUNDING)[link]
-    _, count = np.unique(link[kept], return_counts=True)
-    ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    return ptr, stage[kept].astype(np.int64), part[kept].astype(np.float64)
+    link, stage = link[kept], stage[kept]
+    part = (incidence.link_gbps[kept] / incidence.capacity[link]).astype(np.float64)
+    heaviest = np.zeros((n_links, len(stages.names)))
+    np.maximum.at(heaviest, (link, stages.job[stage]), part)
+    # Links that all jobs together cannot fill limit none.
+    fills = (heaviest.sum(axis=1) > 1.0 + ROUNDING)[link]
+    link, stage, part = link[fills], stage[fills], part[fills]
+    limits: BoolArray = kernel.binding(_begins(link, n_links), stage, part, len(stages.row))[link]
+    return np.unique(link[limits], return_inverse=True)[1].reshape(-1), stage[limits], part[limits]
 
 
 def schedule_bound(stages: Stages) -> float:

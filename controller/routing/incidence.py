@@ -11,6 +11,7 @@ import numpy as np
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.traffic import Int64Array
+from controller.model.ways import Ways, one_tier
 from controller.routing.demand import Demand
 from controller.routing.kernels import progressive_filling as kernel
 
@@ -45,9 +46,7 @@ class Incidence:
             row_ptr = np.arange(n_flows + 1, dtype=np.int64)
         else:
             row_ptr = np.searchsorted(assignment.flow, np.arange(n_flows + 1))
-        return Incidence._build(
-            demand, row_ptr, assignment.path, assignment.share, fabric.up_link, fabric.down_link, fabric.link_gbps
-        )
+        return Incidence._build(demand, row_ptr, assignment.path, assignment.share, fabric.ways, fabric.link_gbps)
 
     @staticmethod
     def relaxed(demand: Demand) -> Incidence:
@@ -67,8 +66,7 @@ class Incidence:
             np.arange(n_flows + 1, dtype=np.int64),
             demand.fixed,
             np.ones(n_flows),
-            first + leaf,
-            first + n_leaves + leaf,
+            one_tier(first + leaf, first + n_leaves + leaf),
             np.concatenate([fabric.link_gbps[:first], up, down]),
         )
 
@@ -78,15 +76,14 @@ class Incidence:
         row_ptr: Int64Array,
         row_path: IntArray,
         row_share: FloatArray,
-        up: IntArray,
-        down: IntArray,
+        ways: Ways,
         capacity: FloatArray,
     ) -> Incidence:
         traffic = demand.traffic
         order, ptr = demand.traffic.by_collective
         coll_ptr, entry_link, entry_gbps = kernel.incidence(
             order, ptr, row_ptr, row_path, row_share, traffic.src, traffic.dst, demand.leaf_src, demand.leaf_dst,
-            demand.gbps, demand.fabric.n_hosts, up, down, len(capacity),
+            demand.gbps, demand.fabric.n_hosts, ways, len(capacity),
         )  # fmt: skip
         link_ptr, link_coll, link_gbps = kernel.by_link(coll_ptr, entry_link, entry_gbps, len(capacity))
         return Incidence(coll_ptr, entry_link, entry_gbps, link_ptr, link_coll, link_gbps, capacity)

@@ -48,12 +48,10 @@ def validate_assignment(fabric: Fabric, traffic: Traffic, assignment: Assignment
     hosts_up = fabric.link_up[traffic.src[flow]] & fabric.link_up[fabric.n_hosts + traffic.dst[flow]]
     on_path = path >= 0
     check((path >= UNROUTABLE) & (path < max(fabric.n_paths, 1)), "a path class that does not exist")
-    check(~on_path | (a != b), "a path through a spine for two hosts of one leaf")
+    check(~on_path | (a != b), "a path between switches for two hosts of one leaf")
     check((path != LOCAL) | (a == b), "no path for hosts of different leaves")
     check((path == UNROUTABLE) | hosts_up, "a path over a host link that is down")
-    if fabric.n_paths:
-        k = np.where(on_path, path, 0)
-        check(~on_path | (fabric.up_alive[a, k] & fabric.down_alive[b, k]), "a path that does not exist or is down")
+    check(~on_path | fabric.live_ways.joined(a, b, path), "a path that does not exist or is down")
     pairs, inverse = np.unique(np.stack([a, b], axis=1), axis=0, return_inverse=True)
     joined = np.array([x == y or len(fabric.live_paths(x, y)) > 0 for x, y in pairs.tolist()], dtype=np.bool_)
     if len(flow):

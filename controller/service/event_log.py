@@ -40,9 +40,10 @@ class EventLog:
         for reader in self._readers:
             reader.signal.set()
 
-    def subscribe(self, after: str | None) -> EventReader:
-        """Return a reader of events from now on, or (``after``) of those since the event of that id."""
-        reader = EventReader(self, self._newest if after is None else self._number(after), self._runtime.signal())
+    def subscribe(self, after: str | None, last: int = 0) -> EventReader:
+        """Return a reader of events from now on and the ``last`` before, or of those since the event ``after``."""
+        number = self._newest - min(last, len(self._events)) if after is None else self._number(after)
+        reader = EventReader(self, number, self._runtime.signal())
         self._readers.add(reader)
         return reader
 

@@ -27,6 +27,7 @@ from controller.routing import enforceable
 from controller.service.admission import Admission
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
+from controller.service.history_recorder import HistoryRecorder
 from controller.service.learner import Learner
 from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
@@ -70,6 +71,8 @@ class Service:
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
+        confirmed = self._reconciler.installation.confirmed
+        self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, confirmed)
 
     @property
     def state(self) -> ControllerState:
@@ -77,9 +80,10 @@ class Service:
         return self._reconciler.state
 
     def start(self) -> None:
-        """Begin to reconcile."""
+        """Begin to reconcile and to record."""
         self._reconciler.start()
         self._learner.start(self._reconciler.tasks, lambda: self._reconciler.state)
+        self.recorder.start()
 
     @property
     def ended(self) -> Sequence[str]:
@@ -160,6 +164,10 @@ class Service:
             raise NotFoundError("job", name)
         return documents.job_shift(state, name)
 
+    def job_history(self, name: str) -> Document:
+        """Return the speed of a job in the last 24 hours."""
+        return self.recorder.job(name)
+
     def schedule(self) -> Document:
         """Return when all jobs' iterations begin."""
         return documents.schedule(self._known_step())
@@ -185,6 +193,11 @@ class Service:
         """Return every directed link with its planned load and measured counters, or the changes since a version."""
         state = self._known_step()
         return self._links.read(state, under, since, self._hashed(state, under))
+
+    def link_history(self, name: str) -> Document:
+        """Return the measured load of a directed link in the last 24 hours."""
+        self._known_fabric()
+        return self.recorder.link(name)
 
     def drainable(self, name: str) -> Document:
         """Return a cable, spine or leaf by its id, and whether it is drained."""
@@ -375,9 +388,9 @@ class Service:
                     raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
             return documents.mode(state, reconciler.mode)
 
-    def subscribe(self, after: str | None) -> Subscription:
-        """Open a subscription to the events after an id, or from now on."""
-        return self._events.subscribe(after)
+    def subscribe(self, after: str | None, last: int = 0) -> Subscription:
+        """Open a subscription to the events after an id, or from now on with some before."""
+        return self._events.subscribe(after, last)
 
     def health(self) -> Mapping[str, Any]:
         """Return whether the controller does its work, and the reasons if not."""

@@ -53,10 +53,10 @@ def _seen(fabric: Fabric, flow: Mapping[str, Any], captures: Captures) -> dict[s
     packet = Tuple(fabric.hosts[src].ip, fabric.hosts[dst].ip, flow["udp_src"])
     paths: Counter[int] = Counter()
     for path in range(fabric.n_paths):
-        ends = (int(fabric.up_link[a, path]), int(fabric.down_link[b, path]))
-        if a == b or min(ends) < 0:
+        between = fabric.ways.links_of(a, b, path)
+        if a == b or min(between) < 0:
             continue
-        seen = [captures[name][packet] for name in (_cable(fabric, link) for link in ends) if name in captures]
+        seen = [captures[name][packet] for name in (_cable(fabric, link) for link in between) if name in captures]
         # Packets that were captured at one end only, although both ends have a capture, are on another path.
         paths[path] = min(seen) if seen and 0 not in seen else 0
     total = paths.total()

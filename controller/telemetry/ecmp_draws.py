@@ -74,10 +74,10 @@ def _loads(
     """Return the number of flows and of bytes on each of the links ``at`` [N]."""
     rows = np.flatnonzero(counted[assignment.flow] & (assignment.path >= 0))
     flow, path = assignment.flow[rows], assignment.path[rows]
-    up = fabric.up_link[fabric.host_leaf[traffic.src[flow]], path]
-    down = fabric.down_link[fabric.host_leaf[traffic.dst[flow]], path]
-    links = np.concatenate([up, down])
-    weight = np.tile(traffic.bytes[flow] * assignment.share[rows], 2)
+    table = fabric.ways.links(fabric.host_leaf[traffic.src[flow]], fabric.host_leaf[traffic.dst[flow]], path)
+    row, place = np.nonzero(table >= 0)
+    links = table[row, place]
+    weight = (traffic.bytes[flow] * assignment.share[rows])[row]
     count = np.bincount(links, minlength=fabric.n_links)[at].astype(np.float64)
     size = np.bincount(links, weights=weight, minlength=fabric.n_links)[at]
     return count, size.astype(np.float64)

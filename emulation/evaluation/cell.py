@@ -20,11 +20,13 @@ from controller.model.traffic import Collective, Traffic
 from controller.model.units import GBIT
 from controller.routing import BUILT_IN, POLICIES, PreviousPlan, Result, assign
 from controller.routing.demand import Demand
+from controller.routing.expected import mean_slowdown, schedule_bound
+from controller.routing.stages import Stages
 from emulation.evaluation.link_use import link_use
 from emulation.evaluation.scenario import Cell
 from emulation.evaluation.warm_up import warm
 from emulation.fluid.records import Results
-from emulation.fluid.schedule import SimulatedJob
+from emulation.fluid.schedule import SimulatedJob, joined
 from emulation.fluid.simulator import Simulation, simulate
 
 PERCENTILES = (25, 50, 75, 90, 95, 99)
@@ -55,6 +57,7 @@ def simulate_cell(cell: Cell) -> Results:
             planner=plan,
             allocation=cell.allocation,
             triggers=cell.triggers,
+            planned=policy.planned,
             period=cell.period,
             changes=cell.changes,
             until=cell.until,
@@ -93,7 +96,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
     ``ratio``: epoch communication time over the ideal one, mean over epochs and then jobs; ``ratio_worst``: that of the
     slowest job. ``None`` if some job with traffic finished no epoch. ``ratios``: percentiles of it over epochs.
     ``iteration``: time of all iterations, with computation and waiting for held periods, over their time alone;
-    ``iteration_99``: the 99th percentile of this ratio over iterations.
+    ``iteration_99``: the 99th percentile of this ratio over iterations; ``iteration_bound``: see ``_over_bound``.
     ``fct``: seconds of the transfers (of pieces, if these are independent). ``gbps``: rate of a job while it
     communicates, mean over jobs. ``link_mean``, ``link_busiest``, ``imbalance``: see ``LinkUse``.
     """
@@ -130,6 +133,7 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "ratios": {str(p): _percentile(np.array(sent), p) for p in PERCENTILES},
         "iteration": float(np.sum(iterations) / np.sum(alone)) if np.sum(alone) > 0 else None,
         "iteration_99": _percentile(_parts(iterations, alone), 99),
+        "iteration_bound": _over_bound(cell, results),
         "gbps": _plain(np.mean(rates)) if rates else None,
         "fct": {str(p): _percentile(took_fct, p) for p in PERCENTILES},
         "link_mean": used.mean,
@@ -139,10 +143,32 @@ def row_of(cell: Cell, results: Results, wall: float) -> Row:
         "planning_mean": _plain(planned.mean()) if len(planned) else None,
         "planning_worst": _plain(planned.max()) if len(planned) else None,
         "moved": sum(planning.moved for planning in results.plannings),
+        "moved_sending": sum(planning.moved_sending for planning in results.plannings),
         "simulated_seconds": results.ended,
         "stalled": results.stalled,
         "wall_seconds": wall,
     }
+
+
+def _over_bound(cell: Cell, results: Results) -> float | None:
+    """Return the mean slowdown over its lower bound (docs/explanation/objective.md), on the fabric with its failures.
+
+    ``None`` where the bound does not hold: jobs come at different times, computing times vary, links change, a job is a
+    graph of tasks, or some job finished no iteration.
+    """
+    jobs = cell.case.jobs
+    is_steady = len({job.start for job in jobs}) == 1 and not cell.jitter and not cell.changes
+    if not is_steady or any(job.least_seconds for job in jobs):
+        return None
+    stages = Stages.of(Demand.of(cell.failure.on(cell.fabric, cell.seed), joined(jobs)[0]))
+    of_job: dict[str, list[float]] = {name: [] for name in stages.names}
+    for epoch in results.epochs:
+        if epoch.job in of_job:
+            of_job[epoch.job].append(epoch.before + epoch.seconds)
+    if not of_job or not all(of_job.values()):
+        return None
+    seconds = np.array([np.mean(own) for own in of_job.values()])
+    return mean_slowdown(stages, seconds) / schedule_bound(stages)
 
 
 def _parts(seconds: list[float], of: list[float]) -> FloatArray:
@@ -185,7 +211,7 @@ def key_of(cell: Cell) -> str:
     said = [
         _code(), cell.scenario, cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy.name,
         cell.policy.policy, _plugin_code(cell.policy.policy), cell.policy.options,
-        cell.policy.adaptive,
+        cell.policy.adaptive, cell.policy.planned,
         str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
         cell.jitter,
     ]  # fmt: skip

@@ -129,17 +129,19 @@ class Section:
 def _kind(kind: str, standings: Sequence[PolicyMeans], others: Sequence[Reference], rows: Sequence[Row]) -> KindSection:
     used, iteration = (
         "utilisation of leaf-spine links, computing included: mean / busiest (%)",
-        "iteration time, computing included, ÷ alone: mean / 99th percentile; mean ÷ that of spray",
+        "iteration time, computing included, ÷ alone: mean / 99th percentile",
     )
+    relative = "iteration time ÷ that of spray: mean / 99th percentile; mean slowdown ÷ lower bound"
     tables = (
         _table("epoch time ÷ ideal", standings, _ratio, lambda s: s.ratio, others),
         _table(iteration, standings, _iteration, lambda s: s.iteration),
+        _table(relative, standings, _relative, lambda s: s.iteration_spray),
         _table("transfer time, median / 99th percentile (s)", standings, _fct, lambda s: s.fct_99),
         _table("throughput of a job (Gbit/s)", standings, lambda s: _number(s.gbps, 0), None),
         _table("busiest ÷ mean of a leaf's links", standings, lambda s: _number(s.imbalance, 3), lambda s: s.imbalance),
         _table(used, standings, _used, None),
         _table("planning time, mean / worst (ms)", standings, _planning, None),
-        _table("flows moved per simulation", standings, lambda s: _number(s.moved, 0), None),
+        _table("changes of flows' paths per simulation / of those, while the flow sent", standings, _moved, None),
     )
     pictures = [("epoch, transfer and planning times by policy", plot(standings))]
     over = plot_paper_axes(rows)
@@ -212,8 +214,12 @@ def _ratio(standing: PolicyMeans) -> str:
 
 
 def _iteration(standing: PolicyMeans) -> str:
-    means = f"{_number(standing.iteration, 3)} / {_number(standing.iteration_99, 3)}"
-    return means if standing.iteration_spray is None else f"{means}; {_number(standing.iteration_spray, 3)}"
+    return f"{_number(standing.iteration, 3)} / {_number(standing.iteration_99, 3)}"
+
+
+def _relative(standing: PolicyMeans) -> str:
+    means = f"{_number(standing.iteration_spray, 3)} / {_number(standing.iteration_99_spray, 3)}"
+    return f"{means}; {_number(standing.iteration_bound, 3)}"
 
 
 def _fct(standing: PolicyMeans) -> str:
@@ -230,6 +236,10 @@ def _planning(standing: PolicyMeans) -> str:
         None if value is None else value * 1e3 for value in (standing.planning_mean, standing.planning_worst)
     )
     return f"{_number(mean, 2)} / {_number(worst, 1)}"
+
+
+def _moved(standing: PolicyMeans) -> str:
+    return f"{_number(standing.moved, 0)} / {_number(standing.moved_sending, 0)}"
 
 
 def _number(value: float | None, digits: int) -> str:

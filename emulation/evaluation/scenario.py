@@ -22,6 +22,7 @@ from emulation.evaluation.scenario_form import PolicyForm, ScenarioForm
 from emulation.evaluation.targets import PublishedFigure, Reference, references_of, targets_of
 from emulation.fluid.adaptive import Adaptive, AdaptiveKind
 from emulation.fluid.movers import Allocation
+from emulation.fluid.replanning import PlannedFlows
 from emulation.fluid.simulator import LinkChange, Trigger
 
 SPLIT = "+split"
@@ -36,6 +37,8 @@ class NamedPolicy:
 
     Attributes:
         adaptive: ``policy`` is not one of the registry: transfers choose their paths at their start.
+        triggers: when it plans, in place of the scenario's triggers.
+        planned: flows that it plans (``Simulation.planned``).
     """
 
     name: str
@@ -43,6 +46,8 @@ class NamedPolicy:
     options: Options
     allocations: frozenset[Allocation] = frozenset(Allocation)
     adaptive: Adaptive | None = None
+    triggers: frozenset[Trigger] | None = None
+    planned: PlannedFlows = "present"
 
     @property
     def draws(self) -> bool:
@@ -141,8 +146,9 @@ class Scenario:
                 for allocation in self._allocations(policy):
                     cells.append(
                         Cell(
-                            self.name, self.fabric, case, failure, policy, allocation, seed, self.triggers, self.period,
-                            self.until, self.changes, self.bins, self.jitter,
+                            self.name, self.fabric, case, failure, policy, allocation, seed,
+                            policy.triggers or self.triggers, self.period, self.until, self.changes, self.bins,
+                            self.jitter,
                         )
                     )  # fmt: skip
         return cells
@@ -202,7 +208,7 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
                 raise InputError(
                     "no switch or link has this name", field=f"changes[{i}].names[{j}]", value=name
                 ) from None
-    named = _policies(form.policies, asked, form.allocation)
+    named = _policies(form, asked)
     cases, notes = _cases(form, fabric, named, base)
     if not cases:
         raise InputError("the files of all cases are missing", field="cases")
@@ -265,30 +271,22 @@ def _fabric(given: Any, base: Path) -> Fabric:
         raise InputError(error.reason, field=field, value=error.value) from None
 
 
-def _policies(
-    forms: Sequence[PolicyForm], asked: Sequence[str] | None, allocations: Sequence[Allocation]
-) -> tuple[NamedPolicy, ...]:
-    """Return the policies of a scenario, or the requested ones.
-
-    Args:
-        forms: the policies of the scenario.
-        asked: names of the requested policies; ``None``: those of the scenario.
-        allocations: allocations of the scenario; a policy with its own allocations is simulated with those alone.
-    """
+def _policies(form: ScenarioForm, asked: Sequence[str] | None) -> tuple[NamedPolicy, ...]:
+    """Return the policies of a scenario, or the requested ones (``asked``: their names)."""
     named: dict[str, NamedPolicy] = {}
-    for i, form in enumerate(forms):
-        made = _policy(form, f"policies[{i}]", allocations)
+    for i, each in enumerate(form.policies):
+        made = _policy(each, f"policies[{i}]", form)
         if made.name in named:
             raise InputError("two policies have this name", field=f"policies[{i}].name", value=made.name)
         named[made.name] = made
     if asked is None:
         return tuple(named.values())
-    chosen = {name: named.get(name) or _policy(PolicyForm(policy=name), "--policies", allocations) for name in asked}
+    chosen = {name: named.get(name) or _policy(PolicyForm(policy=name), "--policies", form) for name in asked}
     return tuple(chosen.values())
 
 
-def _policy(form: PolicyForm, field: str, allocations: Sequence[Allocation]) -> NamedPolicy:
-    asked = frozenset(allocations if form.allocation is None else form.allocation)
+def _policy(form: PolicyForm, field: str, scenario: ScenarioForm) -> NamedPolicy:
+    asked = frozenset(scenario.allocation if form.allocation is None else form.allocation)
     if form.policy in get_args(AdaptiveKind):
         return _adaptive(form, field, asked)
     base = form.policy.removesuffix(SPLIT)
@@ -308,10 +306,15 @@ def _policy(form: PolicyForm, field: str, allocations: Sequence[Allocation]) -> 
         options = parse_options([f"{name}={'' if value is None else value}" for name, value in settings.items()])
     except InputError as error:
         raise InputError(error.reason, field=f"{field}.{error.field}", value=error.value) from None
-    return NamedPolicy(form.name or form.policy, base, options, asked)
+    triggers = None if form.triggers is None else frozenset(form.triggers)
+    if form.planned == "sending" and "epoch" not in (triggers or scenario.triggers):
+        raise InputError("requires the trigger 'epoch'", field=f"{field}.planned", value=form.planned)
+    return NamedPolicy(form.name or form.policy, base, options, asked, triggers=triggers, planned=form.planned)
 
 
 def _adaptive(form: PolicyForm, field: str, asked: frozenset[Allocation]) -> NamedPolicy:
+    if form.triggers is not None or form.planned != "present":
+        raise InputError("this policy makes no plans: it has neither 'triggers' nor 'planned'", field=field)
     options = dict(form.options)
     view = options.pop("view_seconds", 0.0)
     for name, value in options.items():

@@ -10,6 +10,8 @@ from controller.model.job import Algorithm, Op
 from controller.model.qp_mode import MOST_QPS, QpMode
 from emulation.evaluation.generator import SHAPES, Placement
 from emulation.fluid.movers import Allocation
+from emulation.fluid.replanning import PlannedFlows
+from emulation.fluid.simulator import Trigger
 
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
@@ -28,6 +30,7 @@ def _policy(value: Any) -> Any:
     return {"policy": value} if isinstance(value, str) else value
 
 
+Triggers = Annotated[list[Trigger], Field(min_length=1)]
 Counts = Annotated[list[Count], BeforeValidator(_listed), Field(min_length=1)]
 Numbers = Annotated[list[Number], BeforeValidator(_listed), Field(min_length=1)]
 
@@ -137,13 +140,15 @@ class CaseForm(_Strict):
 class PolicyForm(_Strict):
     """A policy with options; ``fair+split`` is short for ``fair`` with the largest allowed number of splits.
 
-    ``allocation``: the allocations to simulate it with, instead of the scenario's.
+    ``allocation`` and ``triggers`` replace those of the scenario.
     """
 
     policy: str
     name: PolicyName | None = None
     options: dict[str, Any] = {}
     allocation: Annotated[list[Allocation], BeforeValidator(_listed), Field(min_length=1)] | None = None
+    triggers: Triggers | None = None
+    planned: PlannedFlows = "present"
 
 
 class ChangeForm(_Strict):
@@ -197,11 +202,7 @@ class ScenarioForm(_Strict):
     failed_links: Annotated[list[Count], BeforeValidator(_listed)] = []
     changes: list[ChangeForm] = []
     allocation: Annotated[list[Allocation], BeforeValidator(_listed), Field(min_length=1)] = [Allocation.FLOW]
-    triggers: Annotated[list[Literal["arrival", "epoch", "failure", "period"]], Field(min_length=1)] = [
-        "arrival",
-        "epoch",
-        "failure",
-    ]
+    triggers: Triggers = ["arrival", "epoch", "failure"]
     period: Seconds = 0.0
     until: Annotated[float, Field(gt=0)] = float("inf")
     bins: Seconds = 0.0
@@ -218,6 +219,7 @@ class ScenarioForm(_Strict):
 
     @model_validator(mode="after")
     def _period(self) -> ScenarioForm:
-        if ("period" in self.triggers) != (self.period > 0):
+        wanted = [self.triggers, *(policy.triggers for policy in self.policies if policy.triggers)]
+        if any("period" in triggers for triggers in wanted) != (self.period > 0):
             raise ValueError("the trigger 'period' and the field 'period' require each other")
         return self

@@ -27,12 +27,14 @@ class PolicyMeans:
         ratio_worst: that of the slowest job in the worst case.
         iteration: time of iterations, computation included, over their time alone on the healthy fabric.
         iteration_99: the 99th percentile of that, mean over cases.
-        iteration_spray: the same time over that under ``spray``, case by case; ``None`` if that was not simulated.
+        iteration_spray, iteration_99_spray: ``iteration`` and ``iteration_99`` over those under ``spray``, case by
+            case; ``None`` if that was not simulated.
+        iteration_bound: mean slowdown over its lower bound; ``None`` where the bound does not hold in some case.
         fct_50, fct_99: seconds, mean over cases of that percentile.
         gbps: rate of a job while it communicates.
         link_mean, link_busiest, imbalance: see ``LinkUse``; the busiest of all.
         planning_mean, planning_worst: seconds of the policy per plan.
-        moved: flows that changed their path, per simulation.
+        moved, moved_sending: changes of a flow's path per simulation, and those while the flow sent.
     """
 
     scenario: str
@@ -45,6 +47,8 @@ class PolicyMeans:
     iteration: float | None
     iteration_99: float | None
     iteration_spray: float | None
+    iteration_99_spray: float | None
+    iteration_bound: float | None
     fct_50: float | None
     fct_99: float | None
     gbps: float | None
@@ -54,6 +58,7 @@ class PolicyMeans:
     planning_mean: float | None
     planning_worst: float | None
     moved: float | None
+    moved_sending: float | None
 
 
 def standings_of(rows: Sequence[Row]) -> list[PolicyMeans]:
@@ -73,21 +78,22 @@ def standings_of(rows: Sequence[Row]) -> list[PolicyMeans]:
     ]
 
 
-def _under_spray(rows: Sequence[Row]) -> dict[tuple[str, str, str], dict[str, float]]:
-    """Return ``iteration`` of ``spray`` in each case by scenario, kind and failure; paced if that was simulated."""
-    found: dict[tuple[str, str, str], dict[str, float]] = {}
+def _under_spray(rows: Sequence[Row]) -> dict[tuple[str, str, str], dict[str, Row]]:
+    """Return the row of ``spray`` in each case by scenario, kind and failure; paced if that was simulated."""
+    found: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in sorted(rows, key=lambda row: bool(row["allocation"] == "paced")):
         if row["policy"] == "spray" and row["iteration"] is not None:
-            found.setdefault((row["scenario"], row["kind"], row["failure"]), {})[row["case"]] = row["iteration"]
+            found.setdefault((row["scenario"], row["kind"], row["failure"]), {})[row["case"]] = row
     return found
 
 
-def _quotient(value: float | None, of: float | None) -> float | None:
-    return None if value is None or of is None else value / of
+def _part_of(row: Row, reference: Row | None, name: str) -> float | None:
+    value, of = row[name], None if reference is None else reference[name]
+    return None if value is None or not of else value / of
 
 
 def _standing(
-    scenario: str, kind: str, policy: str, failure: str, rows: list[Row], reference: dict[str, float]
+    scenario: str, kind: str, policy: str, failure: str, rows: list[Row], reference: dict[str, Row]
 ) -> PolicyMeans:
     by_case: dict[str, list[Row]] = {}
     for row in rows:
@@ -107,7 +113,9 @@ def _standing(
         ratio_worst=_over([row["ratio_worst"] for row in rows], np.max),
         iteration=mean(lambda row: row["iteration"]),
         iteration_99=mean(lambda row: row["iteration_99"]),
-        iteration_spray=mean(lambda row: _quotient(row["iteration"], reference.get(row["case"]))),
+        iteration_spray=mean(lambda row: _part_of(row, reference.get(row["case"]), "iteration")),
+        iteration_99_spray=mean(lambda row: _part_of(row, reference.get(row["case"]), "iteration_99")),
+        iteration_bound=mean(lambda row: row["iteration_bound"]),
         fct_50=mean(lambda row: row["fct"]["50"]),
         fct_99=mean(lambda row: row["fct"]["99"]),
         gbps=mean(lambda row: row["gbps"]),
@@ -117,6 +125,7 @@ def _standing(
         planning_mean=mean(lambda row: row["planning_mean"]),
         planning_worst=_over([row["planning_worst"] for row in rows], np.max),
         moved=mean(lambda row: row["moved"]),
+        moved_sending=mean(lambda row: row["moved_sending"]),
     )
 
 

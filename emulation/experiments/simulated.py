@@ -46,8 +46,6 @@ def _paths(fabric: Fabric, traffic: Traffic, links: Mapping[str, tuple[str, ...]
         path[flow] = next(
             k
             for k in range(fabric.n_paths)
-            if fabric.up_link[a, k] >= 0
-            and fabric.down_link[b, k] >= 0
-            and (ids[fabric.up_link[a, k]], ids[fabric.down_link[b, k]]) == wanted
+            if tuple(ids[link] for link in fabric.ways.links_of(a, b, k) if link >= 0) == wanted
         )
     return path

@@ -75,9 +75,7 @@ def pieces_of(fabric: Fabric, traffic: Traffic, assignment: Assignment, transfer
     src, dst = traffic.src[flow], traffic.dst[flow]
     link = np.full((len(row), 4), NO_LINK, dtype=np.int32)
     link[:, 0], link[:, 3] = src, fabric.n_hosts + dst
-    through = path >= 0
-    link[through, 1] = fabric.up_link[fabric.host_leaf[src[through]], path[through]]
-    link[through, 2] = fabric.down_link[fabric.host_leaf[dst[through]], path[through]]
+    link[:, 1:3] = fabric.ways.links(fabric.host_leaf[src], fabric.host_leaf[dst], path)
     stranded = path == UNROUTABLE
     link[stranded, 1], link[stranded, 3] = fabric.n_links, NO_LINK
     return TransferPieces(transfer, assignment.share[row].astype(np.float64), link)

@@ -16,13 +16,23 @@ from emulation.fluid.state import Movers, State
 
 @dataclass(frozen=True)
 class Planning:
-    """One question to the planner: when, why, how long it took (real seconds), for how many flows, how many moved."""
+    """One call of the planner.
+
+    Attributes:
+        at: seconds of the simulation.
+        cause: the trigger.
+        seconds: real seconds that it took.
+        flows: flows that were planned.
+        moved: flows that had a live path and got another.
+        moved_sending: those among them that sent at that time, whose packets may be reordered.
+    """
 
     at: float
     cause: str
     seconds: float
     flows: int
     moved: int
+    moved_sending: int = 0
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,10 @@ class Recorder:
     def epoch_ended(self, job: int, number: int, began: float, ended: float, before: float) -> None:
         """Record an epoch of a job."""
         self.epochs.append(Epoch(self.names[job], number, began, ended, before))
+
+    def transfers_begun(self) -> FloatArray:
+        """Return the seconds at which the transfers that have ended began, ascending."""
+        return np.sort(np.concatenate([np.zeros(0), *(block[4] for block in self._flows)]))
 
     def planned(self, planning: Planning) -> None:
         """Record a call of the planner."""

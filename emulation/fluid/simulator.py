@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from controller.model.assignment import UNROUTABLE, Assignment
+from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.timing import JobShift, Schedule
 from controller.model.tolerances import ROUNDING
@@ -22,10 +22,21 @@ from emulation.fluid.adaptive import Adaptive, Choice, choice_of, first_paths
 from emulation.fluid.carry import carry_over
 from emulation.fluid.movers import Allocation, Transfers, movers_of, pieces_of, seconds_alone
 from emulation.fluid.records import Planning, Recorder, Results
+from emulation.fluid.replanning import (
+    PlannedFlows,
+    in_hash_order,
+    is_same,
+    merged,
+    moved_flows,
+    part_of,
+    sending_since,
+    unrouted,
+)
 from emulation.fluid.schedule import JobSchedule, SimulatedJob, joined
 from emulation.fluid.state import Movers, Program, State, initial_state
 
-Trigger = Literal["arrival", "epoch", "failure", "period"]
+Trigger = Literal["arrival", "epoch", "epoch_end", "failure", "period"]
+"""An event at which the planner is called; ``epoch`` and ``epoch_end``: begin and end of an epoch's communication."""
 
 ARRIVAL, COMPUTED, LINKS, TICK, BIN = range(5)
 
@@ -51,6 +62,8 @@ class Simulation:
 
     Attributes:
         triggers: events at which the planner is called; the first arrival is always one.
+        planned: flows that a plan is made for. With ``sending``, the others keep their paths, ``epoch`` has to be among
+            the triggers, and a plan because of a failure is made for all flows nevertheless.
         period: seconds between two calls if ``period`` is among the triggers.
         until: time in seconds at which the simulation stops.
         bins: length in seconds of the bins of link utilisation; 0: it is not recorded.
@@ -64,6 +77,7 @@ class Simulation:
     planner: Planner
     allocation: Allocation = Allocation.FLOW
     triggers: frozenset[Trigger] = frozenset({"arrival", "epoch", "failure"})
+    planned: PlannedFlows = "present"
     period: float = 0.0
     changes: Sequence[LinkChange] = ()
     until: float = float("inf")
@@ -104,7 +118,7 @@ class _Run:
         self.traffic, schedule, first_group = joined(self.what.jobs)
         self.program = _program(schedule, first_group)
         self.transfers = Transfers(schedule.group, schedule.flow, schedule.bytes, schedule.n_groups)
-        self.assignment = Assignment.single(np.full(self.traffic.n_flows, UNROUTABLE, dtype=np.int32))
+        self.assignment = unrouted(self.traffic.n_flows)
         if self.what.adaptive is not None:
             self.assignment = first_paths(self.fabric, self.traffic)
         self.movers = self._movers()
@@ -191,7 +205,7 @@ class _Run:
                 engine.settle_all(self.movers, self.state)
                 self.recorder.bin_ended(now, self.state.gbit)
                 self._note(now + self.what.bins, BIN, None)
-        answered = self._ask_if_due(asked)
+        answered = self._ask_if_due(asked, launched)
         for j in arrived:
             self._compute(j)
         at_once: list[int] = []
@@ -199,18 +213,21 @@ class _Run:
             _, _, _, what = heapq.heappop(self.agenda)
             if isinstance(what, int):
                 at_once.append(what)
-        if at_once and not answered:
-            self._ask_if_due(["epoch"])
+        if at_once and not (answered and self.what.planned == "present"):
+            self._ask_if_due(["epoch"], at_once)
         for j in launched + at_once:
             self.epoch_began[j] = now
             engine.launch(self.program, self.movers, self.state, j)
 
-    def _ask_if_due(self, causes: list[str]) -> bool:
-        """Plan if one of the causes is a trigger, or nothing was planned yet; return whether it was done."""
+    def _ask_if_due(self, causes: list[str], launched: Sequence[int] = ()) -> bool:
+        """Plan if one of the causes is a trigger, or nothing was planned yet; return whether it was done.
+
+        ``launched``: jobs whose communication begins now.
+        """
         due = [cause for cause in causes if cause in self.what.triggers or self.previous is None]
         if not due or not self.present or self.what.adaptive is not None:
             return False
-        self._ask(due[0])
+        self._ask(due, launched)
         return True
 
     def _compute(self, j: int) -> None:
@@ -242,7 +259,8 @@ class _Run:
     def _epochs_ended(self) -> int:
         """Jobs whose epoch has ended compute again, or go; how many went."""
         gone = 0
-        for j in np.flatnonzero(self.state.groups_left == 0).tolist():
+        ended = np.flatnonzero(self.state.groups_left == 0).tolist()
+        for j in ended:
             self.state.groups_left[j] = -1
             self.recorder.epoch_ended(j, self.epoch[j], self.epoch_began[j], self._now, self.before[j])
             self.epoch[j] += 1
@@ -252,6 +270,8 @@ class _Run:
                 self.present.remove(j)
                 self.recorder.job_went(j, self._now)
                 gone += 1
+        if ended and "epoch_end" in self.what.triggers:
+            self._ask_if_due(["epoch_end"])
         return gone
 
     def _change_links(self, change: LinkChange) -> None:
@@ -271,34 +291,47 @@ class _Run:
 
     # -- plans ----------------------------------------------------------------------------------------------------
 
-    def _ask(self, cause: str) -> None:
-        """Plan the present jobs on the fabric in its present state."""
-        here = np.isin(self.traffic.job_index[self.traffic.collective], self._job_numbers())
-        flows = np.flatnonzero(here)
-        traffic = _part(self.traffic, flows)
+    def _ask(self, causes: list[str], launched: Sequence[int]) -> None:
+        """Plan on the fabric in its present state."""
+        since = sending_since(self.transfers, self.movers, self.state, self.what.allocation, self.traffic.n_flows)
+        whole = self.what.planned == "present" or "failure" in causes
+        flows = self._flows_of(self.present) if whole else self._sending(since, launched)
         self.answered = True
+        if not len(flows) and not whole:
+            return
+        traffic = part_of(self.traffic, flows)
         began = self.what.clock()
         made = self.what.planner(self.fabric, traffic, self.previous)
         seconds = self.what.clock() - began
-        moved = _moved(self.previous, self.fabric, traffic, made.assignment)
-        self.recorder.planned(Planning(self._now, cause, seconds, traffic.n_flows, moved))
-        self.previous = PreviousPlan.of(self.fabric, traffic, made.assignment, made.schedule)
+        moved = moved_flows(self.previous, self.fabric, traffic, made.assignment)
+        self.recorder.planned(
+            Planning(
+                self._now, causes[0], seconds, traffic.n_flows, int(moved.sum()),
+                int((moved & ~np.isnan(since[flows])).sum()),
+            )
+        )  # fmt: skip
+        assignment = merged(unrouted(self.traffic.n_flows) if whole else self.assignment, made.assignment, flows)
+        self.previous = PreviousPlan.of(self.fabric, self.traffic, assignment, made.schedule)
         self.schedule = made.schedule
-        self._adopt(_whole(made.assignment, flows, self.traffic.n_flows))
+        self._adopt(assignment)
 
-    def _job_numbers(self) -> list[int]:
-        """``Traffic.job_index`` of the jobs that are here."""
+    def _sending(self, since: FloatArray, launched: Sequence[int]) -> Int64Array:
+        """Return the flows that send (``since`` [F] when they began, else NaN) and those of jobs that begin now."""
+        begun = since.copy()
+        begun[self._flows_of(launched)] = self._now
+        flows = np.flatnonzero(~np.isnan(begun))
+        return in_hash_order(flows, begun[flows], self.recorder.transfers_begun())
+
+    def _flows_of(self, jobs: Sequence[int]) -> Int64Array:
+        """Return the flows of these jobs, ascending."""
         number = {name: k for k, name in enumerate(self.traffic.jobs)}
-        return [number[self.what.jobs[j].traffic.jobs[0]] for j in self.present if self.what.jobs[j].traffic.jobs]
+        traffics = [self.what.jobs[j].traffic for j in jobs]
+        numbers = [number[traffic.jobs[0]] for traffic in traffics if traffic.jobs]
+        return np.flatnonzero(np.isin(self.traffic.job_index[self.traffic.collective], numbers))
 
     def _adopt(self, assignment: Assignment) -> None:
         """Move the remaining traffic to these paths."""
-        same = assignment.n_rows == self.assignment.n_rows and (
-            (assignment.flow == self.assignment.flow).all()
-            and (assignment.path == self.assignment.path).all()
-            and (assignment.share == self.assignment.share).all()
-        )
-        if same:
+        if is_same(assignment, self.assignment):
             return
         self.assignment = assignment
         engine.settle_all(self.movers, self.state)
@@ -340,39 +373,3 @@ def _program(schedule: JobSchedule, first_group: Int64Array) -> Program:
         first_group=first_group,
         lane=schedule.lanes,
     )
-
-
-def _part(traffic: Traffic, flows: Int64Array) -> Traffic:
-    """Return some of the flows with all collectives; collectives without flows have no effect."""
-    return Traffic(
-        traffic.src[flows],
-        traffic.dst[flows],
-        traffic.bytes[flows],
-        traffic.collective[flows],
-        traffic.number[flows],
-        traffic.udp_src[flows],
-        traffic.collectives,
-    )
-
-
-def _whole(made: Assignment, flows: Int64Array, n_flows: int) -> Assignment:
-    """Extend an assignment of some flows to all flows; the others have no path."""
-    absent = np.setdiff1d(np.arange(n_flows), flows)
-    flow = np.concatenate([flows[made.flow], absent])
-    order = np.argsort(flow, kind="stable")
-    return Assignment(
-        flow[order].astype(np.int32),
-        np.concatenate([made.path, np.full(len(absent), UNROUTABLE)])[order].astype(np.int32),
-        np.concatenate([made.share, np.ones(len(absent))])[order],
-    )
-
-
-def _moved(previous: PreviousPlan | None, fabric: Fabric, traffic: Traffic, made: Assignment) -> int:
-    """Flows that had a live path and have another now (of a split flow, the largest piece counts)."""
-    if previous is None:
-        return 0
-    old = previous.on(fabric).single_paths(traffic)
-    new = PreviousPlan.of(fabric, traffic, made).single_paths(traffic)
-    a, b = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
-    live = (old >= 0) & fabric.up_alive[a, old] & fabric.down_alive[b, old]
-    return int((live & (new != old)).sum())

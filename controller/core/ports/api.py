@@ -162,6 +162,13 @@ class Backend(Protocol):
             NotFoundError: there is no such job.
         """
 
+    def job_history(self, name: str) -> Document:
+        """Return the speed of a job in the last 24 hours (``HistoryDocument``).
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+
     def schedule(self) -> Document:
         """Return when all jobs' iterations begin (``ScheduleDocument``)."""
 
@@ -182,6 +189,13 @@ class Backend(Protocol):
             under: whose loads are wanted.
             since: ``version`` of an earlier list: only what has changed since then is told, unless that version is no
                 longer known; ``None``: every link.
+        """
+
+    def link_history(self, name: str) -> Document:
+        """Return the measured load of a directed link in the last 24 hours (``HistoryDocument``).
+
+        Raises:
+            NotFoundError: there is no such link.
         """
 
     def drainable(self, name: str) -> Document:
@@ -312,11 +326,12 @@ class Backend(Protocol):
             ConflictError: a present job or the fabric cannot be enforced so.
         """
 
-    def subscribe(self, after: str | None) -> Subscription:
+    def subscribe(self, after: str | None, last: int = 0) -> Subscription:
         """Open a subscription to the events.
 
         Args:
             after: id of the last event that the reader has seen, any text; ``None``: it wants what comes from now on.
+            last: without ``after``: begin with so many earlier events, as far as they are there.
         """
 
     def health(self) -> Document:

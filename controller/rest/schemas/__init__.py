@@ -6,7 +6,17 @@ applicable, never zero. An *epoch* is the number of a plan, counted up by the co
 
 from __future__ import annotations
 
-from controller.rest.schemas.base import JOB_NAME, LARGEST_EPOCH, MOST_PLANS, Document, Form, JobName, Problem, ThingId
+from controller.rest.schemas.base import (
+    JOB_NAME,
+    LARGEST_EPOCH,
+    MOST_EVENTS,
+    MOST_PLANS,
+    Document,
+    Form,
+    JobName,
+    Problem,
+    ThingId,
+)
 from controller.rest.schemas.fabric import (
     Cabling,
     CablingFinding,
@@ -46,6 +56,7 @@ from controller.rest.schemas.plans import (
 )
 from controller.rest.schemas.preview import JobChange, PlanValue, PreviewDocument, PreviewForm
 from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
+from controller.rest.schemas.series import HistoryDocument, SeriesDocument
 from controller.rest.schemas.survival import FailureOutcome, SurvivalDocument, SurvivalForm
 from controller.rest.schemas.system import (
     EventDocument,
@@ -64,6 +75,7 @@ from controller.rest.schemas.trace import TraceBody, TraceDocument
 __all__ = [
     "JOB_NAME",
     "LARGEST_EPOCH",
+    "MOST_EVENTS",
     "MOST_PLANS",
     "Cabling",
     "CablingFinding",
@@ -81,6 +93,7 @@ __all__ = [
     "Form",
     "Health",
     "HealthAnswer",
+    "HistoryDocument",
     "JobChange",
     "JobDocument",
     "JobList",
@@ -119,6 +132,7 @@ __all__ = [
     "RoutePiece",
     "Routes",
     "ScheduleDocument",
+    "SeriesDocument",
     "SightingQp",
     "SightingsForm",
     "SightingsTaken",

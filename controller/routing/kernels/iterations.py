@@ -21,7 +21,9 @@ class Iterations(NamedTuple):
         send: [S] seconds that the stage takes alone.
         link_ptr: [E+1] first entry of each link.
         link_stage: [N] stage of each entry.
-        link_part: [N] the part of the link that the stage takes at speed 1.
+        stage_ptr: [S+1] first entry of each stage.
+        stage_link: [N] link of each entry.
+        stage_part: [N] the part of the link that the stage takes at speed 1.
     """
 
     first: Any
@@ -31,7 +33,9 @@ class Iterations(NamedTuple):
     send: Any
     link_ptr: Any
     link_stage: Any
-    link_part: Any
+    stage_ptr: Any
+    stage_link: Any
+    stage_part: Any
 
 
 class SpeedCache(NamedTuple):
@@ -41,11 +45,19 @@ class SpeedCache(NamedTuple):
         code: [S] random 64-bit number of each stage; a set is the exclusive or of its stages' (Zobrist 1970).
         state: [N] the set whose speeds each slot has; 0: no stage is sent.
         speed: [N, J].
+        room: [E] scratch: the part of each link that is free.
+        slope: [E] scratch: the part that it loses while the level of the jobs grows by 1.
+        hot: [E] scratch: the links that limit some job.
+        work: [1] links and entries examined so far.
     """
 
     code: Any
     state: Any
     speed: Any
+    room: Any
+    slope: Any
+    hot: Any
+    work: Any
 
 
 class Played(NamedTuple):
@@ -71,70 +83,115 @@ class Played(NamedTuple):
 
 
 @nb.njit(nogil=True, cache=True)
-def speeds(at, weight, job, link_ptr, link_stage, link_part, on, hot, speed):
+def speeds(problem, cache, at, speed):
     """Compute the speeds of the jobs that send, by progressive filling.
 
     Args:
-        weight: [J] weight of each job.
-        job: [S] job of each stage.
+        problem: the jobs and the links.
+        cache: scratch.
         at: [J] the stage that each job sends, -1 while it computes.
-        link_ptr: [E+1] first entry of each link.
-        link_stage: [N] stage of each entry.
-        link_part: [N] the part of the link that the stage takes at speed 1.
-        on: [S] scratch; false everywhere, before and after.
-        hot: [E] scratch.
         speed: [J] the result; 0 for jobs that compute.
     """
-    n_jobs = len(at)
-    left = 0
+    weight, stage_ptr, stage_link, stage_part = (
+        problem.weight,
+        problem.stage_ptr,
+        problem.stage_link,
+        problem.stage_part,
+    )
+    room, slope, hot = cache.room, cache.slope, cache.hot
+    n_jobs, n_hot, left, work = len(at), 0, 0, 0
+    room[:] = 1.0
+    slope[:] = 0.0
     for j in range(n_jobs):
         speed[j] = 0.0
         if at[j] >= 0:
-            on[at[j]] = True
             speed[j] = -1.0
             left += 1
-    n_hot = 0
-    for e in range(len(link_ptr) - 1):
-        total = 0.0
-        for i in range(link_ptr[e], link_ptr[e + 1]):
-            if on[link_stage[i]]:
-                total += link_part[i]
+            for i in range(stage_ptr[at[j]], stage_ptr[at[j] + 1]):
+                room[stage_link[i]] -= stage_part[i]
+                slope[stage_link[i]] += stage_part[i] * weight[j]
+            work += stage_ptr[at[j] + 1] - stage_ptr[at[j]]
+    for e in range(len(room)):
         # A link that can carry all of them at full speed limits none of them.
-        if total > 1.0 + ROUNDING:
+        if room[e] < -ROUNDING:
             hot[n_hot] = e
             n_hot += 1
+        room[e] = 1.0
     while left > 0:
-        level = np.inf
+        level, full = np.inf, -1
         for j in range(n_jobs):
             if speed[j] < 0.0:
                 level = min(level, 1.0 / weight[j])
-        full = -1
-        for h in range(n_hot):
-            room, slope = 1.0, 0.0
-            for i in range(link_ptr[hot[h]], link_ptr[hot[h] + 1]):
-                if on[link_stage[i]]:
-                    j = job[link_stage[i]]
-                    if speed[j] < 0.0:
-                        slope += link_part[i] * weight[j]
-                    else:
-                        room -= link_part[i] * speed[j]
-            if slope > ROUNDING and max(room, ROUNDING) / slope < level:
-                level = max(room, ROUNDING) / slope
-                full = hot[h]
-        if full >= 0:
-            for i in range(link_ptr[full], link_ptr[full + 1]):
-                j = job[link_stage[i]]
-                if on[link_stage[i]] and speed[j] < 0.0:
-                    speed[j] = level * weight[j]
-                    left -= 1
-        else:
-            for j in range(n_jobs):
-                if speed[j] < 0.0 and 1.0 / weight[j] <= level:
-                    speed[j] = 1.0
-                    left -= 1
-    for j in range(n_jobs):
-        if at[j] >= 0:
-            on[at[j]] = False
+        work += n_hot + n_jobs
+        h = 0
+        while h < n_hot:
+            e = hot[h]
+            if slope[e] <= ROUNDING:
+                n_hot -= 1
+                hot[h] = hot[n_hot]
+                continue
+            if max(room[e], ROUNDING) / slope[e] < level:
+                level, full = max(room[e], ROUNDING) / slope[e], e
+            h += 1
+        for j in range(n_jobs):
+            if speed[j] >= 0.0 or (full < 0 and 1.0 / weight[j] > level):
+                continue
+            if full >= 0 and not _loads(problem, at[j], full):
+                continue
+            speed[j] = level * weight[j] if full >= 0 else 1.0
+            left -= 1
+            for i in range(stage_ptr[at[j]], stage_ptr[at[j] + 1]):
+                room[stage_link[i]] -= stage_part[i] * speed[j]
+                slope[stage_link[i]] -= stage_part[i] * weight[j]
+            work += stage_ptr[at[j] + 1] - stage_ptr[at[j]]
+    cache.work[0] += work + len(room)
+
+
+@nb.njit(nogil=True, cache=True)
+def _loads(problem, stage, link):
+    """Return whether a stage loads a link."""
+    found = False
+    for i in range(problem.link_ptr[link], problem.link_ptr[link + 1]):
+        found |= problem.link_stage[i] == stage
+    return found
+
+
+@nb.njit(nogil=True, cache=True)
+def binding(link_ptr, link_stage, link_part, n_stages):
+    """Return whether each link [E] can limit speeds: no other link has at least its part of every stage.
+
+    A link that is full only when another is full, too, changes no speed. Of equal links one is kept.
+    """
+    n = len(link_ptr) - 1
+    keep = np.ones(n, np.bool_)
+    whole, stages = np.zeros(n), np.zeros(n, np.uint64)
+    for e in range(n):
+        for i in range(link_ptr[e], link_ptr[e + 1]):
+            whole[e] += link_part[i]
+            stages[e] |= np.uint64(1) << np.uint64(link_stage[i] % 64)
+    # The other link has at least the same total: in this order it comes first.
+    order = np.argsort(-whole, kind="mergesort")
+    part = np.zeros(n_stages)
+    kept, n_kept = np.empty(n, np.int64), 0
+    for e in order:
+        for i in range(link_ptr[e], link_ptr[e + 1]):
+            part[link_stage[i]] = link_part[i] * (1.0 - ROUNDING)
+        for k in range(n_kept):
+            other = kept[k]
+            if stages[e] & ~stages[other]:
+                continue
+            covered = 0
+            for i in range(link_ptr[other], link_ptr[other + 1]):
+                covered += 0.0 < part[link_stage[i]] <= link_part[i]
+            if covered == link_ptr[e + 1] - link_ptr[e]:
+                keep[e] = False
+                break
+        if keep[e]:
+            kept[n_kept] = e
+            n_kept += 1
+        for i in range(link_ptr[e], link_ptr[e + 1]):
+            part[link_stage[i]] = 0.0
+    return keep
 
 
 @nb.njit(nogil=True, cache=True)
@@ -156,7 +213,7 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
     Returns:
         ``Played``.
     """
-    first, job, weight, compute, send, link_ptr = problem[:6]
+    first, job, weight, compute, send = problem[:5]
     n_jobs = len(weight)
     at = np.full(n_jobs, -1, np.int64)
     stage = first[:-1].copy()
@@ -175,13 +232,13 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
             behind -= send[s]
     busy, sent, unhindered = np.zeros(len(job)), np.zeros(len(job)), np.zeros(len(job))
     begun, took, ended = -offset, np.zeros(n_jobs), np.zeros(n_jobs, np.int64)
-    on, hot = np.zeros(len(job), np.bool_), np.zeros(len(link_ptr), np.int64)
     state, now, logged = np.uint64(0), 0.0, 0
     for j in range(n_jobs):
         if at[j] >= 0:
             state ^= cache.code[at[j]]
-    speed = _speeds_of(problem, cache, state, at, on, hot)
+    speed = _speeds_of(problem, cache, state, at)
     for _ in range(most_events):
+        cache.work[0] += 3 * n_jobs
         step, who = horizon - now, -1
         for j in range(n_jobs):
             wait = until[j] - now if at[j] < 0 else (1.0 - part[j]) * send[at[j]] / speed[j]
@@ -218,18 +275,15 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
         else:
             at[who], part[who] = stage[who], 0.0
             state ^= cache.code[at[who]]
-        speed = _speeds_of(problem, cache, state, at, on, hot)
+        speed = _speeds_of(problem, cache, state, at)
     return Played(busy, sent, unhindered, took, ended, now, logged)
 
 
 @nb.njit(nogil=True, cache=True)
-def _speeds_of(problem, cache, state, at, on, hot):
+def _speeds_of(problem, cache, state, at):
     """Return the speeds [J] of a state, from the cache if they are there."""
     slot = np.int64(state % np.uint64(len(cache.state)))
     if cache.state[slot] != state:
-        speeds(
-            at, problem.weight, problem.job, problem.link_ptr, problem.link_stage, problem.link_part, on, hot,
-            cache.speed[slot],
-        )  # fmt: skip
+        speeds(problem, cache, at, cache.speed[slot])
         cache.state[slot] = state
     return cache.speed[slot]

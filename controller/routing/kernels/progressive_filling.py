@@ -6,20 +6,24 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import LAST_BIT
+from controller.routing.kernels.paths import path_links
 
 
 @nb.njit(nogil=True, cache=True)
-def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf_dst, gbps, n_hosts, up, down, n_links):
+def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf_dst, gbps, n_hosts, ways, n_links):
     """Compute the load of each collective on each link at speed 1.
 
-    Rows of flow f are ``row_ptr[f]:row_ptr[f+1]``; ``up`` and ``down`` [L, K] are the links of the path classes.
+    Rows of flow f are ``row_ptr[f]:row_ptr[f+1]``; ``ways`` has the links of their paths.
 
     Returns:
         coll_ptr [K+1], entry_link [N], entry_load [N] in Gbit/s: a sparse matrix by collective, all loads positive.
     """
     place = np.full(n_links, -1, np.int64)
     coll_ptr = np.zeros(len(ptr), np.int64)
-    bound = 2 * len(src) + 2 * len(row_path)
+    # Without a call: taking arrays out of a tuple for each row takes longer than all the rest.
+    up, down, n_short, width = ways.up, ways.down, ways.first[1], ways.width[0]
+    links = np.empty(2 * len(ways.width), np.int64)
+    bound = 2 * len(src) + len(links) * len(row_path)
     entry_link = np.empty(bound, np.int32)
     entry_load = np.empty(bound, np.float64)
     n = 0
@@ -39,8 +43,15 @@ def incidence(order, ptr, row_ptr, row_path, row_share, src, dst, leaf_src, leaf
             for r in range(row_ptr[f], row_ptr[f + 1]):
                 if row_path[r] < 0:
                     continue
-                for side in range(2):
-                    link = up[leaf_src[f], row_path[r]] if side == 0 else down[leaf_dst[f], row_path[r]]
+                path = row_path[r]
+                n_between = 2
+                if path < n_short:
+                    links[0] = up[leaf_src[f] * width + path]
+                    links[1] = down[leaf_dst[f] * width + path]
+                else:
+                    n_between = path_links(ways, leaf_src[f], leaf_dst[f], path, links)
+                for j in range(n_between):
+                    link = links[j]
                     if place[link] < begin:
                         place[link] = n
                         entry_link[n], entry_load[n] = link, 0.0

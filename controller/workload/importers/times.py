@@ -7,7 +7,10 @@ from collections.abc import Mapping
 
 from controller.model.errors import InputError
 from controller.model.timing import JobTiming
+from controller.model.units import NANOSECOND
 from controller.workload.job_file import MAX_SECONDS
+
+MAX_NANOSECONDS = MAX_SECONDS / NANOSECOND
 
 
 def computing(by_phase: Mapping[int, float], source: str) -> JobTiming | None:

@@ -30,6 +30,11 @@ ENDLESS = 0.125
 """An analysis above this speed ends only with its client."""
 
 
+def _history(name: str) -> Document:
+    series = {"step_seconds": 10, "end": SINCE, "mean": [None, 0.25], "worst": [None, 0.5]}
+    return {"id": name, "at": SINCE, "series": [series]}
+
+
 class FakeSubscription:
     """Polls; the events are few and the readers are tests."""
 
@@ -225,6 +230,16 @@ class FakeBackend:
             },
         }
 
+    def link_history(self, name: str) -> Document:
+        if name not in ("leaf1->spine1", "spine1"):
+            raise NotFoundError("link", name)
+        return _history(name)
+
+    def job_history(self, name: str) -> Document:
+        if name not in self.bodies:
+            raise NotFoundError("job", name)
+        return _history(name)
+
     def drainable(self, name: str) -> Document:
         if name not in ("leaf1", "spine1", "leaf1-spine1"):
             raise NotFoundError("link", name)
@@ -344,8 +359,8 @@ class FakeBackend:
         self._happened("mode", {"mode": self.enforced, "by": caller.name})
         return self.mode()
 
-    def subscribe(self, after: str | None) -> FakeSubscription:
-        at = len(self.events)
+    def subscribe(self, after: str | None, last: int = 0) -> FakeSubscription:
+        at = max(0, len(self.events) - last)
         if after is not None:
             ids = [event.id for event in self.events]
             at = ids.index(after) + 1 if after in ids else 0

@@ -152,7 +152,7 @@ def moves(fabric: Fabric, traffic: Traffic, previous: PreviousPlan, path: np.nda
     """How many flows left a path that they could have kept."""
     old = previous.on(fabric).single_paths(traffic)
     a, b = fabric.host_leaf[traffic.src], fabric.host_leaf[traffic.dst]
-    live = (old >= 0) & fabric.up_alive[a, old] & fabric.down_alive[b, old]
+    live = fabric.live_ways.joined(a, b, old)
     return int((live & (path != old)).sum())
 
 

@@ -16,7 +16,10 @@ from controller.model.timing import JobTiming, PlanTimes
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
 from controller.routing.demand import Demand
-from controller.routing.expected import plan_times
+from controller.routing.expected import iterations_of, plan_times
+from controller.routing.incidence import Incidence
+from controller.routing.kernels.iterations import speeds
+from controller.routing.stages import Stages
 from tests.unit.routing.instances import random_fabric, random_traffic, traffic_of
 
 GB = 10**9
@@ -111,6 +114,32 @@ def test_no_plan_is_faster_than_alone_or_than_the_bound(seed: int, seconds: floa
         assert all(0.0 <= row.duty <= 1.0 for row in found.jobs)
         # The estimate is of finitely many iterations.
         assert found.slowdown >= found.bound * 0.97
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_speeds_of_stages_that_send_together_are_those_of_progressive_filling_over_all_links(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fabric = random_fabric(rng)
+    traffic = timed(random_traffic(rng, fabric), 0.1)
+    demand = Demand.of(fabric, traffic)
+    stages = Stages.of(demand)
+    assignment = assign("spray" if rng.random() < 0.3 else "random", fabric, traffic, seed=seed).assignment
+    drawn = [rng.integers(*stages.first[j : j + 2]) if rng.random() < 0.7 else -1 for j in range(len(stages.names))]
+    at = np.array(drawn, dtype=np.int64)
+    problem, cache = iterations_of(stages, assignment)
+    found = np.zeros(len(at))
+    speeds(problem, cache, at, found)
+    rows = stages.demand.traffic.collectives
+    active = np.zeros(len(rows), dtype=np.bool_)
+    active[stages.row[at[at >= 0]]] = True
+    incidence = Incidence.of(stages.demand, assignment)
+    weight = stages.demand.traffic.weight
+    zero = np.zeros(len(rows), dtype=np.int32)
+    level = incidence._fill(weight, np.full(len(rows), -1.0), active, zero, zero[:1])
+    for j, stage in enumerate(at):
+        row = stages.row[stage]
+        assert found[j] == pytest.approx(level[row] * weight[row] if stage >= 0 else 0.0, rel=1e-6)
 
 
 # -- the policy -----------------------------------------------------------------------------------------------------

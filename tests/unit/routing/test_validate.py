@@ -28,7 +28,7 @@ def test_a_good_plan_passes_split_or_not() -> None:
     [
         (rows((0, 0, 1), (1, LOCAL, 1), (2, 0, 1)), "j/c/0: a path that does not exist or is down"),
         (rows((0, 3, 1), (1, LOCAL, 1), (2, 0, 1)), "j/c/0: a path class that does not exist"),
-        (rows((0, 1, 1), (1, 1, 1), (2, 0, 1)), "j/c/1: a path through a spine for two hosts of one leaf"),
+        (rows((0, 1, 1), (1, 1, 1), (2, 0, 1)), "j/c/1: a path between switches for two hosts of one leaf"),
         (rows((0, LOCAL, 1), (1, LOCAL, 1), (2, 0, 1)), "j/c/0: no path for hosts of different leaves"),
         (rows((0, UNROUTABLE, 1), (1, LOCAL, 1), (2, 0, 1)), "j/c/0: unroutable, but there is a live path"),
         (rows((0, 1, 0.5), (1, LOCAL, 1), (2, 0, 1)), "j/c/0: shares that do not add up to 1"),

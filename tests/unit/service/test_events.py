@@ -51,6 +51,17 @@ def test_a_reader_gets_all_later_events_once_and_in_order_or_a_reset(
     assert everything(live) == wanted_live
 
 
+@given(st.integers(0, 30), st.integers(1, 10), st.integers(0, 40))
+def test_a_new_reader_begins_with_as_many_earlier_events_as_it_asks_for_and_never_a_reset(
+    count: int, kept: int, last: int
+) -> None:
+    log = log_of(count, kept)
+    reader = log.subscribe(None, last)
+    assert everything(reader) == list(range(count - min(last, kept, count) + 1, count + 1))
+    log.append("job", number=count + 1)
+    assert everything(reader) == [count + 1]
+
+
 @given(st.text() | st.from_regex(r"[0-9a-f]{1,12}-[0-9]{1,30}", fullmatch=True))
 def test_an_id_that_was_never_given_leads_to_a_reset(text: str) -> None:
     log = log_of(3, 10)

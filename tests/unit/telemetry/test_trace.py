@@ -80,8 +80,7 @@ def test_with_other_rules_than_planned_each_flow_is_where_those_lead_it(
     usable_paths = [
         path < 0
         or (
-            held.usable.up_alive[leaf[held.traffic.src[flow]], path]
-            and held.usable.down_alive[leaf[held.traffic.dst[flow]], path]
+            path in held.usable.live_paths(leaf[held.traffic.src[flow]], leaf[held.traffic.dst[flow]])
             and leaf[held.traffic.src[flow]] != leaf[held.traffic.dst[flow]]
         )
         for flow, path in zip(newer.encoding.flow.tolist(), newer.encoding.path.tolist(), strict=True)

@@ -4,6 +4,9 @@
 them when a watchdog fires or on demand (torch/csrc/distributed/c10d/FlightRecorder.hpp). ``pg_config`` has the groups,
 ``entries`` the operations with the shapes and types of their tensors. By default it writes a pickle. A pickle can run
 code when it is read, so pickles are not read here.
+
+Each operation has the time of its call. If a dump has several iterations (``--iterations``) that call the same
+operations, the time from a call to the same call in the next iteration is the period of the job.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
+from statistics import median
 from typing import Any
 
 import orjson
 
 from controller.model.errors import InputError
+from controller.model.units import NANOSECOND
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.chakra.groups import check_group, is_group
 from controller.workload.importers.chakra.merge import merge
@@ -47,14 +52,36 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     Raises:
         InputError: a file is not a dump, or the files contradict each other.
     """
-    traces = [_read(source) for source in sources]
-    if not traces:
+    read_files = [_read(source) for source in sources]
+    if not read_files:
         raise InputError("no file is given")
     more = ["a dump has the last operations of a run, which may not be whole iterations"]
-    return merge(traces, {}, request, more=more)
+    seconds = max(_period(calls, request.iterations) for _, calls in read_files)
+    if not seconds:
+        more.append(
+            "no time of iterations is known: it needs --iterations of 2 or more in which each rank calls the same "
+            "operations, with times"
+        )
+    traces = [trace for trace, _ in read_files]
+    return merge(traces, {}, request, more=more, measured_seconds=seconds * request.iterations)
 
 
-def _read(source: Source) -> RankTrace:
+Call = tuple[str, int]
+"""An operation with its group and shapes, as text, and the nanoseconds at which it was called; 0: not known."""
+
+
+def _period(calls: Sequence[Call], iterations: int) -> float:
+    """Return the median time in seconds between a call and the same call of the next iteration; 0 if not known."""
+    length, rest = divmod(len(calls), iterations)
+    if iterations < 2 or rest or not length:
+        return 0.0
+    pairs = list(zip(calls, calls[length:], strict=False))
+    if any(one[0] != other[0] or not 0 < one[1] < other[1] for one, other in pairs):
+        return 0.0
+    return median(other[1] - one[1] for one, other in pairs) * NANOSECOND
+
+
+def _read(source: Source) -> tuple[RankTrace, list[Call]]:
     with source.open() as stream:
         content = stream.read(MAX_BYTES_OF_FILE + 1)
     if len(content) > MAX_BYTES_OF_FILE:
@@ -75,11 +102,19 @@ def _read(source: Source) -> RankTrace:
     trace = RankTrace(source, _rank(document, source.name))
     trace.rank_told = trace.rank is not None
     _groups(trace, document.get("pg_config"))
+    calls = []
     for i, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise InputError("is not an operation", source=source.name, field=f"entries[{i}]", value=entry)
         _add(trace, entry, f"entries[{i}]")
-    return trace
+        calls.append(_call(entry))
+    return trace, calls
+
+
+def _call(entry: Mapping[str, Any]) -> Call:
+    at = entry.get("time_created_ns")
+    what = [entry.get(name) for name in ("profiling_name", "process_group", "pg_id", "input_sizes", "output_sizes")]
+    return repr(what), at if type(at) is int and at > 0 else 0
 
 
 def _rank(document: Mapping[str, Any], name: str) -> int | None:

@@ -138,3 +138,31 @@ def test_whole_results_of_groups_that_move_as_one_have_no_hosts(tmp_path: Path) 
     row, results = run_cell(scenario(policies=["fair"], allocation="collective").cells()[0])
     write_results(tmp_path / "one", row, results)
     assert "src" not in parquet.read_table(tmp_path / "one" / "flows.parquet").column_names
+
+
+def _sharing(**more: object) -> list[dict[str, object]]:
+    """Return two jobs whose rings share the only spine."""
+    jobs = []
+    for j, hosts in enumerate((["h1", "h3"], ["h2", "h4"])):
+        ring = {"name": "ar", "op": "all_reduce", "ranks": [0, 1], "bytes": 10**9}
+        jobs.append({"job": {"name": f"j{j}", "hosts": hosts, "collectives": [ring]}, "compute_seconds": 0.02, **more})
+    return jobs
+
+
+@pytest.mark.parametrize("policy", ["fair", "ecmp", "spray", "least_loaded"])
+def test_no_policy_is_below_the_bound_and_what_the_bound_does_not_cover_has_none(policy: str) -> None:
+    fabric = {"clos": {"spines": 1, "leaves": 2, "hosts_per_leaf": 2}}
+
+    def over(jobs: list[dict[str, object]], **more: object) -> float | None:
+        (cell,) = scenario(fabric=fabric, cases=[{"jobs": jobs}], policies=[policy], epochs=40, **more).cells()
+        found = run_cell(cell)[0]["iteration_bound"]
+        assert found is None or isinstance(found, float)
+        return found
+
+    # Each needs the spine for 0.08 s of 0.1 s: at least 0.16 s. Both begin together, so they send together: 0.18 s.
+    assert over(_sharing()) == pytest.approx(0.18 / 0.16)
+    # Without computing both reach the bound.
+    assert over(_sharing(compute_seconds=0.0)) == pytest.approx(1.0)
+    late = [row | {"start": 0.5 * k} for k, row in enumerate(_sharing())]
+    assert over(late) is None
+    assert over(_sharing(), jitter=0.1) is None

@@ -29,6 +29,7 @@ def row(**more: Any) -> dict[str, Any]:
         "ratio_worst": 1.5,
         "iteration": 1.0,
         "iteration_99": 1.0,
+        "iteration_bound": 1.25,
         "gbps": 50.0,
         "fct": {str(p): p / 100 for p in (25, 50, 75, 90, 95, 99)},
         "link_mean": 0.25,
@@ -37,6 +38,7 @@ def row(**more: Any) -> dict[str, Any]:
         "planning_mean": 0.001,
         "planning_worst": 0.002,
         "moved": 3,
+        "moved_sending": 1,
         "wall_seconds": 0.1,
         **more,
     }
@@ -58,6 +60,19 @@ def test_iterations_are_held_against_those_of_spray_case_by_case_paced_if_that_i
     ]  # fmt: skip
     assert standings_of(rows)[0].iteration_spray == pytest.approx(1.2)
     assert standings_of([row()])[0].iteration_spray is None
+
+
+def test_the_99th_percentile_is_held_against_that_of_spray_and_slowdowns_against_their_bound() -> None:
+    rows = [
+        row(iteration_99=1.8),
+        row(policy="spray", iteration_99=1.5),
+        row(case="b", policy="late", iteration_99=2.0),
+    ]
+    standings = {standing.policy: standing for standing in standings_of(rows)}
+    assert standings["fair"].iteration_99_spray == pytest.approx(1.2)
+    assert standings["late"].iteration_99_spray is None, "spray was not simulated in this case"
+    assert standings["fair"].iteration_bound == 1.25
+    assert standings_of([row(), row(case="b", iteration_bound=None)])[0].iteration_bound is None
 
 
 def test_kinds_policies_and_failures_stand_by_themselves() -> None:

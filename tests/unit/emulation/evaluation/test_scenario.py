@@ -52,6 +52,15 @@ def test_a_policy_with_an_allocation_of_its_own_is_simulated_with_it_and_no_othe
     ]
 
 
+def test_a_policy_with_triggers_of_its_own_plans_at_those_alone() -> None:
+    sending = {"policy": "greedy", "name": "sending", "planned": "sending", "triggers": ["epoch", "epoch_end"]}
+    made = scenario(policies=["fair", sending], triggers=["arrival"])
+    assert {cell.policy.name: (cell.triggers, cell.policy.planned) for cell in made.cells()} == {
+        "fair": (frozenset({"arrival"}), "present"),
+        "sending": (frozenset({"epoch", "epoch_end"}), "sending"),
+    }
+
+
 def test_failed_spines_are_those_of_the_highest_numbers() -> None:
     made = scenario(failed_spines=[2])
     live = made.failures[0].on(made.fabric, 0)
@@ -125,6 +134,8 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         {"fabric": {"clos": {"spines": 4, "leaves": 4, "hosts_per_leaf": 4, "uplink_gbps": 50}}},
         {"cases": [{"collective": {"algorithms": ["direct"], "bytes": [10**8], "groups": 4, "order": "random"}}]},
         {"policies": [{"policy": "fair", "name": "ecmp", "options": {"rounds": 1}}]},
+        {"policies": [{"policy": name, "triggers": ["arrival"]} for name in ("ecmp", "fair")]},
+        {"policies": [{"policy": name, "planned": "sending"} for name in ("ecmp", "fair")]},
     ]
     for more in changes:
         assert not base & keys(**more), more
@@ -145,6 +156,14 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         ({"changes": [{"at": 1.0, "names": ["spine9"]}]}, "changes[0].names[0]", "no switch or link"),
         ({"allocation": "fast"}, "allocation[0]", "input should be"),
         ({"triggers": ["period"]}, "", "require each other"),
+        ({"policies": [{"policy": "fair", "triggers": ["period"]}]}, "", "require each other"),
+        ({"policies": [{"policy": "fair", "triggers": ["end"]}]}, "policies[0].triggers[0]", "input should be"),
+        (
+            {"policies": [{"policy": "fair", "planned": "sending"}], "triggers": ["arrival"]},
+            "policies[0].planned",
+            "requires the trigger 'epoch'",
+        ),
+        ({"policies": [{"policy": "least_loaded", "planned": "sending"}]}, "policies[0]", "makes no plans"),
         ({"fabric": {"clos": {"spines": 0}}}, "fabric.clos.spines", "greater than or equal"),
         ({"fabric": 7}, "fabric", "a mapping"),
         ({"cases": [{}]}, "cases[0]", "exactly one"),

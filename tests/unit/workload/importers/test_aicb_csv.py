@@ -62,6 +62,42 @@ def test_experts_have_groups_of_their_own() -> None:
     assert totals(imported) == {("all_to_all", 2): (4, 100), ("all_reduce", 4): (2, 7)}
 
 
+def computing(nanoseconds: float | None) -> str:
+    shapes = "((2048, 4096), (4096, 1536))"
+    return f"CommType.computation,CommGroup.all,1,{shapes},forward.A,None,None,None,{nanoseconds},None,None,1\n"
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    times=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 10**9)), min_size=1, max_size=12),
+    epochs=st.integers(1, 3),
+)
+def test_measured_computing_comes_before_the_operation_that_follows(times: list[tuple[int, int]], epochs: int) -> None:
+    kinds = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+    body = [computing(ns) + row(kinds[kind], "dp_group", 8, 10) for kind, ns in times]
+    last = computing(500)  # after the last operation: before the first one of the next iteration
+    imported = read(computing(10**12), row("broadcast", "dp_group", 8, 9), END, *[*body, last, END] * epochs)
+    order = list(dict.fromkeys(kind for kind, _ in times))
+    expected = {phase: sum(ns for k, ns in times if k == kind) for phase, kind in enumerate(order)}
+    expected[0] += 500
+    timing = imported.job.timing
+    assert timing is not None
+    assert dict(timing.compute) == pytest.approx({phase: ns * 1e-9 for phase, ns in expected.items()})
+
+
+def test_computing_without_a_measured_time_is_left_out_and_a_group_of_one_rank_has_no_phase() -> None:
+    assert read(computing(None), row("reduce", "all", 8, 5)).job.timing is None
+    rows = [computing(2000), row("reduce", "tp_group", 1, 5), computing(3000), row("reduce", "dp_group", 8, 5)]
+    timing = read(*rows).job.timing
+    assert timing is not None
+    assert sum(seconds for _, seconds in timing.compute) == pytest.approx(5e-6)
+
+
+def test_the_log_of_a_run_is_refused_because_it_has_no_ranks() -> None:
+    with pytest.raises(InputError, match="the log of a run does not contain them"):
+        importer("aicb")([text_source("x_log.csv", HEAD + row("reduce", "all", 8, 5))], ImportRequest())
+
+
 def test_incomplete_information_is_reported_as_a_warning() -> None:
     imported = read(row("isend", "pp_group", 2, 100), row("all_reduce", "odd_group", 2, 1), row("reduce", "all", 8, 5))
     assert "sends between pipeline stages are left out" in imported.warnings[0]
@@ -81,6 +117,8 @@ def test_incomplete_information_is_reported_as_a_warning() -> None:
         ),
         ([row("reduce", "all", 8, -1)], "msg_size is not a number"),
         (["CommType.reduce,CommGroup.all\n"], "a row must have 12 columns, not 2"),
+        ([computing(-1.0)], "line 3: '-1.0': _elapsed_time is not a number"),
+        ([computing(1e30)], "line 3: '1e.30': _elapsed_time is above"),
     ],
 )
 def test_a_row_that_is_wrong_is_refused_with_its_line(rows: list[str], reason: str) -> None:

@@ -18,7 +18,7 @@ from controller.workload.importers.nccl import read as read_nccl
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources, text_source
 from tests.unit.workload.importers.nccl_runs import record
-from tests.unit.workload.importers.test_pytorch_profiles import event, kineto, trace
+from tests.unit.workload.importers.test_pytorch_profiles import dump, entry, event, kineto, recorder, trace
 from tests.unit.workload.importers.texts import read_text
 from tests.unit.workload.importers.traces import (
     ALL_GATHER,
@@ -81,6 +81,48 @@ def test_stages_of_an_aicb_workload_wait_for_each_other() -> None:
 
 def test_an_aicb_workload_that_was_not_measured_has_no_computing_times() -> None:
     assert aicb("x -1 1 ALLREDUCE 8 1 ALLGATHER 8 1 REDUCESCATTER 8 100") is None
+
+
+# -- Flight Recorder -----------------------------------------------------------------------------------------------
+
+
+def _dump(starts: list[float], sizes: list[int]) -> str:
+    """Return a dump of iterations that begin at these seconds and call an operation of each size, 10 ms apart."""
+    calls = [
+        entry("nccl:all_reduce", [size]) | {"time_created_ns": 10**18 + round((start + 0.01 * k) * 1e9)}
+        for start in starts
+        for k, size in enumerate(sizes)
+    ]
+    return dump(*calls)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    period=st.integers(200, 5000),
+    iterations=st.integers(2, 5),
+    sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=4),
+)
+def test_a_dump_of_several_equal_iterations_has_their_period(period: int, iterations: int, sizes: list[int]) -> None:
+    starts = [k * period * 1e-3 for k in range(iterations)]
+    made = recorder(_dump(starts, sizes), _dump(starts, sizes), iterations=iterations)
+    assert made.job.timing is not None
+    assert made.job.timing.period_seconds == pytest.approx(period * 1e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "iterations"),
+    [
+        (_dump([0.0, 1.0], [3, 4]), 1),
+        (_dump([0.0, 1.0], [3, 4]), 3),
+        (_dump([0.0, 1.0, 1.5], [3]), 2),
+        (dump(entry("nccl:all_reduce", [3]), entry("nccl:all_reduce", [3])), 2),
+        (dump(*(entry("nccl:all_reduce", [n]) | {"time_created_ns": n} for n in (3, 4))), 2),
+    ],
+)
+def test_a_dump_without_repeated_iterations_or_times_has_no_period_and_says_why(text: str, iterations: int) -> None:
+    made = recorder(text, text, iterations=iterations)
+    assert made.job.timing is None
+    assert any("no time of iterations is known" in note for note in made.notes)
 
 
 def test_computing_for_longer_than_a_job_may_is_refused() -> None:
