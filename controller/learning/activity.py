@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.learning.iterations import Iterations
-from controller.learning.marks import Marks
+from controller.learning.iterations import JobIterations
+from controller.learning.marks import TINY, Marks
 from controller.model.fabric import FloatArray, IntArray
 
 MOMENTS = 3
@@ -29,12 +29,12 @@ OVERLAP = 0.15
 """Part of the shorter activity from which two clusters are said to send at once."""
 
 
-def position(iterations: Iterations, at: FloatArray) -> tuple[IntArray, FloatArray]:
+def position(iterations: JobIterations, at: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the iteration of each time, counted from the first one seen, and the part of it that has passed."""
     begins = iterations.begins
     k = np.clip(np.searchsorted(begins, at, side="right") - 1, 0, len(begins) - 2)
     part = (at - begins[k]) / (begins[k + 1] - begins[k])
-    return k.astype(np.int32), np.clip(part, 0.0, 1.0 - 1e-9)
+    return k.astype(np.int32), np.clip(part, 0.0, np.nextafter(1.0, 0.0))
 
 
 class Clusters(NamedTuple):
@@ -64,8 +64,8 @@ def _moments(
     for m in range(MOMENTS):
         wave = weight * np.exp(2j * np.pi * (m + 1) * part)
         moments[:, m] = np.bincount(row, wave.real, rows) + 1j * np.bincount(row, wave.imag, rows)
-    moments /= np.maximum(total, 1e-300)[:, None]
-    effective: FloatArray = total**2 / np.maximum(squares, 1e-300)
+    moments /= np.maximum(total, TINY)[:, None]
+    effective: FloatArray = total**2 / np.maximum(squares, TINY)
     return moments, effective
 
 
@@ -77,7 +77,7 @@ def _centres(
     for m in range(MOMENTS):
         wave = moments[:, m] * number
         centre[:, m] = np.bincount(label, wave.real, k) + 1j * np.bincount(label, wave.imag, k)
-    return centre / np.maximum(total, 1e-300)[:, None], total
+    return centre / np.maximum(total, TINY)[:, None], total
 
 
 def _distance(
@@ -85,7 +85,7 @@ def _distance(
 ) -> FloatArray:
     """Return the distance [Q, K] of QPs to centres, in variances of their marks."""
     apart = (np.abs(moments[:, None, :] - centre[None, :, :]) ** 2).sum(axis=2)
-    distance: FloatArray = apart / (1 / number[:, None] + 1 / np.maximum(total, 1e-300)[None, :])
+    distance: FloatArray = apart / (1 / number[:, None] + 1 / np.maximum(total, TINY)[None, :])
     return distance
 
 
@@ -119,7 +119,7 @@ def _label(moments: NDArray[np.complex128], number: FloatArray) -> IntArray:
     return np.unique(label, return_inverse=True)[1].astype(np.int32)
 
 
-def cluster(iterations: Iterations, marks: Marks, qps: int) -> Clusters:
+def cluster(iterations: JobIterations, marks: Marks, qps: int) -> Clusters:
     """Return the clusters of the QPs 0 .. ``qps`` - 1 of one component."""
     _, part = position(iterations, marks.at)
     moments, number = _moments(marks.qp, part, marks.weight, qps)

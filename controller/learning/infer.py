@@ -10,7 +10,7 @@ import numpy as np
 from controller.learning.activity import cluster
 from controller.learning.components import components
 from controller.learning.groups import groups_of
-from controller.learning.iterations import Iterations, find_iterations
+from controller.learning.iterations import JobIterations, find_iterations
 from controller.learning.learned_job import LearnedGroup, LearnedJob
 from controller.learning.marks import Marks, marks_of
 from controller.learning.odometer import DEPTH, Odometers, Samples
@@ -24,9 +24,9 @@ FlowKeys = Collection[tuple[int, int, int]]
 
 ELEPHANT_BYTES = 1_000_000
 """Bytes of a QP, in an iteration (or in a second where no period shows), from which it is part of a job."""
-LEAST_SHARE = 1e-3
+LEAST_SHARE = 0.001
 """The same, as a part of the highest volume of the component."""
-KEPT_ITERATIONS = 10
+KEPT_ITERATIONS = 6
 """Iterations that the sightings which are kept of a QP should span."""
 
 
@@ -44,7 +44,7 @@ def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
     return (key.src, key.dst, key.udp_src) in pushed or (key.src, key.dst, ANY_PORT) in pushed
 
 
-def split_components(odometers: Odometers, since: float, pushed: FlowKeys) -> list[Component]:
+def split_components(odometers: Odometers, since: float, pushed: FlowKeys, rng: np.random.Generator) -> list[Component]:
     """Return the components of the QPs that were seen since a time and belong to no pushed job."""
     samples = odometers.samples(since)
     free = np.array([key is not None and not is_pushed(key, pushed) for key in odometers.keys], dtype=np.bool_)
@@ -64,7 +64,9 @@ def split_components(odometers: Odometers, since: float, pushed: FlowKeys) -> li
         mine = np.unique(samples.qp[rows])
         local = np.searchsorted(mine, samples.qp[rows]).astype(np.int32)
         own = samples.of(rows)._replace(qp=local)
-        found.append(Component(mine, [keys[i] for i in np.searchsorted(numbers, mine).tolist()], own, marks_of(own)))
+        found.append(
+            Component(mine, [keys[i] for i in np.searchsorted(numbers, mine).tolist()], own, marks_of(own, rng))
+        )
     return found
 
 
@@ -113,7 +115,7 @@ def infer_component(component: Component, rng: np.random.Generator) -> LearnedJo
     )  # fmt: skip
 
 
-def _last_begin(iterations: Iterations, seen: float) -> float:
+def _last_begin(iterations: JobIterations, seen: float) -> float:
     return float(iterations.begins[iterations.begins <= seen][-1])
 
 
@@ -139,7 +141,7 @@ def infer(
     Sets how densely the sightings of each QP are kept from now on: so that they span some iterations.
     """
     found = []
-    for component in split_components(odometers, since, pushed):
+    for component in split_components(odometers, since, pushed, rng):
         job = infer_component(component, rng)
         span = float(np.ptp(component.samples.at))
         if job is not None and job.period_seconds:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from controller.learning.marks import Marks
+from controller.learning.marks import TINY, Marks
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
 
@@ -49,7 +49,7 @@ SEARCH = 0.3
 """Part of the period before and after its expected end in which an iteration's end is sought."""
 
 
-class Iterations(NamedTuple):
+class JobIterations(NamedTuple):
     """The iterations of a job that were seen.
 
     Attributes:
@@ -81,7 +81,7 @@ class _Points(NamedTuple):
 
 
 def _points(marks: Marks, rng: np.random.Generator) -> _Points:
-    span = float(np.ptp(marks.at)) * (1 + 1e-9)
+    span = float(np.nextafter(np.ptp(marks.at), np.inf))
     qps, row = np.unique(marks.qp, return_inverse=True)
     shuffled = rng.permutation(len(qps))[row].astype(np.int32)
     size = marks.weight / np.bincount(row, marks.weight)[row] * np.bincount(row)[row]
@@ -97,7 +97,7 @@ def _hann(at: FloatArray) -> FloatArray:
 def _excess(by_row: FloatArray, pooled: FloatArray, points: _Points, rows: int) -> FloatArray:
     """Return the power over that of random marks, in its standard deviations."""
     few = points.row < rows
-    one_by_one = (by_row / max((points.size[few] ** 2).sum(), 1e-300) - 1) * np.sqrt(rows)
+    one_by_one = (by_row / max((points.size[few] ** 2).sum(), TINY) - 1) * np.sqrt(rows)
     together = pooled / (points.size**2).sum() - 1
     excess: FloatArray = one_by_one + together
     return excess
@@ -212,7 +212,7 @@ def period(marks: Marks, rng: np.random.Generator) -> float:
     return span / _fundamental(chosen, cycles)
 
 
-def find_iterations(marks: Marks, rng: np.random.Generator) -> Iterations | None:
+def find_iterations(marks: Marks, rng: np.random.Generator) -> JobIterations | None:
     """Return the iterations of the marks of one component; ``None`` if no period shows."""
     if len(marks.at) > MOST_MARKS:
         marks = marks.of(np.sort(rng.choice(len(marks.at), MOST_MARKS, replace=False)))
@@ -220,7 +220,7 @@ def find_iterations(marks: Marks, rng: np.random.Generator) -> Iterations | None
     return follow(np.sort(marks.at), seconds) if seconds else None
 
 
-def follow(at: FloatArray, seconds: float) -> Iterations:
+def follow(at: FloatArray, seconds: float) -> JobIterations:
     """Return the iterations in marks at given times, of about a given length each."""
     gap = np.diff(at)
     middle = at[:-1] + gap / 2
@@ -241,4 +241,4 @@ def follow(at: FloatArray, seconds: float) -> Iterations:
         outside = np.count_nonzero(at < end) if direction < 0 else np.count_nonzero(at > end)
         if outside:
             begins = [end - seconds, *begins] if direction < 0 else [*begins, end + seconds]
-    return Iterations(seconds, np.array(begins))
+    return JobIterations(seconds, np.array(begins))

@@ -9,8 +9,12 @@ import numpy as np
 from controller.learning.odometer import Samples
 from controller.model.fabric import FloatArray, IntArray
 
+TINY = float(np.finfo(np.float64).tiny)
+"""In place of a divisor that is 0 where the dividend is 0, too."""
+
 PARTS = 4
-"""Marks between two readings of a counter, spread evenly: its bytes may have left at any time between."""
+"""Marks between two readings of a counter, at random: its bytes may have left at any time between, and marks at equal
+distances would show a period of their own."""
 
 
 class Marks(NamedTuple):
@@ -31,13 +35,13 @@ class Marks(NamedTuple):
         return Marks(self.qp[chosen], self.at[chosen], self.weight[chosen])
 
 
-def marks_of(samples: Samples) -> Marks:
+def marks_of(samples: Samples, rng: np.random.Generator) -> Marks:
     """Return the marks of sightings: a sampled packet is one; a polled counter that has risen is several."""
     one = np.flatnonzero(samples.sampled)
     same = (samples.qp[1:] == samples.qp[:-1]) & ~samples.sampled[1:]
     rise = np.diff(samples.sent) * same
     risen = np.flatnonzero(rise > 0)
-    parts = (np.arange(PARTS) + 0.5) / PARTS
+    parts = rng.random((len(risen), PARTS))
     begin, end = samples.at[risen], samples.at[risen + 1]
     return Marks(
         np.concatenate((samples.qp[one], np.repeat(samples.qp[risen], PARTS))),

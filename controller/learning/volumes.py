@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.learning.activity import BINS, Clusters, position
-from controller.learning.iterations import Iterations
+from controller.learning.iterations import JobIterations
 from controller.learning.odometer import Samples
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.tolerances import TOLERANCE
 
 LEAST_SPREAD = 0.15
 """Standard deviation of a QP's sightings, in iterations, from which its slope is believed."""
@@ -36,7 +37,7 @@ class Volumes(NamedTuple):
     error: FloatArray
 
 
-def volumes(iterations: Iterations, clusters: Clusters, samples: Samples, qps: int) -> Volumes:
+def volumes(iterations: JobIterations, clusters: Clusters, samples: Samples, qps: int) -> Volumes:
     """Return the bytes of each QP; ``samples.qp`` is its place among the component's."""
     k, part = position(iterations, samples.at)
     before = np.concatenate((np.zeros((len(clusters.profile), 1)), np.cumsum(clusters.profile, axis=1)), axis=1)
@@ -70,7 +71,7 @@ def classes(found: Volumes, members: IntArray) -> FloatArray:
             if value[order[i]] - near <= reach:
                 continue
         one = order[begin:i]
-        weight = 1 / np.maximum(error[one], 1e-6 * value[one]) ** 2
+        weight = 1 / np.maximum(error[one], TOLERANCE * value[one]) ** 2
         snapped[one] = (value[one] * weight).sum() / weight.sum()
         begin = i
     return snapped

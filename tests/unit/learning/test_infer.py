@@ -155,12 +155,12 @@ def test_polled_counters_show_the_job(every: float) -> None:
 def test_computing_times_are_the_idle_times_before_the_phases() -> None:
     transfers = together(ring(range(16), GB, 0.3, 0.5), ring(range(16), GB, 0.6, 1.0, first_qp=1000))
     rng = np.random.default_rng(1)
-    odometers = spaced(transfers, Draw(1.0, 10))
+    odometers = spaced(transfers, Draw(1.0, 6))
     odometers.add(polled_counters(transfers, Draw(1.0, 10), 0.01, rng))
     (job,) = infer(odometers, -1.0, rng)
-    assert job.compute_seconds == pytest.approx((0.3, 0.1), abs=0.05)
+    assert job.compute_seconds == pytest.approx((0.3, 0.1), abs=0.06)
     document = job.document(lambda address: f"h{address}")
-    assert document["compute_seconds"] == {"0": pytest.approx(0.3, abs=0.05), "1": pytest.approx(0.1, abs=0.05)}
+    assert document["compute_seconds"] == {"0": pytest.approx(0.3, abs=0.06), "1": pytest.approx(0.1, abs=0.06)}
 
 
 def test_jobs_on_other_hosts_are_other_jobs() -> None:
