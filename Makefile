@@ -18,7 +18,7 @@ INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 3 --dist loadfile --no-l
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
+.PHONY: help setup setup-test test test-unit check format docs run demo demo-times screenshots load constraints clean
 .PHONY: bench bench-loop bench-active bench-polling bench-emulated bench-scale
 .PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
@@ -60,6 +60,10 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE=
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
 	  --mode $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+
+demo-times: setup ## measure jobs that compute and share links, with and without shifts, and simulate the same (as root)
+	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link
+	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-fabric.yaml --seconds 3 --link-mbps 10 --name times-fabric
 
 bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py

@@ -3,6 +3,9 @@
     python benchmarks/rule_counts.py [--leaves 16,64,1024]
 
 Every host sends 8 flows to as many other leaves, over all spines. 1,024 leaves take half a minute and 2 GB.
+
+The second table has one ring all-reduce over all hosts, with neighbours on different leaves and several QPs a
+connection, planned by ``fair`` with all spines and with one failed.
 """
 
 from __future__ import annotations
@@ -18,15 +21,23 @@ from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
+from controller.routing import assign, warm_up
 from controller.southbound.base import compile_base
 from controller.southbound.compilers import compile_rules
 from controller.southbound.flow_encoding import encode_flows
+from controller.southbound.ingress import with_exact_ports
 from controller.southbound.rules import RuleSet
+from controller.workload.expand import combine, expand
+from controller.workload.job_file import parse_job
 
 SIZES = {16: (8, 16), 64: (32, 32), 1024: (32, 32)}
 """Number of spines and of hosts on each leaf, by number of leaves."""
 
 FLOWS_PER_HOST = 8
+
+QPS = (1, 4, 16, 64, 128)
+MOST_LEAVES_BY_QPS = 64
+"""Ring all-reduces on more leaves have millions of QPs, and the same number a leaf."""
 
 
 def traffic_of(fabric: Fabric) -> tuple[Traffic, Assignment]:
@@ -46,6 +57,30 @@ def traffic_of(fabric: Fabric) -> tuple[Traffic, Assignment]:
     return traffic, Assignment.single((src + turn) % fabric.n_paths)
 
 
+def ring_of(fabric: Fabric, qps: int) -> Traffic:
+    """Return a ring over all hosts, neighbours on different leaves, with ports as the controller chooses them."""
+    per_leaf = fabric.n_hosts // fabric.n_leaves
+    order = [name for n in range(per_leaf) for name in fabric.host_names[n::per_leaf]]
+    ring = {"name": "ring", "op": "all_reduce", "ranks": list(range(len(order))), "bytes": 2**33}
+    job = parse_job({"name": "job", "hosts": order, "qps": qps, "collectives": [ring]})
+    return combine([expand(fabric, job)])
+
+
+def by_qps(leaves: int) -> None:
+    """Print the rules of a leaf for planned flows by the number of QPs."""
+    spines, hosts = SIZES[leaves]
+    whole = clos(spines, leaves, hosts)
+    base = len(compile_base(whole)[whole.leaves[0].dpid])
+    for qps in QPS:
+        traffic = ring_of(whole, qps)
+        for failed, fabric in ((0, whole), (1, whole.without_links([whole.spines[-1].name]))):
+            assignment = assign("fair", fabric, traffic).assignment
+            rules = compile_rules("per_flow", fabric, traffic, encode_flows(fabric, traffic, assignment, "per_flow"))
+            held = [rules[leaf.dpid] for leaf in fabric.leaves]
+            exact, masked = (max(len(each) - base for each in those) for those in (map(with_exact_ports, held), held))
+            print(f"| {leaves} | {spines} | {failed} | {qps} | {exact:,} | {masked:,} |", flush=True)
+
+
 def cells(fabric: Fabric, rules: RuleSet) -> str:
     """Return the most rules of a leaf and of a spine, and the most groups of a leaf, as a table cell."""
     leaves, spines = ([rules[switch.dpid] for switch in role] for role in (fabric.leaves, fabric.spines))
@@ -57,6 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leaves", default=",".join(map(str, SIZES)))
     chosen = [int(leaves) for leaves in parser.parse_args().leaves.split(",")]
+    warm_up()
     # Millions of rules that all stay alive: garbage collection among them would take most of the time.
     gc.disable()
     print("| leaves | spines | hosts | flows | enforcement | rules a leaf | rules a spine | groups a leaf | seconds |")
@@ -74,6 +110,13 @@ def main() -> None:
             started = time.perf_counter()
             counted = cells(fabric, compile_rules(enforcement, fabric, traffic, encoding))
             print(f"{sizes} | {enforcement} | {counted} | {time.perf_counter() - started:.2f} |", flush=True)
+    print(
+        "\n| leaves | spines | failed spines | QPs of a connection | rules per leaf, one a port | with masked ports |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
+    for leaves in chosen:
+        if leaves <= MOST_LEAVES_BY_QPS:
+            by_qps(leaves)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ bridges together. Then a full queue on one link makes every other link of the fa
 sockets by which it receives have the same size each, and lose packets whenever the daemon has to wait for a processor.
 
 There is no option for either, and the system-wide default must not be changed. So the daemon's sockets are duplicated
-(pidfd_getfd(2), Linux 5.6) and given larger buffers (socket(7), SO_SNDBUFFORCE and SO_RCVBUFFORCE).
+(pidfd_getfd(2), Linux 5.6) and given larger buffers (socket(7), SO_SNDBUFFORCE and SO_RCVBUFFORCE). It opens the socket
+by which it sends when it sends its first packet: what is called before enlarges only the receiving ones.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from controller.cli.command_error import CommandError
-from controller.cli.output import FormatOption, OutputFormat
+from controller.cli.output import Printer
 from controller.cli.planning import QpModeOption, QpsOption
+from controller.cli.policy_names import POLICIES_TEXT
 from controller.config import Settings
 from controller.model.errors import InputError
 
@@ -43,7 +44,8 @@ def emulate(
         str | None,
         typer.Option(
             "--policies",
-            help="Policies, separated by commas; all are compared with the first.  "
+            help=f"Policies, separated by commas; all are compared with the first: {POLICIES_TEXT}. fair+shifts: jobs "
+            "that compute begin their iterations when fair advises.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,
         ),
@@ -58,8 +60,18 @@ def emulate(
         typer.Option("--draws", help="Draws of each randomised policy.  [default: 3]", show_default=False),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="Approximate time of the longest job if it is alone on the fabric.")
+        float,
+        typer.Option("--seconds", help="Approximate time of the longest job's iteration if it is alone on the fabric."),
     ] = 5.0,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations",
+            min=1,
+            help="Iterations of each job.  [default: 10 if some job states computing times, else 1]",
+            show_default=False,
+        ),
+    ] = None,
     qps: QpsOption = 1,
     qp_mode: QpModeOption = "split",
     link_mbps: Annotated[
@@ -73,7 +85,8 @@ def emulate(
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail if a job is not faster than under the first policy.")
     ] = False,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Run jobs on packets under several policies, and measure them.
 
@@ -94,7 +107,7 @@ def emulate(
 
     names = None if policies is None else tuple(part.strip() for part in policies.split(","))
     if scenario is not None:
-        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws}
+        given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--iterations": iterations}
         given |= {"--expect-faster": expect_faster, "--qps": qps > 1, "--qp-mode": qp_mode != "split"}
         for option, value in given.items():
             if value:
@@ -102,7 +115,7 @@ def emulate(
         from emulation.experiments.scenario_command import run_scenario
 
         wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
-        sys.exit(run_scenario(scenario, wanted, names, "json" if format is OutputFormat.JSON else "table"))
+        sys.exit(run_scenario(scenario, wanted, names, "json" if not output.is_table else "table"))
     if fabric is None or not job:
         raise InputError("is required without --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
@@ -113,6 +126,7 @@ def emulate(
         mode=mode,
         seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
+        iterations=() if iterations is None else (iterations,),
         qps=qps,
         qp_mode=qp_mode,
         link_mbps=link_mbps,
@@ -120,4 +134,4 @@ def emulate(
         name=name,
         expect_faster=expect_faster,
     )
-    sys.exit(run_isolated(request, "json" if format is OutputFormat.JSON else "table"))
+    sys.exit(run_isolated(request, "json" if not output.is_table else "table"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from controller.model.tolerances import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,37 @@ class PlanTimes:
         return self.slowdown / self.bound - 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class IterationGrid:
+    """Times at which iterations begin: ``shift_seconds + k * period_seconds`` for whole k, on a clock of all jobs.
+
+    The first iteration begins at a time of the grid. With ``hold``, each later one begins at the grid time nearest to
+    the end of the iteration before it, or at once if that time is past. Without, iterations follow at once.
+    """
+
+    period_seconds: float
+    shift_seconds: float
+    hold: bool
+
+    def first(self, now: float) -> float:
+        """Return the first time of the grid from ``now`` on."""
+        # Rounding must not cost a period.
+        return self._at(math.ceil(self._periods(now) - ROUNDING), now)
+
+    def after(self, ended: float) -> float:
+        """Return the begin of the iteration that follows one which ended then."""
+        return self._at(math.floor(self._periods(ended) + 0.5), ended) if self.hold else ended
+
+    def _periods(self, at: float) -> float:
+        return (at - self.shift_seconds) / self.period_seconds
+
+    def _at(self, number: int, earliest: float) -> float:
+        return max(earliest, self.shift_seconds + number * self.period_seconds)
+
+
 @dataclass(frozen=True)
 class JobShift:
-    """When the iterations of one job begin (docs/explanation/objective.md, "Shifts").
-
-    The launcher needs a clock that all jobs share. The first iteration begins at a time of the grid
-    ``shift_seconds + k * period_seconds`` (k whole). With ``hold``, each later one begins at the grid time nearest to
-    the end of the iteration before it, or at once if that time is past. Without, iterations follow at once.
+    """When the iterations of one job begin (docs/explanation/objective.md, "Shifts"): ``IterationGrid``.
 
     Attributes:
         period_seconds: distance of the grid times; without ``hold``, an iteration while the job has the network to
@@ -89,6 +116,11 @@ class JobShift:
     hold: bool
     iteration_seconds: float
     compatibility: float
+
+    @property
+    def grid(self) -> IterationGrid:
+        """The times at which iterations begin."""
+        return IterationGrid(self.period_seconds, self.shift_seconds, self.hold)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def assign(
         )  # fmt: skip
     else:
         path, level = fresh_plan(demand, goal, seed, options)
-        path = spread_qps(demand, path)
+    path = spread_qps(demand, path, previous)
     result = Result(demand.assignment(path), status="optimal" if goal.reached(level) else "ok")
     if not options.max_splits or not len(goal.steps):
         return result
@@ -83,7 +83,7 @@ def _with_times(demand: Demand, goal: Goal, seed: int, previous: PreviousPlan | 
         path, schedule = shifts.plan(demand, path, previous, rounds, seed, options)
     else:
         path = timed.plan(demand, path, previous, rounds, seed, options)
-    single = Result(demand.assignment(path), schedule=schedule)
+    single = Result(demand.assignment(spread_qps(demand, path, previous)), schedule=schedule)
     if not options.max_splits or not len(goal.steps):
         return single
     cut = _split(demand, level, previous, seed, options)

@@ -18,18 +18,26 @@ from controller.model.fabric import IntArray
 from controller.model.tolerances import TOLERANCE
 from controller.routing.demand import Demand
 from controller.routing.kernels.dealing import deal
+from controller.routing.previous_plan import PreviousPlan
 
 
-def spread_qps(demand: Demand, path: IntArray) -> IntArray:
+def spread_qps(demand: Demand, path: IntArray, previous: PreviousPlan | None = None) -> IntArray:
     """Return path classes [U] that load every link as ``path`` [U] does, with the QPs of each connection spread.
 
-    The shares of one transfer differ by up to a byte; they count as equal loads if they are within ``TOLERANCE``.
+    QPs that keep their path of the previous plan stay there. The shares of one transfer differ by up to a byte; they
+    count as equal loads if they are within ``TOLERANCE``.
     """
     traffic = demand.traffic
     if all(row.qps.count == 1 for row in traffic.collectives) or not demand.n_units:
         return path
     # A unit of several flows has no connection of its own.
-    unit = np.flatnonzero(np.diff(demand.part_ptr) == 1).astype(np.int32)
+    free = np.diff(demand.part_ptr) == 1
+    if previous is not None:
+        old = previous.on(demand.fabric).single_paths(traffic)[demand.part_flow[demand.part_ptr[:-1]]]
+        free &= path != old
+        if not free.any():
+            return path
+    unit = np.flatnonzero(free).astype(np.int32)
     flow = demand.part_flow[demand.part_ptr[unit]]
     connection = traffic.connection[flow]
     if (connection[1:] < connection[:-1]).any():

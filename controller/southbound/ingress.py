@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import ROCE_PORT
-from controller.model.traffic import ANY_PORT, Traffic
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.traffic import Traffic
 from controller.southbound.base import ETH_IPV4, FLOW, NextHops
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import FlowEncoding
-from controller.southbound.rules import Action, Match, MatchValue, Rule, RuleBuilder, RuleKey, ToGroup
+from controller.southbound.port_blocks import PORT_BITS, port_blocks
+from controller.southbound.rules import Action, Match, MatchValue, Rule, RuleBuilder, RuleKey, SwitchRules, ToGroup
 
 UDP = 17
 """UDP destination port of RoCEv2 (IANA; InfiniBand Architecture Specification, annex A17)."""
@@ -44,7 +45,7 @@ def place_flows(
     towards: Towards,
     over: Over,
 ) -> None:
-    """Add one rule a placement unit (or piece of a split flow) at its ingress leaf.
+    """Add one rule a block of ports (of one flow, or of several QPs with the same path) at its ingress leaf.
 
     Flows within a leaf, unroutable flows, and flows whose leaf ports are not known get none: base forwarding has them.
 
@@ -62,24 +63,52 @@ def place_flows(
     # Rules share equal parts of their matches: the number of objects limits the speed.
     src_ip: list[Field] = [("ipv4_src", host.ip) for host in fabric.hosts]
     dst_ip: list[Field] = [("ipv4_dst", host.ip) for host in fabric.hosts]
-    source, target = traffic.src[encoding.flow], traffic.dst[encoding.flow]
-    columns = (fabric.host_leaf[source], fabric.host_leaf[target], source, target, encoding.udp_src, encoding.path)
-    for a, b, src, dst, port, path in zip(*(column.tolist() for column in columns), strict=True):
-        if path >= 0:
-            ingress[a].place(flow_key(src_ip[src], dst_ip[dst], port), path, b)
+    blocks = port_blocks(traffic, encoding)
+    leaves = (fabric.host_leaf[blocks.src], fabric.host_leaf[blocks.dst])
+    columns = (*leaves, blocks.src, blocks.dst, blocks.port, blocks.bits, blocks.path)
+    for a, b, src, dst, port, bits, path in zip(*(column.tolist() for column in columns), strict=True):
+        ingress[a].place(flow_key(src_ip[src], dst_ip[dst], port, bits), path, b)
 
 
-def flow_key(src_ip: Field, dst_ip: Field, udp_src: int) -> RuleKey:
-    """Return the key of the rule of one placement unit, or of one piece of it, at its ingress leaf."""
-    # A higher priority separates flows with a known port from the others of the same two hosts.
-    return (FLOW_TABLE, FLOW + (udp_src != ANY_PORT), _match(src_ip, dst_ip, udp_src))
+def flow_key(src_ip: Field, dst_ip: Field, udp_src: int, bits: int) -> RuleKey:
+    """Return the key of the rule of one block of ports at its ingress leaf; see ``PortBlocks`` for the last two.
+
+    The priority says how many bits of the port are matched. So a rule for fewer ports is always before one for more,
+    whether both belong to one plan (some ports of two hosts are known, and others not) or to two.
+    """
+    return (FLOW_TABLE, FLOW + bits, _match(src_ip, dst_ip, udp_src, bits))
 
 
-def _match(src_ip: Field, dst_ip: Field, udp_src: int) -> Match:
-    """Return the match of one placement unit's packets, written out in order: sorting would dominate the run time."""
-    if udp_src == ANY_PORT:
+def _match(src_ip: Field, dst_ip: Field, udp_src: int, bits: int) -> Match:
+    """Return the match of one block's packets, written out in order: sorting would dominate the run time."""
+    if bits == 0:
         return (IPV4, UDP_ONLY, dst_ip, src_ip, TO_ROCE)
-    return (IPV4, UDP_ONLY, dst_ip, src_ip, TO_ROCE, ("udp_src", udp_src))
+    if bits == PORT_BITS:
+        return (IPV4, UDP_ONLY, dst_ip, src_ip, TO_ROCE, ("udp_src", udp_src))
+    return (IPV4, UDP_ONLY, dst_ip, src_ip, TO_ROCE, ("udp_src", (udp_src, MAX_PORT ^ MAX_PORT >> bits)))
+
+
+def with_exact_ports(want: SwitchRules) -> SwitchRules:
+    """Return the same forwarding for a switch that does not take masked ports: one rule a port in place of a block."""
+    masked = {key: rule for key, rule in want.rules.items() if port_mask(rule) is not None}
+    if not masked:
+        return want
+    rules = {key: rule for key, rule in want.rules.items() if key not in masked}
+    for rule in masked.values():
+        value, mask = port_mask(rule) or (0, 0)
+        for port in range(value, value + (MAX_PORT ^ mask) + 1):
+            one = tuple((name, port if name == "udp_src" else given) for name, given in rule.match)
+            exact = rule._replace(priority=FLOW + PORT_BITS, match=one)
+            rules[exact.key] = exact
+    return SwitchRules(rules, want.groups)
+
+
+def port_mask(rule: Rule) -> tuple[int, int] | None:
+    """Return value and mask of the ports of a planned flow's rule; ``None``: it is no rule for several ports."""
+    if not FLOW < rule.priority < FLOW + PORT_BITS:
+        return None
+    given = dict(rule.match).get("udp_src")
+    return (int(given[0]), int(given[1])) if isinstance(given, tuple) else None
 
 
 class _Ingress:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from controller.southbound.absent_ports import without_ports
 from controller.southbound.base import HOST
 from controller.southbound.desired_rules import is_planned, used_groups
+from controller.southbound.ingress import with_exact_ports
 from controller.southbound.leaf_guards import unmetered
 from controller.southbound.rules import (
     ETH_MPLS,
@@ -132,6 +133,7 @@ def work(
     first: RemoveFirst = RemoveFirst.NONE,
     *,
     meters: bool = True,
+    port_masks: bool = True,
 ) -> SwitchUpdate:
     """Return the stages of work of one switch.
 
@@ -140,8 +142,10 @@ def work(
         want: what it should hold.
         ports: the switch's.
         meters: whether it has those of ``leaf_guards.METERS``; otherwise it gets the rules without them.
+        port_masks: whether it takes rules for blocks of ports; otherwise it gets a rule for each port.
         first: what it removes before anything else, at the beginning of ``PREPARE``.
     """
+    want = want if port_masks else with_exact_ports(want)
     want, missing = without_ports(want if meters else unmetered(want), ports)
     if first:
         return _after_removal(held, want, ports, first, missing)

@@ -226,16 +226,16 @@ _OXM: dict[int, tuple[str, int, Callable[[bytes], MatchValue]]] = {
 
 
 def _field(written: bytes) -> tuple[str, MatchValue] | None:
-    """Decode one match field; return ``None`` for an unknown or masked field."""
+    """Decode one match field; return ``None`` for an unknown field, and for a masked one other than the source port."""
     known = _OXM.get(written[2] >> 1)
     masked = written[2] & 1
-    if known is None or masked or _LENGTH.unpack_from(written)[0] != _BASIC:
+    if known is None or (masked and known[0] != "udp_src") or _LENGTH.unpack_from(written)[0] != _BASIC:
         return None
     name, size, read = known
     value = written[4:]
-    if len(value) != size:
+    if len(value) != size * (1 + masked):
         raise ValueError(f"{name} of the match of a rule is truncated")
-    return name, read(value)
+    return (name, (_number(value[:size]), _number(value[size:]))) if masked else (name, read(value))
 
 
 def _begin(part: bytes, kind: int) -> int:

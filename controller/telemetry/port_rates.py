@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import Int64Array, Traffic
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.ingress import flow_key
+from controller.southbound.port_blocks import PORT_BITS, PortBlocks, port_blocks
 from controller.southbound.rules import RuleKey
 from controller.telemetry.counters import PortCounters, SwitchCounters
 
@@ -109,42 +109,43 @@ class Readings:
         return rates
 
     def row_rates(self, fabric: Fabric, traffic: Traffic, wire: FlowEncoding) -> FloatArray:
-        """Return the rate [R] of each row of the encoding in Gbit/s; NaN if no rule counts this row alone."""
-        rates = np.full(len(wire.flow), np.nan)
-        pairs = self._pairs
-        keys = row_keys(fabric, traffic, wire)
-        times: dict[tuple[int, RuleKey], int] = {}
-        for each in keys:
-            if each is not None:
-                times[each] = times.get(each, 0) + 1
-        for row, each in enumerate(keys):
-            if each is None or times[each] > 1:
-                continue
-            dpid, key = each
-            pair = pairs.get(dpid)
-            if pair is None or pair.previous is None:
-                continue
-            now, before = pair.latest.rules.get(key), pair.previous.rules.get(key)
-            if now is not None and before is not None:
-                rates[row] = _gbps(_known(before.bytes), _known(now.bytes), pair.latest.at - pair.previous.at)
+        """Return the rate [R] of each row of the encoding in Gbit/s; NaN if no rule counts it.
+
+        QPs that share a rule share its rate in proportion to their planned bytes; see ``PortBlocks.parts``.
+        """
+        blocks = port_blocks(traffic, wire)
+        dpids = np.array([leaf.dpid for leaf in fabric.leaves], dtype=np.int64)[fabric.host_leaf[blocks.src]].tolist()
+        rate = np.array([self._rule_rate(*each) for each in zip(dpids, block_keys(fabric, blocks), strict=True)])
+        rates = blocks.parts(traffic.bytes[wire.flow] * wire.share)
+        routed = np.flatnonzero(blocks.of_row >= 0)
+        rates[routed] *= rate[blocks.of_row[routed]]
+        # A switch that takes no masked ports has a rule for each.
+        for row in routed[blocks.several[blocks.of_row[routed]] & np.isnan(rates[routed])].tolist():
+            block, flow = int(blocks.of_row[row]), int(wire.flow[row])
+            ends = (fabric.hosts[traffic.src[flow]], fabric.hosts[traffic.dst[flow]])
+            key = flow_key(("ipv4_src", ends[0].ip), ("ipv4_dst", ends[1].ip), int(wire.udp_src[row]), PORT_BITS)
+            rates[row] = self._rule_rate(dpids[block], key)
         return rates
 
+    def _rule_rate(self, dpid: int, key: RuleKey) -> float:
+        """Return the rate of a rule; NaN if it was not read twice."""
+        pair = self._pairs.get(dpid)
+        if pair is None or pair.previous is None:
+            return float("nan")
+        now, before = pair.latest.rules.get(key), pair.previous.rules.get(key)
+        if now is None or before is None:
+            return float("nan")
+        return _gbps(_known(before.bytes), _known(now.bytes), pair.latest.at - pair.previous.at)
 
-def row_keys(fabric: Fabric, traffic: Traffic, wire: FlowEncoding) -> list[tuple[int, RuleKey] | None]:
-    """Return the datapath id of each row's ingress leaf and the key of its rule there [R].
 
-    The keys are those that ``per_flow`` and ``segment_routing`` use. ``None``: the row has no rule, since it stays
-    within its leaf or has no path. Rows of one placement unit share a rule.
-    """
-    source, target = traffic.src[wire.flow], traffic.dst[wire.flow]
-    leaf = fabric.host_leaf[source]
-    dpids = [switch.dpid for switch in fabric.leaves]
+def block_keys(fabric: Fabric, blocks: PortBlocks) -> list[RuleKey]:
+    """Return the key [N] of each block's rule at its ingress leaf, as ``per_flow`` and ``segment_routing`` use it."""
     src = [("ipv4_src", host.ip) for host in fabric.hosts]
     dst = [("ipv4_dst", host.ip) for host in fabric.hosts]
-    columns: tuple[NDArray[np.int32], ...] = (leaf, source, target, wire.udp_src, wire.path)
+    columns = (blocks.src, blocks.dst, blocks.port, blocks.bits)
     return [
-        (dpids[a], flow_key(src[s], dst[d], port)) if path >= 0 else None
-        for a, s, d, port, path in zip(*(column.tolist() for column in columns), strict=True)
+        flow_key(src[s], dst[d], port, bits)
+        for s, d, port, bits in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 

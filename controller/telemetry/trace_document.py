@@ -13,6 +13,8 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.traffic import ANY_PORT
 from controller.model.units import GBIT
 from controller.southbound.base import FLOW
+from controller.southbound.ingress import port_mask
+from controller.southbound.rules import Rule
 from controller.telemetry.deviation_reasons import explain
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.infer import HashedPaths, infer
@@ -120,26 +122,29 @@ def _told(
 def _own_bytes(
     situation: TraceInputs, traced: Sequence[Traced], reading: FabricSnapshot
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the bytes [R] that a rule of this row alone has counted between two readings, and the seconds [R].
+    """Return the bytes [R] that a rule of this row has counted between two readings, and the seconds [R].
 
-    NaN if there is no such rule, or no earlier reading of it.
+    QPs that one rule forwards share its bytes in proportion to those planned. NaN if there is no such rule, if its
+    rows have the same ports, or if there is no earlier reading of it.
     """
     fabric, n = situation.fabric, len(traced)
     found, seconds = np.full(n, np.nan), np.full(n, np.nan)
     source = fabric.host_leaf[situation.traffic.src[situation.wire.flow]].tolist()
-    users: dict[tuple[int, Any], list[int]] = {}
+    users: dict[tuple[int, Rule], list[int]] = {}
     for row, each in enumerate(traced):
         if each.rule is not None and each.rule.priority >= FLOW:
-            users.setdefault((fabric.leaves[source[row]].dpid, each.rule.key), []).append(row)
-    for (dpid, key), rows in users.items():
-        old = reading.before.get(dpid)
+            users.setdefault((fabric.leaves[source[row]].dpid, each.rule), []).append(row)
+    planned = situation.traffic.bytes[situation.wire.flow] * situation.wire.share
+    for (dpid, rule), rows in users.items():
+        key, old = rule.key, reading.before.get(dpid)
         new = reading.switches[dpid].count
-        if len(rows) > 1 or old is None or key not in new.rules:
+        if (len(rows) > 1 and port_mask(rule) is None) or old is None or key not in new.rules:
             continue
         # A rule that is new started at 0.
         many = new.rules[key].bytes - (old.rules[key].bytes if key in old.rules else 0)
         if many >= 0:
-            found[rows[0]], seconds[rows[0]] = many, new.at - old.at
+            found[rows] = many * planned[rows] / planned[rows].sum()
+            seconds[rows] = new.at - old.at
     return found, seconds
 
 

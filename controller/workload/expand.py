@@ -14,7 +14,7 @@ from controller.model.job import Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, unit_key
 from controller.workload.collectives import count_of, one_channel
-from controller.workload.ports import LAST, NoPortLeft, assign_ports, first_choice
+from controller.workload.ports import LAST, NoPortLeft, assign_ports, block_of, first_choice
 from controller.workload.rails import Servers, ends_of
 
 MAX_FLOWS = 10_000_000
@@ -118,7 +118,7 @@ def expand(
     if ports is not None:
         udp_src = _again(ports, src, dst, udp_src, taken, known=job.ports_known)
     elif job.ports_known:
-        udp_src = _with_ports(fabric, job, names, src, dst, collective, number, udp_src, taken)
+        udp_src = _with_ports(fabric, job, names, qps, src, dst, collective, number, udp_src, taken)
     phase = job.phase_by_name
     return JobTraffic(
         name=job.name,
@@ -343,6 +343,7 @@ def _with_ports(
     fabric: Fabric,
     job: Job,
     names: list[str],
+    qps: Sequence[QueuePairs],
     src: IntArray,
     dst: IntArray,
     collective: IntArray,
@@ -359,11 +360,18 @@ def _with_ports(
     ends = np.searchsorted(collective, np.arange(len(names) + 1))
     for k, name in enumerate(names):
         own = slice(int(ends[k]), int(ends[k + 1]))
-        choice[own] = first_choice(job.name, name, number[own])
+        choice[own] = first_choice(job.name, name, number[own], qps[k].count)
     udp_src = claims.copy()
     pair = unit_key(src[lacking], dst[lacking], np.zeros(len(lacking), dtype=np.int32))
+    count = np.array([each.count for each in qps], dtype=np.int32)[collective]
+    block = np.array([block_of(each.count) for each in qps], dtype=np.int32)[collective]
+    # Flows are in order of collectives, and of connections within them.
+    edge = number // count
+    begins = np.ones(len(edge), dtype=np.bool_)
+    begins[1:] = (edge[1:] != edge[:-1]) | (collective[1:] != collective[:-1])
+    connection = np.cumsum(begins, dtype=np.int32)
     try:
-        udp_src[lacking] = assign_ports(pair, choice[lacking], taken)
+        udp_src[lacking] = assign_ports(pair, choice[lacking], taken, connection[lacking], block[lacking])
     except NoPortLeft as error:
         flow = int(lacking[error.flow])
         ends_of = f"{fabric.hosts[src[flow]].name} to {fabric.hosts[dst[flow]].name}"

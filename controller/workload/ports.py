@@ -3,6 +3,9 @@
 RoCEv2 recommends varying the source port per queue pair in 49152..65535 (InfiniBand Architecture Specification
 1.4, annex A17.9.2.1). The ports here look random to a switch's ECMP hash, depend only on the job and on the
 ports taken before it, and are unique per pair of hosts.
+
+The QPs of one connection get consecutive ports from a multiple of a power of two on, as long as there are such: a
+switch then needs one rule for neighbours that take the same path (``southbound.port_blocks``).
 """
 
 from __future__ import annotations
@@ -22,16 +25,29 @@ N_PORTS = LAST - FIRST + 1
 _PROBES = 8  # rounds of linear probing for all flows at once, before crowded host pairs are looked at one by one
 
 
-def first_choice(job: str, collective: str, number: IntArray) -> IntArray:
+def first_choice(job: str, collective: str, number: IntArray, qps: int = 1) -> IntArray:
     """Return the preferred port [F] of each flow of a collective, as an offset from ``FIRST``.
 
-    SplitMix64 of the CRC-32 of ``job/collective`` and the flow's number: the same in every process, unlike Python's
-    own hash.
+    SplitMix64 of the CRC-32 of ``job/collective`` and the connection's number: the same in every process, unlike
+    Python's own hash.
+
+    Args:
+        job: name of the job.
+        collective: name of the collective.
+        number: [F] number of each flow, ``qps`` consecutive ones for each connection.
+        qps: the QPs of a connection.
     """
     name = np.uint64(zlib.crc32(f"{job}/{collective}".encode()))
-    mixed = splitmix64((name << np.uint64(32)) + number.astype(np.uint64))
-    choice: IntArray = (mixed >> np.uint64(50)).astype(np.int32)
+    connection, qp = np.divmod(number, np.int32(qps))
+    mixed = splitmix64((name << np.uint64(32)) + connection.astype(np.uint64))
+    block = block_of(qps)
+    choice: IntArray = (mixed >> np.uint64(50)).astype(np.int32) // block * block + qp
     return choice
+
+
+def block_of(qps: int) -> int:
+    """Return the number of ports of the smallest aligned block in which the QPs of a connection fit."""
+    return 1 << (qps - 1).bit_length()
 
 
 class NoPortLeft(Exception):
@@ -43,13 +59,20 @@ class NoPortLeft(Exception):
         self.flow = flow
 
 
-def assign_ports(pair: Int64Array, choice: IntArray, taken: Int64Array) -> IntArray:
-    """Assign a port [F] to every flow: the preferred one or, where that is taken, the next free one.
+def assign_ports(
+    pair: Int64Array, choice: IntArray, taken: Int64Array, connection: IntArray, block: IntArray
+) -> IntArray:
+    """Assign a port [F] to every flow: the preferred one or, where that is taken, one that is free.
+
+    The flows of a connection get the ports of the next block that is free for all of them. Only where there is none
+    nearby, each of them gets the next free port.
 
     Args:
         pair: [F] ``unit_key`` with port 0.
         choice: [F] from ``first_choice``.
         taken: ``unit_key`` of every port that is in use, ascending.
+        connection: [F] number of each flow's connection.
+        block: [F] ``block_of`` the connection.
 
     Raises:
         NoPortLeft: some pair of hosts has more flows than there are ports.
@@ -57,13 +80,14 @@ def assign_ports(pair: Int64Array, choice: IntArray, taken: Int64Array) -> IntAr
     port = np.zeros(len(pair), dtype=np.int32)
     pending = np.arange(len(pair))
     for probe in range(_PROBES):
-        wanted = FIRST + (choice[pending] + probe) % N_PORTS
+        wanted = FIRST + (choice[pending] + probe * block[pending]) % N_PORTS
         key = pair[pending] | wanted
         won = ~_contains(taken, key)
         _, first = np.unique(key, return_index=True)
         is_first = np.zeros(len(key), dtype=np.bool_)
         is_first[first] = True
         won &= is_first
+        won &= ~np.isin(connection[pending], connection[pending[~won]])
         port[pending[won]] = wanted[won]
         taken = _merged(taken, key[won])
         pending = pending[~won]

@@ -24,8 +24,7 @@ from emulation.fluid.adaptive import Adaptive, AdaptiveKind
 from emulation.fluid.movers import Allocation
 from emulation.fluid.replanning import PlannedFlows
 from emulation.fluid.simulator import LinkChange, Trigger
-
-SPLIT = "+split"
+from emulation.policy_names import SHIFTS, SPLIT
 
 ALL_SPLITS = 1_000_000_000
 """More than any fabric allows: the policies themselves allow leaves x spines."""
@@ -289,16 +288,20 @@ def _policy(form: PolicyForm, field: str, scenario: ScenarioForm) -> NamedPolicy
     asked = frozenset(scenario.allocation if form.allocation is None else form.allocation)
     if form.policy in get_args(AdaptiveKind):
         return _adaptive(form, field, asked)
-    base = form.policy.removesuffix(SPLIT)
+    base = form.policy.removesuffix(SPLIT).removesuffix(SHIFTS)
     if base not in POLICIES:
         raise InputError(
-            f"no policy has this name; there are {', '.join(POLICIES)} and fair{SPLIT}, and the simulator's "
-            f"{' and '.join(get_args(AdaptiveKind))}",
+            f"no policy has this name; there are {', '.join(POLICIES)}, fair{SPLIT} and fair{SHIFTS}, and the "
+            f"simulator's {' and '.join(get_args(AdaptiveKind))}",
             field=field,
             value=form.policy,
         )
     settings = dict(form.options)
-    if form.policy != base:
+    if form.policy.endswith(SHIFTS):
+        if base != "fair":
+            raise InputError("only fair advises shifts", field=field, value=form.policy)
+        settings = {"shifts": "advise", **settings}
+    elif form.policy != base:
         if not POLICIES[base].splits:
             raise InputError("this policy does not split flows", field=field, value=form.policy)
         settings = {"max_splits": ALL_SPLITS, **settings}

@@ -45,14 +45,14 @@ class TimedJob:
     source: str = ""
     dag: Dag | None = None
 
-
-def _telling(timed: TimedJob) -> Job:
-    """Return the job with its computation time in its description, where policies read it."""
-    said = timed.compute_seconds
-    if said is None or (said == 0 and timed.job.timing is None):
-        return timed.job
-    first = min(timed.job.phase_by_name.values(), default=0)
-    return dataclasses.replace(timed.job, timing=JobTiming(((first, said),)))
+    @property
+    def telling(self) -> Job:
+        """The job with its computation time in its description, where policies read it."""
+        said = self.compute_seconds
+        if said is None or (said == 0 and self.job.timing is None):
+            return self.job
+        first = min(self.job.phase_by_name.values(), default=0)
+        return dataclasses.replace(self.job, timing=JobTiming(((first, said),)))
 
 
 def _computing(fabric: Fabric, traffic: Traffic, schedule: JobSchedule) -> tuple[float, JobSchedule]:
@@ -89,7 +89,7 @@ def simulated_jobs(
             if any(timed.job.name == other.name for other in expanded):
                 raise InputError("a previous job has this name", field="name", value=timed.job.name)
             expanded.append(
-                expand(fabric, _telling(timed), expanded, default_qps=default_qps if timed.dag is None else ONE_QP)
+                expand(fabric, timed.telling, expanded, default_qps=default_qps if timed.dag is None else ONE_QP)
             )
         except InputError as error:
             raise told_if_unplaced(error, timed.job).with_source(timed.source) from None

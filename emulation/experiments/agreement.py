@@ -20,7 +20,7 @@ class Compared:
     """A job under a policy and a failure.
 
     Attributes:
-        simulated, measured: seconds of each draw; simulated ones at the scale of the measured ones.
+        simulated, measured: seconds of an iteration in each draw; simulated ones at the scale of the measured ones.
     """
 
     case: str
@@ -78,9 +78,9 @@ def compare(experiment: Experiment, document: Mapping[str, Any]) -> list[Compare
     for policy in experiment.request.policies:
         runs = [run for run in document["runs"] if run["policy"] == policy]
         simulated = [simulated_seconds(experiment, run) for run in runs]
-        measured = [_measured(experiment, run) for run in runs]
+        measured = [{row["job"]: statistics.fmean(row["iterations"]) for row in run["jobs"]} for run in runs]
         for job in experiment.case.jobs:
-            if job.name in simulated[0]:
+            if job.name in measured[0]:
                 rows.append(
                     Compared(
                         experiment.case.name,
@@ -92,19 +92,6 @@ def compare(experiment: Experiment, document: Mapping[str, Any]) -> list[Compare
                     )
                 )
     return rows
-
-
-def _measured(experiment: Experiment, run: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds of each job: its phases one after the other, each as long as its longest collective."""
-    phase = {(row.job, row.name): row.phase for job in experiment.case.jobs for row in job.traffic.collectives}
-    longest: dict[tuple[str, int], float] = {}
-    for row in run["collectives"]:
-        key = row["job"], phase[row["job"], row["name"]]
-        longest[key] = max(longest.get(key, 0.0), row["seconds"])
-    total: dict[str, float] = {}
-    for (job, _), seconds in longest.items():
-        total[job] = total.get(job, 0.0) + seconds
-    return total
 
 
 def ratios(rows: Sequence[Compared]) -> list[Ratio]:

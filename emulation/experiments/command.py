@@ -16,7 +16,7 @@ from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.experiments.request import EmulatedScenario, ExperimentRequest, load
 from emulation.interrupts import ending_by_exception
-from emulation.roce.run import EmulationError
+from emulation.roce.launcher import EmulationError
 
 if TYPE_CHECKING:
     from emulation.experiments.results import ExperimentOutcome

@@ -17,7 +17,7 @@ from emulation.lab import DEFAULT_CONTROLLER, Lab
 HTTP = ("127.0.0.1", 8080)
 """Address of the HTTP interface; the port is always free in the lab's network namespace."""
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 
 
 class ExperimentController:
@@ -26,7 +26,8 @@ class ExperimentController:
     def __init__(self, lab: Lab, request: ExperimentRequest, draw: Draw) -> None:
         """Start the controller process for one draw of an experiment."""
         command = Path(sys.executable).with_name("ryu-manager")
-        options = ["--fabric", str(request.fabric), "--policy", draw.policy, "--seed", str(draw.seed)]
+        options = ["--fabric", str(request.fabric), "--policy", draw.routing, "--seed", str(draw.seed)]
+        options += ["--policy-options", ",".join(draw.options)]
         options += ["--enforcement", request.mode, "--store", "memory"]
         options += ["--default-qps", str(request.qps), "--default-qp-mode", request.qp_mode]
         listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]

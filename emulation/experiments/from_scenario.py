@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from controller.config import Settings
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.routing import DRAWING, Options, enforceable
+from controller.routing.stages import has_times
 from controller.workload.job_document import document_of
 from emulation.evaluation.cases import Case
 from emulation.evaluation.scenario import InitialFailure, NamedPolicy, Scenario
 from emulation.experiments.request import ExperimentRequest
+from emulation.policy_names import SHIFTS
 
 MOST_HOSTS = 64
 """Of a fabric that is emulated: two cores carry sixteen at 15 Mbit/s, and more at less."""
@@ -46,7 +49,7 @@ class Experiment:
             InputError: they cannot be written.
         """
         documents: list[tuple[Path, Any]] = [(self.request.fabric, fabric_document(self.fabric))]
-        documents += zip(self.request.jobs, (document_of(timed.job) for timed in self.case.described), strict=True)
+        documents += zip(self.request.jobs, (document_of(timed.telling) for timed in self.case.described), strict=True)
         try:
             self.request.folder.mkdir(parents=True, exist_ok=True)
             for path, document in documents:
@@ -89,6 +92,7 @@ def experiments_of(scenario: Scenario, wanted: ExperimentRequest) -> tuple[list[
                     jobs=tuple(folder / f"{_slug(job.name)}.json" for job in case.jobs),
                     policies=policies,
                     seeds=(seed,) if failure.links else scenario.seeds,
+                    iterations=_iterations(case),
                     qps=case.qps.count,
                     qp_mode=case.qps.mode,
                     name=name,
@@ -106,12 +110,21 @@ def _policies(named: tuple[NamedPolicy, ...]) -> tuple[tuple[str, ...], list[str
             notes.append(f"{each.name} is left out: switches cannot follow it")
         elif each.splits:
             notes.append(f"{each.name} is left out: experiments of scenarios are compared flow by flow, not by pieces")
+        elif each.policy == Settings.policy and each.options == Options(shifts="advise"):
+            kept.append(each.policy + SHIFTS)
         elif each.options != Options():
             notes.append(f"{each.name} is left out: experiments do not support options of policies")
         else:
             kept.append(each.policy)
     # Policies that draw come first, since tables compare with the first policy.
     return tuple(sorted(dict.fromkeys(kept), key=lambda name: name not in DRAWING)), notes
+
+
+def _iterations(case: Case) -> tuple[int, ...]:
+    """Return the epochs of each job; one, if none computes: then all are the same."""
+    if not any(has_times(job.traffic) for job in case.jobs):
+        return (1,) * len(case.jobs)
+    return tuple(job.epochs for job in case.jobs)
 
 
 def _slug(text: str) -> str:

@@ -71,7 +71,7 @@ def _shown(outcome: ExperimentOutcome) -> list[MeasuredDraw]:
     chosen = []
     for policy in dict.fromkeys((policies[0], policies[-1])):
         runs = outcome.of(policy)
-        totals = [sum(run.job_seconds(outcome.scenario).values()) for run in runs]
+        totals = [sum(job.mean for job in run.jobs) for run in runs]
         mean = sum(totals) / len(totals)
         chosen.append(min(zip(totals, runs, strict=True), key=lambda pair: abs(pair[0] - mean))[1])
     return chosen
@@ -168,7 +168,7 @@ def _times(axes: Any, outcome: ExperimentOutcome) -> None:
 
 def _headline(outcome: ExperimentOutcome) -> str:
     fabric = outcome.scenario.fabric
-    jobs = len(outcome.runs[0].job_seconds(outcome.scenario))
+    jobs = len(outcome.runs[0].jobs)
     return (
         f"{jobs} training job{'s' if jobs != 1 else ''} on {fabric.n_leaves} leaves x {fabric.n_spines} spines, "
         f"{fabric.n_hosts} hosts: {_result(outcome)}"

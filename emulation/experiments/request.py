@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,16 @@ from controller.model.qp_mode import QpMode
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Traffic
 from controller.routing import DRAWING, enforceable
+from controller.routing.stages import has_times
 from controller.workload.expand import combine
 from controller.workload.load import load_jobs
+from emulation.policy_names import SHIFTS
 
 MAX_DRAWS = 100
+
+MAX_ITERATIONS = 1000
+ITERATIONS = 10
+"""Of each job, if some job computes between its collectives."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +38,12 @@ class ExperimentRequest:
 
     Attributes:
         mode: the enforcement, by which switches follow the plan.
-        policies: in the order in which they run; speed-ups are relative to the first one.
+        policies: in the order in which they run, ``fair`` also with ``SHIFTS``; speed-ups are relative to the first.
         seeds: seeds of the draws of each policy of ``DRAWING``; the others run once, with the first seed.
-        seconds: approximate duration of the longest job alone on the fabric; bytes are scaled to that.
+        seconds: approximate duration of the longest iteration of a job alone on the fabric, computing included; bytes
+            and times are scaled to that.
+        iterations: of each job, or one number for all; empty: ``ITERATIONS`` if some job states computing times, else
+            one.
         qps: QPs of each connection of jobs that do not say.
         qp_mode: which bytes each of these QPs carries.
         link_mbps: rate of the fastest link; ``None``: as much as the machine carries (scale.py).
@@ -48,6 +57,7 @@ class ExperimentRequest:
     mode: str = ENFORCEMENTS[0]
     seeds: tuple[int, ...] = (1, 2, 3)
     seconds: float = 5.0
+    iterations: tuple[int, ...] = ()
     qps: int = 1
     qp_mode: QpMode = "split"
     link_mbps: float | None = None
@@ -69,17 +79,26 @@ class ExperimentRequest:
         """Return the request that ``to_json`` encoded."""
         values = json.loads(text)
         paths = {"fabric": Path(values["fabric"]), "out": Path(values["out"]), "jobs": tuple(map(Path, values["jobs"]))}
-        return ExperimentRequest(
-            **{**values, **paths, "policies": tuple(values["policies"]), "seeds": tuple(values["seeds"])}
-        )
+        lists = {name: tuple(values[name]) for name in ("policies", "seeds", "iterations")}
+        return ExperimentRequest(**{**values, **paths, **lists})
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One run: a policy with a seed."""
+    """One run: a policy with a seed. ``policy`` is the name that results have, ``routing`` that of the registry."""
 
     policy: str
     seed: int
+
+    @property
+    def routing(self) -> str:
+        """Name of the policy without ``SHIFTS``."""
+        return self.policy.removesuffix(SHIFTS)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options of the policy, ``name=value``."""
+        return ("shifts=advise",) if self.policy.endswith(SHIFTS) else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +108,7 @@ class EmulatedScenario:
     Attributes:
         documents: the document of each job, to push to the controller.
         traffic: the flows of all jobs with the sizes of the files, not scaled.
+        iterations: of each job, by name.
     """
 
     request: ExperimentRequest
@@ -97,6 +117,7 @@ class EmulatedScenario:
     documents: tuple[Any, ...]
     traffic: Traffic
     draws: tuple[Draw, ...]
+    iterations: Mapping[str, int]
 
     @property
     def baseline(self) -> str:
@@ -130,7 +151,17 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
     if not traffic.n_flows:
         raise InputError("no job sends data over the network", field="--job")
     documents = tuple(read_document(path) for path in request.jobs)
-    return EmulatedScenario(request, fabric, tuple(jobs), documents, traffic, _draws(request))
+    iterations = _iterations(request, jobs, timed=has_times(traffic))
+    return EmulatedScenario(request, fabric, tuple(jobs), documents, traffic, _draws(request), iterations)
+
+
+def _iterations(request: ExperimentRequest, jobs: Sequence[Job], *, timed: bool) -> dict[str, int]:
+    given = request.iterations or (ITERATIONS if timed else 1,)
+    for number in given:
+        if not 1 <= number <= MAX_ITERATIONS:
+            raise InputError(f"1 to {MAX_ITERATIONS}", field="--iterations", value=number)
+    each = given * len(jobs) if len(given) == 1 else given
+    return {job.name: number for job, number in zip(jobs, each, strict=True)}
 
 
 def _check_free(path: Path, job: Job) -> None:
@@ -142,7 +173,9 @@ def _check_free(path: Path, job: Job) -> None:
 
 def _check_policies(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
-        if name not in enforceable():
+        if name.endswith(SHIFTS) and name != f"{Settings.policy}{SHIFTS}":
+            raise InputError(f"only {Settings.policy} advises shifts", field="--policies", value=name)
+        if Draw(name, 0).routing not in enforceable():
             raise InputError(
                 f"switches cannot follow it; the supported policies are {', '.join(enforceable())}",
                 field="--policies",
@@ -158,5 +191,5 @@ def _draws(request: ExperimentRequest) -> tuple[Draw, ...]:
     return tuple(
         Draw(policy, seed)
         for policy in request.policies
-        for seed in (request.seeds if policy in DRAWING else request.seeds[:1])
+        for seed in (request.seeds if Draw(policy, 0).routing in DRAWING else request.seeds[:1])
     )

@@ -22,7 +22,7 @@ class CollectiveMeasured:
     """One collective of one run.
 
     Attributes:
-        seconds: measured time, from the common start to the end of the last rank.
+        seconds: measured time, from the begin of sending to the end of the last rank, mean over iterations.
         predicted: prediction of the plan, scaled.
         bytes: payload of all ranks.
         wrong: errors in the computed result; empty if it is correct.
@@ -38,6 +38,26 @@ class CollectiveMeasured:
     wrong: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class JobMeasured:
+    """One job with traffic on the network, in one run.
+
+    Attributes:
+        iterations: seconds of each iteration, from its begin (the first one) or from the end of the one before, so with
+            computing and with waiting for a held period.
+        predicted: the expected iteration of the plan, scaled.
+    """
+
+    job: str
+    iterations: tuple[float, ...]
+    predicted: float
+
+    @property
+    def mean(self) -> float:
+        """Mean of the iterations in seconds."""
+        return statistics.fmean(self.iterations)
+
+
 @dataclass(frozen=True, eq=False)
 class MeasuredDraw:
     """One draw: the controller's plan, the measured times, and the counters of the switches."""
@@ -46,21 +66,11 @@ class MeasuredDraw:
     plan: dict[str, Any]
     collectives: tuple[CollectiveMeasured, ...]
     evidence: Evidence
+    jobs: tuple[JobMeasured, ...]
 
-    def job_seconds(self, scenario: EmulatedScenario, *, predicted: bool = False) -> dict[str, float]:
-        """Return the seconds of each job with traffic on the network.
-
-        A job's time is the sum over its phases, each as long as its longest collective.
-        """
-        phase = {(row.job, row.name): row.phase for row in scenario.traffic.collectives}
-        longest: dict[tuple[str, int], float] = {}
-        for row in self.collectives:
-            key = (row.job, phase[row.job, row.name])
-            longest[key] = max(longest.get(key, 0.0), row.predicted if predicted else row.seconds)
-        sums: dict[str, float] = {}
-        for (job, _), value in longest.items():
-            sums[job] = sums.get(job, 0.0) + value
-        return sums
+    def of_job(self, name: str) -> JobMeasured:
+        """Return the measurements of a job."""
+        return next(row for row in self.jobs if row.job == name)
 
     def flows_on(self) -> dict[str, int]:
         """Return the number of planned flows on each link between a leaf and a spine."""
@@ -76,7 +86,7 @@ class JobMeans:
     """A job under a policy, over all draws.
 
     Attributes:
-        seconds: of each draw.
+        seconds: of an iteration in each draw, mean over iterations.
         predicted: mean over the draws.
         speed_up: mean of the first policy over the mean of this one.
         busiest: planned flows on the busiest uplink, in each draw.
@@ -115,12 +125,12 @@ class ExperimentOutcome:
     def standings(self) -> list[JobMeans]:
         """Return a row for each job and policy, in order of jobs."""
         rows = []
-        for job in self.runs[0].job_seconds(self.scenario):
+        for job in (row.job for row in self.runs[0].jobs):
             baseline = statistics.fmean(self._seconds(self.scenario.baseline, job))
             for policy in self.scenario.request.policies:
                 own = self.of(policy)
                 seconds = self._seconds(policy, job)
-                predicted = [run.job_seconds(self.scenario, predicted=True)[job] for run in own]
+                predicted = [run.of_job(job).predicted for run in own]
                 rows.append(
                     JobMeans(
                         job,
@@ -170,7 +180,7 @@ class ExperimentOutcome:
         return {link: sent * 8 / rate[link] for link, sent in run.evidence.sent.items()}
 
     def _seconds(self, policy: str, job: str) -> list[float]:
-        return [run.job_seconds(self.scenario)[job] for run in self.of(policy)]
+        return [run.of_job(job).mean for run in self.of(policy)]
 
     def _uplinks(self) -> Sequence[str]:
         return self.scenario.fabric.link_ids[self.scenario.fabric.first_cable_link :: 2]
@@ -231,6 +241,8 @@ def _run_document(outcome: ExperimentOutcome, run: MeasuredDraw) -> dict[str, An
         "bound_split": run.plan["bound_split"],
         "bound_single": run.plan["bound_single"],
         "gap": run.plan["gap"],
+        "schedule": run.plan.get("schedule"),
+        "jobs": [asdict(row) for row in run.jobs],
         "collectives": [{**asdict(row), "checked": not row.wrong} for row in run.collectives],
         "flows": [
             {

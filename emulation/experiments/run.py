@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,15 +14,18 @@ from controller.planning.make_plan import make_plan
 from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.counters import Snapshot, snapshot
-from emulation.experiments.evidence import Planned, arrived, judge, planned_units
+from emulation.experiments.evidence import Planned, arrived, at_rules, judge, planned_units
+from emulation.experiments.job_times import computing_of, cycles, predicted_iterations
 from emulation.experiments.request import Draw, EmulatedScenario
-from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, MeasuredDraw
+from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, JobMeasured, MeasuredDraw
 from emulation.experiments.scale import Scale, longest_job, scale_for
-from emulation.experiments.workload import rounds, routes
+from emulation.experiments.workload import collectives, routes
 from emulation.lab import Lab
 from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.job_cycle import JobCycle
 from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collectives
 from emulation.roce.sender import SenderOptions
+from emulation.socket_buffers import enlarge_packet_buffers
 
 Say = Callable[[str], None]
 
@@ -30,6 +35,10 @@ _SLACK = 8.0
 """Time limit of a round, as a multiple of its plan's prediction."""
 
 _START_UP_SECONDS = 40.0
+
+FIRST_TIMEOUT, LEAST_TIMEOUT, LONGEST_TIMEOUT = 2.0, 2.0, 8.0
+"""Seconds. Round trips grow within one of them from milliseconds to those of the full queues in both directions, and
+processes may wait for a processor; queues are long and lose nothing, so a timeout is nearly always a wrong guess."""
 
 
 def prepare(scenario: EmulatedScenario) -> Scale:
@@ -41,10 +50,11 @@ def prepare(scenario: EmulatedScenario) -> Scale:
     """
     plan = make_plan(scenario.fabric, scenario.traffic, policy="greedy", clock=time.perf_counter)
     _check_routable(scenario, plan)
+    computing = computing_of(scenario.fabric, scenario.traffic)
     request = scenario.request
     return scale_for(
         scenario.fabric,
-        longest_job(scenario.traffic, plan),
+        longest_job(scenario.traffic, plan, {job: sum(s for _, s in phases) for job, phases in computing.items()}),
         seconds=request.seconds,
         link_mbps=request.link_mbps,
     )
@@ -85,73 +95,103 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         lost = lab.ping_all(_neighbours(scenario))
         if lost:
             raise LabError(f"{len(lost)} pairs of hosts cannot reach each other; the first is {' and '.join(lost[0])}")
+        # Only now has every switch sent something, and so opened the socket by which it sends.
+        enlarge_packet_buffers(lab.ovs.daemon.pid)
         for job, document in zip(scenario.jobs, scenario.documents, strict=True):
             controller.push(job.name, document)
         plan = controller.wait_active()
         told = {host.name: controller.routes(host.name) for host in fabric.hosts}
         say(f"{mark} {name}: plan active (min speed {plan['min_speed']:.3f}); collectives on packets ...")
-        turns = rounds(scenario, scale.bytes)
-        ports = routes([spec for turn in turns for spec in turn], told)
+        specs = collectives(scenario, scale.bytes)
+        ports = routes(specs, told)
         before = snapshot(lab, fabric)
-        measured = _collectives(lab, scenario, scale, plan, turns, ports)
+        measured, jobs = _measure(lab, scenario, scale, plan, specs, ports)
         steered = fabric if request.mode == "source_port" else None
-        planned = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(turns, ports, told), steered)
+        units = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(specs, ports, told), steered)
+        planned = at_rules(units, before)
         after = _settled(lab, scenario, planned, before)
         resent = sum(row.retransmissions for row in measured)
         evidence = judge(planned, _uplink_ports(lab, scenario), before, after, retransmissions=resent)
         for job in scenario.jobs:
             controller.delete(job.name)
-    done = MeasuredDraw(draw, plan, tuple(measured), evidence)
-    times = ", ".join(f"{job} {seconds:.2f} s" for job, seconds in done.job_seconds(scenario).items())
+    done = MeasuredDraw(draw, plan, tuple(measured), evidence, tuple(jobs))
+    times = ", ".join(f"{row.job} {row.mean:.2f} s" for row in jobs)
     say(f"{mark} {name}: {times}; {len(evidence.flows)} flows counted, {len(evidence.wrong)} not as planned")
     return done
 
 
-def _collectives(
+def _measure(
     lab: Lab,
     scenario: EmulatedScenario,
     scale: Scale,
     plan: Mapping[str, Any],
-    turns: Sequence[Sequence[CollectiveSpec]],
+    specs: Sequence[CollectiveSpec],
     ports: Mapping[FlowKey, tuple[PortShare, ...]],
-) -> list[CollectiveMeasured]:
+) -> tuple[list[CollectiveMeasured], list[JobMeasured]]:
+    """Run all jobs with all their iterations."""
     seconds = {(row["job"], row["name"]): row["seconds"] * scale.time for row in plan["collectives"] if row["seconds"]}
-    addresses = {host.name: host.ip for host in scenario.fabric.hosts}
+    of_jobs = cycles(scenario, plan.get("schedule"), scale.time)
+    predicted = {cycle.job: _predicted(cycle, specs, seconds, plan, scale) for cycle in of_jobs}
     line_rate = max(host.gbps for host in scenario.fabric.hosts) * scale.mbps_per_gbps * 1e6
 
     def spawn(host: str, argv: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
         return lab.popen(host, argv, stdin=stdin, stdout=stdout, stderr=stderr)
 
-    measured = []
-    for turn in turns:
-        predicted = sum(seconds[spec.job, spec.name] for spec in turn)
-        results: list[CollectiveResult] = run_collectives(
-            addresses,
-            spawn,
-            turn,
-            ports,
-            options=SenderOptions(line_rate=line_rate),
-            timeout=_START_UP_SECONDS + _SLACK * predicted,
-            log_dir=scenario.request.folder / "logs",
+    results = run_collectives(
+        {host.name: host.ip for host in scenario.fabric.hosts},
+        spawn,
+        specs,
+        ports,
+        options=SenderOptions(
+            line_rate=line_rate,
+            first_timeout=FIRST_TIMEOUT,
+            min_timeout=LEAST_TIMEOUT,
+            max_timeout=LONGEST_TIMEOUT,
+        ),
+        timeout=_START_UP_SECONDS + _SLACK * sum(predicted[cycle.job] * cycle.iterations for cycle in of_jobs),
+        log_dir=scenario.request.folder / "logs",
+        cycles=of_jobs,
+    )
+    measured = [
+        CollectiveMeasured(
+            result.job,
+            result.name,
+            seconds=statistics.fmean(result.seconds),
+            predicted=seconds[result.job, result.name],
+            bytes=result.bytes,
+            retransmissions=result.retransmissions,
+            timeouts=result.timeouts,
+            wrong=result.wrong,
         )
-        for spec, result in zip(turn, results, strict=True):
-            measured.append(
-                CollectiveMeasured(
-                    spec.job,
-                    spec.name,
-                    seconds=result.seconds[0],
-                    predicted=seconds[spec.job, spec.name],
-                    bytes=result.bytes,
-                    retransmissions=result.retransmissions,
-                    timeouts=result.timeouts,
-                    wrong=result.wrong,
-                )
-            )
-    return measured
+        for result in results
+    ]
+    return measured, [JobMeasured(each.job, _iterations(each, results), predicted[each.job]) for each in of_jobs]
+
+
+def _predicted(
+    cycle: JobCycle,
+    specs: Sequence[CollectiveSpec],
+    seconds: Mapping[tuple[str, str], float],
+    plan: Mapping[str, Any],
+    scale: Scale,
+) -> float:
+    """Return the expected iteration of a job: of the plan, or the sum of its phases if no job computes."""
+    told = predicted_iterations(plan).get(cycle.job)
+    if told is not None:
+        return told * scale.time
+    phases = [[seconds[s.job, s.name] for s in specs if (s.job, s.phase) == (cycle.job, p)] for p in cycle.phases]
+    return sum(max(phase) for phase in phases)
+
+
+def _iterations(cycle: JobCycle, results: Sequence[CollectiveResult]) -> tuple[float, ...]:
+    """Return the seconds of each iteration of a job."""
+    spans = [result.spans for result in results if result.job == cycle.job]
+    ends = [max(span[i][1] for span in spans) for i in range(cycle.iterations)]
+    return tuple(end - begin for begin, end in itertools.pairwise([cycle.first_begin(), *ends]))
 
 
 def _payload(
-    turns: Sequence[Sequence[CollectiveSpec]],
+    specs: Sequence[CollectiveSpec],
     ports: Mapping[FlowKey, tuple[PortShare, ...]],
     told: Mapping[str, Mapping[str, Any]],
 ) -> dict[tuple[str, str, int | None], int]:
@@ -166,14 +206,13 @@ def _payload(
         for piece in flow["pieces"]
     }
     sizes: dict[tuple[str, str, int | None], int] = {}
-    for turn in turns:
-        for spec in turn:
-            for (a, b), size in spec.flows().items():
-                src, dst = spec.ranks[a], spec.ranks[b]
-                for piece in ports[spec.job, spec.name, src, dst]:
-                    key = (src, dst, piece.udp_src if (src, dst, piece.udp_src) in known else None)
-                    behind = spec.message_bytes if spec.qp_mode == "round_robin" else 0
-                    sizes[key] = sizes.get(key, 0) + max(0, int(size * piece.share) - behind)
+    for spec in specs:
+        for (a, b), size in spec.flows().items():
+            src, dst = spec.ranks[a], spec.ranks[b]
+            for piece in ports[spec.job, spec.name, src, dst]:
+                key = (src, dst, piece.udp_src if (src, dst, piece.udp_src) in known else None)
+                behind = spec.message_bytes if spec.qp_mode == "round_robin" else 0
+                sizes[key] = sizes.get(key, 0) + max(0, int(size * spec.iterations * piece.share) - behind)
     return sizes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,9 +81,13 @@ def scale_for(fabric: Fabric, ideal_seconds: float, *, seconds: float, link_mbps
     return Scale(per_gbps, seconds * EFFICIENCY * per_gbps / 1e3 / ideal_seconds)
 
 
-def longest_job(traffic: Traffic, plan: Plan) -> float:
-    """Return the seconds of the longest job alone: the sum over its phases, each as long as its longest collective."""
-    return max(phase_sums(traffic, plan.objective.ideal_seconds).values())
+def longest_job(traffic: Traffic, plan: Plan, computing: Mapping[str, float]) -> float:
+    """Return the seconds of the longest iteration of a job alone, with its seconds of computing.
+
+    Its sending is the sum over its phases, each as long as its longest collective.
+    """
+    sending = phase_sums(traffic, plan.objective.ideal_seconds)
+    return max(seconds + computing.get(job, 0.0) for job, seconds in sending.items())
 
 
 def phase_sums(traffic: Traffic, collective_seconds: np.ndarray) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.fabric import Fabric, IntArray
+from controller.model.timing import JobShift, Schedule
 from controller.model.traffic import Traffic
 from controller.routing import PreviousPlan, Result
 from emulation.experiments.from_scenario import Experiment
@@ -17,21 +19,34 @@ from emulation.fluid.simulator import Simulation, simulate
 
 
 def simulated_seconds(experiment: Experiment, run: Mapping[str, Any]) -> dict[str, float]:
-    """Return the communication time of each job in seconds on the fabric (not scaled), if all begin at once.
+    """Return the seconds of an iteration of each job on the fabric (not scaled), mean over its iterations.
+
+    Jobs begin at once, or when the schedule of the run's plan says; computing and waiting for held periods count.
 
     Args:
         experiment: the experiment.
-        run: one of the ``runs`` of the experiment's document: its flows' links are the paths.
+        run: one of the ``runs`` of the experiment's document: its flows' links are the paths, and it has the schedule.
     """
+    told = run.get("schedule")
+    schedule = None if told is None else _schedule(told)
     links = {flow: tuple(unit["links"]) for unit in run["flows"] for flow in unit["ids"]}
 
     def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         del previous
-        return Result(Assignment.single(_paths(fabric, traffic, links)))
+        return Result(Assignment.single(_paths(fabric, traffic, links)), schedule=schedule)
 
-    at_once = [replace(job, compute_seconds=0.0, epochs=1, start=0.0) for job in experiment.case.jobs]
-    results = simulate(Simulation(experiment.fabric, at_once, planner))
-    return {epoch.job: epoch.seconds for epoch in results.epochs}
+    iterations = experiment.request.iterations
+    at_once = [
+        replace(job, epochs=number, start=0.0) for job, number in zip(experiment.case.jobs, iterations, strict=True)
+    ]
+    took: dict[str, list[float]] = {}
+    for epoch in simulate(Simulation(experiment.fabric, at_once, planner)).epochs:
+        took.setdefault(epoch.job, []).append(epoch.before + epoch.seconds)
+    return {job: statistics.fmean(seconds) for job, seconds in took.items()}
+
+
+def _schedule(told: Mapping[str, Any]) -> Schedule:
+    return Schedule(tuple(JobShift(**row) for row in told["jobs"]), told["slowdown"], told["bound"])
 
 
 def _paths(fabric: Fabric, traffic: Traffic, links: Mapping[str, tuple[str, ...]]) -> IntArray:

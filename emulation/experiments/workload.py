@@ -31,22 +31,20 @@ LEAST_MESSAGE = MTU * SenderOptions().ack_every
 """Bytes of the shortest message that takes turns with others over QPs: each message is acknowledged by itself."""
 
 
-def rounds(scenario: EmulatedScenario, bytes_scale: float) -> list[list[CollectiveSpec]]:
-    """Return the collectives of each round, which run at the same time: round i has the i-th phase of every job.
-
-    Collectives without traffic on the network are left out, so a job takes part only in the rounds that it needs.
-    """
+def collectives(scenario: EmulatedScenario, bytes_scale: float) -> list[CollectiveSpec]:
+    """Return the collectives of all jobs; those without traffic on the network are left out."""
     traffic = scenario.traffic
     present = set(traffic.collective.tolist())
     jobs = {job.name: job for job in scenario.jobs}
-    phases: dict[str, dict[int, list[CollectiveSpec]]] = {name: {} for name in jobs}
-    for k, row in enumerate(traffic.collectives):
-        if k in present:
-            spec = _spec(jobs[row.job], row.name, k, scenario, bytes_scale)
-            phases[row.job].setdefault(row.phase, []).append(spec)
-    turns = [[specs for _, specs in sorted(of_job.items())] for of_job in phases.values()]
-    longest = max(len(own) for own in turns)
-    return [[spec for own in turns if i < len(own) for spec in own[i]] for i in range(longest)]
+    return [
+        replace(
+            _spec(jobs[row.job], row.name, k, scenario, bytes_scale),
+            phase=row.phase,
+            iterations=scenario.iterations[row.job],
+        )
+        for k, row in enumerate(traffic.collectives)
+        if k in present
+    ]
 
 
 def _spec(job: Job, name: str, collective: int, scenario: EmulatedScenario, scale: float) -> CollectiveSpec:

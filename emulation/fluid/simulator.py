@@ -13,8 +13,7 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, FloatArray
-from controller.model.timing import JobShift, Schedule
-from controller.model.tolerances import ROUNDING
+from controller.model.timing import IterationGrid, Schedule
 from controller.model.traffic import Int64Array, Traffic
 from controller.routing import PreviousPlan, Result
 from emulation.fluid import engine
@@ -131,7 +130,7 @@ class _Run:
         self.epoch_began = [0.0] * len(self.what.jobs)
         self.before = [0.0] * len(self.what.jobs)
         self.schedule: Schedule | None = None
-        self.followed: list[JobShift | None] = [None] * len(self.what.jobs)
+        self.followed: list[IterationGrid | None] = [None] * len(self.what.jobs)
         self.random = np.random.default_rng(self.what.seed)
         self.recorder = Recorder(self.fabric, self.traffic, schedule, [job.name for job in self.what.jobs])
         self.agenda: list[tuple[float, int, int, object]] = []
@@ -240,21 +239,13 @@ class _Run:
         self._note(begin + seconds, COMPUTED, j)
 
     def _iteration_begin(self, j: int) -> float:
-        """Return the time at which the next iteration of a job begins (``JobShift``)."""
+        """Return the time at which the next iteration of a job begins (``IterationGrid``)."""
         shift = None if self.schedule is None else self.schedule.shift_of(self.what.jobs[j].name)
         if shift is None:
             return self._now
-        told = self.followed[j]
-        same = told is not None and (told.shift_seconds, told.period_seconds, told.hold) == (
-            shift.shift_seconds, shift.period_seconds, shift.hold,
-        )  # fmt: skip
-        self.followed[j] = shift
-        if same and not shift.hold:
-            return self._now
-        periods = (self._now - shift.shift_seconds) / shift.period_seconds
-        # Rounding must not cost a period.
-        number = np.floor(periods + 0.5) if same else np.ceil(periods - ROUNDING)
-        return float(max(self._now, shift.shift_seconds + number * shift.period_seconds))
+        grid, followed = shift.grid, self.followed[j]
+        self.followed[j] = grid
+        return grid.after(self._now) if grid == followed else grid.first(self._now)
 
     def _epochs_ended(self) -> int:
         """Jobs whose epoch has ended compute again, or go; how many went."""

@@ -1,4 +1,4 @@
-"""Configuration of an agent: its host, its parts in collectives, and the queue pairs to its peers."""
+"""Configuration of an agent: its host, the cycles of its jobs, its parts in collectives, and its queue pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.model.port_numbers import ROCE_PORT
+from controller.model.timing import IterationGrid
 from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.job_cycle import JobCycle, cycles_of
 from emulation.roce.sender import SenderOptions
 from emulation.roce.shares import check_shares
 
@@ -51,6 +53,7 @@ class AgentConfig:
     """The configuration of an agent.
 
     Attributes:
+        cycles: when the jobs of ``parts`` compute and send.
         start_at: time of the monotonic clock at which all begin; None: the agent reports that it is ready and reads the
             time from standard input. (All network namespaces of a machine share one monotonic clock.)
         linger: seconds for which an agent with ``start_at`` answers its peers after it is done.
@@ -63,6 +66,7 @@ class AgentConfig:
     port: int = ROCE_PORT
     start_at: float | None = None
     linger: float = 5.0
+    cycles: tuple[JobCycle, ...] = ()
 
 
 def to_document(config: AgentConfig) -> dict[str, Any]:
@@ -74,6 +78,15 @@ def to_document(config: AgentConfig) -> dict[str, Any]:
         "start_at": config.start_at,
         "linger": config.linger,
         "options": {f.name: getattr(config.options, f.name) for f in fields(SenderOptions)},
+        "jobs": [
+            {
+                "job": cycle.job,
+                "iterations": cycle.iterations,
+                "compute": [{"phase": phase, "seconds": seconds} for phase, seconds in cycle.compute],
+                **({} if cycle.grid is None else asdict(cycle.grid)),
+            }
+            for cycle in config.cycles
+        ],
         "collectives": [
             {
                 **{f.name: getattr(part.collective, f.name) for f in fields(CollectiveSpec)},
@@ -115,16 +128,21 @@ def parse(document: Any) -> AgentConfig:
         InputError: a key that is missing or unknown, or a value that cannot be used.
     """
     row = _Row(document, "")
+    parts = tuple(_part(part) for part in row.rows("collectives"))
+    given = [_cycle(job) for job in (row.rows("jobs") if "jobs" in row.values else [])]
     config = AgentConfig(
         host=row.take("host", str),
         ip=row.take("ip", str),
-        parts=tuple(_part(part) for part in row.rows("collectives")),
+        parts=parts,
+        cycles=tuple(cycles_of((part.collective for part in parts), given).values()),
         options=_options(row.take("options", dict, {})),
         port=row.take("port", int, ROCE_PORT),
         start_at=row.take("start_at", float, None),
         linger=row.take("linger", float, 5.0),
     )
     row.nothing_left()
+    if config.start_at is not None:
+        _check_alone(config)
     seen: set[tuple[str, int]] = set()
     for i, part in enumerate(config.parts):
         numbers = [("send", p.qp) for pieces in part.sends.values() for p in pieces]
@@ -134,6 +152,35 @@ def parse(document: Any) -> AgentConfig:
                 raise InputError("two flows have this queue pair", field=f"collectives[{i}]", value=number[1])
             seen.add(number)
     return config
+
+
+def _check_alone(config: AgentConfig) -> None:
+    """Without a launcher, whose barrier keeps the ranks of a job together, its collectives must do that."""
+    for i, part in enumerate(config.parts):
+        if part.collective.iterations > 1 and not part.collective.synchronises:
+            raise InputError(
+                "must be one if some ranks send nothing to others and start_at is given",
+                field=f"collectives[{i}].iterations",
+                value=part.collective.iterations,
+            )
+
+
+def _cycle(row: _Row) -> JobCycle:
+    grid = None
+    if "period_seconds" in row.values:
+        grid = IterationGrid(
+            row.take("period_seconds", float), row.take("shift_seconds", float, 0.0), row.take("hold", bool, False)
+        )
+    phases = []
+    for phase in row.rows("compute"):
+        phases.append((phase.take("phase", int), phase.take("seconds", float)))
+        phase.nothing_left()
+    try:
+        cycle = JobCycle(row.take("job", str), row.take("iterations", int, 1), tuple(phases), grid)
+    except InputError as error:
+        raise InputError(error.reason, field=f"{row.where}.{error.field}", value=error.value) from error
+    row.nothing_left()
+    return cycle
 
 
 def _options(values: dict[str, Any]) -> SenderOptions:
@@ -176,6 +223,7 @@ def _collective(row: _Row) -> CollectiveSpec:
         "bytes": int,
         "seed": int,
         "iterations": int,
+        "phase": int,
         "message_bytes": int,
         "ranks": list,
         "matrix": list,

@@ -18,7 +18,9 @@ would fill its own queueing discipline, and its acknowledgements would wait behi
 from __future__ import annotations
 
 import errno
+import heapq
 import ipaddress
+import itertools
 import selectors
 import socket
 import time
@@ -139,6 +141,8 @@ class UdpEndpoint:
         self._incoming: dict[int, _Incoming] = {}
         self._states: dict[tuple[bytes, bytes, int, int], int] = {}
         self._buffer = memoryview(bytearray(_MAX_DATAGRAM))
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timer_number = itertools.count()
         self._selector = selectors.DefaultSelector()
         self._socket = self._open(port)
         _grow_receive_buffer(self._socket)
@@ -197,6 +201,10 @@ class UdpEndpoint:
         """Call back when ``fileobj`` is readable, until ``unwatch``."""
         self._selector.register(fileobj, selectors.EVENT_READ, callback)
 
+    def call_at(self, at: float, callback: Callable[[], None]) -> None:
+        """Call back once when the monotonic clock has reached ``at``."""
+        heapq.heappush(self._timers, (at, next(self._timer_number), callback))
+
     def unwatch(self, fileobj: Any) -> None:
         """Stop watching a file object."""
         self._selector.unregister(fileobj)
@@ -212,9 +220,13 @@ class UdpEndpoint:
             now = time.monotonic()
             if deadline is not None and now >= deadline:
                 return False
+            if self._timers and now >= self._timers[0][0]:
+                heapq.heappop(self._timers)[2]()
+                continue
             wake = self._transmit(now)
-            if deadline is not None:
-                wake = deadline if wake is None else min(wake, deadline)
+            for limit in (deadline, self._timers[0][0] if self._timers else None):
+                if limit is not None:
+                    wake = limit if wake is None else min(wake, limit)
             timeout = None if wake is None else max(0.0, wake - time.monotonic())
             for key, _ in self._selector.select(timeout):
                 key.data()

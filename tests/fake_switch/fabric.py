@@ -245,6 +245,10 @@ class FakeFabric:
         """Have a switch refuse the next messages of one type (Ryu's class)."""
         self._do(lambda: self._switches[name].refuse_next(kind, error, times))
 
+    def refuse_port_masks(self, name: str) -> None:
+        """Have a switch refuse rules with a masked UDP port, as OpenFlow 1.3 allows."""
+        self._do(lambda: setattr(self._switches[name], "takes_port_masks", False))
+
     def someone_sends(self, name: str, *sent: Any) -> None:
         """Let a switch execute messages (Ryu's) that do not come from the controller."""
 

@@ -37,6 +37,10 @@ def bad_prerequisite() -> Refused:
     return Refused(ofp.OFPET_BAD_MATCH, ofp.OFPBMC_BAD_PREREQ)
 
 
+def bad_mask() -> Refused:
+    return Refused(ofp.OFPET_BAD_MATCH, ofp.OFPBMC_BAD_MASK)
+
+
 def inconsistent_action() -> Refused:
     return Refused(ofp.OFPET_BAD_ACTION, ofp.OFPBAC_MATCH_INCONSISTENT)
 

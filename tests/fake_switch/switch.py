@@ -17,7 +17,7 @@ from tests.fake_switch.flow_table import N_TABLES, Entry, FlowTables, uses_meter
 from tests.fake_switch.group_table import GroupTable
 from tests.fake_switch.held import groups_of
 from tests.fake_switch.ports import Port
-from tests.fake_switch.refusal import Refused, bad_meter_mod, bad_request
+from tests.fake_switch.refusal import Refused, bad_mask, bad_meter_mod, bad_request
 
 PART_BYTES = 60_000
 """Of the entries in one part of a reply: a message's length has 16 bits."""
@@ -62,6 +62,7 @@ class FakeSwitch:
         self.received: list[Any] = []
         """Every message so far, but for echoes."""
         self._refusals: list[_Refusal] = []
+        self.takes_port_masks = True
         self.packet_out: Callable[[int, bytes], None] = lambda port, data: None
         """Called with each packet that the controller sends out of a port."""
         self.changed: Callable[[], None] = lambda: None
@@ -100,6 +101,10 @@ class FakeSwitch:
         self._refusals.append(_Refusal(kind, error, times))
 
     def _refuse(self, message: Any) -> None:
+        if not self.takes_port_masks and isinstance(message, parser.OFPFlowMod):
+            adds = message.command not in (ofp.OFPFC_DELETE, ofp.OFPFC_DELETE_STRICT)
+            if adds and isinstance(message.match.get("udp_src"), tuple):
+                raise bad_mask()
         for refusal in self._refusals:
             if isinstance(message, refusal.kind) and refusal.times > 0:
                 refusal.times -= 1

@@ -156,6 +156,7 @@ def browser() -> Iterator[Browser]:
     try:
         driver = Chrome(options=options, service=service)
         try:
+            driver.set_script_timeout(PATIENCE_SECONDS)
             driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH_SHIFTS})
             made = Browser(driver)
             made.size(1440, 1000)

@@ -14,10 +14,17 @@ import pytest
 from emulation import isolate, needs, runfile
 from emulation.lab import Lab
 from tests.integration.both_kinds import Setup
+from tests.integration.dashboard import page, served
 from tests.integration.harness import Bench, Controller
 from tests.integration.postgres import postgres_server, postgres_session, postgres_url
 
-__all__ = ["postgres_server", "postgres_session", "postgres_url"]  # fixtures that are written elsewhere
+__all__ = [
+    "page",
+    "postgres_server",
+    "postgres_session",
+    "postgres_url",
+    "served",
+]  # fixtures that are written elsewhere
 
 
 SLOWEST = (

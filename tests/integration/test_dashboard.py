@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,9 +15,11 @@ from controller.core.caller import Role
 from controller.model.clos import clos
 from controller.model.fabric_file import fabric_document
 from controller.rest.tokens import new_token
-from tests.integration.browser import Browser, browser
+from tests.integration.axe import violations
+from tests.integration.browser import Browser
+from tests.integration.dashboard import choose, flows, put
 from tests.integration.harness import Bench
-from tests.integration.http_client import ROOT, Server
+from tests.integration.http_client import Server
 from tests.integration.page_checks import contrasts, nameless, panels
 from tests.integration.real_controller import controller
 from tests.integration.test_jobs import active, started
@@ -43,39 +43,8 @@ window.fetch = async (path, options) => {
 };"""
 )
 # Names that the interface lets through, and that a careless page would stumble over.
-JOBS = ("__proto__", "constructor", "j" * 63)
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
-
-
 RINGS = [("h1", "h3"), ("h3", "h5"), ("h5", "h1"), ("h2", "h4"), ("h4", "h6"), ("h6", "h2")]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A controller with the jobs of the examples, and no switches."""
-    with controller(tmp_path_factory.mktemp("served")) as (server, _):
-        for job in ("gpt3-a", "llama-b"):
-            assert put(server, f"/v1/jobs/{job}", json.loads((ROOT / f"examples/{job}.json").read_text())) == 201
-        yield server
-
-
-def flows(*pairs: tuple[str, str]) -> dict[str, Any]:
-    return {"flows": [{"src": src, "dst": dst, "bytes": 1_000_000_000} for src, dst in pairs]}
-
-
-def put(server: Server, path: str, body: object, secret: str = "") -> int:
-    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-    return server.ask("PUT", path, json.dumps(body).encode(), headers).status
-
-
-def choose(page: Browser, name: str, value: str) -> None:
-    """Choose a radio button as a mouse does."""
-    page.run(f"document.querySelector('input[name={name}][value={value}]').click()")
+JOBS = ("__proto__", "constructor", "j" * 63)
 
 
 def shown_loads(page: Browser) -> dict[str, str]:
@@ -161,7 +130,8 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     assert f"{preview['after']['min_speed']:.3f}" in text
     assert f"{preview['moved_count']} flow" in text
     assert not controller.get("/v1/fabric/links/spine1").body["drained"]
-    assert page.run("return document.activeElement.matches('dialog .primary')")
+    assert page.run("return document.activeElement.textContent") == "Cancel", "not what drains"
+    page.tab_to("dialog .primary", back=True)
     page.press(Keys.ENTER)
     page.until(".node[data-id=spine1][data-state=drained]", "the drain is shown")
     assert controller.get("/v1/fabric/links/spine1").body["drained"]
@@ -223,6 +193,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
         page.until(lambda s=scheme: page.run(DARK) == (s == "dark"), "the scheme is taken")
         too_pale = contrasts(page)
         assert too_pale == [], too_pale
+        assert violations(page) == []
         page.picture(scheme)
     assert page.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(15, 19, 24)"
     page.scheme("light")
@@ -238,6 +209,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     page.one("#change-mode").click()
     page.until("dialog", "the dialog is open")
     assert nameless(page) == []
+    assert violations(page) == []
     assert contrasts(page) == []
     page.press(Keys.ESCAPE)
     for width in (360, 768, 1440, 2560):

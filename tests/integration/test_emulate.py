@@ -63,7 +63,7 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
 
 @pytest.mark.parametrize(("mode", "qp_mode"), [("per_flow", "round_robin"), ("source_port", "split")])
 def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: str) -> None:
-    options = ["--policies", "fair", "--qps", "2", "--qp-mode", qp_mode, "--mode", mode, "--seconds", "1"]
+    options = ["--policies", "fair", "--qps", "4", "--qp-mode", qp_mode, "--mode", mode, "--seconds", "1"]
     done = subprocess.run(
         command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
     )
@@ -71,8 +71,35 @@ def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: 
     (run,) = json.loads(done.stdout)["runs"]
     assert run["off_plan"] == []
     assert all(row["checked"] for row in run["collectives"])
-    # Two QPs of each of four connections, over the two uplinks of each leaf.
-    assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [2, 2, 2, 2]
+    # Four QPs of each of four connections, over the two uplinks of each leaf; neighbouring ports share a rule.
+    assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [4, 4, 4, 4]
+
+
+def test_jobs_that_compute_repeat_and_follow_the_shifts_of_the_plan(tmp_path: Path) -> None:
+    argv = command(tmp_path, "--policies", "fair,fair+shifts", "--iterations", "3", "--seconds", "1")
+    (tmp_path / "fabric.yaml").write_text("clos: {spines: 1, leaves: 2, hosts_per_leaf: 2, uplink_gbps: 100}\n")
+    for name in ("a", "b"):
+        job = json.loads((tmp_path / f"{name}.json").read_text())
+        (tmp_path / f"{name}.json").write_text(json.dumps(job | {"compute_seconds": 0.08}))
+    done = subprocess.run([*argv, "--format", "json"], capture_output=True, text=True, timeout=EMULATION_SECONDS)
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    plain, shifted = values["runs"]
+    assert (plain["policy"], plain["schedule"]) == ("fair", None)
+    assert shifted["policy"] == "fair+shifts"
+    # Alone, each sends the billion bytes of its buffer over a link of 100 Gbit/s, for as long as it computes.
+    first, second = shifted["schedule"]["jobs"]
+    assert abs(first["shift_seconds"] - second["shift_seconds"]) == pytest.approx(0.08, rel=0.01)
+    for run in (plain, shifted):
+        assert run["off_plan"] == []
+        assert all(row["checked"] for row in run["collectives"])
+        assert [row["job"] for row in run["jobs"]] == ["a", "b"]
+        for row in run["jobs"]:
+            assert len(row["iterations"]) == 3
+            # No packet is faster than its link; the buffers of the shapers let a few through at once.
+            assert min(row["iterations"]) >= 0.16 * values["scale"]["time"] * 0.9
+        for flow in run["flows"]:
+            assert flow["bytes"] >= 3 * values["scale"]["bytes"] * 10**9
 
 
 def test_ctrl_c_in_the_middle_takes_everything_down_and_a_second_experiment_keeps_out_before_that(

@@ -90,7 +90,7 @@ def talks(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
 
 
 def planned(fabric: Fabric) -> tuple[Traffic, Assignment]:
-    """A flow on each live path between any two hosts, and one that is split over all of them."""
+    """A flow on each live path between any two hosts, one that is split over all of them, and six QPs on one path."""
     src, dst, port, rows = [], [], [], []
     for a in range(fabric.n_hosts):
         for b in range(fabric.n_hosts):
@@ -98,6 +98,9 @@ def planned(fabric: Fabric) -> tuple[Traffic, Assignment]:
             for k, path in enumerate([[path] for path in live] + [live] * (a < b)):
                 rows += [(len(src), each, 1 / len(path)) for each in path]
                 src, dst, port = [*src, a], [*dst, b], [*port, FIRST_PORT + k]
+            for qp in range(6 * bool(live)):
+                rows.append((len(src), live[0], 1.0))
+                src, dst, port = [*src, a], [*dst, b], [*port, FIRST_PORT + 64 + qp]
     n = len(src)
     flow, path, share = zip(*rows, strict=True)
     traffic = Traffic(

@@ -11,7 +11,9 @@ from ryu.ofproto import ofproto_v1_3_parser as parser
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.southbound.desired_rules import is_planned
+from controller.southbound.openflow import messages
 from controller.southbound.rules import RuleSet
+from tests.fake_switch.decode import PROTOCOL
 from tests.fake_switch.fabric import FakeFabric
 from tests.fake_switch.refusal import bad_out_group, overlap
 from tests.integration.both_kinds import Setup
@@ -145,6 +147,29 @@ def test_a_refusal_is_tried_again_once_and_then_taken_back_everywhere(setup: Set
         settled(controller)
         assert plan(controller)["refused"] is None
         former, held = plan(controller)["active"], fakes.held()
+
+
+def test_a_switch_without_masks_for_ports_gets_a_rule_for_each_qp_and_no_plan_is_refused(setup: Setup) -> None:
+    fakes, controller = started(setup, "--readback-seconds", "0.3")
+    before = {name: len(fakes.rules(name).rules) for name in ("leaf1", "leaf2")}
+    fakes.refuse_port_masks("leaf1")
+    job = flows((SENDERS[1], RECEIVERS[1]), (RECEIVERS[1], SENDERS[1]))
+    for qps, status in ((8, 201), (16, 200)):
+        assert controller.put("/v1/jobs/qps", job | {"qps": qps}).status == status
+        settled(controller)
+        assert plan(controller)["refused"] is None
+        more = {name: len(fakes.rules(name).rules) - before[name] for name in before}
+        assert more["leaf1"] == qps > 4 * more["leaf2"] > 0
+    assert "leaf1 refuses rules for several ports" in controller.log.read_text()
+    assert "refuses plan" not in controller.log.read_text()
+    controller.wait_for("all is well", lambda: controller.get("/healthz").body["status"] == "ok")
+    # What is lost is put again in the same form.
+    held = fakes.held()
+    for name in before:
+        lost = next(rule for rule in fakes.rules(name).rules.values() if is_planned(rule))
+        fakes.someone_sends(name, messages.remove_rule(PROTOCOL, lost))
+    eventually(lambda: fakes.held() == held, "the rules are repaired")
+    assert fakes.ping_all() == []
 
 
 def test_a_slow_switch_is_reported_and_does_not_delay_the_others(setup: Setup) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -12,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from controller.model.qp_mode import QP_MODES, QpMode
+from controller.model.timing import IterationGrid
 from emulation.roce.agent_config import to_document
 from emulation.roce.collectives.spec import CollectiveSpec
-from emulation.roce.run import EmulationError, PortShare, agent_configs, run_collectives
+from emulation.roce.job_cycle import JobCycle
+from emulation.roce.launcher import EmulationError
+from emulation.roce.run import PortShare, agent_configs, run_collectives
 from emulation.roce.sender import SenderOptions
 from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.roce_hosts import PATIENT, ROCE, roce_server, spawn_here
@@ -84,6 +88,37 @@ def test_several_jobs_run_at_once_on_shared_hosts_for_several_iterations() -> No
         assert result.checked, result.wrong
         assert len(result.seconds) == spec.iterations
         assert result.bytes == spec.iterations * sum(spec.flows().values())
+
+
+def test_each_stage_of_a_job_begins_at_the_time_that_follows_from_the_end_of_the_last_rank() -> None:
+    grid = IterationGrid(period_seconds=0.5, shift_seconds=0.2, hold=True)
+    cycles = [
+        JobCycle("a", 4, ((0, 0.03), (2, 0.05))),
+        JobCycle("b", 3, ((0, 0.02),), grid),
+        JobCycle("c", 3, ((0, 0.0),), dataclasses.replace(grid, hold=False)),
+    ]
+    one_way = ((0, 12345), (0, 0))  # the receiver sends nothing by which the sender could wait for it
+    specs = [
+        CollectiveSpec("a", "dp0", NAMES[:3], bytes=1 << 16, iterations=4),
+        CollectiveSpec("a", "dp1", NAMES[3:6], bytes=1 << 16, iterations=4),
+        CollectiveSpec("a", "pp", NAMES[1:3], op="exchange", matrix=one_way, dtype="uint8", iterations=4, phase=2),
+        CollectiveSpec("b", "dp0", NAMES[4:8], bytes=1 << 16, iterations=3),
+        CollectiveSpec("c", "dp0", NAMES[:2], bytes=1 << 16, iterations=3),
+    ]
+    results = run_collectives(HOSTS, spawn_here, specs, numbered_routes(specs), options=FAST, cycles=cycles)
+    assert all(result.checked for result in results)
+    first, other, last, held, free = [result.spans for result in results]
+    assert first[0][0] == other[0][0] == pytest.approx(0.03)
+    for i in range(4):
+        # The ranks of both rings wait for each other, and so do those that take part in one phase only.
+        ended = max(first[i][1], other[i][1])
+        assert last[i][0] == pytest.approx(ended + 0.05)
+        assert i == 3 or first[i + 1][0] == other[i + 1][0] == pytest.approx(last[i][1] + 0.03)
+    assert held[0][0] == pytest.approx(0.2 + 0.02)
+    assert free[0][0] == pytest.approx(0.2)
+    for i in range(2):
+        assert held[i + 1][0] == pytest.approx(grid.after(held[i][1]) + 0.02)
+        assert free[i + 1][0] == pytest.approx(free[i][1])
 
 
 def test_an_agent_that_dies_ends_the_run_with_its_last_words_and_leaves_no_process() -> None:

@@ -189,7 +189,7 @@ def test_a_trace_shows_the_real_paths_in_every_enforcement_after_manual_changes_
     ip = {host.name: host.ip for host in FABRIC.hosts}
     other = next(f"leaf2-{spine.name}" for spine in FABRIC.spines if spine.name not in victim["planned"][1])
     fields = f"udp,nw_src={ip['h4']},nw_dst={ip['h2']},tp_src={victim['udp_src']},tp_dst=4791"
-    lab.ofctl("mod-flows", "leaf2", "--strict", f"priority=2001,{fields},actions=output:{port_of(other)}")
+    lab.ofctl("mod-flows", "leaf2", "--strict", f"priority=2016,{fields},actions=output:{port_of(other)}")
     key = ("id", "piece")
 
     def astray(body: dict[str, Any]) -> list[Any]:

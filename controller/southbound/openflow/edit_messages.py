@@ -50,6 +50,7 @@ def encoded_work(
     first: RemoveFirst,
     *,
     meters: bool,
+    port_masks: bool,
     epoch: int,
 ) -> EncodedUpdate:
     """Return ``update.work`` with messages; runs off the event loop, which would encode them for all switches at once.
@@ -60,9 +61,10 @@ def encoded_work(
         ports: see there.
         first: see there.
         meters: see there.
+        port_masks: see there.
         epoch: what the cookies of the rules carry.
     """
-    todo = work(held, want, ports, first, meters=meters)
+    todo = work(held, want, ports, first, meters=meters, port_masks=port_masks)
     steps = {(stage, at): step for stage, steps in todo.stages.items() for at, step in enumerate(steps)}
     return EncodedUpdate(todo, {key: encoded(step, epoch) for key, step in steps.items() if len(step) < MANY})
 

@@ -9,6 +9,7 @@ from typing import Any
 from ryu.ofproto import ofproto_v1_3 as ofp
 
 from controller.southbound.desired_rules import entries
+from controller.southbound.ingress import port_mask
 from controller.southbound.openflow.request_channel import Refused
 from controller.southbound.rollout import Kind, Refusal, Rollout
 from controller.southbound.rules import Rule, SwitchRules
@@ -59,6 +60,15 @@ def describe(error: Any) -> str:
     if error.type == ofp.OFPET_EXPERIMENTER:
         return f"{ofp.ofp_error_type_to_str(error.type)}, of experimenter {error.experimenter:#x}"
     return f"{ofp.ofp_error_type_to_str(error.type)}, {ofp.ofp_error_code_to_str(error.type, error.code)}"
+
+
+def of_port_masks(refused: Sequence[Refused]) -> str | None:
+    """Return the error by which a switch refuses masked ports of planned flows, or ``None``."""
+    for each in refused:
+        what = getattr(each.cause, "what", None)
+        if isinstance(what, Rule) and port_mask(what) is not None and each.error.type == ofp.OFPET_BAD_MATCH:
+            return describe(each.error)
+    return None
 
 
 def explain(

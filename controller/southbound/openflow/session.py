@@ -83,6 +83,7 @@ class Session:
         self._was_full = False
         self._quiet = coordinator.quiet
         self._meters = Meters(coordinator.meters, self._quiet)
+        self._port_masks = True
         self.arrived: Rollout | None = None
         self.version = 0
         self._drifted: SwitchRules | None = None
@@ -235,7 +236,7 @@ class Session:
         state.name = rollout.names.get(state.dpid, f"{state.dpid:#x}")
         first = self._removes_first(rollout)
         mark = self._mark(rollout.epoch)
-        compute = partial(encoded_work, meters=self._meters.usable, epoch=mark)
+        compute = partial(encoded_work, meters=self._meters.usable, port_masks=self._port_masks, epoch=mark)
         todo, messages_of = self._coordinator.offload(
             compute, holding.as_rules(), rollout.rules[state.dpid], ports, first
         )
@@ -321,6 +322,13 @@ class Session:
         state = self.state
         if self._meters.given_up(state.name, refused):
             self._holding = self._done = None
+            return
+        masked = refusals.of_port_masks(refused) if self._port_masks else None
+        if masked is not None:
+            # OpenFlow 1.3.5, table 12: switches may have no masks for ports.
+            self._port_masks = False
+            self._holding = self._done = None
+            self._warn("masks", "%s refuses rules for several ports: %s; it gets one for each", state.name, masked)
             return
         refusal = refusals.explain(refused, rollout, state.dpid, state.name, want, holding)
         if refusal.is_full and self._can_make_room(rollout, want, refusal):

@@ -91,12 +91,16 @@ export async function readLinks(before) {
 /**
  * Events for as long as a connection lasts; throws a Problem at its end, whatever that is. EventSource cannot send a
  * token, so the stream is read here (WHATWG HTML, section 9.2.6, as our controller writes it).
+ * @param after id of the last event that is known; null: begin with so many `earlier` events
  */
-export async function follow(after, { opened, event }) {
+export async function follow(after, earlier, { opened, event }) {
   const giveUp = new AbortController();
   let timer = setTimeout(() => giveUp.abort(), SILENCE_MS);
+  // A page that the browser keeps to go back to must not hold one of its few connections to the controller.
+  const hidden = () => giveUp.abort();
+  window.addEventListener("pagehide", hidden);
   try {
-    const query = after === null ? "" : `?after=${encodeURIComponent(after)}`;
+    const query = after === null ? `?last=${earlier}` : `?after=${encodeURIComponent(after)}`;
     const response = await fetched(`v1/events${query}`, { headers: headers({ Accept: "text/event-stream" }), signal: giveUp.signal });
     if (!response.ok) throw await problemOf(response);
     opened();
@@ -116,6 +120,7 @@ export async function follow(after, { opened, event }) {
     }
   } finally {
     clearTimeout(timer);
+    window.removeEventListener("pagehide", hidden);
     giveUp.abort();
   }
 }

@@ -1,15 +1,20 @@
 // The page: what it knows, when it asks for more, and what people do with it.
 
 import { follow, Problem, read, readLinks, token } from "./api.js";
+import { showAlerts } from "./alerts.js";
 import { askToken, chooseMode, confirmDrain, confirmRollback, problemText, showSurvival } from "./dialogs.js";
 import { showDetail } from "./detail.js";
 import { byId, el, mark, say } from "./dom.js";
 import { Drawing } from "./draw.js";
-import { clock, DASH, number, percent, plural, words } from "./format.js";
+import { addEvent, EARLIER, showEvents } from "./events.js";
+import { clock, DASH, number, plural, words } from "./format.js";
+import { showConnection, showHead, showTiles } from "./head.js";
 import { Matrix } from "./matrix.js";
-import { boundOf, cablesOf, condition, inForce, MOST_FLOWS, scenario, traceText } from "./model.js";
+import { cablesOf, MOST_FLOWS, scenario, traceText } from "./model.js";
+import { beginRoute, chosen, go } from "./route.js";
 import { showSchedule } from "./schedule.js";
-import { showEvent, showHistory, showJobs, showLinks, showReasons, showSwitches } from "./tables.js";
+import { beginSettings } from "./settings.js";
+import { showHistory, showJobs, showLinks, showSwitches } from "./tables.js";
 
 const MOST_DRAWN = 64; // leaves or spines; beyond, the matrix
 const PLANS = 30;
@@ -22,7 +27,6 @@ const known = {
   trace: null,
   newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
 };
-const chosen = { view: "now", shape: null, selected: null, words: "" };
 let figure = null; // {kind, topology, drawn}
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -83,10 +87,13 @@ async function tick() {
     try {
       const [links, jobs, health, plans] = await Promise.all([readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`)]);
       const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
-      Object.assign(known, { links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
       // A plan that the network brought about is kept a little later than it is told.
-      if (news) await refresh();
-      else draw();
+      if (news) {
+        await refresh();
+      } else {
+        Object.assign(known, { links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
+        draw();
+      }
     } catch (problem) {
       await trouble(problem);
     }
@@ -99,16 +106,17 @@ async function listen() {
   for (;;) {
     try {
       known.who ??= await read("v1/whoami");
-      await follow(after, {
+      await follow(after, EARLIER, {
         opened: () => {
           pause = 500;
-          connection("live", "live");
+          showConnection("live", "live");
           refresh();
         },
         event: (event) => {
           after = event.id;
           if (event.kind === "plan" && event.data.epoch > known.newest) known.newest = event.data.epoch;
-          showEventBelow(event);
+          addEvent(event);
+          showEvents();
           setTimeout(refresh, SETTLE_MS);
         },
       });
@@ -127,7 +135,7 @@ const patient = []; // what goes on when there is a token
 /** Ask for a token, once; who does not want to give one finds the button. Returns when there is one. */
 async function needToken(problem) {
   known.who = null;
-  connection("lost", "a token is required");
+  showConnection("lost", "a token is required");
   if (!declined) {
     asking ??= askToken(problem.message).finally(() => (asking = null));
     declined = !(await asking);
@@ -140,20 +148,13 @@ async function needToken(problem) {
 async function trouble(problem) {
   if (!(problem instanceof Problem)) throw problem;
   if (problem.status === 401) await needToken(problem);
-  else if (problem.status === 503) connection("waiting", problem.message);
-  else if (problem.status === 0) connection("lost", "connection lost; trying again");
+  else if (problem.status === 503) showConnection("waiting", problem.message);
+  else if (problem.status === 0) showConnection("lost", "connection lost; trying again");
   else complain(problem);
   draw();
 }
 
 // -- showing -----------------------------------------------------------------------------------------------------
-
-function connection(state, text) {
-  mark(byId("connection"), "data-state", state);
-  say(byId("connection"), text);
-  mark(byId("connection"), "title", text);
-  mark(document.body, "data-stale", state === "lost");
-}
 
 function complain(problem) {
   say(byId("failed"), problemText(problem));
@@ -163,13 +164,6 @@ function complain(problem) {
 function told(text) {
   say(byId("said"), text);
   setTimeout(() => say(byId("said"), ""), 8_000);
-}
-
-function showEventBelow(event) {
-  const list = byId("events");
-  const atEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 4;
-  showEvent(event);
-  if (atEnd) list.scrollTop = list.scrollHeight;
 }
 
 let waiting = false;
@@ -186,6 +180,8 @@ function draw() {
 
 function drawNow() {
   showWho();
+  showEvents();
+  showChoices();
   if (known.fabric === null) return;
   const { fabric, cables, health, plans } = known;
   const hashed = chosen.view === "ecmp" ? known.hashed : null;
@@ -193,8 +189,8 @@ function drawNow() {
   const shown = shownNow(hashed, planned);
   const drained = new Set(plans[0]?.drained ?? []);
   const states = new Map(fabric.switches.map((one) => [one.name, drained.has(one.name) ? "drained" : one.connected ? "up" : "away"]));
-  showHead(health, plans);
-  showTiles(shown, hashed === null ? (planned ?? plans[0]) : hashed.plan?.plan, plans[0], cables, health);
+  showHead(health, known.plan?.computed.epoch ?? plans[0]?.epoch);
+  showTiles(shown, hashed === null ? (planned ?? plans[0]) : hashed.plan?.plan, plans[0], cables, known.jobs);
   showFigure(fabric, cables, shown, states);
   say(byId("source"), sourceText(shown));
   const note = showLinks(cables, shown, chosen.words, chosen.selected, choose);
@@ -204,7 +200,7 @@ function drawNow() {
   showSchedule(hashed === null ? planned : null);
   showSwitches(fabric, cables, states, chosen.selected, choose);
   showHistory(plans, rollBack, allowed);
-  showReasons(health.reasons, health.degraded_service);
+  showAlerts(health.reasons, health.degraded_service);
   showDetail(chosen.selected, { fabric, cables, shown, states }, { change, choose, allowed, drainedIds: drained });
 }
 
@@ -230,38 +226,10 @@ function allowed(button, reason) {
   mark(button, "title", why);
 }
 
-const SIGNS = { ok: "✓", starting: "…", degraded: "!" };
-
-function showHead(health, plans) {
-  mark(byId("health"), "data-status", health.status);
-  say(byId("health").firstElementChild, SIGNS[health.status] ?? "?");
-  const slow = health.degraded_service.length > 0;
-  say(byId("health-text"), slow ? `${health.status}, degraded service` : health.status);
-  mark(byId("health"), "data-service", slow ? "degraded" : null);
-  mark(byId("health"), "title", [...health.reasons, ...health.degraded_service].join("\n") || null);
-  say(byId("mode"), health.mode);
-  mark(byId("mode"), "data-unusual", health.mode !== "planned");
-  say(byId("enforcement"), words(health.enforcement));
-  say(byId("epoch"), known.plan?.computed.epoch ?? plans[0]?.epoch ?? DASH);
-  say(byId("switches"), health.switches.expected === null ? health.switches.connected : `${health.switches.connected} of ${health.switches.expected}`);
-}
-
-function showTiles(shown, plan, newest, cables, health) {
-  const states = cables.map((cable) => condition(cable, shown.loads));
-  const contended = shown.plan === null ? null : [...shown.loads.values()].filter((load) => load.contended && load.up).length;
-  const names = { now: "Slowest collective", plan: "Slowest, as planned", ecmp: "Slowest under ECMP" };
-  const worth = shown.view === "now" ? inForce(known.jobs, plan, health.mode) : { speed: plan?.min_speed, gap: plan?.gap };
-  say(byId("speed-name"), names[shown.view]);
-  say(byId("tile-speed"), number(worth.speed));
-  say(byId("tile-bound"), plan === undefined ? DASH : number(boundOf(plan)));
-  say(byId("tile-gap"), percent(worth.gap));
-  say(byId("tile-contended"), contended ?? DASH);
-  mark(byId("tile-contended"), "data-worse", contended > 0);
-  say(byId("tile-failed"), states.filter((state) => state === "failed").length);
-  mark(byId("tile-failed"), "data-worse", states.includes("failed"));
-  say(byId("tile-drained"), cables.filter((cable) => cable.drained).length);
-  say(byId("tile-flows"), health.flows);
-  say(byId("tile-moved"), newest?.moved ?? DASH);
+/** The controls as the URL says. */
+function showChoices() {
+  for (const input of document.querySelectorAll('input[name="view"]')) input.checked = input.value === chosen.view;
+  if (byId("find").value !== chosen.words) byId("find").value = chosen.words;
 }
 
 function sourceText(shown) {
@@ -308,8 +276,14 @@ function showScale() {
 // -- doing -------------------------------------------------------------------------------------------------------
 
 function choose(id) {
-  chosen.selected = chosen.selected === id ? null : id;
+  go({ selected: chosen.selected === id ? null : id });
   draw();
+}
+
+/** Follow what the URL says now. */
+function chosenAnew() {
+  draw();
+  if (chosen.view === "ecmp") refresh();
 }
 
 async function change(id, drained) {
@@ -349,23 +323,24 @@ async function trace() {
 }
 
 function begin() {
+  beginSettings(draw);
+  beginRoute(chosenAnew);
   showScale();
   showWho();
   for (const input of document.querySelectorAll('input[name="view"]')) {
-    input.addEventListener("change", async () => {
-      chosen.view = input.value;
-      draw();
-      if (chosen.view === "ecmp") await refresh();
+    input.addEventListener("change", () => {
+      go({ view: input.value });
+      chosenAnew();
     });
   }
   for (const input of document.querySelectorAll('input[name="shape"]')) {
     input.addEventListener("change", () => {
-      chosen.shape = input.value;
+      go({ shape: input.value });
       draw();
     });
   }
   byId("find").addEventListener("input", (event) => {
-    chosen.words = event.target.value;
+    go({ words: event.target.value }, false);
     draw();
   });
   byId("trace").addEventListener("click", trace);

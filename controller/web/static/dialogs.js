@@ -31,11 +31,14 @@ function modal(title, fill) {
   });
 }
 
-/** The row of buttons below a dialog: what it does, and Cancel. The action's result closes it; a problem is shown. */
+/**
+ * The row of buttons below a dialog: what it does, and Cancel. The action's result closes it; a problem is shown. The
+ * focus is never put on what changes the network.
+ */
 function foot(form, close, label, act) {
   const wrong = el("p", { class: "wrong", role: "alert" });
   const confirm = el("button", { type: "submit", class: "primary" }, label);
-  const cancel = el("button", { type: "button", onclick: () => close(null) }, "Cancel");
+  const cancel = el("button", { type: "button", autofocus: form.querySelector("input") === null, onclick: () => close(null) }, "Cancel");
   form.append(wrong, el("p", { class: "buttons" }, confirm, cancel));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -47,7 +50,8 @@ function foot(form, close, label, act) {
     } catch (problem) {
       say(wrong, problemText(problem));
       confirm.disabled = false;
-      confirm.focus();
+      // A disabled button loses the focus.
+      if (document.activeElement === document.body) cancel.focus();
     }
   });
   return { confirm, cancel, wrong };
@@ -86,7 +90,6 @@ export function confirmDrain(id, drained) {
       (preview) => {
         result.replaceChildren(...previewParts(preview));
         parts.confirm.disabled = false;
-        parts.confirm.focus();
       },
       (problem) => {
         result.replaceChildren(el("p", { class: "note" }, "There is no preview, so the change cannot be confirmed."));
@@ -112,7 +115,7 @@ function previewParts(preview) {
   const head = el("tr", {}, el("th", { scope: "col" }, ""), el("th", { scope: "col", class: "number" }, "Now"), el("th", { scope: "col", class: "number" }, "After"));
   const moved = preview.moved.slice(0, 5).join(", ") + (preview.moved_count > 5 ? ", …" : "");
   const parts = [
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Effect of the change" }, el("table", { "aria-label": "Effect of the change" }, el("thead", {}, head), body)),
+    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Effect of the change" }, el("table", { "aria-label": "Effect of the change" }, el("thead", {}, head), body)),
     el("p", {}, preview.moved_count === 0 ? "No flow moves." : `${plural(preview.moved_count, "flow moves", "flows move")}: ${moved}`),
   ];
   if (preview.still_used.length > 0) parts.push(el("p", { class: "collision" }, `Stay in use, because no other path connects two leaves: ${preview.still_used.join(", ")}`));
@@ -149,7 +152,7 @@ function survivalParts(found) {
   if (harmful.length === 0) return [el("p", {}, count)];
   const more = harmful.length > MOST_FAILURES ? [el("p", { class: "note" }, `The ${MOST_FAILURES} worst of ${harmful.length}.`)] : [];
   const table = el("table", { "aria-label": "Failures, worst first" }, el("thead", {}, head), body);
-  return [el("p", {}, count), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Failures, worst first" }, table), ...more];
+  return [el("p", {}, count), el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Failures, worst first" }, table), ...more];
 }
 
 const MODES = {

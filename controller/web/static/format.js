@@ -30,16 +30,32 @@ export function seconds(value) {
   return `${Number((value * 1e6).toPrecision(4))} µs`;
 }
 
-export function clock(text) {
-  const when = new Date(text);
-  return Number.isNaN(when.getTime()) ? String(text) : when.toLocaleTimeString("en-GB");
+let zone = "UTC"; // as the fairspine command; undefined: the browser's own
+
+/** Show times in "utc" or "local". */
+export function useZone(name) {
+  zone = name === "utc" ? "UTC" : undefined;
 }
 
-export function moment(text) {
-  const when = new Date(text);
-  if (Number.isNaN(when.getTime())) return String(text);
-  const today = when.toDateString() === new Date().toDateString();
-  return today ? clock(text) : `${when.toISOString().slice(5, 10)} ${clock(text).slice(0, 5)}`;
+/** The parts of a time in the zone that is shown; null where the text is no time. */
+function partsOf(when) {
+  if (Number.isNaN(when.getTime())) return null;
+  const format = new Intl.DateTimeFormat("en-GB", { timeZone: zone, hourCycle: "h23", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return Object.fromEntries(format.formatToParts(when).map(({ type, value }) => [type, value]));
+}
+
+/** 14:28:21 */
+export function clock(text) {
+  const at = partsOf(new Date(text));
+  return at === null ? String(text) : `${at.hour}:${at.minute}:${at.second}`;
+}
+
+/** The time of day; on another day than today its date, too. Both are of one zone. */
+export function moment(text, now = new Date()) {
+  const [at, today] = [partsOf(new Date(text)), partsOf(now)];
+  if (at === null) return String(text);
+  const same = ["year", "month", "day"].every((part) => at[part] === today[part]);
+  return same ? clock(text) : `${at.year === today.year ? "" : `${at.year}-`}${at.month}-${at.day} ${at.hour}:${at.minute}`;
 }
 
 export const words = (name) => String(name).replaceAll("_", " ");

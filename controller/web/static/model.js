@@ -227,22 +227,3 @@ export function who(flows) {
   for (const flow of flows) counts.set(flow.job, (counts.get(flow.job) ?? 0) + 1);
   return [...counts].map(([job, count]) => (count === 1 ? job : `${job} ×${count}`)).join(", ");
 }
-
-/** What an event says, on a line; of a kind or a shape that is not known, all of it. */
-export function eventText(kind, data) {
-  const by = data.by ? `, by ${data.by}` : "";
-  if (kind === "plan" && data.state === "active") return `${data.epoch} is active`;
-  if (kind === "plan" && data.state === "computed") {
-    return `${data.epoch} computed: ${data.cause}${by}; slowest ${Number(data.min_speed).toFixed(3)}, ${data.moved} moved`;
-  }
-  if (kind === "link" && "drained" in data) return `${data.id} ${data.drained ? "drained" : "undrained"}${by}`;
-  if (kind === "link" && "up" in data) return `${data.id} ${data.up ? "is up" : "is down"}`;
-  if (kind === "job" && "change" in data) return `${data.job} ${data.change}${by}`;
-  if (typeof data.text === "string") return data.text;
-  return Object.entries(data).filter(([, value]) => value !== null).map(([name, value]) => `${name}=${eventValue(value)}`).join(" ");
-}
-
-function eventValue(value) {
-  if (typeof value === "number") return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
-  return typeof value === "string" && value !== "" && !value.includes(" ") ? value : JSON.stringify(value);
-}

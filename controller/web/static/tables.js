@@ -1,11 +1,10 @@
-// The tables: busiest links, jobs, switches, plan history, health and events. Each keeps its rows from look to look.
+// The tables: busiest links, jobs, switches and plan history. Each keeps its rows from look to look.
 
 import { byId, el, mark, row, say, sync } from "./dom.js";
-import { clock, DASH, gbps, moment, number, percent, plural, seconds, size } from "./format.js";
-import { busiest, compareNames, eventText, gapOf, jobSpeeds, level, who } from "./model.js";
+import { DASH, gbps, moment, number, percent, plural, seconds, size } from "./format.js";
+import { busiest, compareNames, gapOf, jobSpeeds, level, who } from "./model.js";
 
 const MOST_LINKS = 60;
-const MOST_EVENTS = 100;
 const STATES = { failed: "✕ failed", drained: "⊘ drained", contended: "▲ collision", fine: "" };
 
 /** A button that looks like a name and selects it. */
@@ -124,21 +123,4 @@ export function showHistory(plans, rollBack, allowed) {
     say(made.cells[5], plan.moved);
     allowed(made.cells[6].firstElementChild, plan.epoch === plans[0].epoch ? "this is the newest plan" : null);
   });
-}
-
-/** @param reasons faults; @param service why jobs are, or may be, slow */
-export function showReasons(reasons, service) {
-  const items = [...reasons.map((text) => ({ text, kind: "fault" })), ...service.map((text) => ({ text: `Degraded service: ${text}`, kind: "service" }))];
-  if (items.length === 0) items.push({ text: "No problems.", kind: "none" });
-  sync(byId("reasons"), items.map((item, k) => ({ ...item, k })), (item) => item.k, () => el("li"), (made, item) => {
-    mark(made, "data-kind", item.kind);
-    say(made, item.text);
-  });
-}
-
-/** Add an event at the end. */
-export function showEvent(event) {
-  const list = byId("events");
-  list.append(el("li", {}, el("time", { datetime: event.at }, clock(event.at)), " ", el("strong", {}, event.kind), " ", eventText(event.kind, event.data)));
-  while (list.children.length > MOST_EVENTS) list.firstElementChild.remove();
 }

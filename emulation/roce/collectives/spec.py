@@ -33,7 +33,8 @@ class CollectiveSpec:
         matrix: for ``exchange``: bytes from rank i to rank j.
         dtype: of the elements; uint8 only where nothing is added up.
         seed: of the numbers in the buffers.
-        iterations: how often, one right after the other.
+        iterations: how often; the same for all collectives of a job.
+        phase: the collectives of a job's phase run at the same time, those of different phases one after the other.
         qp_mode: how connections of several QPs send: each message over all of them, or messages in turn.
         message_bytes: length of the messages that go by turns; the last one of a transfer may be shorter.
     """
@@ -48,6 +49,7 @@ class CollectiveSpec:
     dtype: str = "int32"
     seed: int = 0
     iterations: int = 1
+    phase: int = 0
     qp_mode: QpMode = "split"
     message_bytes: int = MESSAGE_BYTES
 
@@ -76,10 +78,6 @@ class CollectiveSpec:
             if self.matrix:
                 raise InputError("allowed only for an exchange", field="matrix")
             sizes = [self.bytes]
-        if self.iterations > 1 and (self.op == "exchange" or self.bytes < n * self.itemsize):
-            # Only a rank that waits for every other rank in each iteration cannot get ahead of a slow one.
-            reason = "must be one if some ranks send nothing to others"
-            raise InputError(reason, field="iterations", value=self.iterations)
         for size in sizes:
             if size < 0 or size % self.itemsize:
                 what = f"bytes are a multiple of {self.itemsize} (the size of {self.dtype}), not negative"
@@ -89,6 +87,11 @@ class CollectiveSpec:
     def n_ranks(self) -> int:
         """Number of ranks."""
         return len(self.ranks)
+
+    @property
+    def synchronises(self) -> bool:
+        """Whether each rank waits for every other one in each iteration, so that none gets ahead of a slow one."""
+        return self.op != "exchange" and self.bytes >= self.n_ranks * self.itemsize
 
     @property
     def itemsize(self) -> int:

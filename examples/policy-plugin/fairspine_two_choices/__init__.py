@@ -32,7 +32,7 @@ def assign(
             path_of_unit[unit] = _path(fabric, load, rng, src, dst, a, b)
         path = paths[flow] = path_of_unit[unit]
         if path >= 0:
-            load[[fabric.up_link[a, path], fabric.down_link[b, path]]] += traffic.bytes[flow]
+            load[list(fabric.ways.links_of(a, b, path))] += traffic.bytes[flow]
     return fs.Result(fs.Assignment.single(paths))
 
 
@@ -44,8 +44,8 @@ def _path(fabric: fs.Fabric, load: np.ndarray, rng: np.random.Generator, src: in
     if not hosts_up or len(live) == 0:
         return fs.UNROUTABLE
     drawn = rng.choice(live, size=min(2, len(live)), replace=False)
-    links = np.stack([fabric.up_link[a, drawn], fabric.down_link[b, drawn]])
-    fuller = (load[links] / fabric.link_gbps[links]).max(axis=0)
+    between = [list(fabric.ways.links_of(a, b, path)) for path in drawn.tolist()]
+    fuller = [(load[links] / fabric.link_gbps[links]).max() for links in between]
     return int(drawn[np.argmin(fuller)])
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.fabric import Fabric
 from controller.routing.kernels.paths import path_links
+from tests.unit.model.three_tiers import Pods, pods
 from tests.unit.routing.instances import random_fabric
 
 
@@ -64,3 +67,42 @@ def test_a_path_that_there_is_not_has_no_links_and_joins_nothing(fabric: Fabric)
     path = np.array([-1, -2, fabric.n_paths])
     assert (fabric.ways.links(leaf, leaf + 1, path) < 0).all()
     assert not fabric.ways.joined(leaf, leaf + 1, path).any()
+
+
+@given(pods())
+def test_in_three_tiers_the_paths_of_two_leaves_are_the_shortest_ways_up_and_down(fabric: Pods) -> None:
+    ways = fabric.ways()
+    for a, b in itertools.permutations(range(fabric.pods * fabric.leaves), 2):
+        paths = ways.between(a, b).tolist()
+        links = [ways.links_of(a, b, path) for path in paths]
+        assert len(set(links)) == len(links)
+        assert set(links) == fabric.walks(fabric.leaf(a), fabric.leaf(b))
+
+
+@given(pods())
+def test_in_three_tiers_all_ways_to_ask_for_links_agree(fabric: Pods) -> None:
+    ways, n_leaves = fabric.ways(), fabric.pods * fabric.leaves
+    a, b, path = np.indices((n_leaves, n_leaves, ways.n_paths)).reshape(3, -1)
+    table, joined = ways.links(a, b, path), ways.joined(a, b, path)
+    found = np.empty(2 * ways.n_tiers, np.int64)
+    for row in range(len(path)):
+        src, dst, k = int(a[row]), int(b[row]), int(path[row])
+        in_order = ways.links_of(src, dst, k)
+        n = path_links(ways, src, dst, k, found)
+        assert (found[:n:2].tolist(), found[1:n:2][::-1].tolist()) == (
+            list(in_order[: n // 2]),
+            list(in_order[n // 2 :]),
+        )
+        assert sorted(link for link in in_order if link >= 0) == sorted(table[row][table[row] >= 0])
+        if src != dst:
+            assert joined[row] == (k in ways.between(src, dst))
+
+
+@given(pods(), st.integers(0, 2**32 - 1))
+def test_a_path_is_live_in_three_tiers_while_all_its_links_are_up(fabric: Pods, seed: int) -> None:
+    ways, n_leaves = fabric.ways(), fabric.pods * fabric.leaves
+    up = np.random.default_rng(seed).random(2 * len(fabric.uplink) + 1) > 0.2
+    live = ways.only(up)
+    for a, b in itertools.permutations(range(n_leaves), 2):
+        wanted = [path for path in ways.between(a, b).tolist() if up[list(ways.links_of(a, b, path))].all()]
+        assert live.between(a, b).tolist() == wanted

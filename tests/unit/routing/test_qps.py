@@ -15,7 +15,7 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.queue_pairs import QueuePairs
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, assign
+from controller.routing import Options, PreviousPlan, assign
 from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
 from controller.routing.qp_spread import spread_qps
@@ -130,6 +130,18 @@ def test_qps_that_share_a_path_have_the_fewest_aligned_blocks_of_ports(seed: int
             size //= 2
         blocks, port = blocks + 1, port + size
     assert blocks == sum(count.bit_count() for count in Counter(path.tolist()).values())
+
+
+def test_qps_of_a_new_job_are_spread_and_those_of_old_ones_stay() -> None:
+    fabric = clos(4, 3, 4)
+    both = rings(fabric, 4)
+    half = both.n_flows // 2
+    columns = (getattr(both, name)[:half] for name in ("src", "dst", "bytes", "collective", "number", "udp_src"))
+    old = Traffic(*columns, both.collectives)
+    before = PreviousPlan.of(fabric, old, assign("fair", fabric, old).assignment)
+    plan = assign("fair", fabric, both, previous=before).assignment
+    assert plan.path[:half].tolist() == before.single_paths(both)[:half].tolist()
+    assert distinct(Demand.of(fabric, both), plan.path) == both.n_flows
 
 
 def test_qps_of_unequal_load_or_of_other_leaves_are_not_exchanged() -> None:

@@ -75,13 +75,19 @@ def partly_drained(draw: st.DrawFn, fabric: Fabric) -> Fabric:
 
 @st.composite
 def traffics(draw: st.DrawFn, fabric: Fabric, enforcement: Enforcement) -> Traffic:
-    """Flows whose addresses and ports differ; but for ``source_port``, some ports are unknown."""
+    """Flows whose addresses and ports differ, some with neighbours; but for ``source_port``, some ports are unknown."""
     hosts = st.integers(0, fabric.n_hosts - 1)
     ports = st.one_of(st.integers(FIRST_PORT, FIRST_PORT + 3), st.integers(FIRST_PORT, LAST_PORT))
     if enforcement != "source_port":
         ports = st.one_of(ports, st.just(ANY_PORT))
-    flows = st.tuples(hosts, hosts, ports).filter(lambda flow: flow[0] != flow[1])
-    return traffic_of(draw(st.lists(flows, unique=True, max_size=8)))
+    qps = st.one_of(st.just(1), st.integers(1, 9))
+    drawn = st.tuples(hosts, hosts, ports, qps).filter(lambda flow: flow[0] != flow[1])
+    flows = {
+        (src, dst, min(port + qp, LAST_PORT) if port else port)
+        for src, dst, port, qps in draw(st.lists(drawn, max_size=8))
+        for qp in range(qps)
+    }
+    return traffic_of(sorted(flows))
 
 
 def traffic_of(flows: list[tuple[int, int, int]]) -> Traffic:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -13,10 +15,11 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
 from controller.model.fabric import Fabric
-from controller.model.port_numbers import ROCE_PORT
-from controller.model.traffic import FIRST_PORT, Traffic
+from controller.model.port_numbers import MAX_PORT, ROCE_PORT
+from controller.model.traffic import ANY_PORT, FIRST_PORT, Traffic
 from controller.southbound.base import CLASS_EXCEPTION, NextHops, compile_base
 from controller.southbound.flow_encoding import class_bits
+from controller.southbound.ingress import port_mask, with_exact_ports
 from controller.southbound.interpreter import Choose, RuleInterpreter, Walk
 from controller.southbound.rules import ETH_MPLS, Rule, RuleSet, SwitchRules, difference
 from controller.southbound.segment_routing import LABELS
@@ -38,6 +41,30 @@ def links_of(fabric: Fabric, walk: Walk) -> tuple[int, ...]:
 def without_flows(case: Case) -> Case:
     traffic = Traffic.empty()
     return dataclasses.replace(case, traffic=traffic, assignment=Assignment.single(traffic.src))
+
+
+def fewest_blocks(path_of: Mapping[int, int], first: int, size: int) -> int:
+    """How many aligned blocks, in each of which all ports have one path, cover the ports of a range; port 0: any."""
+    inside = [port for port in path_of if first <= port < first + size]
+    if not inside:
+        return 0
+    if len(inside) == size and len({path_of[port] for port in inside}) == 1 and ANY_PORT not in inside:
+        return 1
+    if size == 1:
+        return 1
+    return sum(fewest_blocks(path_of, begin, size // 2) for begin in (first, first + size // 2))
+
+
+@patient
+@given(data=st.data())
+def test_exact_ports_forward_every_packet_as_masked_ones_do(data: st.DataObject) -> None:
+    case, choose = data.draw(cases(data.draw(st.sampled_from(ENFORCEMENTS)))), data.draw(choices)
+    exact = RuleSet({dpid: with_exact_ports(case.rules[dpid]) for dpid in case.rules})
+    assert not any(port_mask(rule) for dpid in exact for rule in exact[dpid].rules.values())
+    src, _, packet = data.draw(packets(case))
+    network, source = RuleInterpreter(case.fabric), case.fabric.hosts[src].name
+    one, other = (network.walk(rules, packet, source=source, choose=choose) for rules in (case.rules, exact))
+    assert one == other
 
 
 @each_enforcement
@@ -101,15 +128,20 @@ def test_when_an_uplink_dies_its_leaf_still_reaches_whatever_another_uplink_lead
 @pytest.mark.parametrize("enforcement", ["per_flow", "segment_routing"])
 @patient
 @given(data=st.data())
-def test_a_flow_or_piece_costs_one_rule_at_its_ingress_leaf_and_none_elsewhere(
+def test_ports_of_one_path_cost_as_few_rules_at_their_ingress_leaf_as_masks_allow_and_none_elsewhere(
     enforcement: Enforcement, data: st.DataObject
 ) -> None:
     case = data.draw(cases(enforcement))
     without, encoding = without_flows(case), case.encoding
-    ingress = case.fabric.host_leaf[case.traffic.src[encoding.flow[encoding.path >= 0]]]
-    own = np.bincount(ingress, minlength=case.fabric.n_leaves).tolist()
+    paths: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    for row in np.flatnonzero(encoding.path >= 0).tolist():
+        flow = encoding.flow[row]
+        ends = int(case.traffic.src[flow]), int(case.traffic.dst[flow])
+        paths[ends][int(encoding.udp_src[row])] = int(encoding.path[row])
     for a, leaf in enumerate(case.fabric.leaves):
-        assert len(case.rules[leaf.dpid]) == len(without.rules[leaf.dpid]) + own[a]
+        own = [path_of for (src, _), path_of in paths.items() if case.fabric.host_leaf[src] == a]
+        expected = sum(fewest_blocks(path_of, 0, MAX_PORT + 1) for path_of in own)
+        assert len(case.rules[leaf.dpid]) == len(without.rules[leaf.dpid]) + expected
     for spine in case.fabric.spines:
         assert case.rules[spine.dpid] == without.rules[spine.dpid]
 

@@ -12,9 +12,13 @@ import pytest
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
+from controller.routing import assign
 from controller.southbound.base import compile_base
 from controller.southbound.compilers import compile_rules
 from controller.southbound.flow_encoding import encode_flows
+from controller.southbound.ingress import with_exact_ports
+from controller.workload.expand import combine, expand
+from controller.workload.job_file import parse_job
 from tests.unit.southbound.plans import traffic_of
 
 DOCS = Path(__file__).parents[3] / "docs" / "explanation" / "enforcement.md"
@@ -78,3 +82,25 @@ def test_numbers_in_the_table_are_those_of_the_formulas() -> None:
         assert each[6] == (0 if name == NONE else each[1] + 1)
         seen.append((each[0], name))
     assert seen == [(size, name) for size in (16, 64, 1024) for name in (NONE, *ENFORCEMENTS)]
+
+
+def test_numbers_of_rules_by_qps_in_the_table_are_those_of_a_ring() -> None:
+    spines, leaves, hosts = 8, 16, 16
+    whole = clos(spines, leaves, hosts)
+    order = [name for n in range(hosts) for name in whole.host_names[n::hosts]]
+    ring = {"name": "ring", "op": "all_reduce", "ranks": list(range(len(order))), "bytes": 2**33}
+    seen = []
+    for of_leaves, _, failed, qps, exact, masked in rows("| leaves | spines | failed spines |"):
+        seen.append((of_leaves, failed, qps))
+        if (int(of_leaves), int(qps) > 16) != (leaves, False):
+            continue
+        job = parse_job({"name": "job", "hosts": order, "qps": int(qps), "collectives": [ring]})
+        traffic = combine([expand(whole, job)])
+        fabric = whole.without_links([spine.name for spine in whole.spines[spines - int(failed) :]])
+        wire = encode_flows(fabric, traffic, assign("fair", fabric, traffic).assignment, "per_flow")
+        rules, base = compile_rules("per_flow", fabric, traffic, wire), len(compile_base(whole)[1])
+        held = [rules[leaf.dpid] for leaf in fabric.leaves]
+        assert max(len(each) for each in held) - base == int(masked.replace(",", ""))
+        assert max(len(with_exact_ports(each)) for each in held) - base == int(exact.replace(",", ""))
+    wanted = [(size, failed, qps) for size in ("16", "64") for qps in ("1", "4", "16", "64", "128") for failed in "01"]
+    assert seen == wanted

@@ -97,7 +97,8 @@ def flow_parts() -> list[bytes]:
     """Entries of different lengths, so that nothing can be read at one stride."""
     fields = {"eth_type": 0x800, "ip_proto": 17, "ipv4_src": "10.0.0.1", "ipv4_dst": "10.0.0.2", "udp_dst": ROCE_PORT}
     entries = []
-    for priority, more in ((FLOW, {}), (FLOW + 1, {"udp_src": 50000}), (FLOW + 1, {"udp_src": 50001})):
+    masked = {"udp_src": (50000, 0xFFFC)}
+    for priority, more in ((FLOW, {}), (FLOW + 16, {"udp_src": 50000}), (FLOW + 14, masked)):
         match = bytearray()
         parser.OFPMatch(**fields, **more).serialize(match, 0)
         head = (48 + len(match), 0, 1, 2, priority, 0, 0, 0, messages.OUR_COOKIE, 3, 4)

@@ -6,18 +6,22 @@ import dataclasses
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
-from controller.model.traffic import ANY_PORT, Collective, Traffic
+from controller.model.traffic import ANY_PORT, FIRST_PORT, Collective, Traffic
 from controller.southbound.base import DISCOVERY, FLOW
-from controller.southbound.flow_encoding import encode_flows
+from controller.southbound.compilers import compile_rules
+from controller.southbound.flow_encoding import FlowEncoding, encode_flows
+from controller.southbound.ingress import with_exact_ports
+from controller.southbound.port_blocks import port_blocks
 from controller.southbound.rules import RuleKey
 from controller.telemetry.counters import PortCounters, RuleCounters, SwitchCounters
-from controller.telemetry.port_rates import UNKNOWN, Readings, row_keys
+from controller.telemetry.port_rates import UNKNOWN, Readings, block_keys
 from tests.unit.southbound.plans import cases, patient
 from tests.unit.strategies import fabrics
 
@@ -159,13 +163,14 @@ def test_readers_get_the_last_two_and_forgotten_switches_begin_anew(data: st.Dat
 
 @settings(patient, max_examples=60)
 @given(data=st.data())
-def test_a_row_has_the_rate_of_its_rule_unless_others_share_it(data: st.DataObject) -> None:
+def test_a_row_has_its_part_of_the_rate_of_its_rule_unless_it_cannot_be_told_apart(data: st.DataObject) -> None:
     enforcement = data.draw(st.sampled_from(["per_flow", "segment_routing"]))
     case = data.draw(cases(enforcement))
     keys = row_keys(case.fabric, case.traffic, case.encoding)
     # What the compilers make is what is looked for, and nothing of it is left over.
     made = {(dpid, key) for dpid in case.rules for key in case.rules[dpid].rules if FLOW <= key[1] < DISCOVERY}
     assert made <= {key for key in keys if key is not None}
+    size = case.traffic.bytes[case.encoding.flow] * case.encoding.share
     readings = Readings()
     seconds = data.draw(PERIODS)
     octets: dict[tuple[int, RuleKey], tuple[int, int]] = {each: (data.draw(SMALL), data.draw(SMALL)) for each in made}
@@ -175,11 +180,38 @@ def test_a_row_has_the_rate_of_its_rule_unless_others_share_it(data: st.DataObje
             readings.add(SwitchCounters(dpid, moment * seconds, rules=rules))
     rates = readings.row_rates(case.fabric, case.traffic, case.encoding)
     for row, each in enumerate(keys):
-        if each is None or each not in made or keys.count(each) > 1 or octets[each][1] < octets[each][0]:
+        several = each is not None and isinstance(dict(each[1][2]).get("udp_src"), tuple)
+        alone = several or keys.count(each) == 1
+        if each is None or each not in made or not alone or octets[each][1] < octets[each][0]:
             assert math.isnan(rates[row])
         else:
             before, after = octets[each]
-            assert math.isclose(rates[row], (after - before) * 8 / 1e9 / seconds, rel_tol=1e-9)
+            part = size[row] / sum(size[other] for other, key in enumerate(keys) if key == each)
+            assert math.isclose(rates[row], part * (after - before) * 8 / 1e9 / seconds, rel_tol=1e-9)
+
+
+def test_qps_have_the_rates_of_their_own_rules_on_a_switch_that_takes_no_masked_ports() -> None:
+    fabric = clos(1, 2, 1)
+    n = np.arange(4)
+    traffic = Traffic(n * 0, n * 0 + 1, n * 0 + 9, n * 0, n, FIRST_PORT + n, (Collective("a", "all"),))
+    wire = encode_flows(fabric, traffic, Assignment.single(n * 0), "per_flow")
+    rules = compile_rules("per_flow", fabric, traffic, wire)[1]
+    masked = [key for key in rules.rules if FLOW <= key[1] < DISCOVERY]
+    exact = sorted((key for key in with_exact_ports(rules).rules if FLOW <= key[1] < DISCOVERY), key=lambda key: key[2])
+    assert (len(masked), len(exact)) == (1, 4)
+    for keys, rates in ((masked, [0.25, 0.25, 0.25, 0.25]), (exact, [1.0, 2.0, 3.0, 4.0])):
+        readings = Readings()
+        for at in (0.0, 1.0):
+            counted = {key: RuleCounters(1, int(at * (i + 1) * 125_000_000)) for i, key in enumerate(keys)}
+            readings.add(SwitchCounters(1, at, rules=counted))
+        assert readings.row_rates(fabric, traffic, wire).tolist() == pytest.approx(rates)
+
+
+def row_keys(fabric: Fabric, traffic: Traffic, wire: FlowEncoding) -> list[tuple[int, RuleKey] | None]:
+    """The leaf and the key of the rule of each row."""
+    blocks = port_blocks(traffic, wire)
+    keys, leaf = block_keys(fabric, blocks), fabric.host_leaf[blocks.src]
+    return [None if each < 0 else (fabric.leaves[leaf[each]].dpid, keys[each]) for each in blocks.of_row.tolist()]
 
 
 def test_flows_that_no_switch_can_distinguish_have_no_rate_of_their_own() -> None:

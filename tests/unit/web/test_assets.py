@@ -38,7 +38,7 @@ def test_a_tag_belongs_to_the_content_and_a_stranger_is_refused() -> None:
 @pytest.mark.parametrize("path", TEXTS)
 def test_a_file_names_only_files_that_are_there_and_no_other_address(path: str) -> None:
     text = TEXTS[path]
-    named = re.findall(r'from "\./([^"]+)"', text) + re.findall(r'(?:href|src)="web/([^"]+)"', text)
+    named = re.findall(r'from "\./([^"]+)"', text) + re.findall(r'"web/([^"]+)"', text)
     assert {FOLDER + name for name in named} <= set(TEXTS)
     addresses = set(re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", text))
     assert addresses <= {"http://www.w3.org"}, "SVG's namespace is a name, not an address"
@@ -50,7 +50,7 @@ def test_every_module_is_reached_from_the_page() -> None:
         path = waiting.pop()
         if path not in reached:
             reached.add(path)
-            found = re.findall(r'from "\./([^"]+)"|(?:href|src)="web/([^"]+)"', TEXTS[path])
+            found = re.findall(r'from "\./([^"]+)"|"web/([^"]+)"', TEXTS[path])
             waiting += [FOLDER + (module or file) for module, file in found]
     assert reached == set(TEXTS)
 

@@ -194,6 +194,11 @@ def test_as_many_flows_between_two_hosts_as_there_are_ports_are_possible_and_not
     assert expand(FABRIC, parse_job(one | {"ports": "unknown"}), [full]).udp_src.tolist() == [ANY_PORT]
 
 
+def single(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number and block of connections that have one QP each."""
+    return np.arange(n, dtype=np.int32), np.ones(n, dtype=np.int32)
+
+
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=60), st.sets(st.integers(0, N_PORTS - 1)))
 def test_preferred_ports_are_used_if_free_and_conflicts_get_unique_ports(
     wishes: list[tuple[int, int]], used: set[int]
@@ -201,7 +206,7 @@ def test_preferred_ports_are_used_if_free_and_conflicts_get_unique_ports(
     pair = np.array([end << 16 for end, _ in wishes], dtype=np.int64)
     choice = np.array([wish for _, wish in wishes], dtype=np.int32)
     taken = np.sort(np.array([FIRST + port for port in used], dtype=np.int64))
-    port = assign_ports(pair, choice, taken)
+    port = assign_ports(pair, choice, taken, *single(len(pair)))
     keys = (pair | port).tolist()
     assert len(set(keys)) == len(keys)
     assert not set(keys) & set(taken.tolist())
@@ -214,9 +219,10 @@ def test_preferred_ports_are_used_if_free_and_conflicts_get_unique_ports(
 
 def test_a_pair_without_a_free_port_is_distinguished_from_one_that_has_some() -> None:
     full = np.arange(FIRST, LAST + 1, dtype=np.int64)
-    assert assign_ports(np.array([1 << 16]), np.array([5], dtype=np.int32), full).tolist() == [FIRST + 5]
+    wish = np.array([5, 5], dtype=np.int32)
+    assert assign_ports(np.array([1 << 16]), wish[:1], full, *single(1)).tolist() == [FIRST + 5]
     with pytest.raises(NoPortLeft) as caught:
-        assign_ports(np.array([1 << 16, 0]), np.array([5, 5], dtype=np.int32), full)
+        assign_ports(np.array([1 << 16, 0]), wish, full, *single(2))
     assert caught.value.flow == 1
 
 

@@ -15,6 +15,7 @@ from controller.model.queue_pairs import MESSAGE_BYTES, QueuePairs
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
+from controller.workload.ports import FIRST, LAST
 from tests.unit.workload.documents import FABRIC, PAIRED, jobs
 
 MODES = st.sampled_from(["split", "round_robin"])
@@ -150,3 +151,30 @@ def test_every_qp_counts_against_the_room_for_flows() -> None:
     assert expand(FABRIC, job, max_flows=12).n_flows == 12
     with pytest.raises(InputError, match="the number of its flows is 12; at most 11 more are allowed"):
         expand(FABRIC, job, max_flows=11)
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 3)), min_size=1, max_size=4), st.integers(0, 99))
+def test_the_qps_of_each_connection_have_consecutive_ports_from_a_multiple_of_a_power_of_two(
+    collectives: list[tuple[int, int]], name: int
+) -> None:
+    hosts = ["h1", "h4"]
+    ring = {"op": "all_reduce", "ranks": [0, 1], "bytes": 2**40}
+    rows = [ring | {"name": f"c{k}", "qps": qps, "channels": many} for k, (qps, many) in enumerate(collectives)]
+    found = [expand(FABRIC, parse_job({"name": f"j{name}", "hosts": hosts, "collectives": rows}))]
+    found.append(expand(FABRIC, parse_job({"name": "other", "hosts": hosts, "collectives": rows}), found))
+    traffic = combine(found)
+    for connection in range(int(traffic.connection.max()) + 1):
+        own = np.flatnonzero(traffic.connection == connection)
+        port = traffic.udp_src[own]
+        assert port.tolist() == list(range(port[0], port[0] + len(own)))
+        assert port[0] % (1 << (len(own) - 1).bit_length()) == 0
+    pairs = set(zip(traffic.src.tolist(), traffic.dst.tolist(), traffic.udp_src.tolist(), strict=True))
+    assert len(pairs) == traffic.n_flows
+
+
+def test_qps_get_single_ports_where_no_block_is_free() -> None:
+    claims = [PAIR | {"udp_src": port} for port in range(FIRST, LAST + 1, 4)]
+    held = expand(FABRIC, parse_job({"name": "a", "qps": 1, "flows": claims}))
+    traffic = expand(FABRIC, parse_job({"name": "b", "qps": 8, "flows": [PAIR]}), [held])
+    assert len(set(traffic.udp_src.tolist())) == 8
+    assert not set(traffic.udp_src.tolist()) & set(held.udp_src.tolist())

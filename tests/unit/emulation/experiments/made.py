@@ -17,7 +17,7 @@ from controller.southbound.labels import LabelBlock
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
 from emulation.experiments.evidence import LABEL_BYTES, Planned, judge, planned_units
 from emulation.experiments.request import Draw, EmulatedScenario, ExperimentRequest, load
-from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, MeasuredDraw
+from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, JobMeasured, MeasuredDraw
 from emulation.experiments.scale import Scale
 
 PACKETS, FRAME = 100, 4154
@@ -107,7 +107,8 @@ def run_of(
         CollectiveMeasured(row["job"], row["name"], seconds[row["job"]], row["seconds"], 1000, 0, 0, wrong)
         for row in plan["collectives"]
     )
-    return MeasuredDraw(draw, plan, rows, evidence)
+    jobs = tuple(JobMeasured(row.job, (row.seconds,), row.predicted) for row in rows)
+    return MeasuredDraw(draw, plan, rows, evidence, jobs)
 
 
 def outcome_of(

@@ -62,7 +62,9 @@ def test_each_failure_is_an_experiment_whose_files_hold_it(tmp_path: Path) -> No
 
 
 def test_each_number_of_qps_is_an_experiment_with_a_flow_for_each_qp(tmp_path: Path) -> None:
-    made, _ = experiments(tmp_path, cases=[{"collective": RINGS, "qps": [1, 4], "qp_mode": "round_robin"}])
+    made, _ = experiments(
+        tmp_path, cases=[{"collective": RINGS, "qps": [1, 4], "qp_mode": "round_robin"}], policies=["fair"]
+    )
     assert [(each.request.qps, each.request.qp_mode) for each in made] == [(1, "round_robin"), (4, "round_robin")]
     assert len({each.request.folder for each in made}) == 2
     for each in made:
@@ -103,11 +105,10 @@ def test_the_simulator_runs_over_the_paths_of_the_experiment(tmp_path: Path, pol
 def test_times_are_compared_at_the_scale_of_the_measured_ones_draw_by_draw(tmp_path: Path) -> None:
     (experiment,), _ = experiments(tmp_path)
     (job,) = experiment.case.jobs
-    names = [row.name for row in job.traffic.collectives]
     runs = []
     for policy, seed in (("ecmp", 3), ("ecmp", 8), ("greedy", 3)):
-        rows = [{"job": job.name, "name": name, "seconds": 5.0 + seed + k} for k, name in enumerate(names)]
-        runs.append({**run_of(experiment, policy, seed), "collectives": rows})
+        rows = [{"job": job.name, "iterations": [5.0 + seed, 7.0 + seed]}]
+        runs.append({**run_of(experiment, policy, seed), "jobs": rows})
     found = compare(experiment, {"scale": {"time": 10.0}, "runs": runs})
     assert [(row.policy, len(row.simulated), row.measured) for row in found] == [
         ("ecmp", 2, (9.0, 14.0)),
@@ -116,6 +117,42 @@ def test_times_are_compared_at_the_scale_of_the_measured_ones_draw_by_draw(tmp_p
     for row in found:
         own = [run for run in runs if run["policy"] == row.policy]
         assert row.simulated == tuple(10.0 * simulated_seconds(experiment, run)[job.name] for run in own)
+
+
+@pytest.mark.parametrize(("shift", "iteration"), [(None, 0.3), (0.1, 0.2), (0.05, 0.25)])
+def test_the_simulator_computes_and_follows_the_schedule_of_the_run(
+    tmp_path: Path, shift: float | None, iteration: float
+) -> None:
+    """Two jobs that compute for 0.1 s and send for 0.1 s over one link."""
+    jobs = [
+        {"job": {"name": name, "hosts": hosts, "collectives": [call]}, "compute_seconds": 0.1, "epochs": 8}
+        for name, hosts in (("a", ["h1", "h3"]), ("b", ["h2", "h4"]))
+        for call in [{"name": "dp", "op": "all_reduce", "ranks": [0, 1], "bytes": 1_250_000_000}]
+    ]
+    fabric = {"clos": {"spines": 1, "leaves": 2, "hosts_per_leaf": 2, "host_gbps": 100, "uplink_gbps": 100}}
+    policies = ["fair", "fair+shifts"]
+    (experiment,), notes = experiments(tmp_path, fabric=fabric, cases=[{"jobs": jobs}], policies=policies)
+    assert notes == []
+    assert experiment.request.policies == ("fair", "fair+shifts")
+    assert experiment.request.iterations == (8, 8)
+    experiment.write()
+    assert load(experiment.request).iterations == {"a": 8, "b": 8}
+    run: dict[str, Any] = {"flows": [], "schedule": None}
+    for job in experiment.case.jobs:
+        ids = [job.traffic.flow_id(flow) for flow in range(2)]
+        ways = [("leaf1->spine1", "spine1->leaf2"), ("leaf2->spine1", "spine1->leaf1")]
+        ways = ways if job.traffic.src[0] < 2 else ways[::-1]
+        run["flows"] += [{"ids": [name], "links": way} for name, way in zip(ids, ways, strict=True)]
+    if shift is not None:
+        rows = [
+            {"job": name, "period_seconds": 0.2, "shift_seconds": at, "hold": False, "iteration_seconds": 0.2,
+             "compatibility": 1.0}
+            for name, at in (("a", 0.0), ("b", shift))
+        ]  # fmt: skip
+        run["schedule"] = {"slowdown": 1.0, "bound": 1.0, "gap": 0.0, "jobs": rows}
+    found = simulated_seconds(experiment, run)
+    # The first and the last iteration may have the link to themselves for longer.
+    assert found == pytest.approx({"a": iteration, "b": iteration}, rel=0.05)
 
 
 def test_ratios_are_of_every_two_policies_and_failures_of_a_case_and_fifteen_percent_apart_is_too_far() -> None:

@@ -21,9 +21,27 @@ from tests.unit.emulation.experiments.made import ring, scenario_of
 SMALL = "{spines: 2, leaves: 2, hosts_per_leaf: 2}"
 
 
+def test_jobs_that_compute_run_several_iterations_and_others_one(tmp_path) -> None:
+    job = ring("a", ["h1", "h3"])
+    assert scenario_of(tmp_path, SMALL, [job]).iterations == {"a": 1}
+    assert scenario_of(tmp_path, SMALL, [job], iterations=(3,)).iterations == {"a": 3}
+    job["compute_seconds"] = 0.1
+    assert scenario_of(tmp_path, SMALL, [job, ring("b", ["h2", "h4"])]).iterations == {"a": 10, "b": 10}
+
+
+def test_a_policy_with_shifts_is_the_policy_with_an_option(tmp_path) -> None:
+    scenario = scenario_of(tmp_path, SMALL, [ring("a", ["h1", "h3"])], policies=("fair", "fair+shifts"))
+    assert [(draw.routing, draw.options) for draw in scenario.draws] == [("fair", ()), ("fair", ("shifts=advise",))]
+
+
 def test_a_request_survives_the_way_into_another_process() -> None:
     request = ExperimentRequest(
-        Path("f.yaml"), (Path("a.json"), Path("b.json")), ("ecmp", "fair"), seeds=(7,), link_mbps=12.5
+        Path("f.yaml"),
+        (Path("a.json"), Path("b.json")),
+        ("ecmp", "fair"),
+        seeds=(7,),
+        link_mbps=12.5,
+        iterations=(2, 3),
     )
     assert ExperimentRequest.from_json(request.to_json()) == request
 
@@ -54,6 +72,8 @@ def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path, flow: di
         ({"policies": ("ecmp", "spray")}, "--policies: 'spray': switches cannot follow it"),
         ({"policies": ("ecmp", "ecmp")}, "listed twice"),
         ({"policies": ()}, "at least one"),
+        ({"policies": ("greedy+shifts",)}, "--policies: 'greedy+shifts': only fair advises shifts"),
+        ({"iterations": (0,)}, "--iterations: 0"),
         ({"seeds": ()}, "--draws: 0"),
         ({"seconds": 0.0}, "--seconds: 0.0"),
         ({"seconds": math.nan}, "--seconds: nan"),
@@ -116,7 +136,7 @@ def test_phases_of_a_job_add_up_and_collectives_of_one_phase_do_not(tmp_path) ->
     sums = phase_sums(scenario.traffic, plan.objective.ideal_seconds)
     assert sums["a"] == pytest.approx(2 * 10**9 * 8 / 100e9)
     assert sums["b"] == pytest.approx(alone["dp0"])
-    assert longest_job(scenario.traffic, plan) == sums["a"]
+    assert longest_job(scenario.traffic, plan, {"b": 0.01}) == sums["a"]
 
 
 def test_a_scale_of_one_for_one_is_real_time_but_for_headers() -> None:

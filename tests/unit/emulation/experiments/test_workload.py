@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.model.timing import IterationGrid
 from controller.workload.collectives import ALGORITHMS
+from emulation.experiments.job_times import cycles
 from emulation.experiments.request import Draw
-from emulation.experiments.workload import rounds, routes
+from emulation.experiments.workload import collectives, routes
 from emulation.roce.run import agent_configs
 from tests.unit.emulation.experiments.made import ring, scenario_of, told
 
@@ -47,8 +50,7 @@ def test_what_is_sent_is_what_was_planned_scaled_and_every_flow_has_its_port(tmp
         documents[0]["ports"] = "unknown"
     scenario = scenario_of(tmp_path_factory.mktemp("s"), CLOS, documents)
     scale = 0.01
-    turns = rounds(scenario, scale)
-    specs = [spec for turn in turns for spec in turn]
+    specs = collectives(scenario, scale)
     traffic, names = scenario.traffic, [host.name for host in scenario.fabric.hosts]
     planned: dict[tuple[str, str, str, str], int] = {}
     for flow in range(traffic.n_flows):
@@ -81,14 +83,32 @@ def test_phases_of_a_job_run_one_after_the_other_beside_those_of_other_jobs(tmp_
     first, second = ring("a", ["h1", "h4"]), ring("b", ["h2", "h5"])
     call = first["collectives"][0]
     first["collectives"] = [{**call, "name": name, "phase": phase} for name, phase in (("x", 7), ("y", 2), ("z", 7))]
-    turns = rounds(scenario_of(tmp_path, CLOS, [first, second]), 0.01)
-    assert [[spec.label for spec in turn] for turn in turns] == [["a/y", "b/dp0"], ["a/x", "a/z"]]
+    scenario = scenario_of(tmp_path, CLOS, [first, second])
+    specs = collectives(scenario, 0.01)
+    assert {(spec.label, spec.phase) for spec in specs} == {("a/x", 7), ("a/y", 2), ("a/z", 7), ("b/dp0", 0)}
+    assert [(cycle.job, cycle.phases) for cycle in cycles(scenario, None, 1.0)] == [("a", (2, 7)), ("b", (0,))]
+
+
+def test_jobs_compute_and_begin_as_the_plan_says_at_the_scale_of_the_experiment(tmp_path) -> None:
+    first, second = ring("a", ["h1", "h4"]), ring("b", ["h2", "h5"])
+    first["collectives"] += [{**first["collectives"][0], "name": "x", "phase": 3}]
+    first["compute_seconds"], second["period_seconds"] = {"0": 0.2, "3": 0.05}, 0.5
+    scenario = scenario_of(tmp_path, CLOS, [first, second, ring("c", ["h3", "h6"])], iterations=(4, 5, 6))
+    row = {"job": "b", "period_seconds": 0.6, "shift_seconds": 0.1, "hold": True}
+    a, b, c = cycles(scenario, {"jobs": [row]}, 10.0)
+    assert (a.iterations, a.grid) == (4, None)
+    assert a.compute == ((0, pytest.approx(2.0)), (3, pytest.approx(0.5)))
+    # Each of the two hosts sends the whole buffer at 100 Gbit/s: the rest of the period is computing.
+    assert (b.iterations, b.grid) == (5, IterationGrid(6.0, 1.0, True))
+    assert b.compute == ((0, pytest.approx(10.0 * (0.5 - 0.08))),)
+    assert (c.iterations, c.compute, c.grid) == (6, ((0, 0.0),), None)
+    assert {spec.job: spec.iterations for spec in collectives(scenario, 0.01)} == {"a": 4, "b": 5, "c": 6}
 
 
 def test_flows_of_one_pair_are_pieces_in_proportion_to_their_bytes(tmp_path) -> None:
     flows = [{"src": "h1", "dst": "h4", "bytes": size, "udp_src": port} for size, port in ((100, 50001), (300, 50002))]
     scenario = scenario_of(tmp_path, CLOS, [{"name": "a", "flows": flows}])
-    (spec,) = rounds(scenario, 1000)[0]
+    (spec,) = collectives(scenario, 1000)
     assert spec.flows() == {(0, 1): 400_000}
     _, documents = told(scenario, Draw("greedy", 1))
     (pieces,) = routes([spec], documents).values()
@@ -99,7 +119,7 @@ def test_a_collective_that_has_flows_of_its_own_besides_is_an_exchange_of_all_it
     job = ring("a", ["h1", "h4"], 10**6)
     job["flows"] = [{"src": "h4", "dst": "h5", "bytes": 5000, "collective": "dp0"}]
     scenario = scenario_of(tmp_path, CLOS, [job])
-    (spec,) = rounds(scenario, 1.0)[0]
+    (spec,) = collectives(scenario, 1.0)
     assert spec.op == "exchange"
     assert sum(spec.flows().values()) == int(np.sum(scenario.traffic.bytes))
 
@@ -107,9 +127,9 @@ def test_a_collective_that_has_flows_of_its_own_besides_is_an_exchange_of_all_it
 def test_what_leaves_by_other_nics_than_its_ranks_is_an_exchange_between_those(tmp_path) -> None:
     """h1 and h4 are server node1, on rails 0 and 1; h2 and h5 node2."""
     job = ring("a", ["h1", "h4", "h2", "h5"], 10**6)
-    (spec,) = rounds(scenario_of(tmp_path, RAILS, [job]), 1.0)[0]
+    (spec,) = collectives(scenario_of(tmp_path, RAILS, [job]), 1.0)
     assert spec.op == "exchange"
     assert {(spec.ranks[a], spec.ranks[b]) for a, b in spec.flows()} == {("h1", "h2"), ("h2", "h1")}
     job["pxn"] = False
-    (spec,) = rounds(scenario_of(tmp_path, RAILS, [job]), 1.0)[0]
+    (spec,) = collectives(scenario_of(tmp_path, RAILS, [job]), 1.0)
     assert spec.op == "all_reduce"

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
+from controller.model.timing import IterationGrid
 from emulation.roce import agent_config
 from emulation.roce.collectives.spec import CollectiveSpec
+from emulation.roce.job_cycle import JobCycle
 from emulation.roce.run import PortShare, agent_configs
 from emulation.roce.sender import SenderOptions
 from tests.roce_routes import numbered_routes
@@ -33,9 +35,18 @@ def collectives() -> st.SearchStrategy[list[CollectiveSpec]]:
     )
 
 
-@given(collectives())
-def test_every_configuration_survives_writing_and_reading(specs: list[CollectiveSpec]) -> None:
-    for config in agent_configs(HOSTS, specs, numbered_routes(specs), options=SenderOptions(window=9)).values():
+def cycles() -> st.SearchStrategy[JobCycle]:
+    grids = st.builds(IterationGrid, st.floats(0.1, 9.0), st.floats(0.0, 9.0), st.booleans())
+    return st.builds(
+        JobCycle, st.just("job"), st.just(1), st.tuples(st.tuples(st.just(0), st.floats(0.0, 9.0))), st.none() | grids
+    )
+
+
+@given(collectives(), cycles())
+def test_every_configuration_survives_writing_and_reading(specs: list[CollectiveSpec], cycle: JobCycle) -> None:
+    made = agent_configs(HOSTS, specs, numbered_routes(specs), options=SenderOptions(window=9), cycles=[cycle])
+    for config in made.values():
+        assert config.cycles == (cycle,)
         document = json.loads(json.dumps(agent_config.to_document(config)))
         assert agent_config.parse(document) == config
 
@@ -125,6 +136,11 @@ def _set(*path: Any, value: Any) -> Any:
         (_set("collectives", 0, "sends", 0, "pieces", 0, "qp", value=1), "collectives[0].sends[0].pieces[0]"),
         (_set("collectives", 0, "sends", 0, "pieces", 0, "share", value=0.5), "collectives[0].sends[0].pieces"),
         (_set("collectives", 0, "sends", 0, "pieces", 0, "port", value=1), "collectives[0].sends[0].pieces[0].port"),
+        (_set("jobs", 0, "compute", 0, "seconds", value="long"), "jobs[0].compute[0].seconds"),
+        (_set("jobs", 0, "compute", 0, "seconds", value=-1.0), "jobs[0].compute"),
+        (_set("jobs", 0, "shift", value=1.0), "jobs[0].shift"),
+        (_set("jobs", 0, "period_seconds", value=0.0), "jobs[0].period_seconds"),
+        (_set("jobs", 0, "compute", 0, "phase", value=5), "phase"),
         (_set("options", "windows", value=3), "options.windows"),
         (_set("options", "mtu", value=1500), "mtu"),
         (_set("start_at", value="now"), "start_at"),
@@ -136,6 +152,15 @@ def test_a_configuration_with_a_mistake_is_refused_by_field(change: Any, field: 
     with pytest.raises(InputError) as caught:
         agent_config.parse(document)
     assert caught.value.field == field
+
+
+def test_without_a_launcher_ranks_that_wait_for_nobody_run_once() -> None:
+    spec = CollectiveSpec("a", "c", ("h1", "h2"), op="exchange", matrix=((0, 4), (0, 0)), iterations=2)
+    config = agent_configs(HOSTS, [spec], numbered_routes([spec]))["h1"]
+    document = json.loads(json.dumps(agent_config.to_document(config)))
+    agent_config.parse(document)
+    with pytest.raises(InputError, match=r"collectives\[0\].iterations: 2"):
+        agent_config.parse(document | {"start_at": 5.0})
 
 
 def test_a_queue_pair_of_two_flows_is_refused() -> None:

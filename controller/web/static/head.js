@@ -1,0 +1,68 @@
+// The top of the page: health, mode, plan, switches and the connection; and the same in the window's title and icon.
+
+import { byId, mark, say } from "./dom.js";
+import { DASH, number, percent, plural, words } from "./format.js";
+import { boundOf, condition, inForce } from "./model.js";
+
+const SIGNS = { ok: "✓", starting: "…", degraded: "!" };
+const ICONS = { good: "web/icon.svg", warn: "web/icon-warn.svg", bad: "web/icon-bad.svg" };
+let state = "connecting";
+let health = null;
+
+export function showConnection(now, text) {
+  state = now;
+  mark(byId("connection"), "data-state", now);
+  say(byId("connection"), text);
+  mark(byId("connection"), "title", text);
+  mark(document.body, "data-stale", now === "lost");
+  showTitle();
+}
+
+/** The state for who has the page in the background. */
+function showTitle() {
+  const [icon, text] = titleOf();
+  if (document.title !== text) document.title = text;
+  mark(byId("icon"), "href", ICONS[icon]);
+}
+
+function titleOf() {
+  if (state === "lost") return ["bad", "✕ no connection · fairspine"];
+  if (health === null) return ["good", "fairspine"];
+  if (health.status !== "ok") return ["bad", `${SIGNS[health.status] ?? "?"} ${health.status}, ${plural(health.reasons.length, "fault")} · fairspine`];
+  return health.degraded_service.length > 0 ? ["warn", "! degraded service · fairspine"] : ["good", "✓ ok · fairspine"];
+}
+
+export function showHead(now, epoch) {
+  health = now;
+  mark(byId("health"), "data-status", health.status);
+  say(byId("health").firstElementChild, SIGNS[health.status] ?? "?");
+  const slow = health.degraded_service.length > 0;
+  say(byId("health-text"), slow ? `${health.status}, degraded service` : health.status);
+  mark(byId("health"), "data-service", slow ? "degraded" : null);
+  mark(byId("health"), "title", [...health.reasons, ...health.degraded_service].join("\n") || null);
+  say(byId("mode"), health.mode);
+  mark(byId("mode"), "data-unusual", health.mode !== "planned");
+  say(byId("enforcement"), words(health.enforcement));
+  say(byId("epoch"), epoch ?? DASH);
+  say(byId("switches"), health.switches.expected === null ? health.switches.connected : `${health.switches.connected} of ${health.switches.expected}`);
+  showTitle();
+}
+
+/** @param plan whose values are shown; @param newest record of the newest plan */
+export function showTiles(shown, plan, newest, cables, jobs) {
+  const states = cables.map((cable) => condition(cable, shown.loads));
+  const contended = shown.plan === null ? null : [...shown.loads.values()].filter((load) => load.contended && load.up).length;
+  const names = { now: "Slowest collective", plan: "Slowest, as planned", ecmp: "Slowest under ECMP" };
+  const worth = shown.view === "now" ? inForce(jobs, plan, health.mode) : { speed: plan?.min_speed, gap: plan?.gap };
+  say(byId("speed-name"), names[shown.view]);
+  say(byId("tile-speed"), number(worth.speed));
+  say(byId("tile-bound"), plan === undefined ? DASH : number(boundOf(plan)));
+  say(byId("tile-gap"), percent(worth.gap));
+  say(byId("tile-contended"), contended ?? DASH);
+  mark(byId("tile-contended"), "data-worse", contended > 0);
+  say(byId("tile-failed"), states.filter((one) => one === "failed").length);
+  mark(byId("tile-failed"), "data-worse", states.includes("failed"));
+  say(byId("tile-drained"), cables.filter((cable) => cable.drained).length);
+  say(byId("tile-flows"), health.flows);
+  say(byId("tile-moved"), newest?.moved ?? DASH);
+}

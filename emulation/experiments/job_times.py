@@ -1,0 +1,54 @@
+"""The computing times of jobs and the schedule of a plan, at the scale of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.model.fabric import Fabric
+from controller.model.timing import IterationGrid
+from controller.model.traffic import Traffic
+from controller.routing.demand import Demand
+from controller.routing.stages import Stages
+from emulation.experiments.request import EmulatedScenario
+from emulation.roce.job_cycle import JobCycle
+
+Computing = Mapping[str, tuple[tuple[int, float], ...]]
+"""By job with traffic: (phase, seconds of computing before it) in the order of its phases."""
+
+
+def computing_of(fabric: Fabric, traffic: Traffic) -> Computing:
+    """Return how long each job computes before each of its phases, in seconds on the healthy fabric."""
+    stages = Stages.of(Demand.of(fabric.healthy(), traffic))
+    phases = [stages.demand.traffic.collectives[row].phase for row in stages.row.tolist()]
+    rows = list(zip(phases, stages.compute.tolist(), strict=True))
+    ends = stages.first.tolist()
+    return {name: tuple(rows[ends[j] : ends[j + 1]]) for j, name in enumerate(stages.names)}
+
+
+def cycles(scenario: EmulatedScenario, schedule: Mapping[str, Any] | None, scale: float) -> list[JobCycle]:
+    """Return when each job with traffic computes and sends.
+
+    Args:
+        scenario: the jobs.
+        schedule: the plan's ``schedule``, if it advises shifts.
+        scale: emulated seconds for each second on the fabric.
+    """
+    grids = {} if schedule is None else {row["job"]: _grid(row, scale) for row in schedule["jobs"]}
+    iterations = scenario.iterations
+    return [
+        JobCycle(job, iterations[job], tuple((phase, seconds * scale) for phase, seconds in phases), grids.get(job))
+        for job, phases in computing_of(scenario.fabric, scenario.traffic).items()
+    ]
+
+
+def _grid(row: Mapping[str, Any], scale: float) -> IterationGrid:
+    return IterationGrid(row["period_seconds"] * scale, row["shift_seconds"] * scale, row["hold"])
+
+
+def predicted_iterations(plan: Mapping[str, Any]) -> dict[str, float]:
+    """Return the expected iteration of each job of a plan in seconds, as far as some job states computing times."""
+    times = plan.get("times") or {"jobs": []}
+    schedule = plan.get("schedule") or {"jobs": []}
+    # Jobs that follow a schedule are in both, and their iterations are those of the schedule.
+    return {row["job"]: row["iteration_seconds"] for row in (*times["jobs"], *schedule["jobs"])}
