@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from controller.cli.client import Client, described, described_rows
-from controller.cli.output import FormatOption, OutputFormat, moment, plural, print_json, print_table, share, size
+from controller.cli.option_groups import with_groups
+from controller.cli.output import Printer, moment, plural, share, size
 from controller.cli.output import seconds as seconds_cell
-from controller.cli.remote import (
-    CaFileOption,
-    InnerCaFileOption,
-    InnerTokenOption,
-    InnerUrlOption,
-    Remote,
-    TokenOption,
-    UrlOption,
-)
+from controller.cli.remote import Remote
+from controller.cli.watch import Watch
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the learned job.", show_default=False)]
 
@@ -30,48 +23,37 @@ _GROUP = ("shape", "phase", "flows", "hosts", "bytes")
 
 
 @app.callback(invoke_without_command=True, epilog="Example: fairspine learned show learned-1f0a2b3c")
-def list_learned(
-    ctx: typer.Context,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
-) -> None:
+@with_groups
+def list_learned(ctx: typer.Context, *, remote: Remote, output: Printer, watch: Watch) -> None:
     """List the learned jobs, unless a subcommand follows."""
-    ctx.obj = Remote(url, token, ca_file)
     if ctx.invoked_subcommand is None:
-        _print_list(ctx.obj.client(), format)
+        client = remote.client()
+        watch.show(lambda: _print_list(client, output))
 
 
 @app.command("list", epilog="Example: fairspine learned list --format json")
-def list_too(
-    ctx: typer.Context,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
-) -> None:
+@with_groups
+def list_too(*, remote: Remote, output: Printer, watch: Watch) -> None:
     """List the learned jobs."""
-    _print_list(Remote(url, token, ca_file).over(ctx.obj).client(), format)
+    client = remote.client()
+    watch.show(lambda: _print_list(client, output))
 
 
 @app.command("show", epilog="Example: fairspine learned show learned-1f0a2b3c --format json")
-def show(
-    ctx: typer.Context,
-    name: NameArgument,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
-) -> None:
+@with_groups
+def show(name: NameArgument, *, remote: Remote, output: Printer, watch: Watch) -> None:
     """Show the groups of a learned job; as JSON, with the job document that would be pushed."""
-    client = Remote(url, token, ca_file).over(ctx.obj).client()
+    client = remote.client()
+    watch.show(lambda: _show(client, name, output))
+
+
+def _show(client: Client, name: str, output: Printer) -> None:
     answer = described(client.request("GET", "learned", name).document, "summary", "job")
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(answer).encode())
+    if not output.is_table:
+        output.document(answer)
         return
     row = described(answer["summary"], *_LISTED)
-    print_table(
+    output.table(
         _title(row),
         ("shape", "phase>", "flows>", "hosts>", "bytes of each>"),
         (
@@ -82,29 +64,18 @@ def show(
 
 
 @app.command("adopt", epilog="Example: fairspine learned adopt learned-1f0a2b3c")
-def adopt(
-    ctx: typer.Context,
-    name: NameArgument,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
-) -> None:
+@with_groups
+def adopt(name: NameArgument, *, remote: Remote) -> None:
     """Push a learned job under its name, so that it is planned like any other."""
-    client = Remote(url, token, ca_file).over(ctx.obj).client()
-    answer = described(client.request("POST", "learned", f"{name}:adopt").document, "epoch")
+    answer = described(remote.client().request("POST", "learned", f"{name}:adopt").document, "epoch")
     typer.echo(f"{name} created, plan {answer['epoch']}")
 
 
 @app.command("forget", epilog="Example: fairspine learned forget learned-1f0a2b3c")
-def forget(
-    ctx: typer.Context,
-    name: NameArgument,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
-) -> None:
+@with_groups
+def forget(name: NameArgument, *, remote: Remote) -> None:
     """Forget a learned job; it appears again if its traffic goes on."""
-    Remote(url, token, ca_file).over(ctx.obj).client().request("DELETE", "learned", name)
+    remote.client().request("DELETE", "learned", name)
     typer.echo(f"{name} forgotten")
 
 
@@ -114,16 +85,16 @@ def _title(row: dict[str, Any]) -> str:
     return f"{row['name']}: {repeats}, confidence {share(row['confidence'])}, seen {moment(row['seen'])}"
 
 
-def _print_list(client: Client, format: OutputFormat) -> None:
+def _print_list(client: Client, output: Printer) -> None:
     answer = described(client.request("GET", "learned").document, "learning", "qps", "jobs")
     rows = described_rows(answer["jobs"], *_LISTED)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(answer).encode())
+    if not output.is_table:
+        output.document(answer)
         return
     if answer["learning"] == "off":
         typer.echo("learning is off; the controller's option learning=observe starts it")
         return
-    print_table(
+    output.table(
         f"{plural(len(rows), 'learned job')}; {plural(answer['qps'], 'QP')} seen",
         ("job", "hosts>", "flows>", "bytes>", "period>", "iterations>", "confidence>", "groups"),
         (
@@ -139,4 +110,5 @@ def _print_list(client: Client, format: OutputFormat) -> None:
             )
             for row in rows
         ),
+        give_up=("iterations>", "confidence>", "groups"),
     )

@@ -72,7 +72,7 @@ def _moments(
 def _centres(
     moments: NDArray[np.complex128], number: FloatArray, label: IntArray, k: int
 ) -> tuple[NDArray[np.complex128], FloatArray]:
-    total = np.bincount(label, number, k)
+    total: FloatArray = np.bincount(label, number, k).astype(np.float64)
     centre = np.zeros((k, MOMENTS), dtype=np.complex128)
     for m in range(MOMENTS):
         wave = moments[:, m] * number

@@ -63,21 +63,6 @@ class LearnedJob:
         """All QPs."""
         return frozenset(key for group in self.groups for key in group.qps)
 
-    def next_idle(self, now: float) -> tuple[float, float]:
-        """Return begin and end of the next time, from ``now`` on, in which the job is expected to be idle.
-
-        That is the time before its first phase. Without a period, both are infinite.
-        """
-        if not self.period_seconds:
-            return float("inf"), float("inf")
-        idle = self.compute_seconds[0]
-        # Iterations begin in the middle of the idle time.
-        into = (now - self.begun + idle / 2) % self.period_seconds
-        if into < idle:
-            return now, now + idle - into
-        begin = now + self.period_seconds - into
-        return begin, begin + idle
-
     def document(self, host_of: Callable[[int], str | None]) -> dict[str, Any]:
         """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none."""
         flows, phases = [], {}

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
-
-PSN_WRAP = 1 << 24
 
 
 class QpKey(NamedTuple):
@@ -46,21 +42,3 @@ class SightingBatch(NamedTuple):
     unit_bytes: int = 1
     wrap: int = 1 << 62
     sampled: bool = False
-
-    @staticmethod
-    def of_packets(rows: list[tuple[QpKey, float, int]], mtu: int) -> SightingBatch:
-        """Return the batch of sampled packets (QP, time, PSN)."""
-        keys = tuple(dict.fromkeys(key for key, _, _ in rows))
-        index = {key: i for i, key in enumerate(keys)}
-        return SightingBatch(
-            keys, np.array([index[key] for key, _, _ in rows], dtype=np.int32),
-            np.array([at for _, at, _ in rows], dtype=np.float64),
-            np.array([psn for _, _, psn in rows], dtype=np.int64),
-            mtu, PSN_WRAP, sampled=True,
-        )  # fmt: skip
-
-    @staticmethod
-    def of_tallies(rows: list[tuple[QpKey, float, int]]) -> SightingBatch:
-        """Return the batch of polled counters (QP, time, bytes)."""
-        packets = SightingBatch.of_packets(rows, 1)
-        return packets._replace(wrap=1 << 62, sampled=False)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.learning.sightings import PSN_WRAP, QpKey, SightingBatch
+from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array
 
 MTU = 4096
+PSN_WRAP = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +98,28 @@ def polled_counters(transfers: Transfers, draw: Draw, every_seconds: float, rng:
         begin, end = begins[i] + transfers.begin * stretch, begins[i] + transfers.end * stretch
         size = transfers.bytes * rng.uniform(1 - draw.bytes_jitter, 1 + draw.bytes_jitter, len(transfers.qp))
         done = np.clip((times[:, None] - begin) / (end - begin), 0, 1) * size
-        np.add.at(sent, (slice(None), transfers.qp), done)
+        np.add.at(sent.T, transfers.qp, done.T)
     n = len(transfers.keys)
     return SightingBatch(
         transfers.keys, np.tile(np.arange(n, dtype=np.int32), len(times)), np.repeat(times, n),
         sent.astype(np.int64).ravel(),
     )  # fmt: skip
+
+
+def packets(rows: list[tuple[QpKey, float, int]], mtu: int) -> SightingBatch:
+    """Return the batch of sampled packets (QP, time, PSN)."""
+    keys = tuple(dict.fromkeys(key for key, _, _ in rows))
+    index = {key: i for i, key in enumerate(keys)}
+    return SightingBatch(
+        keys, np.array([index[key] for key, _, _ in rows], dtype=np.int32),
+        np.array([at for _, at, _ in rows], dtype=np.float64), np.array([psn for _, _, psn in rows], dtype=np.int64),
+        mtu, PSN_WRAP, sampled=True,
+    )  # fmt: skip
+
+
+def tallies(rows: list[tuple[QpKey, float, int]]) -> SightingBatch:
+    """Return the batch of polled counters (QP, time, bytes)."""
+    return packets(rows, 1)._replace(wrap=1 << 62, sampled=False)
 
 
 def first_sightings(transfers: Transfers, at: float) -> SightingBatch:

@@ -85,17 +85,3 @@ def test_a_forgotten_job_appears_again() -> None:
     assert not life.jobs
     life.step([job()], 1.0)
     assert list(life.jobs) == [job().name]
-
-
-@given(st.floats(0.0, 100.0), st.floats(0.1, 10.0), st.floats(0.05, 0.95))
-def test_the_next_idle_time_is_in_the_future_and_as_long_as_the_idle_time(
-    now: float, period: float, part: float
-) -> None:
-    idle = part * period
-    learned = dataclasses.replace(job(period=period), compute_seconds=(idle,), begun=3.0)
-    begin, end = learned.next_idle(now)
-    assert now <= begin < now + period
-    assert begin < end <= begin + idle * (1 + 1e-9) + 1e-9
-    for at in (begin, (begin + end) / 2):
-        from_middle = (at - 3.0 + period / 2) % period - period / 2
-        assert abs(from_middle) <= idle / 2 + 1e-6
