@@ -33,6 +33,7 @@ from controller.cli import (
     token,
     top,
     trace,
+    warm_up,
 )
 from controller.cli.command_error import CommandError
 from controller.cli.option_groups import with_groups
@@ -97,6 +98,7 @@ _add("fabric", network.fabric, "fairspine fabric --format json")
 _add("links", network.links, "fairspine links leaf1, or: fairspine links leaf1-spine2")
 _add("routes", network.routes, "fairspine routes h1")
 _add("top", top.top, "fairspine top --interval 5, or: fairspine top --once")
+_add("warm-up", warm_up.warm_up, "fairspine warm-up")
 app.add_typer(context.app, name="context")
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")

@@ -18,7 +18,7 @@ _SWITCH = ("name", "role", "connected")
 _HOST = ("name", "leaf", "ip", "up")
 _CABLE = ("id", "a", "b", "gbps", "up", "drained")
 _LINK = ("id", "gbps", "load_gbps", "up", "drained")
-_ROUTE = ("id", "dst", "bytes", "pieces")
+_ROUTE = ("flow", "qp", "qps", "dst", "bytes", "pieces")
 _PIECE = ("path", "share", "rate_gbps", "udp_src")
 
 NamesArgument = Annotated[
@@ -139,12 +139,14 @@ def _show_routes(client: Client, host: str, output: Printer) -> None:
     if not output.is_table:
         output.document(answer)
         return
+    count = plural(len({row["flow"] for row in flows}), "flow")
     output.table(
-        f"{host}: {plural(len(flows), 'flow')}; plan {answer['epoch']}, mode {answer['mode']}, {answer['enforcement']}",
-        ("flow", "to", "path", "share>", "source port>", "Gbit/s>", "bytes>"),
+        f"{host}: {count}; plan {answer['epoch']}, mode {answer['mode']}, {answer['enforcement']}",
+        ("flow", "QP>", "to", "path", "share>", "source port>", "Gbit/s>", "bytes>"),
         (
             (
-                str(flow["id"]),
+                str(flow["flow"]),
+                "-" if flow["qps"] == 1 else str(flow["qp"]),
                 str(flow["dst"]),
                 piece["path"] or "-",
                 f"{piece['share']:.0%}",

@@ -128,7 +128,7 @@ def plan(
     from controller.planning.headroom import with_headroom
     from controller.planning.make_plan import make_plan
     from controller.planning.plan_document import plan_document
-    from controller.routing import warm_up
+    from controller.routing import warm_up_for
     from controller.routing.options_text import parse_options
     from controller.routing.split_check import check_splits
 
@@ -137,7 +137,8 @@ def plan(
     check_splits(traffic.collectives, [policy], options)
     _check_policies([policy])
     before = load_previous(previous, place) if previous else None
-    warm_up()  # so that the reported time does not include loading compiled code
+    # So that the reported time does not include loading compiled code.
+    warm_up_for([policy], options, traffic, replan=before is not None)
     made = make_plan(
         with_headroom(place, headroom),
         traffic,
@@ -181,7 +182,7 @@ def compare(
     """
     from controller.planning.compare import compare as compare_policies
     from controller.planning.headroom import with_headroom
-    from controller.routing import POLICIES, warm_up
+    from controller.routing import POLICIES, warm_up_for
     from controller.routing.options_text import parse_options
     from controller.routing.split_check import check_splits
 
@@ -191,7 +192,7 @@ def compare(
     _check_policies(names)
     if policies != "all":
         check_splits(traffic.collectives, names, options)
-    warm_up()
+    warm_up_for(names, options, traffic)
     standings = compare_policies(
         with_headroom(place, headroom), traffic, names, seed=seed, options=options, clock=time.perf_counter
     )

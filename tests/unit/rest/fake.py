@@ -182,7 +182,8 @@ class FakeBackend:
             "labels": [],
             "udp_src": 49152,
         }
-        flow = {"id": "a/dp0/0", "dst": "h2", "dst_ip": "10.0.1.2", "bytes": 8, "pieces": [piece]}
+        qp = {"id": "a/dp0/0", "flow": "a/dp0/0", "qp": 0, "qps": 1, "qp_mode": "split"}
+        flow = {**qp, "dst": "h2", "dst_ip": "10.0.1.2", "bytes": 8, "pieces": [piece]}
         how = {"mode": self.enforced, "enforcement": self.enforcement}
         return {"host": host, "ip": "10.0.1.1", **how, "epoch": 2, "flows": [flow]}
 
