@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.command_error import CommandError
+from controller.cli.mode import EnforcementName
 from controller.cli.output import Printer
 from controller.cli.planning import QpModeOption, QpsOption
 from controller.cli.policy_names import POLICIES_TEXT
@@ -50,7 +51,9 @@ def emulate(
             show_default=False,
         ),
     ] = None,
-    mode: Annotated[str, typer.Option("--mode", help="How the switches enforce a plan.")] = "per_flow",
+    enforcement: Annotated[
+        EnforcementName, typer.Option("--enforcement", help="The kind of rules by which switches follow plans.")
+    ] = EnforcementName.PER_FLOW,
     seed: Annotated[
         int | None,
         typer.Option("--seed", min=0, max=2**31, help="Seed of the first draw.  [default: 1]", show_default=False),
@@ -114,7 +117,9 @@ def emulate(
                 raise InputError("is defined by the scenario", field=option)
         from emulation.experiments.scenario_command import run_scenario
 
-        wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
+        wanted = ExperimentRequest(
+            scenario, (), mode=enforcement.value, seconds=seconds, link_mbps=link_mbps, out=out / name
+        )
         sys.exit(run_scenario(scenario, wanted, names, "json" if not output.is_table else "table"))
     if fabric is None or not job:
         raise InputError("is required without --scenario", field="--job" if fabric is not None else "--fabric")
@@ -123,7 +128,7 @@ def emulate(
         fabric=fabric,
         jobs=tuple(job),
         policies=names or tuple(DEFAULT_POLICIES.split(",")),
-        mode=mode,
+        mode=enforcement.value,
         seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
         iterations=() if iterations is None else (iterations,),

@@ -75,7 +75,7 @@ def push(
             document = on_servers(document, hosts_of(client, servers.split(",")), str(job))
     name = parse_job(document, source=str(job)).name
     try:
-        taken = client.request("PUT", "jobs", name, body=orjson.dumps(document))
+        taken = client.request("PUT", "jobs", name, body=orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
     except CommandError as failure:
         if failure.exit_code != 2:
             raise

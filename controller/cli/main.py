@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from controller.cli import (
+    apply,
     context,
     drain,
     emulate,
@@ -82,6 +83,8 @@ _add(
     "fairspine import nccl rank*.log --fabric fabric.yaml --inventory nics.yaml --out job.json",
 )
 _add("push", jobs.push, "fairspine push examples/gpt3-a.json --wait")
+_add("apply", apply.apply, "fairspine apply jobs.d --prune")
+_add("diff", apply.diff, "fairspine diff jobs.d --prune")
 _add("preview", preview.preview, "fairspine preview --put examples/gpt3-a.json --drain spine2")
 _add(
     "trace",
@@ -127,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code: 0 done, 1 failed, 2 invalid input."""
     code: str | int | None = 0
     try:
-        app(args=arguments, prog_name="fairspine")
+        app(args=_present(sys.argv[1:] if arguments is None else arguments), prog_name="fairspine")
     except SystemExit as end:
         code = end.code
     except InputError as error:
@@ -147,6 +150,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
+
+
+RENAMED = {"emulate": {"--mode": "--enforcement"}, "simulate": {"--jobs": "--workers"}}
+"""Former names of options, by command."""
+
+
+def _present(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the present names of options, and tell of each that has changed."""
+    former = RENAMED.get(arguments[0], {}) if arguments else {}
+    names = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in former:
+            typer.echo(f"fairspine: {name} is called {former[name]} now", err=True)
+            argument = former[name] + equals + value
+        names.append(argument)
+    return names
 
 
 def _complain_of_output(error: OSError) -> None:

@@ -36,8 +36,8 @@ def simulate(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder for the report and finished simulations.")
     ] = Path("out/evaluation"),
-    jobs: Annotated[
-        int, typer.Option("--jobs", min=1, max=1024, help="Number of simulations at the same time on this machine.")
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, max=1024, help="Number of simulations at the same time on this machine.")
     ] = 1,
     backend: Annotated[
         str, typer.Option("--backend", help="local, or dask: run the simulations on a cluster.")
@@ -72,7 +72,7 @@ def simulate(
         from emulation.evaluation.targets import verdicts_of
 
         chosen = _backend(SweepBackend, backend, scheduler)
-        check_installed(workers=jobs, backend=chosen, whole=results)
+        check_installed(workers=workers, backend=chosen, whole=results)
     except ModuleNotFoundError as error:
         extra = "[cluster]" if error.name == "distributed" else ""
         raise CommandError(f"{error.name} is not installed: pip install 'fairspine{extra}'") from None
@@ -93,7 +93,7 @@ def simulate(
                 [cell for grid in grids for cell in grid.cells()],
                 Finished(out / "cells"),
                 whole=out / "results" if results else None,
-                workers=jobs,
+                workers=workers,
                 backend=chosen,
                 scheduler=scheduler,
                 progress=progress,

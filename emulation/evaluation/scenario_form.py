@@ -213,6 +213,7 @@ class ScenarioForm(_Strict):
     until: Annotated[float, Field(gt=0)] = float("inf")
     bins: Seconds = 0.0
     jitter: Annotated[float, Field(ge=0, le=1)] = 0.0
+    clock_error: Seconds = 0.0
     seeds: Numbers = [0]
     epochs: Count = 10
     references: list[ReferenceForm] = []
