@@ -10,6 +10,7 @@ QPS ?= 1
 QP_MODE ?= split
 SEED ?= 1
 ROUNDS ?= 30
+PARALLEL ?= 1
 comma := ,
 # MkDocs Material announces another program at each build.
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
@@ -59,7 +60,7 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 
 demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE=
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --mode $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
 
 demo-times: setup ## measure jobs that compute and share links, with and without shifts, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link
@@ -67,6 +68,7 @@ demo-times: setup ## measure jobs that compute and share links, with and without
 
 bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py
+	@$(BIN)/python benchmarks/qps.py
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/simulator.py
 
@@ -85,14 +87,14 @@ bench-scale: setup ## measure start, restart, refill and 20,000 flows on 24 to 5
 bench-emulated: setup ## measure gaps and losses in failures, drains, mode changes and restarts on Mininet (as root)
 	@$(BIN)/python benchmarks/emulated.py
 
-faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= (as root)
-	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS)
+faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= PARALLEL= (as root)
+	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL)
 
 kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
 	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/test_kill.py tests/integration/test_store_kill.py
 
 faults-night: setup ## the same with 500 rounds
-	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds 500
+	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds 500 --parallel $(PARALLEL)
 
 attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROUND=n KEEP_GOING=1 (as root)
 	@$(BIN)/python -m emulation.attacks --seed $(SEED) --rounds $(ROUNDS) $(if $(ROUND),--round $(ROUND)) \
@@ -100,7 +102,7 @@ attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROU
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b
 	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1,--scenario examples/scenarios/$(name).yaml) \
-	  $(if $(POLICIES),--policies $(POLICIES)) --jobs 2 --out out/evaluation
+	  $(if $(POLICIES),--policies $(POLICIES)) --workers 2 --out out/evaluation
 
 evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compare with the simulator (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/emulated.yaml --seconds 3 --link-mbps 10 --name evaluation-emulated

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.queue_pairs import QueuePairs
+from controller.model.timing import JobTiming
 from controller.model.traffic import FIRST_PORT, LAST_PORT, Collective, Traffic
 
 PORTS = LAST_PORT - FIRST_PORT + 1
@@ -37,6 +38,21 @@ def rings(fabric: Fabric, size: int, seed: int = 0, *, unequal: bool = False) ->
     bytes_of = rng.integers(10**8, 10**9, len(src)) if unequal else np.full(len(src), 10**9)
     jobs = [Collective(f"job{k}", "ring") for k in range(n)]
     return traffic_of(src, dst, bytes_of, np.repeat(np.arange(n), size), jobs)
+
+
+def computing_rings(fabric: Fabric, jobs: int, seed: int = 0) -> Traffic:
+    """Return jobs of one ring each, over all hosts in random order, which compute between 0.05 and 0.3 s in turn."""
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.choice(np.arange(2, fabric.n_hosts // 2) * 2, jobs - 1, replace=False))
+    rows = np.split(rng.permutation(fabric.n_hosts), ends)
+    timing = [JobTiming(((0, float(seconds)),)) for seconds in rng.uniform(0.05, 0.3, jobs)]
+    return traffic_of(
+        np.concatenate(rows),
+        np.concatenate([np.roll(row, -1) for row in rows]),
+        np.full(fabric.n_hosts, 10**9),
+        np.repeat(np.arange(jobs), [len(row) for row in rows]),
+        [Collective(f"job{k}", "ring", timing=timing[k]) for k in range(jobs)],
+    )
 
 
 def all_to_all(fabric: Fabric, size: int, seed: int = 0, *, flows: int | None = None) -> Traffic:

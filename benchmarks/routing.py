@@ -1,4 +1,4 @@
-"""Routing: every policy on four instances, re-planning, and growth with the number of flows.
+"""Routing: every policy on ten instances, re-planning, jobs with computing times, and growth with the number of flows.
 
     python benchmarks/routing.py [--cases a,b,c,d] [--json out/routing.json] [--paper-data FOLDER]
 
@@ -22,7 +22,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from instances import all_to_all, five_jobs, five_jobs_of_paper, rings, with_qps
+from instances import all_to_all, computing_rings, five_jobs, five_jobs_of_paper, rings, with_qps
 from rich.console import Console
 from rich.table import Table
 
@@ -32,6 +32,8 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
 from controller.routing.bounds import bound, gap
+from controller.routing.demand import Demand
+from controller.routing.expected import plan_times
 from controller.routing.objective import evaluate
 
 PAPER_DATA = Path(os.environ.get("FAIRSPINE_PAPER_DATA", "../shared/data/dcn-simulators"))
@@ -220,6 +222,30 @@ def growth() -> list[dict[str, Any]]:
     return rows
 
 
+def computing(spines: int) -> list[dict[str, Any]]:
+    """Measure plans for 20 jobs that compute between their collectives, on 64 leaves of 32 hosts."""
+    warm_up()
+    fabric = clos(spines, 64, 32)
+    traffic = computing_rings(fabric, 20)
+    rows: list[dict[str, Any]] = []
+    wanted = {
+        "times ignored": Options(times="ignore"),
+        "times": Options(),
+        "times and shifts": Options(shifts="advise"),
+    }
+    for name, options in wanted.items():
+        result, best, first = best_of(lambda chosen=options: assign("fair", fabric, fresh(traffic), options=chosen))
+        times = plan_times(Demand.of(fabric, traffic), result.assignment)
+        assert times is not None
+        rows.append({
+            "fair with": name, "flows": traffic.n_flows, "ms": best * 1e3, "first_ms": first * 1e3,
+            "times of ignored": best * 1e3 / rows[0]["ms"] if rows else 1.0,
+            "expected slowdown": times.slowdown, "with shifts": result.schedule.slowdown if result.schedule else None,
+            "bound": times.bound,
+        })  # fmt: skip
+    return rows
+
+
 def in_process(task: Callable[..., Any], *args: Any) -> Any:
     """Run the task in a fresh process (spawned, so it shares no memory with this one) and return its result."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -269,6 +295,9 @@ def main() -> None:
     if not args.policies:
         out["replanning"] = in_process(replanning, args.paper_data)
         show(console, "re-planning at b", out["replanning"])
+        for spines, ratio in ((16, "2:1"), (8, "4:1")):
+            out[f"computing {ratio}"] = in_process(computing, spines)
+            show(console, f"20 jobs that compute, 2,048 hosts at {ratio}", out[f"computing {ratio}"])
         out["growth"] = in_process(growth)
         show(console, "growth (ms)", out["growth"])
     if args.json:

@@ -34,6 +34,7 @@ def parser(package: str, what: str, *, out: str) -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=1, help=f"the same seed, the same {what} in the same order")
     made.add_argument("--rounds", type=int, default=30, help="at least 1")
     made.add_argument("--fabric", type=Path, help="a fabric file (default: 3 spines, 4 leaves, 2 hosts a leaf)")
+    made.add_argument("--parallel", type=int, default=1, help="cables between a leaf and a spine of the default fabric")
     made.add_argument("--out", type=Path, default=Path(out), help="logs go here")
     return made
 
@@ -57,8 +58,10 @@ def carry_out(
     try:
         if options.rounds < 1:
             raise InputError("must be at least 1", field="--rounds", value=options.rounds)
+        if options.parallel < 1:
+            raise InputError("must be at least 1", field="--parallel", value=options.parallel)
         check(options)
-        fabric = clos(3, 4, 2) if options.fabric is None else load_fabric(options.fabric)
+        fabric = clos(3, 4, 2, parallel=options.parallel) if options.fabric is None else load_fabric(options.fabric)
         lacking = needs.missing()
         if lacking:
             raise LabError(lacking)

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 what=${1:?run or test}
 venv=.venv
 run_packages=(python3-venv openvswitch-switch mininet iproute2 iputils-ping ethtool)
-test_packages=(curl openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus chromium chromium-driver fonts-dejavu-core)
+test_packages=(curl openssl shellcheck tcpdump iperf3 postgresql python3-simgrid prometheus slurmctld slurmd slurm-client munge chromium chromium-driver fonts-dejavu-core)
 extras=controller,emulation
 [ "$what" = test ] && extras=controller,emulation,cluster,dev
 
@@ -81,7 +81,7 @@ if ! grep -q controller.launcher "$venv/bin/ryu-manager"; then
   grep -q controller.launcher "$venv/bin/ryu-manager" || fail "$venv/bin/ryu-manager is Ryu's, not fairspine's"
 fi
 say "compiling the kernels of the planner and the simulator"
-"$venv/bin/python" -m emulation.evaluation.warm_up < /dev/null || fail "the kernels could not be compiled"
+"$venv/bin/fairspine" warm-up > /dev/null < /dev/null || fail "the kernels could not be compiled"
 echo "$sum" > "$stamp"
 [ "$what" = test ] && echo "$sum" > "$venv/.fairspine-run"
 say "ready: $venv/bin/fairspine, $venv/bin/ryu-manager"

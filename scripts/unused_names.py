@@ -70,6 +70,7 @@ _.SEGMENT_ROUTING
 _.SOURCE_PORT
 
 # Fields of HTTP documents, and of rows and counters that are written as a whole.
+_.step_seconds
 _.cabling
 _.rate_gbps
 _.utilisation

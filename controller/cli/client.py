@@ -51,8 +51,13 @@ class NoAnswer(CommandError):
 class Client:
     """HTTP client of one controller, with one connection per request."""
 
-    def __init__(self, url: str, *, token: str | None = None, ca_file: Path | None = None) -> None:
+    def __init__(
+        self, url: str, *, token: str | None = None, ca_file: Path | None = None, timeout: float | None = None
+    ) -> None:
         """Check the URL and the token, and load the certificates of ``ca_file``.
+
+        ``timeout`` is the limit on connecting, and on the time without progress, in seconds; default:
+        ``TIMEOUT_SECONDS``.
 
         Raises:
             InputError: the URL is not an http or https URL of a server, the token is malformed, or the file holds no
@@ -71,6 +76,7 @@ class Client:
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
             raise InputError("is not a token", field="--token")
         self.url, self._prefix, self._token = url, parts.path.rstrip("/"), token
+        self._timeout = timeout
         # Loading the system's certificates takes time, which plain HTTP does not need.
         self._tls = _trust(ca_file) if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -102,7 +108,7 @@ class Client:
         return self._answer("GET", "/healthz", None, {"Accept": "application/json"})
 
     def _answer(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ControllerResponse:
-        with self._response(method, target, body, headers, TIMEOUT_SECONDS) as response:
+        with self._response(method, target, body, headers, self._timeout or TIMEOUT_SECONDS) as response:
             content = response.read()
         if not content:
             return ControllerResponse(response.status_code, None, response.headers.get("ETag"))

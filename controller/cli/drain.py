@@ -7,48 +7,50 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli import completion
 from controller.cli.client import Client, described, not_understood
 from controller.cli.command_error import CommandError
 from controller.cli.history import kept_plan
 from controller.cli.mode import ModeName, current, meaning
-from controller.cli.output import FormatOption, OutputFormat, print_json, print_table
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.cli.output import Printer
+from controller.cli.remote import Remote
 
 IdsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="ID...", help="Cables (leaf1-spine2, leaf1-spine2:2), spines or leaves.", show_default=False
+        metavar="ID...",
+        help="Cables (leaf1-spine2; leaf1-spine2:1, the second of parallel ones), spines or leaves.",
+        show_default=False,
+        autocompletion=completion.switches_and_cables,
     ),
 ]
 
 
 def drain(
     ids: IdsArgument,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
 ) -> None:
     """Drain cables, spines or leaves: move all traffic to other paths before maintenance.
 
     A drain never disconnects hosts: cables that are the only path between two leaves stay in use and are listed. If an
     id is wrong, nothing is drained.
     """
-    _set(Remote(url, token, ca_file).client(), ids, True, format)
+    _set(remote.client(), ids, True, output)
 
 
 def undrain(
     ids: IdsArgument,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
 ) -> None:
     """Use drained cables, spines or leaves again."""
-    _set(Remote(url, token, ca_file).client(), ids, False, format)
+    _set(remote.client(), ids, False, output)
 
 
-def _set(client: Client, ids: list[str], drained: bool, format: OutputFormat) -> None:
+def _set(client: Client, ids: list[str], drained: bool, output: Printer) -> None:
     names = list(dict.fromkeys(ids))
     # All are requested first, so that an unknown ID is reported before anything has changed.
     to_do = [name for name in names if _thing(client.request("GET", *_path(name)).document)["drained"] != drained]
@@ -57,13 +59,13 @@ def _set(client: Client, ids: list[str], drained: bool, format: OutputFormat) ->
         {**_thing(client.request("GET", *_path(name)).document), "changed": name in moved, "moved": moved.get(name, 0)}
         for name in names
     ]
-    if format is OutputFormat.JSON:
-        print_json(json.dumps({"links": rows}).encode())
+    if not output.is_table:
+        output.document({"links": rows})
     else:
-        _print(rows, drained)
+        _print(output, rows, drained)
         mode = current(client)
         if mode["mode"] != ModeName.PLANNED:
-            typer.echo(f"mode {mode['mode']}: {meaning(mode)}")
+            output.line(f"mode {mode['mode']}: {meaning(mode)}")
 
 
 def _change(client: Client, names: list[str], drained: bool) -> dict[str, int | None]:
@@ -82,27 +84,28 @@ def _change(client: Client, names: list[str], drained: bool) -> dict[str, int | 
     return moved
 
 
-def _print(rows: list[dict[str, Any]], drained: bool) -> None:
+def _print(output: Printer, rows: list[dict[str, Any]], drained: bool) -> None:
     state = "drained" if drained else "in use"
-    print_table(
+    output.table(
         "drained" if drained else "back in use",
-        ("id", "kind", "", "cables>", "still used>", "flows moved>", "plan>"),
+        ("id", "kind", "", "cables>", *(("still used>",) * drained), "flows moved>", "plan>"),
         (
             (
                 row["id"],
                 row["kind"],
                 state if row["changed"] else f"{state} before",
                 str(len(row["cables"])),
-                str(len(row["still_used"])),
+                *((str(len(row["still_used"])),) * drained),
                 "-" if row["moved"] is None else str(row["moved"]),
                 str(row["epoch"]),
             )
             for row in rows
         ),
+        give_up=("plan>", "kind"),
     )
     still_used = dict.fromkeys(cable for row in rows for cable in row["still_used"])
-    if still_used:
-        typer.echo(f"still in use because no other path connects two leaves: {', '.join(still_used)}")
+    if drained and still_used:
+        output.line(f"still in use because no other path connects two leaves: {', '.join(still_used)}")
 
 
 def _path(name: str) -> tuple[str, str, str]:

@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from controller.cli.command_error import CommandError
-from controller.cli.output import FormatOption, OutputFormat
+from controller.cli.mode import EnforcementName
+from controller.cli.output import Printer
 from controller.cli.planning import QpModeOption, QpsOption
+from controller.cli.policy_names import POLICIES_TEXT
 from controller.config import Settings
 from controller.model.errors import InputError
 
@@ -43,13 +45,15 @@ def emulate(
         str | None,
         typer.Option(
             "--policies",
-            help="Policies, separated by commas; all are compared with the first. fair+shifts: jobs that compute "
-            "begin their iterations when fair advises.  "
+            help=f"Policies, separated by commas; all are compared with the first: {POLICIES_TEXT}. fair+shifts: jobs "
+            "that compute begin their iterations when fair advises.  "
             f"[default: {DEFAULT_POLICIES}, or the scenario's]",
             show_default=False,
         ),
     ] = None,
-    mode: Annotated[str, typer.Option("--mode", help="How the switches enforce a plan.")] = "per_flow",
+    enforcement: Annotated[
+        EnforcementName, typer.Option("--enforcement", help="The kind of rules by which switches follow plans.")
+    ] = EnforcementName.PER_FLOW,
     seed: Annotated[
         int | None,
         typer.Option("--seed", min=0, max=2**31, help="Seed of the first draw.  [default: 1]", show_default=False),
@@ -84,7 +88,8 @@ def emulate(
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail if a job is not faster than under the first policy.")
     ] = False,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Run jobs on packets under several policies, and measure them.
 
@@ -112,8 +117,10 @@ def emulate(
                 raise InputError("is defined by the scenario", field=option)
         from emulation.experiments.scenario_command import run_scenario
 
-        wanted = ExperimentRequest(scenario, (), mode=mode, seconds=seconds, link_mbps=link_mbps, out=out / name)
-        sys.exit(run_scenario(scenario, wanted, names, "json" if format is OutputFormat.JSON else "table"))
+        wanted = ExperimentRequest(
+            scenario, (), mode=enforcement.value, seconds=seconds, link_mbps=link_mbps, out=out / name
+        )
+        sys.exit(run_scenario(scenario, wanted, names, "json" if not output.is_table else "table"))
     if fabric is None or not job:
         raise InputError("is required without --scenario", field="--job" if fabric is not None else "--fabric")
     first = 1 if seed is None else seed
@@ -121,7 +128,7 @@ def emulate(
         fabric=fabric,
         jobs=tuple(job),
         policies=names or tuple(DEFAULT_POLICIES.split(",")),
-        mode=mode,
+        mode=enforcement.value,
         seeds=tuple(range(first, first + (3 if draws is None else draws))),
         seconds=seconds,
         iterations=() if iterations is None else (iterations,),
@@ -132,4 +139,4 @@ def emulate(
         name=name,
         expect_faster=expect_faster,
     )
-    sys.exit(run_isolated(request, "json" if format is OutputFormat.JSON else "table"))
+    sys.exit(run_isolated(request, "json" if not output.is_table else "table"))

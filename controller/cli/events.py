@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, NoAnswer, ServerEvent
-from controller.cli.output import FormatOption, OutputFormat, moment, print_json
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.cli.output import Printer, moment
+from controller.cli.remote import Remote
 from controller.model.errors import one_line
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 5.0
@@ -45,10 +45,9 @@ def events(
         int | None,
         typer.Option("--count", metavar="N", min=1, help="Stop after this number of events; default: at Ctrl-C."),
     ] = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
 ) -> None:
     """Print events as they happen: plans, links, jobs, the mode, errors. As JSON, each event is a document on one line.
 
@@ -56,12 +55,12 @@ def events(
     """
     left = count
     try:
-        for event in follow(Remote(url, token, ca_file).client(), after):
+        for event in follow(remote.client(), after):
             if kind and event.kind not in kind:
                 if event.kind == Kind.RESET:
                     typer.echo("fairspine: events before the next one are lost", err=True)
                 continue
-            _print(event, format)
+            _print(event, output)
             if left is not None:
                 left -= 1
                 if left == 0:
@@ -102,10 +101,10 @@ def follow(client: Client, after: str | None) -> Iterator[ServerEvent]:
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-def _print(event: ServerEvent, format: OutputFormat) -> None:
+def _print(event: ServerEvent, output: Printer) -> None:
     document = event.document
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(document).encode())
+    if not output.is_table:
+        output.document(document)
     else:
         text = f"{moment(str(document['at']))}  {event.id}  {event.kind:5}  {_text(document['data'])}"
         typer.echo(one_line(text.rstrip()))

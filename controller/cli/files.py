@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from controller.cli.output import print_json
+from controller.cli.output import OutputFormat, print_document
 from controller.model.errors import InputError
 
 
@@ -27,7 +27,7 @@ def write_document(path: Path | None, document: dict[str, Any]) -> None:
     from controller.model.fabric_file import yaml_of
 
     if path is None or str(path) == "-":
-        print_json(orjson.dumps(document, option=orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0))
+        print_document(document, OutputFormat.JSON)
     elif path.suffix.lower() in (".yaml", ".yml"):
         write_text(path, [yaml_of(document)])
     else:

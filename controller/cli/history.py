@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Annotated, Any
 
 import typer
 
 from controller.cli.client import Client, described, described_rows
-from controller.cli.output import FormatOption, OutputFormat, moment, number, plural, print_json, print_table
-from controller.cli.remote import (
-    CaFileOption,
-    InnerCaFileOption,
-    InnerTokenOption,
-    InnerUrlOption,
-    Remote,
-    TokenOption,
-    UrlOption,
-)
+from controller.cli.option_groups import with_groups
+from controller.cli.output import Printer, moment, number, plural, screen
+from controller.cli.remote import Remote
+from controller.cli.watch import Watch
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -28,6 +21,9 @@ app = typer.Typer(
 EpochArgument = Annotated[
     int, typer.Argument(metavar="EPOCH", help="The number of the plan.", min=0, max=2**53 - 1, show_default=False)
 ]
+
+_PLANS = 20  # plans of a page for programs
+_BESIDE = 9  # lines of the screen beside the rows of the table, the prompt among them
 
 # Members that are read of the API's documents (controller.rest.schemas.PlanSummary).
 _PLAN = (
@@ -51,57 +47,72 @@ _PLAN = (
 
 
 @app.callback(invoke_without_command=True, epilog="Example: fairspine history --limit 20")
+@with_groups
 def list_plans(
     ctx: typer.Context,
     before: Annotated[
         int | None,
         typer.Option("--before", metavar="EPOCH", min=0, max=2**53 - 1, help="Only plans with a smaller number."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=500, help="Plans at most.")] = 20,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=1,
+            max=500,
+            help=f"Plans at most.  [default: as many as fit on the screen; {_PLANS} as JSON, YAML or with --wide]",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """List previous plans, newest first, unless a subcommand follows."""
-    ctx.obj = Remote(url, token, ca_file)
     if ctx.invoked_subcommand is not None:
         return
-    page = _page(ctx.obj.client(), before, limit)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(page).encode())
+    client = remote.client()
+    fitting = max(screen().lines - _BESIDE, 1) if output.is_table and not output.wide else _PLANS
+    watch.show(lambda: _show_page(client, before, limit or fitting, output))
+
+
+def _show_page(client: Client, before: int | None, limit: int, output: Printer) -> None:
+    page = _page(client, before, limit)
+    if not output.is_table:
+        output.document(page)
         return
-    _print_plans(plural(len(page["plans"]), "plan"), page["plans"])
+    _print_plans(output, plural(len(page["plans"]), "plan"), page["plans"])
     if page["next_before"] is not None:
-        typer.echo(f"for older plans: fairspine history --before {page['next_before']}")
+        output.line(f"for older plans: fairspine history --before {page['next_before']}")
 
 
 @app.command("show", epilog="Example: fairspine history show 41 --format json")
+@with_groups
 def show(
-    ctx: typer.Context,
     epoch: EpochArgument,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
 ) -> None:
     """Show a previous plan: its cause, its jobs, its links, and how its flows were spread.
 
     The JSON has the path of every flow.
     """
-    client = Remote(url, token, ca_file).over(ctx.obj).client()
+    client = remote.client()
     plan = described(client.request("GET", "plans", str(epoch)).document, *_PLAN, "paths")
     paths = None if plan["paths"] is None else described_rows(plan["paths"], "path")
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(plan).encode())
+    if not output.is_table:
+        output.document(plan)
         return
-    _print_plans(f"plan {epoch}", [plan])
+    _print_plans(output, f"plan {epoch}", [plan])
     for name, title in (("jobs", "jobs"), ("links_down", "links that were down"), ("drained", "drained")):
-        typer.echo(f"{title}: {', '.join(plan[name]) or 'none'}")
+        output.line(f"{title}: {', '.join(plan[name]) or 'none'}")
     if paths is None:
         typer.echo("its paths are not stored")
         return
-    print_table(
+    output.table(
         "flows between leaves, and pieces of them, by path",
         ("path", "flows>"),
         ((path, str(count)) for path, count in sorted(Counter(row["path"] for row in paths).items())),
@@ -109,24 +120,27 @@ def show(
 
 
 @app.command("rollback", epilog="Example: fairspine history rollback 41")
+@with_groups
 def rollback(
-    ctx: typer.Context,
     epoch: EpochArgument,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
 ) -> None:
     """Make a new plan that gives the present flows the live paths of an earlier plan.
 
     Jobs, drains and the mode do not change. To undo a rollback, roll back to the plan before it.
     """
-    client = Remote(url, token, ca_file).over(ctx.obj).client()
+    client = remote.client()
     plan = described(client.request("POST", "plans", f"{epoch}:rollback").document, *_PLAN)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(plan).encode())
+    if not output.is_table:
+        output.document(plan)
     else:
-        _print_plans(f"plan {plan['epoch']}: {plan['moved']} flows moved to their paths of plan {epoch}", [plan])
+        _print_plans(
+            output,
+            f"plan {plan['epoch']}: {plural(plan['moved'], 'flow')} moved to their paths of plan {epoch}",
+            [plan],
+        )
 
 
 def kept_plan(client: Client, epoch: int) -> dict[str, Any] | None:
@@ -145,8 +159,8 @@ def _page(client: Client, before: int | None, limit: int) -> dict[str, Any]:
     return page
 
 
-def _print_plans(title: str, plans: list[dict[str, Any]]) -> None:
-    print_table(
+def _print_plans(output: Printer, title: str, plans: list[dict[str, Any]]) -> None:
+    output.table(
         title,
         (
             "plan>",
@@ -179,4 +193,6 @@ def _print_plans(title: str, plans: list[dict[str, Any]]) -> None:
             )
             for plan in plans
         ),
+        give_up=("enforcement", "policy", "unroutable>", "mode", "by", "flows>"),
+        shorten=("cause", "by"),
     )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.files import write_document
-from controller.cli.output import FormatOption, OutputFormat, print_json, print_table, size
+from controller.cli.output import Printer, size
+from controller.model.byte_sizes import byte_count
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ def _formats(incomplete: str) -> list[tuple[str, str]]:
     from controller.workload.importers.registry import formats
 
     return [(name, row.summary) for name, row in formats().items() if name.startswith(incomplete)]
+
+
+def _bytes(text: str) -> int:
+    """Return the bytes that an option gives, as an integer of at most 2**53."""
+    try:
+        count = int(byte_count(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: {error}") from None
+    if count > 2**53:
+        raise typer.BadParameter(f"{text!r}: must be at most 2**53 bytes")
+    return count
 
 
 def import_files(
@@ -75,10 +87,10 @@ def import_files(
         int | None,
         typer.Option(
             "--bytes",
-            min=0,
-            max=2**53,
-            help="Bytes of a collective if the files contain no size. For an NCCL log: of the operation that "
-            "nccl-tests ran, else of one all-reduce on each communicator.",
+            metavar="BYTES",
+            parser=_bytes,
+            help="Bytes of a collective (1000000000, 100e9, 1GB) if the files contain no size. For an NCCL log: of the "
+            "operation that nccl-tests ran, else of one all-reduce on each communicator.",
         ),
     ] = None,
     iterations: Annotated[
@@ -101,21 +113,20 @@ def import_files(
         Path | None,
         typer.Option("--fabric-out", metavar="FILE", help="Output file of the fabric in the files."),
     ] = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Make a job from the files of another tool.
 
     The report lists what was read, left out or assumed; it is printed on standard error if the job is written to
     standard output. Without a fabric the job has placeholder hosts rank0, rank1 and so on.
     """
-    import orjson
-
     from controller.workload.importers.base import ImportRequest
     from controller.workload.importers.registry import importer
     from controller.workload.importers.streams import open_sources
 
     if guess:
-        _guess([Path(kind), *(files or [])], format)
+        _guess([Path(kind), *(files or [])], output)
         return
     if not files:
         raise InputError("no file is given", field="FILE")
@@ -146,30 +157,26 @@ def import_files(
         write_document(out, dict(imported.fabric))
     written = (fabric_out or out) if only_fabric else out
     to_stdout = written is None or str(written) == "-"
-    if format is OutputFormat.JSON and not to_stdout:
-        print_json(orjson.dumps(summary))
-    elif format is OutputFormat.JSON:
-        typer.echo(orjson.dumps(summary).decode(), err=True)
+    if not output.is_table:
+        output.document(summary, err=to_stdout)
     else:
-        _print_summary(summary, place if only_fabric else None, err=to_stdout)
+        _print_summary(output, summary, place if only_fabric else None, err=to_stdout)
 
 
-def _guess(files: Sequence[Path], format: OutputFormat) -> None:
+def _guess(files: Sequence[Path], output: Printer) -> None:
     """Print the format of each file.
 
     Raises:
         InputError: a file cannot be read, or nothing is known about it.
     """
-    import orjson
-
     from controller.workload.importers.guess import guess
     from controller.workload.importers.streams import open_sources
 
     found = list(guess(open_sources(files)))
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps([dataclasses.asdict(row) for row in found]))
+    if not output.is_table:
+        output.document([dataclasses.asdict(row) for row in found])
     else:
-        print_table("files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in found])
+        output.table("files", ("file", "format", "holds"), [(row.file, row.format or "-", row.holds) for row in found])
     unknown = [row for row in found if not row.is_known]
     if unknown:
         raise InputError("unknown format", source=unknown[0].file)
@@ -305,20 +312,20 @@ def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, A
     }
 
 
-def _print_summary(summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
+def _print_summary(output: Printer, summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
     """Print a summary; ``fabric`` is given if the files describe a fabric instead of a job."""
     for warning in summary["warnings"]:
-        typer.echo(f"warning: {warning}", err=err)
+        output.line(f"warning: {warning}", err=err)
     columns: tuple[str, ...] = ("ranks>", "groups>", "collectives>", "flows>", "bytes>")
     row = [str(summary[column.rstrip(">")]) for column in columns[:-1]] + [size(summary["bytes"])]
     if fabric is not None:
         columns = ("leaves>", "spines>", "hosts>", "cables>")
         row = [str(n) for n in (fabric.n_leaves, fabric.n_spines, fabric.n_hosts, int(fabric.parallel.sum()))]
-    print_table(summary["job"], columns, [tuple(row)], err=err)
+    output.table(summary["job"], columns, [tuple(row)], err=err)
     for note in summary["notes"]:
-        typer.echo(f"note: {note}", err=err)
+        output.line(f"note: {note}", err=err)
     if summary["measured"]:
-        print_table(
+        output.table(
             "measured times in the files",
             ("operation", "ranks>", "bytes>", "seconds>", "bus Gbit/s>"),
             [

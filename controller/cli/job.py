@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.output import FormatOption, OutputFormat, print_json, print_table, size
+from controller.cli.option_groups import with_groups
+from controller.cli.output import Printer, size
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Method(StrEnum):
     "describe",
     epilog="Example: fairspine job describe --job examples/gpt3-175b-tp8-pp8-dp4.yaml",
 )
+@with_groups
 def describe(
     job: JobOption,
     fabric: Annotated[
@@ -52,14 +54,13 @@ def describe(
             show_default=False,
         ),
     ] = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Print the groups of a job, its collectives with their bytes per iteration, and the bytes between leaves.
 
     A job without hosts is described without a fabric; 'fairspine job place' assigns hosts.
     """
-    import orjson
-
     from controller.model.fabric_file import load_fabric
     from controller.workload.describe import describe as describe_job
     from controller.workload.load import told_if_unplaced
@@ -72,10 +73,10 @@ def describe(
         description = describe_job(given, strategy, known)
     except InputError as error:
         raise told_if_unplaced(error, given).with_source(str(job)) from None
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps(description))
+    if not output.is_table:
+        output.document(description)
     else:
-        _print(description)
+        _print(output, description)
 
 
 @app.command(
@@ -83,6 +84,7 @@ def describe(
     epilog="Example: fairspine job place --job examples/gpt3-175b-tp8-pp8-dp4.yaml "
     "--fabric examples/clos-8x16x32-rails.yaml --method packed --out placed.json",
 )
+@with_groups
 def place(
     job: JobOption,
     fabric: Annotated[Path, typer.Option("--fabric", metavar="FILE", help="The fabric.", show_default=False)],
@@ -114,15 +116,14 @@ def place(
             "--out", metavar="FILE", help="Output file of the job, YAML or JSON by suffix; default: standard output."
         ),
     ] = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Assign a host to each rank of a job, and print the bytes between leaves before and after.
 
     Consecutive ranks share a server, rank i of a server on its rail i or, with a topology, at the NIC nearest to its
     GPU. The report goes to standard error if the job goes to standard output.
     """
-    import orjson
-
     from controller.cli.files import write_document
     from controller.model.fabric_file import load_fabric
     from controller.workload.gpu_placement import by_method
@@ -151,10 +152,10 @@ def place(
     }
     write_document(out, document_on_hosts(document, placed))
     to_stdout = out is None or str(out) == "-"
-    if format is OutputFormat.JSON:
-        typer.echo(orjson.dumps(row).decode(), err=to_stdout)
+    if not output.is_table:
+        output.document(row, err=to_stdout)
     else:
-        _print_crossing(f"{given.name}, {method.value}", before, after, err=to_stdout)
+        _print_crossing(output, f"{given.name}, {method.value}", before, after, err=to_stdout)
 
 
 def _read(path: Path, changed: dict[str, Any] | None = None) -> tuple[dict[str, Any], Job]:
@@ -197,11 +198,12 @@ def document_on_hosts(document: dict[str, Any], placed: Job) -> dict[str, Any]:
     return document | {"hosts": list(placed.hosts)}
 
 
-def _print(description: Description) -> None:
+def _print(output: Printer, description: Description) -> None:
     placed = description.leaves is not None
     where = f", under {description.leaves} leaves" if placed else ""
+    given_up = ("of it>", "on the network>", *(() if placed else ("between leaves>",)))
     what = f": {description.strategy}" if description.strategy else ""
-    print_table(
+    output.table(
         f"{description.job}{what}; {description.ranks} ranks{where}",
         ("groups", "number>", "ranks>", "on one server>", "under one leaf>", "the first"),
         (
@@ -215,8 +217,9 @@ def _print(description: Description) -> None:
             )
             for row in description.groups
         ),
+        shorten=("the first",),
     )
-    print_table(
+    output.table(
         "collectives of one iteration",
         ("name", "operation", "phase>", "number>", "ranks>", "largest>", "together>", *_LOAD),
         (
@@ -232,8 +235,9 @@ def _print(description: Description) -> None:
             )
             for kind in description.kinds
         ),
+        give_up=(*given_up, "phase>", "together>", "ranks>"),
     )
-    print_table(
+    output.table(
         "phases, which never run at once",
         ("phase>", "name", "collectives>", *_LOAD),
         [
@@ -243,12 +247,13 @@ def _print(description: Description) -> None:
             ),
             ("", "all", str(sum(phase.collectives for phase in description.phases)), *_load(description.total)),
         ],
+        give_up=given_up,
     )
 
-    _print_times(description)
+    _print_times(output, description)
 
 
-def _print_times(description: Description) -> None:
+def _print_times(output: Printer, description: Description) -> None:
     """Print the job's times as a job file states them, and how they follow from the throughput of a GPU."""
     timing, computing = description.timing, description.computing
     if "period_seconds" in timing:
@@ -278,8 +283,8 @@ def _count(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _print_crossing(title: str, before: Crossing | None, after: Crossing, *, err: bool) -> None:
-    print_table(
+def _print_crossing(output: Printer, title: str, before: Crossing | None, after: Crossing, *, err: bool) -> None:
+    output.table(
         title,
         ("", "on the network>", "between leaves>"),
         (

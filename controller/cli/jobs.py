@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -10,37 +9,33 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli import completion
 from controller.cli.client import Client, described, described_rows, not_understood
 from controller.cli.command_error import CommandError
+from controller.cli.option_groups import with_groups
 from controller.cli.output import (
     COLLECTIVE,
     EXPECTED,
-    FormatOption,
-    OutputFormat,
+    Printer,
     expected_cells,
     number,
     plural,
     print_collectives,
-    print_json,
-    print_table,
     size,
 )
-from controller.cli.remote import (
-    CaFileOption,
-    InnerCaFileOption,
-    InnerTokenOption,
-    InnerUrlOption,
-    Remote,
-    TokenOption,
-    UrlOption,
-)
+from controller.cli.remote import Remote
 from controller.cli.servers import hosts_of, on_servers
+from controller.cli.watch import Watch
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the job.", show_default=False)]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of the job.", show_default=False, autocompletion=completion.jobs)
+]
 
 app = typer.Typer(rich_markup_mode=None, help="List, show or delete the jobs of a running controller.")
 
 _POLL_SECONDS = 0.1
+
+_GIVE_UP = ("weight>", "collectives>", "plan>", "bytes>", "duty>", "flows>", "iteration>")
 
 # Members that are read of the API's documents (controller.rest.schemas).
 _JOB = ("name", "weight", "bytes", "speed", "min_speed", "epoch", "active", "unroutable", "collectives", "flows")
@@ -49,9 +44,6 @@ _LISTED = ("name", "weight", "collectives", "flows", "bytes", "speed", "min_spee
 
 def push(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The job file (JSON or YAML).", show_default=False)],
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
     name: Annotated[
         str | None, typer.Option("--name", help="The name of the job.  [default: as in its file]", show_default=False)
     ] = None,
@@ -65,7 +57,9 @@ def push(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the switches enforce the plan of the job.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Maximum time to wait, in seconds.")] = 30.0,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
 ) -> None:
     """Push a job to a running controller; a job of the same name is replaced."""
     import orjson
@@ -74,14 +68,14 @@ def push(
     from controller.workload.job_file import parse_job
 
     document = read_document(job)
-    client = Remote(url, token, ca_file).client()
+    client = remote.client()
     if isinstance(document, dict):
         document |= {} if name is None else {"name": name}
         if servers is not None:
             document = on_servers(document, hosts_of(client, servers.split(",")), str(job))
     name = parse_job(document, source=str(job)).name
     try:
-        taken = client.request("PUT", "jobs", name, body=orjson.dumps(document))
+        taken = client.request("PUT", "jobs", name, body=orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
     except CommandError as failure:
         if failure.exit_code != 2:
             raise
@@ -90,46 +84,48 @@ def push(
     if wait:
         _wait(client, name, timeout)
         answer["active"] = True
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps(answer))
+    if not output.is_table:
+        output.document(answer)
     else:
         typer.echo(f"{name} {'created' if taken.status == 201 else 'replaced'}, plan {answer['epoch']}")
-        _print_job(answer)
+        _print_job(output, answer)
 
 
 @app.callback(invoke_without_command=True, epilog="Example: fairspine jobs show gpt3-a")
+@with_groups
 def list_jobs(
     ctx: typer.Context,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """List the jobs, unless a subcommand follows."""
-    ctx.obj = Remote(url, token, ca_file)
     if ctx.invoked_subcommand is None:
-        _print_jobs(ctx.obj.client(), format)
+        client = remote.client()
+        watch.show(lambda: _print_jobs(client, output))
 
 
 @app.command("list", epilog="Example: fairspine jobs list --format json")
+@with_groups
 def list_too(
-    ctx: typer.Context,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """List the jobs."""
-    _print_jobs(Remote(url, token, ca_file).over(ctx.obj).client(), format)
+    client = remote.client()
+    watch.show(lambda: _print_jobs(client, output))
 
 
-def _print_jobs(client: Client, format: OutputFormat) -> None:
+def _print_jobs(client: Client, output: Printer) -> None:
     rows = _listed(client)
     timed = any(row.get("times") for row in rows)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps({"jobs": rows}).encode())
+    if not output.is_table:
+        output.document({"jobs": rows})
         return
-    print_table(
+    output.table(
         plural(len(rows), "job"),
         ("job", "weight>", "collectives>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED * timed), "active"),
         (
@@ -146,37 +142,41 @@ def _print_jobs(client: Client, format: OutputFormat) -> None:
             )
             for row in rows
         ),
+        give_up=_GIVE_UP,
     )
 
 
 @app.command("show", epilog="Example: fairspine jobs show gpt3-a --format json")
+@with_groups
 def show(
-    ctx: typer.Context,
     name: NameArgument,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """Show a job with its part of the plan."""
-    client = Remote(url, token, ca_file).over(ctx.obj).client()
+    client = remote.client()
+    watch.show(lambda: _show_job(client, name, output))
+
+
+def _show_job(client: Client, name: str, output: Printer) -> None:
     answer = _job(client.request("GET", "jobs", name).document)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(answer).encode())
+    if not output.is_table:
+        output.document(answer)
     else:
-        _print_job(answer)
+        _print_job(output, answer)
 
 
 @app.command("delete", epilog="Example: fairspine jobs delete gpt3-a")
+@with_groups
 def delete(
-    ctx: typer.Context,
     name: NameArgument,
-    url: InnerUrlOption = None,
-    token: InnerTokenOption = None,
-    ca_file: InnerCaFileOption = None,
+    *,
+    remote: Remote,
 ) -> None:
     """Delete a job and its rules."""
-    Remote(url, token, ca_file).over(ctx.obj).client().request("DELETE", "jobs", name)
+    remote.client().request("DELETE", "jobs", name)
     typer.echo(f"{name} deleted")
 
 
@@ -213,9 +213,9 @@ def _job(answer: Any) -> dict[str, Any]:
     return job
 
 
-def _print_job(answer: dict[str, Any]) -> None:
+def _print_job(output: Printer, answer: dict[str, Any]) -> None:
     times = answer.get("times")
-    print_table(
+    output.table(
         answer["name"],
         ("weight>", "flows>", "bytes>", "speed>", "planned>", *(EXPECTED if times else ()), "plan>", "active"),
         [
@@ -230,8 +230,9 @@ def _print_job(answer: dict[str, Any]) -> None:
                 "yes" if answer["active"] else "not yet",
             )
         ],
+        give_up=_GIVE_UP,
     )
     flows = Counter(flow["collective"] for flow in answer["flows"])
-    print_collectives(answer["collectives"], [flows[row["name"]] for row in answer["collectives"]])
+    print_collectives(output, answer["collectives"], [flows[row["name"]] for row in answer["collectives"]])
     if answer["unroutable"]:
-        typer.echo(f"unroutable: {', '.join(answer['unroutable'])}")
+        output.line(f"unroutable: {', '.join(answer['unroutable'])}")

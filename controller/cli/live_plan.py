@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
 from controller.cli.client import Client, described, described_rows, not_understood
 from controller.cli.command_error import CommandError
 from controller.cli.mode import ModeName, meaning
-from controller.cli.output import COLLECTIVE, OutputFormat, plural, print_json, seconds
+from controller.cli.output import COLLECTIVE, Printer, plural, seconds
 from controller.cli.plan_table import print_plan
 
 _PLAN = (
@@ -18,7 +17,7 @@ _PLAN = (
 )
 
 
-def show_live_plan(client: Client, format: OutputFormat) -> None:
+def show_live_plan(client: Client, output: Printer) -> None:
     """Print the newest plan and whether the switches enforce it.
 
     The JSON is that of ``fairspine plan``, so that ``--previous`` takes it, with ``mode``, ``computed`` and ``active``.
@@ -28,12 +27,13 @@ def show_live_plan(client: Client, format: OutputFormat) -> None:
     """
     document = described(client.request("GET", "plan").document, "mode", "computed", "active", "plan")
     plan = _checked(document["plan"])
-    if format is OutputFormat.JSON:
+    if not output.is_table:
         about = {name: value for name, value in document.items() if name != "plan"}
-        print_json(json.dumps({**about, **plan}).encode())
+        output.document({**about, **plan})
     else:
         flows = Counter((flow["job"], flow["collective"]) for flow in plan["flows"])
         print_plan(
+            output,
             _title(document),
             plan,
             [flows[row["job"], row["name"]] for row in plan["collectives"]],

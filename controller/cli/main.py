@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Annotated, NoReturn
 
 import typer
 
 from controller.cli import (
+    apply,
+    context,
     drain,
     emulate,
     events,
@@ -19,6 +21,7 @@ from controller.cli import (
     importing,
     job,
     jobs,
+    learned,
     mode,
     network,
     planning,
@@ -31,8 +34,10 @@ from controller.cli import (
     token,
     top,
     trace,
+    warm_up,
 )
 from controller.cli.command_error import CommandError
+from controller.cli.option_groups import with_groups
 from controller.model.errors import InputError, one_line
 
 app = typer.Typer(
@@ -42,59 +47,67 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(
+_FILES = "--fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json"
+
+
+def _add(name: str, function: Callable[..., None], example: str) -> None:
+    """Add a command with an example below its help."""
+    app.command(name, epilog=f"Example: {example}")(with_groups(function))
+
+
+_add(
     "plan",
-    epilog="Example: fairspine plan --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json, "
-    "or: fairspine plan --live",
-)(planning.plan)
-app.command(
+    planning.plan,
+    "fairspine plan --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json, or: fairspine plan --live",
+)
+_add(
     "compare",
-    epilog="Example: fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
-    "--policies ecmp,greedy",
-)(planning.compare)
-app.command(
+    planning.compare,
+    "fairspine compare --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --policies ecmp,greedy",
+)
+_add(
     "survive",
-    epilog="Example: fairspine survive --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
-    "--job examples/llama-b.json --above 0.4",
-)(survive.survive)
-app.command(
-    "simulate",
-    epilog="Example: fairspine simulate --scenario examples/scenarios/demo.yaml --policies ecmp,fair",
-)(simulate.simulate)
-app.command(
-    "replay",
-    epilog="Example: fairspine replay goal examples/goal/two-layers.goal --fabric examples/clos-4x4x4.yaml",
-)(replay.replay)
-app.command(
+    survive.survive,
+    f"fairspine survive {_FILES} --job examples/llama-b.json --above 0.4",
+)
+_add("simulate", simulate.simulate, "fairspine simulate --scenario examples/scenarios/demo.yaml --policies ecmp,fair")
+_add("replay", replay.replay, "fairspine replay goal examples/goal/two-layers.goal --fabric examples/clos-4x4x4.yaml")
+_add(
     "emulate",
-    epilog="Example: fairspine emulate --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json "
-    "--job examples/llama-b.json",
-)(emulate.emulate)
-app.command(
+    emulate.emulate,
+    "fairspine emulate --fabric examples/clos-4x4x4.yaml --job examples/gpt3-a.json --job examples/llama-b.json",
+)
+_add(
     "import",
-    epilog="Example: fairspine import nccl rank*.log --fabric fabric.yaml --inventory nics.yaml --out job.json",
-)(importing.import_files)
-app.command("push", epilog="Example: fairspine push examples/gpt3-a.json --wait")(jobs.push)
-app.command("preview", epilog="Example: fairspine preview --put examples/gpt3-a.json --drain spine2")(preview.preview)
-app.command(
+    importing.import_files,
+    "fairspine import nccl rank*.log --fabric fabric.yaml --inventory nics.yaml --out job.json",
+)
+_add("push", jobs.push, "fairspine push examples/gpt3-a.json --wait")
+_add("apply", apply.apply, "fairspine apply jobs.d --prune")
+_add("diff", apply.diff, "fairspine diff jobs.d --prune")
+_add("preview", preview.preview, "fairspine preview --put examples/gpt3-a.json --drain spine2")
+_add(
     "trace",
-    epilog="Example: fairspine trace --differs, or: fairspine trace --fabric examples/clos-4x4x4.yaml "
-    "--job examples/gpt3-a.json --policy ecmp",
-)(trace.trace)
-app.command("schedule", epilog="Example: fairspine schedule gpt3-a --format json")(schedule.schedule)
-app.command("drain", epilog="Example: fairspine drain leaf1-spine2")(drain.drain)
-app.command("undrain", epilog="Example: fairspine undrain leaf1-spine2")(drain.undrain)
-app.command("mode", epilog="Example: fairspine mode ecmp")(mode.mode)
-app.command("events", epilog="Example: fairspine events --kind plan --format json")(events.events)
-app.command("status", epilog="Example: fairspine status")(status.status)
-app.command("fabric", epilog="Example: fairspine fabric --format json")(network.fabric)
-app.command("links", epilog="Example: fairspine links leaf1, or: fairspine links leaf1-spine2")(network.links)
-app.command("routes", epilog="Example: fairspine routes h1")(network.routes)
-app.command("top", epilog="Example: fairspine top --interval 5, or: fairspine top --once")(top.top)
+    trace.trace,
+    f"fairspine trace --differs, or: fairspine trace {_FILES} --policy ecmp",
+)
+_add("schedule", schedule.schedule, "fairspine schedule gpt3-a --format json")
+_add("drain", drain.drain, "fairspine drain leaf1-spine2")
+_add("undrain", drain.undrain, "fairspine undrain leaf1-spine2")
+_add("mode", mode.mode, "fairspine mode ecmp")
+_add("events", events.events, "fairspine events --kind plan --format json")
+_add("status", status.status, "fairspine status")
+_add("fabric", network.fabric, "fairspine fabric --format json")
+_add("links", network.links, "fairspine links leaf1, or: fairspine links leaf1-spine2")
+_add("routes", network.routes, "fairspine routes h1")
+_add("top", top.top, "fairspine top --interval 5, or: fairspine top --once")
+_add("warm-up", warm_up.warm_up, "fairspine warm-up")
+app.add_typer(context.app, name="context")
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")
 app.add_typer(job.app, name="job")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(learned.app, name="learned")
 app.add_typer(token.app, name="token")
 
 
@@ -117,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code: 0 done, 1 failed, 2 invalid input."""
     code: str | int | None = 0
     try:
-        app(args=arguments)
+        app(args=_present(sys.argv[1:] if arguments is None else arguments), prog_name="fairspine")
     except SystemExit as end:
         code = end.code
     except InputError as error:
@@ -137,6 +150,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
+
+
+RENAMED = {"emulate": {"--mode": "--enforcement"}, "simulate": {"--jobs": "--workers"}}
+"""Former names of options, by command."""
+
+
+def _present(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the present names of options, and tell of each that has changed."""
+    former = RENAMED.get(arguments[0], {}) if arguments else {}
+    names = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in former:
+            typer.echo(f"fairspine: {name} is called {former[name]} now", err=True)
+            argument = former[name] + equals + value
+        names.append(argument)
+    return names
 
 
 def _complain_of_output(error: OSError) -> None:

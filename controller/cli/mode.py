@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.client import Client, described
-from controller.cli.output import FormatOption, OutputFormat, moment, print_json, print_table
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.cli.output import Printer, moment
+from controller.cli.remote import Remote
+from controller.cli.watch import Watch
+from controller.model.errors import InputError
 
 
 class ModeName(StrEnum):
@@ -45,10 +47,10 @@ def mode(
         EnforcementName | None,
         typer.Option("--enforcement", help="The kind of rules by which switches follow plans; default: unchanged."),
     ] = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """Show or set the operating mode and the enforcement. The setting survives restarts.
 
@@ -60,21 +62,27 @@ def mode(
     (per_flow), MPLS labels (segment_routing), or the UDP source ports of hosts (source_port). It can be changed at any
     time.
     """
-    client = Remote(url, token, ca_file).client()
+    client = remote.client()
     wanted = {"mode": mode, "enforcement": enforcement}
     form = {name: value for name, value in wanted.items() if value is not None}
-    if form:
-        answer = _mode(client.request("PUT", "mode", body=json.dumps(form).encode()).document)
-    else:
-        answer = current(client)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(answer).encode())
+    if not form:
+        watch.show(lambda: _show(current(client), output))
+        return
+    if watch.watch:
+        raise InputError("shows the present mode; it cannot be set at the same time", field="--watch")
+    _show(_mode(client.request("PUT", "mode", body=json.dumps(form).encode()).document), output)
+
+
+def _show(answer: dict[str, Any], output: Printer) -> None:
+    if not output.is_table:
+        output.document(answer)
         return
     since = "-" if answer["since"] is None else moment(answer["since"])
-    print_table(
+    output.table(
         f"{answer['mode']}: {meaning(answer)}",
         ("mode", "enforcement", "since (UTC)", "by", "plan>"),
         [(answer["mode"], answer["enforcement"], since, answer["by"] or "-", str(answer["epoch"]))],
+        shorten=("by",),
     )
 
 

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Annotated, Any
 
 import typer
 
+from controller.cli import completion
 from controller.cli.client import Client, described, described_rows
-from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table, size
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.cli.output import Printer, number, plural, size
+from controller.cli.remote import Remote
+from controller.cli.watch import Watch
 
 # Members that are read of the API's documents (controller.rest.schemas).
 _SWITCH = ("name", "role", "connected")
 _HOST = ("name", "leaf", "ip", "up")
 _CABLE = ("id", "a", "b", "gbps", "up", "drained")
 _LINK = ("id", "gbps", "load_gbps", "up", "drained")
-_ROUTE = ("id", "dst", "bytes", "pieces")
+_ROUTE = ("flow", "qp", "qps", "dst", "bytes", "pieces")
 _PIECE = ("path", "share", "rate_gbps", "udp_src")
 
 NamesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="Only of these switches or links; without any, all.", show_default=False),
+    typer.Argument(
+        metavar="[NAME]...",
+        help="Only of these switches, cables, links or hosts; without any, all.",
+        show_default=False,
+        autocompletion=completion.links,
+    ),
 ]
 
 
 def fabric(
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """Show the switches, with their cables and hosts, and what the cabling check found."""
-    answer = _fabric(Remote(url, token, ca_file).client())
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(answer).encode())
+    client = remote.client()
+    watch.show(lambda: _show_fabric(client, output))
+
+
+def _show_fabric(client: Client, output: Printer) -> None:
+    answer = _fabric(client)
+    if not output.is_table:
+        output.document(answer)
         return
     cables, up, drained, hosts = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for cable in answer["links"]:
@@ -45,7 +56,7 @@ def fabric(
         drained.update(ends if cable["drained"] else ())
     hosts.update(str(host["leaf"]) for host in answer["hosts"])
     switches, links = plural(len(answer["switches"]), "switch", "switches"), plural(len(answer["links"]), "cable")
-    print_table(
+    output.table(
         f"{switches}, {links}, {plural(len(answer['hosts']), 'host')}, from {answer['source']}",
         ("switch", "role", "connected", "cables up>", "drained>", "hosts>"),
         (
@@ -59,27 +70,32 @@ def fabric(
             )
             for row in answer["switches"]
         ),
+        give_up=("role",),
     )
     for finding in answer["cabling"]["findings"]:
-        typer.echo(f"! {finding['text']}")
+        output.line(f"! {finding['text']}")
 
 
 def links(
     names: NamesArgument = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """Show every directed link with its measured and its planned load, and its drops and errors, in their order."""
-    client = Remote(url, token, ca_file).client()
+    client = remote.client()
+    watch.show(lambda: _show_links(client, names, output))
+
+
+def _show_links(client: Client, names: list[str] | None, output: Printer) -> None:
     answer = described(client.request("GET", "links").document, "links")
     wanted = set(names or ())
     rows = [row for row in described_rows(answer["links"], *_LINK) if not wanted or wanted & _names_of(str(row["id"]))]
-    if format is OutputFormat.JSON:
-        print_json(json.dumps({**answer, "links": rows}).encode())
+    if not output.is_table:
+        output.document({**answer, "links": rows})
         return
-    print_table(
+    output.table(
         plural(len(rows), "link"),
         ("link", "Gbit/s>", "measured>", "planned>", "dropped>", "errors>", "state"),
         (
@@ -94,31 +110,43 @@ def links(
             )
             for row in rows
         ),
+        give_up=("errors>", "dropped>", "Gbit/s>"),
     )
 
 
 def routes(
-    host: Annotated[str, typer.Argument(metavar="HOST", help="A host of the fabric.", show_default=False)],
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    host: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOST", help="A host of the fabric.", show_default=False, autocompletion=completion.hosts
+        ),
+    ],
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """Show what a host sends: the path, source port and rate of each flow, as its agent is told."""
-    client = Remote(url, token, ca_file).client()
+    client = remote.client()
+    watch.show(lambda: _show_routes(client, host, output))
+
+
+def _show_routes(client: Client, host: str, output: Printer) -> None:
     told = client.request("GET", "routes", query={"host": host}).document
     answer = described(told, "mode", "enforcement", "epoch", "flows")
     flows = described_rows(answer["flows"], *_ROUTE)
     rows = [(flow, piece) for flow in flows for piece in described_rows(flow["pieces"], *_PIECE)]
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(answer).encode())
+    if not output.is_table:
+        output.document(answer)
         return
-    print_table(
-        f"{host}: {plural(len(flows), 'flow')}; plan {answer['epoch']}, mode {answer['mode']}, {answer['enforcement']}",
-        ("flow", "to", "path", "share>", "source port>", "Gbit/s>", "bytes>"),
+    count = plural(len({row["flow"] for row in flows}), "flow")
+    output.table(
+        f"{host}: {count}; plan {answer['epoch']}, mode {answer['mode']}, {answer['enforcement']}",
+        ("flow", "QP>", "to", "path", "share>", "source port>", "Gbit/s>", "bytes>"),
         (
             (
-                str(flow["id"]),
+                str(flow["flow"]),
+                "-" if flow["qps"] == 1 else str(flow["qp"]),
                 str(flow["dst"]),
                 piece["path"] or "-",
                 f"{piece['share']:.0%}",
@@ -128,6 +156,7 @@ def routes(
             )
             for flow, piece in rows
         ),
+        give_up=("bytes>", "share>", "Gbit/s>"),
     )
 
 

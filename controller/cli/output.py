@@ -1,21 +1,21 @@
-"""Output functions of commands: tables for people, JSON for programs."""
+"""Output of commands: tables for people, JSON and YAML for programs."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from controller.cli.tables import table_of
 from controller.model.errors import one_line
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-_WIDE = 160
 
 
 class OutputFormat(StrEnum):
@@ -23,43 +23,97 @@ class OutputFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
 
 
-FormatOption = Annotated[OutputFormat, typer.Option("--format", help="A table for people, or JSON for programs.")]
+FORMAT_NAMES = ("--format", "--output")
 
 
-def print_json(document: bytes) -> None:
-    """Print an encoded JSON document and a newline."""
-    sys.stdout.write(document.decode() + "\n")
+@dataclass(frozen=True)
+class Printer:
+    """Options of what a command prints, and how it is printed."""
+
+    format: Annotated[
+        OutputFormat, typer.Option(*FORMAT_NAMES, help="A table for people, or JSON or YAML for programs.")
+    ] = OutputFormat.TABLE
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Show all columns of tables, and all text, however wide they are.")
+    ] = False
+
+    @property
+    def is_table(self) -> bool:
+        """True if people read the output."""
+        return self.format is OutputFormat.TABLE
+
+    def document(self, document: Any, *, err: bool = False) -> None:
+        """Print a document for programs, on standard error if ``err`` is set."""
+        print_document(document, self.format, err=err)
+
+    def table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        *,
+        give_up: Sequence[str] = (),
+        shorten: Sequence[str] = (),
+        err: bool = False,
+        note: bool = True,
+    ) -> list[str]:
+        """Print a title and a table (see ``table_of``); return the columns that the screen has no room for.
+
+        A line below the table names them if ``note`` is set.
+        """
+        from rich.console import Console
+
+        width = None if self.wide else screen().columns
+        table, without = table_of(columns, rows, width=width, give_up=give_up, shorten=shorten)
+        # Each row is one line, whatever the screen's width: rich must not break it once more.
+        console = Console(width=10_000, highlight=False, stderr=err)
+        if title:
+            self.line(title, "bold", err=err)
+        console.print(table)
+        if without and note:
+            self.line(f"--wide also shows: {', '.join(without)}", "dim", err=err)
+        return without
+
+    def line(self, text: str, style: str = "", *, err: bool = False) -> None:
+        """Print a text, in as many lines as the width of the screen requires; ``style`` is one of rich."""
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(highlight=False, stderr=err)
+        for line in self._lines(text):
+            console.print(Text(line, style=style), soft_wrap=True)
+
+    def height(self, text: str) -> int:
+        """Return the number of lines of a text."""
+        return len(self._lines(text))
+
+    def _lines(self, text: str) -> list[str]:
+        text = one_line(text)
+        wrapped = textwrap.wrap(text, screen().columns, break_long_words=False, break_on_hyphens=False)
+        return [text] if self.wide else wrapped or [""]
 
 
-def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a rich table; columns whose name ends in ``>`` are aligned to the right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column.removesuffix(">"), justify="right" if column.endswith(">") else "left", overflow="fold")
-    for row in rows:
-        # Names from a file or from the network may contain markup and control characters: Text is not parsed, and
-        # one_line removes control characters.
-        table.add_row(*(Text(one_line(cell)) for cell in row))
-    return table
+def screen() -> os.terminal_size:
+    """Return columns and lines of the terminal; of the environment, or 80 x 24, without one."""
+    return shutil.get_terminal_size()
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> None:
-    """Print a title and a table (see ``table_of``), on standard error if ``err`` is set."""
-    from rich.console import Console
-    from rich.text import Text
+def print_document(document: Any, format: OutputFormat, *, err: bool = False) -> None:
+    """Print a document as a line of JSON, or as YAML (after ``---`` each, so that several can follow)."""
+    import orjson
 
-    table = table_of(columns, rows)
-    # A file or a pipe has no width; its reader needs unbroken rows.
-    stream = sys.stderr if err else sys.stdout
-    console = Console(width=None if stream.isatty() else _WIDE, highlight=False, stderr=err)
-    console.print(Text(one_line(title), style="bold"))
-    console.print(table)
+    encoded = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    if format is OutputFormat.YAML:
+        from controller.model.fabric_file import yaml_of
+
+        # By way of JSON: the same values in both formats.
+        text = f"---\n{yaml_of(orjson.loads(encoded))}"
+    else:
+        text = f"{encoded.decode()}\n"
+    (sys.stderr if err else sys.stdout).write(text)
 
 
 EXPECTED = ("iteration>", "slowdown>", "duty>")
@@ -69,13 +123,13 @@ COLLECTIVE = ("job", "name", "speed", "ideal_seconds", "seconds", "slowdown")
 """Members that are read of a collective."""
 
 
-def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
+def print_collectives(output: Printer, rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -> None:
     """Print the collectives of a plan (or of one job) as a table; ``flows`` is the number of flows of each.
 
     Where some job states its computing times, the table tells the expected period and duty of each collective.
     """
     timed = any(row.get("duty") is not None for row in rows)
-    print_table(
+    output.table(
         "collectives",
         ("job", "collective", "flows>", "speed>", "time>", "alone>", "slowdown>", *(("period>", "duty>") * timed)),
         (
@@ -91,6 +145,7 @@ def print_collectives(rows: Sequence[Mapping[str, Any]], flows: Sequence[int]) -
             )
             for row, count in zip(rows, flows, strict=True)
         ),
+        give_up=("period>", "flows>", "alone>", "duty>"),
     )
 
 
@@ -119,8 +174,7 @@ def expected_cells(times: Mapping[str, Any] | None) -> tuple[str, str, str]:
 def expected_line(times: Mapping[str, Any]) -> str:
     """Return what a plan or a list of jobs tells of the mean expected slowdown, as a line."""
     return (
-        f"expected iterations over random phases: {times['slowdown']:.3f} times as long as alone, at least "
-        f"{times['bound']:.3f}"
+        f"iterations over random phases: {times['slowdown']:.3f} times as long as alone, at least {times['bound']:.3f}"
     )
 
 

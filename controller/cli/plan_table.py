@@ -7,11 +7,11 @@ from typing import Any
 
 from controller.cli.output import (
     EXPECTED,
+    Printer,
     expected_cells,
     expected_line,
     number,
     print_collectives,
-    print_table,
     seconds,
 )
 
@@ -21,16 +21,19 @@ SHIFT = ("job", "shift_seconds", "period_seconds", "hold", "iteration_seconds", 
 _BUSIEST = 8  # number of links in the table; the JSON has all of them
 
 
-def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: Iterable[dict[str, Any]]) -> None:
+def print_plan(
+    output: Printer, title: str, plan: dict[str, Any], flows: Sequence[int], cables: Iterable[dict[str, Any]]
+) -> None:
     """Print the measures of a plan, its collectives, and its busiest links.
 
     Args:
+        output: where and how to print.
         title: title of the first table.
         plan: ``controller.rest.schemas.Plan``; its ``flows`` and ``links`` are not used.
         flows: number of flows of each collective.
         cables: rows of the links between leaves and spines.
     """
-    print_table(
+    output.table(
         title,
         ("min speed>", "min level>", "bound, split>", "bound, single>", "gap>", "unroutable>"),
         [
@@ -44,13 +47,13 @@ def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: I
             )
         ],
     )
-    print_collectives(plan["collectives"], flows)
+    print_collectives(output, plan["collectives"], flows)
     if plan.get("times"):
-        _print_times(plan["times"])
+        _print_times(output, plan["times"])
     if plan.get("schedule"):
-        print_schedule(plan["schedule"])
+        print_schedule(output, plan["schedule"])
     busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
-    print_table(
+    output.table(
         "busiest links between leaves and spines, at these speeds",
         ("link", "Gbit/s>", "load>", "of it>"),
         (
@@ -60,8 +63,8 @@ def print_plan(title: str, plan: dict[str, Any], flows: Sequence[int], cables: I
     )
 
 
-def _print_times(times: dict[str, Any]) -> None:
-    print_table(
+def _print_times(output: Printer, times: dict[str, Any]) -> None:
+    output.table(
         expected_line(times),
         ("job", "computes>", "alone>", *EXPECTED),
         (
@@ -73,21 +76,23 @@ def _print_times(times: dict[str, Any]) -> None:
             )
             for row in times["jobs"]
         ),
+        give_up=("duty>", "computes>"),
     )
 
 
-def print_schedule(schedule: dict[str, Any]) -> None:
+def print_schedule(output: Printer, schedule: dict[str, Any]) -> None:
     """Print when the jobs' iterations begin: ``controller.rest.schemas.Schedule``."""
     print_shifts(
+        output,
         f"iterations that begin at shift + k * period: {schedule['slowdown']:.3f} times as long as alone, at least "
         f"{schedule['bound']:.3f}",
         schedule["jobs"],
     )
 
 
-def print_shifts(title: str, rows: Sequence[dict[str, Any]]) -> None:
+def print_shifts(output: Printer, title: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print when the iterations of some jobs begin: ``controller.rest.schemas.JobShift``."""
-    print_table(
+    output.table(
         title,
         ("job", "shift>", "period>", "held", "iteration>", "sends unhindered>"),
         (
@@ -101,4 +106,5 @@ def print_shifts(title: str, rows: Sequence[dict[str, Any]]) -> None:
             )
             for row in rows
         ),
+        give_up=("sends unhindered>", "iteration>"),
     )

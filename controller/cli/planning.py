@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from controller.cli import completion
 from controller.cli.command_error import CommandError
 from controller.cli.live_plan import show_live_plan
-from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table, seconds
+from controller.cli.output import Printer, number, plural, seconds
 from controller.cli.plan_table import print_plan
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.cli.policy_names import POLICIES_TEXT
+from controller.cli.remote import Remote
+from controller.cli.watch import Watch
 from controller.config import MOST_HEADROOM
 from controller.model.errors import InputError
 from controller.model.qp_mode import MOST_QPS, QpMode
@@ -30,20 +33,15 @@ JobOption = Annotated[
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of randomised policies.")]
 
 
-def policy_names() -> list[str]:
-    """Return the names of the policies for shell completion."""
-    from controller.routing import POLICIES
-
-    return list(POLICIES)
-
-
 def _option_names() -> list[str]:
     from controller.routing.options_text import NAMES
 
     return [f"{name}=" for name in NAMES]
 
 
-PolicyOption = Annotated[str, typer.Option("--policy", help="The routing policy.", autocompletion=policy_names)]
+PolicyOption = Annotated[
+    str, typer.Option("--policy", help=f"The routing policy: {POLICIES_TEXT}.", autocompletion=completion.policies)
+]
 OptionsOption = Annotated[
     list[str],
     typer.Option(
@@ -101,10 +99,10 @@ def plan(
     qps: QpsOption = 1,
     qp_mode: QpModeOption = "split",
     live: Annotated[bool, typer.Option("--live", help="Show the plan of a running controller instead.")] = False,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """Plan the paths of the flows of jobs and print the objective, or (--live) show the plan of a running controller.
 
@@ -115,21 +113,22 @@ def plan(
             source = ctx.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
                 raise InputError("cannot be used with --live", field=f"--{name}")
-        show_live_plan(Remote(url, token, ca_file).client(), format)
+        client = remote.client()
+        watch.show(lambda: show_live_plan(client, output))
         return
+    if watch.watch:
+        raise InputError("requires --live", field="--watch")
     for name in ("fabric", "job"):
         if not ctx.params[name]:
             ctx.fail(f"Missing option '--{name}'.")
     assert fabric is not None
     assert job is not None
 
-    import orjson
-
     from controller.planning.earlier_plan import load_previous
     from controller.planning.headroom import with_headroom
     from controller.planning.make_plan import make_plan
     from controller.planning.plan_document import plan_document
-    from controller.routing import warm_up
+    from controller.routing import warm_up_for
     from controller.routing.options_text import parse_options
     from controller.routing.split_check import check_splits
 
@@ -138,7 +137,8 @@ def plan(
     check_splits(traffic.collectives, [policy], options)
     _check_policies([policy])
     before = load_previous(previous, place) if previous else None
-    warm_up()  # so that the reported time does not include loading compiled code
+    # So that the reported time does not include loading compiled code.
+    warm_up_for([policy], options, traffic, replan=before is not None)
     made = make_plan(
         with_headroom(place, headroom),
         traffic,
@@ -149,10 +149,10 @@ def plan(
         clock=time.perf_counter,
     )
     document = plan_document(place, traffic, made)
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps(document))
+    if not output.is_table:
+        output.document(document)
     else:
-        _print_made(place, traffic, made, document)
+        _print_made(output, place, traffic, made, document)
     _fail_if_unroutable(traffic, made)
 
 
@@ -163,8 +163,8 @@ def compare(
         str,
         typer.Option(
             "--policies",
-            help="Policies, separated by commas, or 'all'.",
-            autocompletion=lambda: ["all", *policy_names()],
+            help=f"Policies, separated by commas, or 'all': {POLICIES_TEXT}.",
+            autocompletion=lambda: ["all", *completion.policies()],
         ),
     ] = "ecmp,greedy,fair",
     seed: SeedOption = 0,
@@ -172,18 +172,17 @@ def compare(
     headroom: HeadroomOption = 0.0,
     qps: QpsOption = 1,
     qp_mode: QpModeOption = "split",
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Plan with several policies and print one row for each.
 
     The busiest link is the leaf-spine link with the highest load, as a multiple of its capacity, if every collective
     ran as fast as alone. Exits 1 if a flow has no live path.
     """
-    import orjson
-
     from controller.planning.compare import compare as compare_policies
     from controller.planning.headroom import with_headroom
-    from controller.routing import POLICIES, warm_up
+    from controller.routing import POLICIES, warm_up_for
     from controller.routing.options_text import parse_options
     from controller.routing.split_check import check_splits
 
@@ -193,7 +192,7 @@ def compare(
     _check_policies(names)
     if policies != "all":
         check_splits(traffic.collectives, names, options)
-    warm_up()
+    warm_up_for(names, options, traffic)
     standings = compare_policies(
         with_headroom(place, headroom), traffic, names, seed=seed, options=options, clock=time.perf_counter
     )
@@ -212,10 +211,10 @@ def compare(
         }
         for standing in standings
     ]
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps({"flows": traffic.n_flows, "policies": rows}))
+    if not output.is_table:
+        output.document({"flows": traffic.n_flows, "policies": rows})
     else:
-        _print_comparison(traffic, rows)
+        _print_comparison(output, traffic, rows)
     _fail_if_unroutable(traffic, standings[0].plan)
 
 
@@ -251,11 +250,12 @@ def _fail_if_unroutable(traffic: Traffic, made: Plan) -> None:
         raise CommandError(f"{len(made.unroutable)} of {traffic.n_flows} flows have no live path, the first is {first}")
 
 
-def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
+def _print_made(output: Printer, fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str, Any]) -> None:
     import numpy as np
 
     flows = np.bincount(traffic.collective, minlength=len(traffic.collectives))
     print_plan(
+        output,
         f"{made.policy}: {plural(traffic.n_flows, 'flow')} in {plural(made.assignment.n_rows, 'piece')} "
         f"placed in {seconds(made.seconds)}, "
         f"{made.status}",
@@ -265,10 +265,10 @@ def _print_made(fabric: Fabric, traffic: Traffic, made: Plan, document: dict[str
     )
 
 
-def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
+def _print_comparison(output: Printer, traffic: Traffic, rows: list[dict[str, Any]]) -> None:
     timed = any(row["slowdown"] is not None for row in rows)
     shifted = any(row["shifted"] is not None for row in rows)
-    print_table(
+    output.table(
         f"{plural(traffic.n_flows, 'flow')}, {plural(len(traffic.collectives), 'collective')}",
         (
             "policy",
@@ -297,4 +297,5 @@ def _print_comparison(traffic: Traffic, rows: list[dict[str, Any]]) -> None:
             )
             for row in rows
         ),
+        give_up=("pieces>", "asked for>", "mean speed>", "time>", "busiest link"),
     )

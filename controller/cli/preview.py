@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli import completion
 from controller.cli.client import described, described_rows
 from controller.cli.command_error import CommandError
 from controller.cli.mode import ModeName
-from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table
-from controller.cli.planning import policy_names
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.cli.output import Printer, number, plural
+from controller.cli.policy_names import POLICIES_TEXT
+from controller.cli.remote import Remote
 
 _VALUE = (
     *("policy", "seed", "mode", "min_speed", "min_level", "bound_split", "bound_single", "gap", "flows", "unroutable"),
@@ -31,27 +31,43 @@ def preview(
         typer.Option("--put", metavar="JOB", help="A job to push (JSON or YAML); may be given several times."),
     ] = None,
     delete: Annotated[
-        Names, typer.Option("--delete", metavar="NAME", help="A job to delete; may be given several times.")
+        Names,
+        typer.Option(
+            "--delete",
+            metavar="NAME",
+            help="A job to delete; may be given several times.",
+            autocompletion=completion.jobs,
+        ),
     ] = None,
     drain: Annotated[
         Names,
-        typer.Option("--drain", metavar="ID", help="A cable, spine or leaf to drain; may be given several times."),
+        typer.Option(
+            "--drain",
+            metavar="ID",
+            help="A cable, spine or leaf to drain; may be given several times.",
+            autocompletion=completion.switches_and_cables,
+        ),
     ] = None,
     undrain: Annotated[
         Names,
         typer.Option(
-            "--undrain", metavar="ID", help="A cable, spine or leaf to use again; may be given several times."
+            "--undrain",
+            metavar="ID",
+            help="A cable, spine or leaf to use again; may be given several times.",
+            autocompletion=completion.switches_and_cables,
         ),
     ] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="The routing policy to use.", autocompletion=policy_names)
+        str | None,
+        typer.Option(
+            "--policy", help=f"The routing policy to use: {POLICIES_TEXT}.", autocompletion=completion.policies
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**53 - 1, help="Another seed.")] = None,
     mode: Annotated[ModeName | None, typer.Option("--mode", help="Another mode.")] = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
 ) -> None:
     """Show the effect of a change without making it: the plan before and after, moved flows, the speed of each job.
 
@@ -70,16 +86,16 @@ def preview(
         "mode": mode,
     }
     body = orjson.dumps({name: value for name, value in form.items() if value not in (None, [])})
-    client = Remote(url, token, ca_file).client()
+    client = remote.client()
     try:
         answer = client.request("POST", "plans:preview", body=body).document
     except CommandError as failure:
         raise _told_by_file(failure, files) from None
     document = _preview(answer)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(document).encode())
+    if not output.is_table:
+        output.document(document)
     else:
-        _print(document)
+        _print(output, document)
 
 
 def _job(file: Path) -> dict[str, Any]:
@@ -109,8 +125,8 @@ def _preview(answer: Any) -> dict[str, Any]:
     return document
 
 
-def _print(document: dict[str, Any]) -> None:
-    print_table(
+def _print(output: Printer, document: dict[str, Any]) -> None:
+    output.table(
         f"compared with plan {document['epoch']}: {plural(document['moved_count'], 'flow')} would move",
         (
             *("", "policy", "seed>", "mode", "flows>", "unroutable>", "min speed>", "min level>"),
@@ -132,8 +148,9 @@ def _print(document: dict[str, Any]) -> None:
             )
             for side, value in (("before", document["before"]), ("after", document["after"]))
         ),
+        give_up=("seed>", "min level>", "bound, split>", "mode", "policy", "bound, single>"),
     )
-    print_table(
+    output.table(
         "slowest collective of each job",
         ("job", "before>", "after>"),
         ((row["job"], number(row["before"]), number(row["after"])) for row in document["jobs"]),
@@ -141,7 +158,7 @@ def _print(document: dict[str, Any]) -> None:
     moved = document["moved"]
     if moved:
         more = document["moved_count"] - len(moved[:_NAMED])
-        typer.echo(f"would move: {', '.join(moved[:_NAMED])}" + (f" and {more} more" if more else ""))
+        output.line(f"would move: {', '.join(moved[:_NAMED])}" + (f" and {more} more" if more else ""))
     if document["still_used"]:
         cables = ", ".join(document["still_used"])
-        typer.echo(f"would stay in use because no other path connects two leaves: {cables}")
+        output.line(f"would stay in use because no other path connects two leaves: {cables}")

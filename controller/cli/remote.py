@@ -3,124 +3,100 @@
 from __future__ import annotations
 
 import os
-import stat
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from controller.cli import completion
 from controller.cli.client import Client
+from controller.cli.config_file import Config, ConnectionSettings, read_config, used_context
 from controller.model.errors import InputError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
 
-def _url(envvar: str | None) -> Any:
-    return typer.Option(
-        "--url",
-        envvar=envvar,
-        metavar="URL",
-        help=f"URL of the controller.  [default: that of the config file, or {DEFAULT_URL}]",
-        show_default=False,
-    )
-
-
-def _token(envvar: str | None) -> Any:
-    return typer.Option(
-        "--token",
-        envvar=envvar,
-        metavar="SECRET",
-        help="The secret of a token; prefer the environment or the config file, because other users can read command "
-        "lines.",
-        show_default=False,
-    )
-
-
-def _ca_file(envvar: str | None) -> Any:
-    return typer.Option(
-        "--ca-file", envvar=envvar, metavar="FILE", help="Certificates to trust, in PEM.", show_default=False
-    )
-
-
-UrlOption = Annotated[str | None, _url("FAIRSPINE_URL")]
-TokenOption = Annotated[str | None, _token("FAIRSPINE_TOKEN")]
-CaFileOption = Annotated[Path | None, _ca_file("FAIRSPINE_CA_FILE")]
-
-# For subcommands whose parent has the same options: the environment must not override options given to the parent.
-InnerUrlOption = Annotated[str | None, _url(None)]
-InnerTokenOption = Annotated[str | None, _token(None)]
-InnerCaFileOption = Annotated[Path | None, _ca_file(None)]
-
-_KEYS = ("url", "token", "ca_file")
-
-
 @dataclass(frozen=True)
 class Remote:
-    """Connection options from the command line, the environment or the config file; ``None`` if not given."""
+    """The options of the command line that select a controller; ``None`` if not given."""
 
-    url: str | None = None
-    token: str | None = None
-    ca_file: Path | None = None
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help=f"URL of the controller.  [env var: FAIRSPINE_URL; default: that of the context, or {DEFAULT_URL}]",
+            show_default=False,
+        ),
+    ] = None
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="SECRET",
+            help="The secret of a token; prefer the environment or the config file, because other users can read "
+            "command lines.  [env var: FAIRSPINE_TOKEN]",
+            show_default=False,
+        ),
+    ] = None
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--ca-file",
+            metavar="FILE",
+            help="Certificates to trust, in PEM.  [env var: FAIRSPINE_CA_FILE]",
+            show_default=False,
+        ),
+    ] = None
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            metavar="NAME",
+            help="A controller of the config file ('fairspine context list').  [env var: FAIRSPINE_CONTEXT]",
+            show_default=False,
+            autocompletion=completion.contexts,
+        ),
+    ] = None
 
-    def over(self, outer: Remote) -> Remote:
-        """Return these options, completed by those given before the name of the subcommand."""
-        return Remote(self.url or outer.url, self.token or outer.token, self.ca_file or outer.ca_file)
-
-    def client(self) -> Client:
-        """Return a client of the selected controller.
+    def client(self, *, timeout: float | None = None) -> Client:
+        """Return a client of the selected controller; ``timeout``: limit on each request in seconds.
 
         Raises:
             InputError: an option, or the config file, cannot be used.
         """
-        kept = read_config(config_file())
-        url = self.url or kept.url or DEFAULT_URL
-        token = self.token
-        # The secret of the configured controller is not sent to another one that the command line names.
-        if token is None and url.rstrip("/") == (kept.url or DEFAULT_URL).rstrip("/"):
-            token = kept.token
-        return Client(url, token=token, ca_file=self.ca_file or kept.ca_file)
+        chosen = self._settings(read_config())
+        url = chosen.url or DEFAULT_URL
+        return Client(url, token=chosen.token, ca_file=chosen.ca_file, timeout=timeout)
 
+    def _settings(self, config: Config) -> ConnectionSettings:
+        """Return the settings of the first that is given: an option, the environment, the context in use, the file."""
+        if self.context is not None:
+            if self.url is not None:
+                raise InputError("cannot be used with --url", field="--context", value=self.context)
+            # The secret of the environment belongs to another controller, perhaps.
+            return self._over(config.named(self.context, "--context"))
+        from_environment = ConnectionSettings(
+            os.environ.get("FAIRSPINE_URL"),
+            os.environ.get("FAIRSPINE_TOKEN"),
+            Path(os.environ["FAIRSPINE_CA_FILE"]) if os.environ.get("FAIRSPINE_CA_FILE") else None,
+        )
+        url = self.url or from_environment.url
+        if url:
+            # The secret of a configured controller is sent to no other one.
+            kept = config.settings_for(url)
+            kept = ConnectionSettings(url, kept.token, kept.ca_file or config.unnamed.ca_file)
+        elif named := os.environ.get("FAIRSPINE_CONTEXT"):
+            kept = config.named(named, "FAIRSPINE_CONTEXT")
+        elif used := used_context():
+            kept = config.named(used, "fairspine context use")
+        else:
+            kept = config.unnamed
+        return self._over(
+            ConnectionSettings(kept.url, from_environment.token or kept.token, from_environment.ca_file or kept.ca_file)
+        )
 
-def config_file() -> Path:
-    """Return the path of the user's config file (XDG Base Directory Specification)."""
-    return config_folder() / "config.toml"
-
-
-def config_folder() -> Path:
-    """Return the user's config folder of fairspine."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".config") / "fairspine"
-
-
-def read_config(path: Path) -> Remote:
-    """Return the options of a config file; none if the file does not exist.
-
-    Raises:
-        InputError: the file is not TOML, has unknown keys or values of a wrong type, or other users can read its token.
-    """
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            document = tomllib.load(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return Remote()
-    except OSError as error:
-        raise InputError(error.strerror or str(error), source=str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"is not TOML: {error}", source=str(path)) from None
-    for key, value in document.items():
-        if key not in _KEYS:
-            raise InputError(f"unknown key; the keys are {', '.join(_KEYS)}", field=key, source=str(path))
-        if not isinstance(value, str) or not value:
-            # The value is not shown: it may be a secret.
-            raise InputError("must be text", field=key, source=str(path))
-    if "token" in document and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InputError("other users can read this secret: chmod 600", field="token", source=str(path))
-    ca_file = document.get("ca_file")
-    return Remote(
-        document.get("url"),
-        document.get("token"),
-        None if ca_file is None else path.parent / Path(ca_file).expanduser(),
-    )
+    def _over(self, kept: ConnectionSettings) -> ConnectionSettings:
+        """Return the settings with those options in their place that the command line gives."""
+        return ConnectionSettings(self.url or kept.url, self.token or kept.token, self.ca_file or kept.ca_file)

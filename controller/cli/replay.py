@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.importing import placement_of
-from controller.cli.output import FormatOption, OutputFormat, plural, print_json, print_table, seconds
+from controller.cli.output import Printer, plural, seconds
+from controller.cli.policy_names import POLICIES_TEXT
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,22 +28,23 @@ def replay(
     gbps: Annotated[
         float, typer.Option("--gbps", min=1e-3, max=1e6, help="Rate of each rank without a fabric, in Gbit/s.")
     ] = 100.0,
-    policies: Annotated[str, typer.Option("--policies", help="Policies, separated by commas.")] = "fair,ecmp",
+    policies: Annotated[
+        str, typer.Option("--policies", help=f"Policies, separated by commas: {POLICIES_TEXT}.")
+    ] = "fair,ecmp",
     placement: Annotated[
         str | None, typer.Option("--placement", metavar="P", help="As for import.", show_default=False)
     ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement and of randomised policies.")
     ] = 0,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Play a graph of computations and messages, and print its time under each policy.
 
     A task begins when all its predecessors have ended. Messages in progress share links max-min fairly; latency and
     protocols are not modelled. Exits 2 if the files contain no task graph.
     """
-    import orjson
-
     from controller.workload.importers.base import ImportRequest
     from controller.workload.importers.registry import importer
     from controller.workload.importers.streams import open_sources
@@ -53,12 +55,12 @@ def replay(
     rows = _ideal(imported.dag, gbps)
     if fabric is not None:
         rows += _on_fabric(imported, fabric, policies.split(","), placement, seed)
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps({"tasks": imported.dag.n_tasks, "runs": rows, "warnings": list(imported.warnings)}))
+    if not output.is_table:
+        output.document({"tasks": imported.dag.n_tasks, "runs": rows, "warnings": list(imported.warnings)})
         return
     for warning in imported.warnings:
         typer.echo(f"warning: {warning}")
-    print_table(
+    output.table(
         f"{imported.job.name}, {plural(imported.dag.n_tasks, 'task')}",
         ("paths", "time>", "busiest link", "its use>"),
         [(row["paths"], seconds(row["seconds"]), row["link"], f"{row['use']:.1%}") for row in rows],

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.command_error import CommandError
-from controller.cli.output import FormatOption, OutputFormat, number, print_json, print_table, seconds
+from controller.cli.output import Printer, number, seconds
+from controller.cli.policy_names import POLICIES_TEXT
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,14 +28,16 @@ def simulate(
     policies: Annotated[
         str | None,
         typer.Option(
-            "--policies", help="Policies, separated by commas.  [default: the scenario's]", show_default=False
+            "--policies",
+            help=f"Policies, separated by commas: {POLICIES_TEXT}.  [default: the scenario's]",
+            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder for the report and finished simulations.")
     ] = Path("out/evaluation"),
-    jobs: Annotated[
-        int, typer.Option("--jobs", min=1, max=1024, help="Number of simulations at the same time on this machine.")
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, max=1024, help="Number of simulations at the same time on this machine.")
     ] = 1,
     backend: Annotated[
         str, typer.Option("--backend", help="local, or dask: run the simulations on a cluster.")
@@ -51,7 +54,8 @@ def simulate(
     results: Annotated[
         bool, typer.Option("--results", help="Also write the full results of every simulation, as JSON and Parquet.")
     ] = False,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Simulate scenarios under several policies, and write a report.
 
@@ -60,8 +64,6 @@ def simulate(
     scenario was not reached.
     """
     try:
-        import orjson
-
         from emulation.evaluation.needed import check_installed
         from emulation.evaluation.report import write_report
         from emulation.evaluation.scenario import load_scenario
@@ -70,7 +72,7 @@ def simulate(
         from emulation.evaluation.targets import verdicts_of
 
         chosen = _backend(SweepBackend, backend, scheduler)
-        check_installed(workers=jobs, backend=chosen, whole=results)
+        check_installed(workers=workers, backend=chosen, whole=results)
     except ModuleNotFoundError as error:
         extra = "[cluster]" if error.name == "distributed" else ""
         raise CommandError(f"{error.name} is not installed: pip install 'fairspine{extra}'") from None
@@ -91,7 +93,7 @@ def simulate(
                 [cell for grid in grids for cell in grid.cells()],
                 Finished(out / "cells"),
                 whole=out / "results" if results else None,
-                workers=jobs,
+                workers=workers,
                 backend=chosen,
                 scheduler=scheduler,
                 progress=progress,
@@ -104,17 +106,17 @@ def simulate(
     except OSError as error:
         raise CommandError(str(error)) from None
     standings = standings_of(rows)
-    if format is OutputFormat.JSON:
+    if not output.is_table:
         document = {"report": str(page), "notes": notes, "standings": standings, "targets": verdicts, "cells": rows}
-        print_json(orjson.dumps(document))
+        output.document(document)
     else:
         grouped: dict[str, list[PolicyMeans]] = {}
         for standing in standings:
             grouped.setdefault(f"{standing.scenario}, {standing.kind}", []).append(standing)
         for title, group in grouped.items():
-            _print_group(title, group)
+            _print_group(output, title, group)
         if verdicts:
-            _print_targets(verdicts)
+            _print_targets(output, verdicts)
         typer.echo(f"report: {page}")
     stalled = sum(row["stalled"] for row in rows)
     if stalled:
@@ -162,7 +164,7 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, of: progress.update(task, completed=done, total=of)
 
 
-def _print_group(title: str, standings: Sequence[PolicyMeans]) -> None:
+def _print_group(output: Printer, title: str, standings: Sequence[PolicyMeans]) -> None:
     failures = list(dict.fromkeys(standing.failure for standing in standings))
     at = {(standing.policy, standing.failure): standing for standing in standings}
     cases = max(standing.cases for standing in standings)
@@ -185,7 +187,7 @@ def _print_group(title: str, standings: Sequence[PolicyMeans]) -> None:
                 seconds(sum(planning) / len(planning) if planning else None),
             )
         )
-    print_table(
+    output.table(
         f"{title}: epoch time divided by the ideal, by failure, mean of cases ({cases}), and the slowest job of all",
         (
             "policy",
@@ -194,10 +196,11 @@ def _print_group(title: str, standings: Sequence[PolicyMeans]) -> None:
             "planning>",
         ),
         rows,
+        give_up=("planning>", *(f"{failure}>" for failure in reversed(failures[1:]))),
     )
 
 
-def _print_targets(verdicts: Sequence[Verdict]) -> None:
+def _print_targets(output: Printer, verdicts: Sequence[Verdict]) -> None:
     rows = [
         (
             f"{verdict.scenario}, {verdict.kind}",
@@ -209,4 +212,9 @@ def _print_targets(verdicts: Sequence[Verdict]) -> None:
         )
         for verdict in verdicts
     ]
-    print_table("targets", ("cases", "failed", "epoch time ÷ ideal", "measured>", "allowed>", "reached"), rows)
+    output.table(
+        "targets",
+        ("cases", "failed", "epoch time ÷ ideal", "measured>", "allowed>", "reached"),
+        rows,
+        shorten=("cases", "failed", "epoch time ÷ ideal"),
+    )

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
-
-import typer
-
 from controller.cli.command_error import CommandError
-from controller.cli.output import FormatOption, OutputFormat, print_json
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
-from controller.cli.top import document_of, look_at, print_look
+from controller.cli.output import Printer
+from controller.cli.remote import Remote
+from controller.cli.top import LinksOption, document_of, look_at, print_look
+from controller.cli.watch import Watch
 
 
 def status(
-    count: Annotated[int, typer.Option("--links", metavar="N", min=1, max=10_000, help="Number of links to show.")] = 5,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    count: LinksOption = None,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
-    """Show the health, the switches, the plan, the jobs and the busiest links once.
+    """Show the health, the switches, the plan, the jobs and the busiest links on one screen.
 
     Exits 1 unless the health is ok; degraded service is shown and is no fault.
     """
-    look = look_at(Remote(url, token, ca_file).client(), None)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(document_of(look)).encode())
-    else:
-        print_look(look, count)
-    if look.health["status"] != "ok":
-        first = next(iter(look.health["reasons"]), "no switch has confirmed the newest plan yet")
-        raise CommandError(f"the health is {look.health['status']}: {first}")
+    client = remote.client()
+
+    def show() -> None:
+        look = look_at(client, None)
+        if output.is_table:
+            print_look(output, look, count)
+        else:
+            output.document(document_of(look))
+        if look.health["status"] != "ok":
+            first = next(iter(look.health["reasons"]), "no switch has confirmed the newest plan yet")
+            raise CommandError(f"the health is {look.health['status']}: {first}")
+
+    watch.show(show)

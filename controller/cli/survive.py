@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.output import FormatOption, OutputFormat, number, plural, print_json, print_table
+from controller.cli.output import Printer, number, plural
 from controller.cli.planning import (
     FabricOption,
     HeadroomOption,
@@ -71,15 +71,14 @@ def survive(
     rows: Annotated[
         int, typer.Option("--rows", min=1, help="Number of failures in the table, worst first; JSON contains all.")
     ] = _ROWS,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    output: Printer,
 ) -> None:
     """Make a new plan for each single failure, and show the resulting speed of each job.
 
     The speed of a job is that of its slowest collective; 1 is the time that the collective takes alone on the fabric
     without failures. Failures of host links are not simulated, because they disconnect the host under any plan.
     """
-    import orjson
-
     from controller.model.failure_kind import FailureKind
     from controller.planning.headroom import with_headroom
     from controller.planning.survival import Situation, single_failures, worst_sequence
@@ -104,10 +103,10 @@ def survive(
     run = _Pool(workers)
     found = analyse(situation, pairs_of(single) if pairs else single, run)
     sequence = None if above is None else worst_sequence(situation, single, above, most=_MOST_IN_SEQUENCE, outcomes=run)
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps(survival_document(found, above, sequence)))
+    if not output.is_table:
+        output.document(survival_document(found, above, sequence))
     else:
-        _print(found, above, sequence, rows)
+        _print(output, found, above, sequence, rows)
 
 
 class _Pool:
@@ -138,8 +137,8 @@ def _outcomes(situation: Situation, failures: Sequence[Failure]) -> list[Outcome
     return list(one_by_one(situation, failures))
 
 
-def _print(found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
-    print_table(
+def _print(output: Printer, found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:
+    output.table(
         f"{plural(len(found.outcomes), 'failure')}; "
         f"{found.below(found.before.min_speed - ROUNDING)} slow some job down",
         ("failure", "slowest job>", "slowed jobs>", "cut flows>", "moved flows>"),
@@ -153,14 +152,17 @@ def _print(found: Survival, above: float | None, sequence: list[Outcome] | None,
             )
             for outcome in found.outcomes[:rows]
         ),
+        give_up=("moved flows>",),
+        shorten=("failure",),
     )
-    print_table(
+    output.table(
         "jobs",
         ("job", "now>", "worst>", "by", "slowed by>"),
         (
             _job_row(name, float(found.before.speed[j]), [(float(o.speed[j]), str(o.failure)) for o in found.outcomes])
             for j, name in enumerate(found.jobs)
         ),
+        shorten=("by",),
     )
     if above is None or sequence is None:
         return
@@ -168,15 +170,16 @@ def _print(found: Survival, above: float | None, sequence: list[Outcome] | None,
 
     bears_at_most = bears(above, sequence)
     if bears_at_most is None:
-        typer.echo(f"after {plural(len(sequence), 'failure')}, worst first, every job is still at {above:g} or above")
+        output.line(f"after {plural(len(sequence), 'failure')}, worst first, every job is still at {above:g} or above")
         return
-    print_table(
+    output.table(
         f"worst failures one after another; at most {bears_at_most} leave every job at {above:g} or above",
         ("failures>", "last", "slowest job>"),
         (
             (str(count), outcome.failure.names[-1], number(outcome.min_speed))
             for count, outcome in enumerate(sequence, start=1)
         ),
+        shorten=("last",),
     )
 
 

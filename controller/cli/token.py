@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import Annotated
 import typer
 
 from controller.cli.command_error import CommandError
+from controller.cli.config_file import config_folder
 from controller.cli.files import replace_private
-from controller.cli.output import FormatOption, OutputFormat, print_json, print_table
-from controller.cli.remote import config_folder
+from controller.cli.option_groups import with_groups
+from controller.cli.output import Printer, plural
 from controller.core.caller import Role
 from controller.model.errors import InputError
 from controller.rest.tokens import Token, new_token, read_tokens
@@ -57,14 +57,15 @@ def add(name: NameArgument, role: RoleOption, file: FileOption = None) -> None:
 
 
 @app.command("list", epilog="Example: fairspine token list --file /etc/fairspine/tokens")
-def list_tokens(file: FileOption = None, format: FormatOption = OutputFormat.TABLE) -> None:
+@with_groups
+def list_tokens(file: FileOption = None, *, output: Printer) -> None:
     """List the tokens; secrets cannot be shown."""
     path = _path(file)
     tokens = read_tokens(path)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps({"tokens": [{"name": token.name, "role": token.role} for token in tokens]}).encode())
+    if not output.is_table:
+        output.document({"tokens": [{"name": token.name, "role": token.role} for token in tokens]})
     else:
-        print_table(f"{len(tokens)} tokens in {path}", ("token", "role"), ((t.name, t.role) for t in tokens))
+        output.table(f"{plural(len(tokens), 'token')} in {path}", ("token", "role"), ((t.name, t.role) for t in tokens))
 
 
 @app.command("remove", epilog="Example: fairspine token remove slurm --file /etc/fairspine/tokens")

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
-from controller.cli.client import Client, NoAnswer, described, described_rows
+from controller.cli.client import Client, described, described_rows
 from controller.cli.output import (
     EXPECTED,
-    FormatOption,
-    OutputFormat,
+    Printer,
     expected_cells,
     expected_line,
     moment,
     number,
     plural,
-    print_json,
+    screen,
     size,
-    table_of,
 )
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
-from controller.model.errors import one_line
+from controller.cli.remote import Remote
+from controller.cli.watch import Watch
 
-if TYPE_CHECKING:
-    from rich.console import Group
+_LONGEST_CAUSE = 40  # characters
+_FEWEST = 3  # links, and jobs, that are shown on the smallest screen
+_TABLE_LINES = 10  # lines of two tables beside their rows, and one each for what is not shown, and for the prompt
 
-_WIDE = 160
+LinksOption = Annotated[
+    int | None,
+    typer.Option(
+        "--links", metavar="N", min=1, max=10_000, help="Number of links to show.  [default: as many as fit]",
+        show_default=False,
+    ),
+]  # fmt: skip
 
 # Members that are read of the API's documents (controller.rest.schemas).
 _HEALTH = ("status", "reasons", "degraded_service", "mode", "enforcement", "switches", "jobs", "flows")
@@ -51,7 +54,6 @@ class Look:
         times: mean expected slowdown of the jobs and its bound; ``None`` where no job states computing times.
         plan: summary of the newest plan; ``None`` before the first plan.
         hosts: names of hosts, whose links are not shown.
-        lost: why the state is out of date; empty if it is current.
     """
 
     health: Mapping[str, Any]
@@ -60,7 +62,6 @@ class Look:
     times: Mapping[str, Any] | None
     plan: Mapping[str, Any] | None
     hosts: frozenset[str]
-    lost: str = ""
 
 
 def top(
@@ -70,45 +71,29 @@ def top(
     interval: Annotated[
         float, typer.Option("--interval", metavar="SECONDS", min=0.2, max=3600, help="Seconds between two refreshes.")
     ] = 2.0,
-    count: Annotated[
-        int, typer.Option("--links", metavar="N", min=1, max=10_000, help="Number of links to show.")
-    ] = 15,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    count: LinksOption = None,
+    *,
+    remote: Remote,
+    output: Printer,
 ) -> None:
     """Show the busiest links, the jobs, the mode and the health, and refresh them until Ctrl-C.
 
     The load of a link is measured if the controller has its counters, else planned. If the controller is not reachable,
-    the last state stays, with a note, until it is reachable again. With --format json the state is printed once.
+    the last state stays, with a note, until it is reachable again. With --format json or yaml the state is printed
+    once.
     """
-    client = Remote(url, token, ca_file).client()
-    look = look_at(client, None)
-    if format is OutputFormat.JSON:
-        print_json(json.dumps(document_of(look)).encode())
-    elif once or not sys.stdout.isatty():
-        print_look(look, count)
-    else:
-        _follow(client, look, interval, count)
+    client = remote.client()
+    look: Look | None = None
 
+    def show() -> None:
+        nonlocal look
+        look = look_at(client, look)
+        if output.is_table:
+            print_look(output, look, count)
+        else:
+            output.document(document_of(look))
 
-def _follow(client: Client, look: Look, interval: float, count: int) -> None:
-    from rich.console import Console
-    from rich.live import Live
-
-    try:
-        with Live(rendered(look, count), console=Console(highlight=False), screen=True, auto_refresh=False) as live:
-            while True:
-                live.update(rendered(look, count), refresh=True)
-                time.sleep(interval)
-                try:
-                    look = look_at(client, look)
-                except NoAnswer as failure:
-                    look = replace(look, lost=str(failure))
-    except KeyboardInterrupt:
-        # The user ends the command with Ctrl-C.
-        return
+    Watch(output.is_table and not once and sys.stdout.isatty(), interval).show(show)
 
 
 def look_at(client: Client, before: Look | None) -> Look:
@@ -142,11 +127,45 @@ def look_at(client: Client, before: Look | None) -> Look:
     return Look(health, links, jobs, listed.get("times"), newest, hosts)
 
 
-def print_look(look: Look, count: int) -> None:
-    """Print a state with at most ``count`` links."""
-    from rich.console import Console
+def print_look(output: Printer, look: Look, count: int | None) -> None:
+    """Print a state on one screen, or with ``count`` links however many lines this needs."""
+    lines = _head(look, max(screen().lines // 10, 2))
+    for text, style in lines:
+        output.line(text, style)
+    every = [row for row in look.links["links"] if look.hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]
+    # Only switches in mode planned follow the newest plan; what others carry is measured or not known.
+    followed = look.health["mode"] == "planned"
+    busiest = sorted(every, key=lambda row: (-(_load(row, followed) or 0.0), str(row["id"])))
+    room = max(screen().lines - sum(output.height(text) for text, _ in lines) - _TABLE_LINES, 2 * _FEWEST)
+    n_jobs = len(look.jobs) if output.wide else min(len(look.jobs), max(room // 2, room - len(busiest)))
+    n_links = count or (len(busiest) if output.wide else room - n_jobs)
+    without = output.table(
+        "",
+        ("link", "load>", "Gbit/s>", "from", "planned>", "drop/err>", "state"),
+        (_link_cells(row, followed) for row in busiest[:n_links]),
+        give_up=("planned>", "drop/err>", "from"),
+        note=False,
+    )
+    timed = look.times is not None
+    # Where not all fit, the slowest are of interest.
+    jobs = look.jobs if n_jobs == len(look.jobs) else sorted(look.jobs, key=_slowness)[:n_jobs]
+    without += output.table(
+        "",
+        ("job", "speed>", "planned>", *(EXPECTED * timed), "flows>", "bytes>", "active"),
+        (_job_cells(row, timed=timed) for row in jobs),
+        give_up=("bytes>", "duty>", "flows>", "iteration>"),
+        note=False,
+    )
+    if len(jobs) < len(look.jobs):
+        without.insert(0, plural(len(look.jobs) - len(jobs), "faster job"))
+    if without:
+        output.line(f"--wide also shows: {', '.join(without)}", "dim")
 
-    Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False).print(rendered(look, count))
+
+def _slowness(job: Mapping[str, Any]) -> float:
+    """Return the speed by which jobs are sorted, the slowest first; unknown speeds are the planned ones."""
+    speed = job["min_speed"] if job["speed"] is None else job["speed"]
+    return float("inf") if speed is None else float(speed)
 
 
 def document_of(look: Look) -> dict[str, Any]:
@@ -154,25 +173,7 @@ def document_of(look: Look) -> dict[str, Any]:
     return {"health": look.health, "plan": look.plan, "jobs": look.jobs, **look.links}
 
 
-def rendered(look: Look, count: int) -> Group:
-    """Return a state as lines and tables for rich, with at most ``count`` links."""
-    from rich.console import Group
-    from rich.text import Text
-
-    lines = [Text(one_line(text), style=style) for text, style in _head(look)]
-    every = [row for row in look.links["links"] if look.hosts.isdisjoint(str(row["id"]).partition(":")[0].split("->"))]
-    # Only switches in mode planned follow the newest plan; what others carry is measured or not known.
-    followed = look.health["mode"] == "planned"
-    busiest = sorted(every, key=lambda row: (-(_load(row, followed) or 0.0), str(row["id"])))[:count]
-    cells = (_link_cells(row, followed) for row in busiest)
-    links = table_of(("link", "load>", "Gbit/s>", "from", "planned>", "drop/err>", "state"), cells)
-    timed = look.times is not None
-    columns = ("job", "speed>", "planned>", *(EXPECTED * timed), "flows>", "bytes>", "active")
-    jobs = table_of(columns, (_job_cells(row, timed=timed) for row in look.jobs))
-    return Group(*lines, links, jobs)
-
-
-def _head(look: Look) -> list[tuple[str, str]]:
+def _head(look: Look, reasons: int) -> list[tuple[str, str]]:
     """Return the text and style of each line above the tables."""
     health, plan, switches = look.health, look.plan, look.health["switches"]
     expected = "" if switches["expected"] is None else f" of {switches['expected']}"
@@ -189,23 +190,25 @@ def _head(look: Look) -> list[tuple[str, str]]:
         gap = "-" if plan["gap"] is None else f"{plan['gap']:.1%}"
         lines.append(
             (
-                f"plan {plan['epoch']} ({plan['cause']}): planned speed {number(plan['min_speed'])}, "
+                f"plan {plan['epoch']} ({_short(plan['cause'])}): planned speed {number(plan['min_speed'])}, "
                 f"best possible {number(bound)}, gap {gap}, {plural(plan['moved'], 'flow')} moved",
                 "",
             )
         )
     if look.times is not None:
         lines.append((expected_line(look.times), ""))
-    lines += [(f"! {reason}", "yellow") for reason in health["reasons"][:5]]
-    if len(health["reasons"]) > 5:
-        lines.append((f"! and {len(health['reasons']) - 5} more", "yellow"))
+    lines += [(f"! {reason}", "yellow") for reason in health["reasons"][:reasons]]
+    if len(health["reasons"]) > reasons:
+        lines.append((f"! and {len(health['reasons']) - reasons} more", "yellow"))
     lines += [(f"~ {reason}", "yellow") for reason in health["degraded_service"]]
     measured = look.links.get("measured")
     counters = "no counters yet: planned loads" if health["mode"] == "planned" else "no counters yet: loads not known"
     lines.append((f"counters of {moment(measured)} (UTC)" if measured else counters, "dim"))
-    if look.lost:
-        lines.append((f"out of date; {look.lost}; trying again", "bold red"))
     return lines
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_CAUSE else f"{text[: _LONGEST_CAUSE - 1]}…"
 
 
 def _load(row: Mapping[str, Any], followed: bool) -> float | None:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from controller.cli import completion
 from controller.cli.client import Client, described, described_rows
 from controller.cli.command_error import UNKNOWN, CommandError
 from controller.cli.files import write_text
-from controller.cli.output import FormatOption, OutputFormat, print_json
-from controller.cli.planning import policy_names
-from controller.cli.remote import CaFileOption, Remote, TokenOption, UrlOption
+from controller.cli.output import Printer
+from controller.cli.policy_names import POLICIES_TEXT
+from controller.cli.remote import Remote
+from controller.cli.watch import Watch
 from controller.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +61,11 @@ def trace(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", help="Trace a plan made from files with this policy.", autocompletion=policy_names),
+        typer.Option(
+            "--policy",
+            help=f"Trace a plan made from files with this policy: {POLICIES_TEXT}.",
+            autocompletion=completion.policies,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of randomised policies.")] = 0,
     capture: Annotated[
@@ -74,10 +80,10 @@ def trace(
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Save the trace to this file, as JSON, for --from.")
     ] = None,
-    url: UrlOption = None,
-    token: TokenOption = None,
-    ca_file: CaFileOption = None,
-    format: FormatOption = OutputFormat.TABLE,
+    *,
+    remote: Remote,
+    output: Printer,
+    watch: Watch,
 ) -> None:
     """Show the real path of every flow beside the planned one, and the imbalance of links.
 
@@ -88,6 +94,8 @@ def trace(
         raise InputError("can be ecmp", field="--compare", value=compare)
     if saved is not None and policy is not None:
         raise InputError("cannot be used with --from", field="--policy", value=policy)
+    if watch.watch and (saved is not None or policy is not None):
+        raise InputError("shows a running controller; it cannot be used with --from or --policy", field="--watch")
     where: Fabric | None = None
     if fabric is not None:
         if saved is None and policy is None:
@@ -105,18 +113,17 @@ def trace(
         document = _of_file(saved, where)
         document = _only(document, job, str(saved))
     else:
-        client = Remote(url, token, ca_file).client()
-        document = _live(client, job, compare)
-        if capture:
-            where = _fabric_of(client)
+        client = remote.client()
+        watch.show(lambda: _finish(_live(client, job, compare, capture), save, differs, output))
+        return
     if capture:
         if where is None:
             raise InputError("requires --fabric", field="--capture", value=capture[0])
         document = _with_captures(document, where, capture)
-    _finish(document, save, differs, format)
+    _finish(document, save, differs, output)
 
 
-def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: OutputFormat) -> None:
+def _finish(document: dict[str, Any], save: Path | None, differs: bool, output: Printer) -> None:
     """Save and print the trace.
 
     Raises:
@@ -130,10 +137,10 @@ def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: 
     if save is not None:
         write_text(save, [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()])
     astray = [flow for flow in document["flows"] if flow["differs"]]
-    if format is OutputFormat.JSON:
-        print_json(orjson.dumps({**document, "flows": astray} if differs else document))
+    if not output.is_table:
+        output.document({**document, "flows": astray} if differs else document)
     else:
-        print_trace(document, differs)
+        print_trace(output, document, differs)
     if astray:
         first = astray[0]
         raise CommandError(
@@ -150,13 +157,15 @@ def _finish(document: dict[str, Any], save: Path | None, differs: bool, format: 
         )
 
 
-def _live(client: Client, job: list[str] | None, compare: str | None) -> dict[str, Any]:
+def _live(client: Client, job: list[str] | None, compare: str | None, capture: list[str] | None) -> dict[str, Any]:
     query = {"compare": compare} if compare is not None else {}
     query |= {"job": job[0]} if job and len(job) == 1 else {}
     answer = described(client.request("GET", "trace", query=query).document, *_TRACE)
     for part, members in (("flows", _FLOW), ("layers", _LAYER), ("links", _LINK), ("hot", _HOT)):
         described_rows(answer[part], *members)
-    return _only(answer, job, client.url) if job and len(job) > 1 else answer
+    if job and len(job) > 1:
+        answer = _only(answer, job, client.url)
+    return _with_captures(answer, _fabric_of(client), capture) if capture else answer
 
 
 def _fabric_of(client: Client) -> Fabric:

@@ -5,33 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import typer
-
-from controller.cli.output import moment, number, plural, print_table, size
+from controller.cli.output import Printer, moment, number, plural, screen, size
 from controller.telemetry.trace_summary import is_unknown
 
-_SHOWN = 20  # number of flows in the table, those off their planned paths first; the JSON has all of them
+_FEWEST_FLOWS = 5  # in the table, on the smallest screen; those off their planned paths come first
+_FEWEST_HOT = 3  # hot links in a table, on the smallest screen
+_TABLE_LINES = 7  # lines of a table beside its rows: title, head, what is not shown
 _COLLIDING = 6  # largest number of flows that are named for a hot link
 
 
-def print_trace(document: Mapping[str, Any], differs: bool) -> None:
+def print_trace(output: Printer, document: Mapping[str, Any], differs: bool) -> None:
     """Print the imbalance of layers, the hot links and the flows of a trace.
 
     Args:
+        output: where and how to print.
         document: ``controller.rest.schemas.TraceBody`` or ``TraceDocument``.
         differs: list only flows that are not on their planned paths.
     """
-    _print_layers(document)
+    _print_layers(output, document)
     flows = {flow["id"]: flow for flow in document["flows"]}
-    _print_hot("hot links: busy for longer than the mean of their layer, with several flows", document["hot"], flows)
-    compared = document.get("compare")
-    if compared:
+    tables = [("hot links: busy for longer than the mean of their layer, with several flows", document["hot"])]
+    if compared := document.get("compare"):
         worst = f"hot links under {compared['policy']} with the worst of {compared['seeds']} seeds"
-        _print_hot(worst, compared["hot"], flows)
-    _print_flows(document, differs)
+        tables.append((worst, compared["hot"]))
+    room = screen().lines - 2 * len(document["layers"]) - _TABLE_LINES
+    for title, hot in tables:
+        most = len(hot) if output.wide else min(len(hot), max(_FEWEST_HOT, room // 4))
+        _print_hot(output, title, hot[:most], flows)
+        if most < len(hot):
+            output.line(f"and {plural(len(hot) - most, 'link')} more (--wide or --format json)", "dim")
+        room -= (most + _TABLE_LINES) if hot else 0
+    _print_flows(output, document, differs, max(_FEWEST_FLOWS, room - _TABLE_LINES - 1))
 
 
-def _print_layers(document: Mapping[str, Any]) -> None:
+def _print_layers(output: Printer, document: Mapping[str, Any]) -> None:
     compared = document.get("compare")
     columns = ["layer", "links>", "counted in", "FIM>", "max / mean>", "CV>"]
     if compared:
@@ -46,12 +53,12 @@ def _print_layers(document: Mapping[str, Any]) -> None:
                 drawn = compared["layers"][i][unit]["fim"]
                 row += [number(drawn[name]) for name in ("mean", "min", "max")]
             rows.append(row)
-    print_table(_title(document), columns, rows)
+    output.table(_title(document), columns, rows, give_up=("from>", "to>", "CV>", "links>"))
     if compared:
         speed = compared["min_speed"]
-        typer.echo(
+        output.line(
             f"min speed: {number(compared['plan_min_speed'])} as planned; under {compared['policy']} "
-            f"{number(speed['mean'])} ({number(speed['min'])} to {number(speed['max'])}, {compared['seeds']} seeds)\n"
+            f"{number(speed['mean'])} ({number(speed['min'])} to {number(speed['max'])}, {compared['seeds']} seeds)"
         )
 
 
@@ -70,10 +77,12 @@ def _title(document: Mapping[str, Any]) -> str:
     )
 
 
-def _print_hot(title: str, hot: list[Mapping[str, Any]], flows: Mapping[str, Mapping[str, Any]]) -> None:
+def _print_hot(
+    output: Printer, title: str, hot: list[Mapping[str, Any]], flows: Mapping[str, Mapping[str, Any]]
+) -> None:
     if not hot:
         return
-    print_table(
+    output.table(
         title,
         ("link", "Gbit/s>", "used>", "flows>", "bytes>", "which"),
         (
@@ -87,6 +96,8 @@ def _print_hot(title: str, hot: list[Mapping[str, Any]], flows: Mapping[str, Map
             )
             for row in hot
         ),
+        give_up=("Gbit/s>", "used>", "bytes>"),
+        shorten=("which",),
     )
 
 
@@ -102,16 +113,16 @@ def _name(flow: Mapping[str, Any] | None, id_: str) -> str:
     return f"{flow['job']}/{flow['collective']} {flow['src_rank']}->{flow['dst_rank']}"
 
 
-def _print_flows(document: Mapping[str, Any], differs: bool) -> None:
+def _print_flows(output: Printer, document: Mapping[str, Any], differs: bool, most: int) -> None:
     flows = sorted(document["flows"], key=lambda flow: (not flow["differs"], not is_unknown(flow)))
     if differs:
         flows = [flow for flow in flows if flow["differs"]]
         if not flows:
-            typer.echo("all flows with known paths are on their planned paths")
+            output.line("all flows with known paths are on their planned paths")
             return
-    shown = flows[:_SHOWN]
-    more = f" (the first {_SHOWN} of {len(flows)}; --format json has all)" if len(flows) > _SHOWN else ""
-    print_table(
+    shown = flows if output.wide else flows[:most]
+    more = f" (the first {most} of {len(flows)}; --wide or --format json)" if len(flows) > len(shown) else ""
+    output.table(
         f"flows{more}",
         ("flow", "from", "to", "planned", "real", "known by", "sure>", "why"),
         (
@@ -120,13 +131,17 @@ def _print_flows(document: Mapping[str, Any], differs: bool) -> None:
                 flow["src"],
                 flow["dst"],
                 _path(flow["planned"], flow),
-                _path(flow["real"], flow),
+                "as planned"
+                if flow["real"] is not None and flow["real"] == flow["planned"] and not output.wide
+                else _path(flow["real"], flow),
                 flow["how"],
                 f"{flow['sure']:.2f}",
                 flow["why"],
             )
             for flow in shown
         ),
+        give_up=("sure>", "from", "to", "known by"),
+        shorten=("why",),
     )
 
 
@@ -138,7 +153,14 @@ def _path(links: list[str] | None, flow: Mapping[str, Any]) -> str:
     if links is None:
         return "-"
     if "->" not in links[0]:
-        return " ".join(links[:2])
+        return _chain(links[:2])
     if links[0].startswith(f"{flow['src']}->"):
         links = links[1:]
-    return " ".join(links[:-1]) if len(links) > 1 else " ".join(links)
+    return _chain(links[:-1] if len(links) > 1 else links)
+
+
+def _chain(links: list[str]) -> str:
+    """Return consecutive links as one path: ``leaf1->spine2:2`` and ``spine2->leaf3`` as ``leaf1->spine2:2->leaf3``."""
+    if "->" not in links[0]:
+        return " ".join(links)
+    return "->".join([links[0], *(link.partition("->")[2] for link in links[1:])])

@@ -7,6 +7,7 @@ drained cable may have to stay in use.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ class AdmittedJob:
     ports: IntArray
     traffic: JobTraffic | None
     left_out: str = ""
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the document, in hexadecimal."""
+        return hashlib.sha256(self.document).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,12 @@ class Traffic:
         row = self.collectives[self.collective[flow]]
         return f"{row.job}/{row.name}/{row.flow_name(int(self.number[flow]))}"
 
+    def connection_id(self, flow: int) -> tuple[str, int]:
+        """Return the id of a flow's connection, such as ``gpt3-a/dp0/17``, and the number of the QP there."""
+        row = self.collectives[self.collective[flow]]
+        connection, qp = divmod(int(self.number[flow]), row.qps.count)
+        return f"{row.job}/{row.name}/{connection}", qp
+
     @cached_property
     def version(self) -> str:
         """A short hash of the content: equal traffic has equal versions."""

@@ -79,6 +79,14 @@ def without_drained(fabric: Fabric, found: Drain) -> Fabric:
     return fabric.without_links(found.unused) if found.unused else fabric
 
 
+def joined_by_spines(fabric: Fabric) -> BoolArray:
+    """Return whether base forwarding leads from one leaf to the other [L, L]: a spine has a live cable to each."""
+    up = fabric.link_up[fabric.first_cable_link :: 2]
+    reach = np.zeros((fabric.n_leaves, fabric.n_spines), dtype=np.bool_)
+    reach[fabric.cable_leaf[up], fabric.cable_spine[up]] = True
+    return _any_way(reach, reach)
+
+
 def _names(fabric: Fabric, chosen: BoolArray) -> tuple[str, ...]:
     return tuple(fabric.cable_names[c] for c in np.flatnonzero(chosen).tolist())
 

@@ -234,6 +234,11 @@ def routes_document(
             "udp_src": None if port == ANY_PORT else port,
         }
 
+    def of_connection(flow: int) -> dict[str, Any]:
+        connection, qp = traffic.connection_id(flow)
+        qps = traffic.collectives[traffic.collective[flow]].qps
+        return {"flow": connection, "qp": qp, "qps": qps.count, "qp_mode": qps.mode}
+
     rows = zip(flows.tolist(), gbps.tolist(), _pieces(fabric, traffic, wire, flows), strict=True)
     return {
         "host": host,
@@ -241,6 +246,7 @@ def routes_document(
         "flows": [
             {
                 "id": traffic.flow_id(flow),
+                **of_connection(flow),
                 "dst": fabric.hosts[traffic.dst[flow]].name,
                 "dst_ip": fabric.hosts[traffic.dst[flow]].ip,
                 "bytes": int(traffic.bytes[flow]),

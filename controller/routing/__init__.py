@@ -3,7 +3,7 @@
 from controller.routing.base import Options, Policy, Result
 from controller.routing.previous_plan import PreviousPlan
 from controller.routing.registry import BUILT_IN, DRAWING, POLICIES, assign, enforceable
-from controller.routing.warm_up import warm_up
+from controller.routing.warm_up import warm_up, warm_up_for
 
 __all__ = [
     "BUILT_IN",
@@ -16,4 +16,5 @@ __all__ = [
     "assign",
     "enforceable",
     "warm_up",
+    "warm_up_for",
 ]

@@ -95,7 +95,7 @@ class Overlap:
     def search(self, path: IntArray, movable: BoolArray, rounds: int, seed: int) -> IntArray:
         """Search better paths for the movable units, with the jobs' moments as the model."""
         took, stages = self.stages.send, self.stages
-        for _ in range(REFINED):
+        for _ in range(REFINED if self.known_chance is None else 0):
             slower: FloatArray = overlap.costs(self._problem(took, np.ones(len(took))), path)
             took = stages.send * slower
         share = stages.weight / stages.alone / stages.weight.sum()

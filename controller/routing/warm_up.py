@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from controller.model.fabric import Fabric, IntArray
 from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
-from controller.routing.base import Options
+from controller.routing.base import Options, Policy
 from controller.routing.bounds import bound
 from controller.routing.demand import Demand
 from controller.routing.expected import plan_times
@@ -30,24 +31,50 @@ def warm_up() -> None:
     Compiled code is cached on disk, beside the package or, if that is read-only, in the user's cache folder
     (``NUMBA_CACHE_DIR`` overrides both).
     """
-    options = Options(rounds=200, annealing_rounds=20, nodes=1)
-    for fabric, traffic in _instances():
+    every = Options(hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9, shifts="advise")
+    _run(BUILT_IN.values(), (Options(), every), _instances(), replan=True)
+
+
+def warm_up_for(policies: Iterable[str], options: Options, traffic: Traffic, *, replan: bool = False) -> None:
+    """Compile or load what plans of this traffic need: a part of what ``warm_up`` does.
+
+    Args:
+        policies: names; those that are not built in are left out.
+        options: the options of the policies.
+        traffic: decides whether the kernels of jobs with a timing are needed.
+        replan: whether plans stay near an earlier one.
+    """
+    timed = _is_timed(traffic)
+    instances = [(fabric, flows) for fabric, flows in _instances() if timed or not _is_timed(flows)]
+    _run([BUILT_IN[name] for name in policies if name in BUILT_IN], [options], instances, replan=replan)
+
+
+def _run(
+    policies: Iterable[Policy],
+    variants: Sequence[Options],
+    instances: Sequence[tuple[Fabric, Traffic]],
+    *,
+    replan: bool,
+) -> None:
+    """Plan each instance, evaluate the plan, and plan again after a failure if ``replan``."""
+    quick = [dataclasses.replace(options, rounds=200, annealing_rounds=20, nodes=1) for options in variants]
+    policies = list(policies)
+    for fabric, traffic in instances:
         bound(fabric, traffic)
-        for policy in BUILT_IN.values():
-            for chosen in (
-                options,
-                dataclasses.replace(
-                    options, hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9, shifts="advise"
-                ),
-            ):
-                made = policy.assign(fabric, traffic, options=chosen)
+        for policy in policies:
+            for options in quick:
+                made = policy.assign(fabric, traffic, options=options)
                 first = made.assignment
                 evaluate(fabric, traffic, first)
                 plan_times(Demand.of(fabric, traffic), first)
-                failed = fabric.without_links([fabric.cable_names[0]])
-                policy.assign(
-                    failed, traffic, previous=PreviousPlan.of(fabric, traffic, first, made.schedule), options=chosen
-                )
+                if replan:
+                    failed = fabric.without_links([fabric.cable_names[0]])
+                    previous = PreviousPlan.of(fabric, traffic, first, made.schedule)
+                    policy.assign(failed, traffic, previous=previous, options=options)
+
+
+def _is_timed(traffic: Traffic) -> bool:
+    return any(collective.timing is not None for collective in traffic.collectives)
 
 
 def _instances() -> list[tuple[Fabric, Traffic]]:

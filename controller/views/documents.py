@@ -99,6 +99,7 @@ def jobs(state: ControllerState, active: Active, confirmed: bool) -> bytes:
     rows = [
         {
             **_about(job, state, active, confirmed),
+            "digest": job.digest,
             "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
             "flows": 0 if job.traffic is None else job.traffic.n_flows,
             "bytes": 0 if job.traffic is None else int(job.traffic.bytes.sum()),

@@ -9,7 +9,7 @@ from typing import Any
 from controller.core.controller_state import ControllerState
 from controller.core.ports.southbound import SwitchReport
 from controller.model.fabric import Fabric
-from controller.planning.drain import known
+from controller.planning.drain import joined_by_spines, known
 from controller.southbound.findings import MISSING_SWITCH
 from controller.views.documents import VERSION, Active, drained_cables
 
@@ -115,6 +115,7 @@ def _service(state: ControllerState) -> Iterator[str]:
             "; the speeds of jobs are not known: some flows have no live path in it" if speeds.speed is None else ""
         )
         yield f"mode frozen: switches keep plan {state.enforced}{waits}{unknown}"
+    yield from _without_path(state)
     out = sum(
         not cable.up or drained for cable, drained in zip(state.fabric.cables, drained_cables(state), strict=True)
     )
@@ -123,6 +124,20 @@ def _service(state: ControllerState) -> Iterator[str]:
         jobs = "job is" if len(slower) == 1 else "jobs are"
         cables = f"{out} of {len(state.fabric.cables)} cables down or drained" if out else "all cables in use"
         yield f"{len(slower)} {jobs} slower than alone on the whole fabric, with {cables}: {_named(slower)}"
+
+
+def _without_path(state: ControllerState) -> Iterator[str]:
+    """Yield how many flows have no path in the plan, and how many of them base forwarding carries all the same."""
+    if state.candidate is None or not len(state.candidate.plan.unroutable):
+        return
+    flows, fabric, traffic = state.candidate.plan.unroutable, state.candidate.planned_on, state.candidate.traffic
+    src, dst = traffic.src[flows], traffic.dst[flows]
+    hosts_up = fabric.link_up[src] & fabric.link_up[fabric.n_hosts + dst]
+    carried = int((hosts_up & joined_by_spines(fabric)[fabric.host_leaf[src], fabric.host_leaf[dst]]).sum())
+    text = f"{len(flows)} {'flow has' if len(flows) == 1 else 'flows have'} no path in the plan"
+    if carried:
+        text += f"; base forwarding carries {carried} of them: the live parallel cables of two leaves differ in number"
+    yield text
 
 
 def _slower(state: ControllerState, *, links_out: bool) -> Iterator[str]:

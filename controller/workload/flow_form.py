@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
 import numpy as np
-from pydantic import ConfigDict, Field, StringConstraints, with_config
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, with_config
 from typing_extensions import TypedDict
 
+from controller.model.byte_sizes import PATTERN, byte_count
 from controller.model.errors import InputError
 from controller.model.job import FlowList
 from controller.model.port_numbers import MAX_PORT
@@ -25,7 +26,13 @@ DEFAULT_COLLECTIVE = "all"
 NAME = r"[A-Za-z0-9._-]{1,63}"
 
 Name = Annotated[str, StringConstraints(pattern=rf"^{NAME}$")]
-Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
+_ByteText = Annotated[str, StringConstraints(pattern=PATTERN)]
+_Bytes = Annotated[float, Field(ge=0, le=MAX_BYTES, allow_inf_nan=False)]
+Bytes = Annotated[_Bytes, BeforeValidator(byte_count, json_schema_input_type=_Bytes | _ByteText)]
+WholeBytes = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_BYTES)],
+    BeforeValidator(byte_count, json_schema_input_type=Annotated[int, Field(ge=0, le=MAX_BYTES)] | _ByteText),
+]
 UdpPort = Annotated[int, Field(ge=1, le=MAX_PORT)]
 Qps = Annotated[int, Field(ge=1, le=MOST_QPS)]
 QpNumber = Annotated[int, Field(ge=0, lt=2**24)]

@@ -17,7 +17,7 @@ from controller.model.fabric_file import from_validation_error
 from controller.model.job import Job
 from controller.model.qp_mode import QpMode
 from controller.model.unique_keys import check_unique
-from controller.workload.flow_form import MAX_BYTES, Qps, queue_pairs
+from controller.workload.flow_form import Qps, WholeBytes, queue_pairs
 from controller.workload.importers.base import ImportRequest
 from controller.workload.importers.inventory import Inventory, parse_inventory
 from controller.workload.importers.placing import Method, on_fabric
@@ -49,7 +49,7 @@ class ImportForm(BaseModel):
     placement: list[str] | Method | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     inventory: dict[str, Any] = {}
-    bytes: Annotated[int, Field(ge=0, le=MAX_BYTES)] | None = None
+    bytes: WholeBytes | None = None
     iterations: Annotated[int, Field(ge=1)] = 1
     accept_warnings: bool = False
 

@@ -63,6 +63,7 @@ def simulate_cell(cell: Cell) -> Results:
             until=cell.until,
             bins=cell.bins,
             jitter=cell.jitter,
+            clock_error=cell.clock_error,
             seed=cell.seed,
             adaptive=None if policy.adaptive is None else dataclasses.replace(policy.adaptive, seed=cell.seed),
         )
@@ -213,7 +214,7 @@ def key_of(cell: Cell) -> str:
         cell.policy.policy, _plugin_code(cell.policy.policy), cell.policy.options,
         cell.policy.adaptive, cell.policy.planned,
         str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
-        cell.jitter,
+        cell.jitter, cell.clock_error,
     ]  # fmt: skip
     digest = hashlib.blake2b(repr(said).encode(), digest_size=16)
     for job in cell.case.jobs:

@@ -93,6 +93,7 @@ class Cell:
         fabric: the healthy fabric; ``failure`` names the failed parts.
         bins: length in seconds of each bin of link utilisation in full results; 0: none.
         jitter: standard deviation of computing times, as a part of them.
+        clock_error: standard deviation of the jobs' clocks in seconds.
     """
 
     scenario: str
@@ -108,6 +109,7 @@ class Cell:
     changes: tuple[LinkChange, ...]
     bins: float
     jitter: float = 0.0
+    clock_error: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +135,7 @@ class Scenario:
     changes: tuple[LinkChange, ...]
     bins: float
     jitter: float = 0.0
+    clock_error: float = 0.0
     references: tuple[Reference, ...] = ()
     targets: tuple[PublishedFigure, ...] = ()
     notes: tuple[str, ...] = ()
@@ -141,16 +144,20 @@ class Scenario:
         """Return the grid, in which equal simulations occur once (``NamedPolicy.splits``, ``DRAWING``)."""
         cells = []
         for case, failure, policy in itertools.product(self.cases, self.failures, self.policies):
-            for seed in self.seeds if failure.links or policy.draws or self.jitter else self.seeds[:1]:
+            for seed in self.seeds if self._repeats(failure, policy) else self.seeds[:1]:
                 for allocation in self._allocations(policy):
                     cells.append(
                         Cell(
                             self.name, self.fabric, case, failure, policy, allocation, seed,
                             policy.triggers or self.triggers, self.period, self.until, self.changes, self.bins,
-                            self.jitter,
+                            self.jitter, self.clock_error,
                         )
                     )  # fmt: skip
         return cells
+
+    def _repeats(self, failure: InitialFailure, policy: NamedPolicy) -> bool:
+        """Return whether simulations with different seeds differ."""
+        return bool(failure.links or policy.draws or self.jitter or self.clock_error)
 
     def _allocations(self, policy: NamedPolicy) -> list[Allocation]:
         # The scenario's order first; a policy may name some that the scenario does not have.
@@ -228,6 +235,7 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
         until=form.until,
         bins=form.bins,
         jitter=form.jitter,
+        clock_error=form.clock_error,
         changes=tuple(LinkChange(each.at, tuple(each.names), each.up) for each in form.changes),
         references=references_of(form, [failure.name for failure in failures]),
         targets=targets_of(form, [failure.name for failure in failures]),

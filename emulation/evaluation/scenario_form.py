@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from controller.model.byte_sizes import byte_count
 from controller.model.job import Algorithm, Op
 from controller.model.qp_mode import MOST_QPS, QpMode
 from emulation.evaluation.generator import SHAPES, Placement
@@ -92,7 +93,7 @@ class GeneratedForm(_Strict):
     models: Annotated[list[str], Field(min_length=1)] = list(SHAPES)
     placement: Placement = "leaves"
     unequal: bool = False
-    all_to_all_bytes: Annotated[int, Field(ge=0, le=2**53)] = 0
+    all_to_all_bytes: Annotated[int, Field(ge=0, le=2**53), BeforeValidator(byte_count)] = 0
     come_and_go_seconds: Seconds = 0.0
 
 
@@ -101,7 +102,11 @@ class ScenarioCollectiveForm(_Strict):
 
     op: Op = "all_reduce"
     algorithms: Annotated[list[Algorithm], BeforeValidator(_listed), Field(min_length=1)]
-    bytes: Annotated[list[Annotated[int, Field(ge=1, le=2**53)]], BeforeValidator(_listed), Field(min_length=1)]
+    bytes: Annotated[
+        list[Annotated[int, Field(ge=1, le=2**53), BeforeValidator(byte_count)]],
+        BeforeValidator(_listed),
+        Field(min_length=1),
+    ]
     groups: Count = 1
     order: Literal["in_order", "random"] = "in_order"
     seed: Number = 0
@@ -208,6 +213,7 @@ class ScenarioForm(_Strict):
     until: Annotated[float, Field(gt=0)] = float("inf")
     bins: Seconds = 0.0
     jitter: Annotated[float, Field(ge=0, le=1)] = 0.0
+    clock_error: Seconds = 0.0
     seeds: Numbers = [0]
     epochs: Count = 10
     references: list[ReferenceForm] = []

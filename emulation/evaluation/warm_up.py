@@ -44,7 +44,3 @@ def warm() -> None:
 
 def _planned(policy: str, fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
     return assign(policy, fabric, traffic)
-
-
-if __name__ == "__main__":
-    warm()

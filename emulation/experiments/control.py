@@ -17,7 +17,7 @@ from emulation.lab import DEFAULT_CONTROLLER, Lab
 HTTP = ("127.0.0.1", 8080)
 """Address of the HTTP interface; the port is always free in the lab's network namespace."""
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 
 
 class ExperimentController:

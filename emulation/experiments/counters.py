@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.model.fabric import Fabric
+from controller.model.port_numbers import MAX_PORT
 from emulation.lab import Lab
 
 _GROUP_STATS = re.compile(r"group_id=(\d+),(.*)")
@@ -17,17 +18,22 @@ _TO_GROUP = re.compile(r"group:(\d+)")
 Unit = tuple[str | None, str | None, int | None]
 """Source address, destination address, UDP source port (None: any): what a rule for RoCE packets matches.
 
-With ``source_port`` enforcement it is a path class for all hosts: (None, None, the least port of that class).
+A rule for a block of neighbouring ports has the least of them. With ``source_port`` enforcement it is a path class for
+all hosts: (None, None, the least port of that class).
 """
 
 
 @dataclass(frozen=True)
 class RuleCount:
-    """The rule of a planned flow or of a path class: the counts of its matches, and its group."""
+    """The rule of a planned flow, of a block of ports or of a path class: the counts of its matches, and its group.
+
+    ``ports``: number of neighbouring ports that it matches.
+    """
 
     packets: int
     bytes: int
     group: int
+    ports: int = 1
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,10 @@ def _rules(lab: Lab, leaf: str) -> dict[Unit, RuleCount]:
         count = RuleCount(entry.packets, entry.bytes, int(group[1]) if group else -1)
         if not mask:
             found[fields["nw_src"], fields["nw_dst"], int(port) if port else None] = count
+            continue
+        if "nw_src" in fields:
+            ports = (~int(mask, 0) & MAX_PORT) + 1
+            found[fields["nw_src"], fields["nw_dst"], int(port, 0)] = replace(count, ports=ports)
             continue
         # The rule of the class has its uplink; exceptions are for leaves that this uplink does not reach.
         unit = (None, None, int(port, 0))

@@ -5,18 +5,20 @@ counts what it sent to each bucket: all of it to the planned uplink, nothing to 
 leaf and a spine has sent as many bytes as the flows that are planned over it bring, which also covers the way down.
 
 With ``source_port`` enforcement a flow has no rule: the rule of its path class counts all flows of the leaf in this
-class, and its count is divided among them in proportion to the bytes that they sent.
+class, and its count is divided among them in proportion to the bytes that they sent. So is that of a rule for several
+QPs with neighbouring ports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controller.model.fabric import Fabric
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.flow_encoding import class_bits
+from controller.southbound.port_blocks import PORT_BITS
 from emulation.experiments.counters import GroupCount, RuleCount, Snapshot, Unit
 from emulation.experiments.scale import MTU
 
@@ -39,7 +41,7 @@ class Planned:
     The last is the case if ports are unknown.
 
     Attributes:
-        rule: the rule that counts it at its first leaf: a rule of its own, or that of its path class.
+        rule: the rule that counts it at its first leaf: a rule of its own, or that of its block of ports or path class.
         flows: ids of the flows.
         links: links from the first leaf to the last one; the first is the uplink.
         labels: labels of its packets on the uplink; the spine removes them.
@@ -114,6 +116,24 @@ def planned_units(
                 leaf, size = inner[0].split("->")[0], payload[host, flow["dst"], port]
                 found[unit] = Planned(unit, rule, tuple(ids), leaf, inner, len(piece["labels"]), size)
     return list(found.values())
+
+
+def at_rules(planned: Sequence[Planned], at: Snapshot) -> list[Planned]:
+    """Return the parts with the rules that count them: QPs with neighbouring ports on one path have one rule."""
+    return [replace(one, rule=_rule_of(one.rule, at.rules[one.leaf])) for one in planned]
+
+
+def _rule_of(unit: Unit, rules: Mapping[Unit, RuleCount]) -> Unit:
+    """Return the narrowest rule that matches a part, or the one that it should have if there is none."""
+    source, destination, port = unit
+    if port is None:
+        return unit
+    for free in range(PORT_BITS):
+        least = port >> free << free
+        rule = rules.get((source, destination, least))
+        if rule is not None and port < least + rule.ports:
+            return source, destination, least
+    return unit
 
 
 def _least_port(port: int, bits: int) -> int:

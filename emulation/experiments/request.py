@@ -132,7 +132,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
         InputError: the first thing that is wrong, with the file or the option it is in.
     """
     if request.mode not in ENFORCEMENTS:
-        raise InputError(f"must be one of {', '.join(ENFORCEMENTS)}", field="--mode", value=request.mode)
+        raise InputError(f"must be one of {', '.join(ENFORCEMENTS)}", field="--enforcement", value=request.mode)
     _check_policies(request.policies)
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", request.name):
         raise InputError("a name must consist of letters, digits, '.', '_' and '-'", field="--name", value=request.name)

@@ -14,7 +14,7 @@ from controller.planning.make_plan import make_plan
 from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.counters import Snapshot, snapshot
-from emulation.experiments.evidence import Planned, arrived, judge, planned_units
+from emulation.experiments.evidence import Planned, arrived, at_rules, judge, planned_units
 from emulation.experiments.job_times import computing_of, cycles, predicted_iterations
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.results import CollectiveMeasured, ExperimentOutcome, JobMeasured, MeasuredDraw
@@ -107,7 +107,8 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
         before = snapshot(lab, fabric)
         measured, jobs = _measure(lab, scenario, scale, plan, specs, ports)
         steered = fabric if request.mode == "source_port" else None
-        planned = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(specs, ports, told), steered)
+        units = planned_units({h.name: h.ip for h in fabric.hosts}, told, _payload(specs, ports, told), steered)
+        planned = at_rules(units, before)
         after = _settled(lab, scenario, planned, before)
         resent = sum(row.retransmissions for row in measured)
         evidence = judge(planned, _uplink_ports(lab, scenario), before, after, retransmissions=resent)

@@ -25,6 +25,9 @@ RIGHT_WITHIN = 10.0
 """Seconds, on a machine that does nothing else."""
 
 MOST_FAULTS = 3
+CONTROLLER_OPTIONS = ("--policy-options", "max_splits=4", "--readback-seconds", "2")
+"""Flows are split, and drift is found within a round."""
+
 PAUSE = (0.0, 0.4)
 """Range of seconds between two faults of a round: at once, during planning, during installation."""
 
@@ -78,7 +81,7 @@ class FaultCampaign:
         self._lab, self._say = lab, say
         # Two generators, so that the number of checks does not change the following faults.
         self._rng, self._amounts = random.Random(seed), random.Random(seed)
-        self._world = FaultLab(lab, fabric, tuple(options), ecmp_action=ecmp_action)
+        self._world = FaultLab(lab, fabric, (*CONTROLLER_OPTIONS, *options), ecmp_action=ecmp_action)
         self._outcome = FaultOutcome()
 
     def run(self, rounds: int) -> FaultOutcome:
@@ -127,6 +130,7 @@ class FaultCampaign:
                     seconds = time.monotonic() - start
                     check.carried(self._world, probes, pieces, self._amounts)
                 traffic.pieces = pieces
+                self._world.state.settled = True
                 return seconds
             except Broken as error:
                 wrong = str(error)

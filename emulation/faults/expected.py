@@ -64,7 +64,8 @@ def told(documents: Iterable[Mapping[str, Any]]) -> PublishedRoutes:
 
 
 def rules(state: FaultState, pieces: Iterable[ExpectedPiece]) -> RuleSet:
-    """Return the expected rules of every switch."""
+    """Return the expected rules of every switch; in mode ``frozen`` those of the state that was frozen."""
+    state = state.frozen or state
     fabric = state.fabric
     usable = without_drained(fabric, drain(fabric, state.drained))
     if state.mode == "ecmp":

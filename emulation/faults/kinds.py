@@ -19,6 +19,9 @@ MOST_JOBS = 3
 LONGEST_PAUSE = 4.5
 """Seconds. Three echoes a second apart without an answer end a connection: pauses are shorter and longer than that."""
 
+LONGEST_STORE_FAILURE = 6.0
+"""Seconds. A change waits up to 5 s for the store."""
+
 NAMES = ("alpha", "beta", "gamma")
 
 BAD_REQUESTS: tuple[tuple[str, str, object], ...] = (
@@ -49,7 +52,9 @@ class Fault:
     def __str__(self) -> str:
         """Return the kind, the subject and a duration as text."""
         text = f"{self.kind} {self.subject}".strip()
-        return f"{text} ({self.value:g} s)" if isinstance(self.value, float) else text
+        if isinstance(self.value, float):
+            return f"{text} ({self.value:g} s)"
+        return f"{text} (number {self.value})" if isinstance(self.value, int) else text
 
 
 def draw(rng: random.Random, state: FaultState) -> Fault:
@@ -133,6 +138,7 @@ def _document(rng: random.Random, fabric: Fabric) -> dict[str, Any]:
     ranks = list(range(min(len(hosts), 4 if op == "all_to_all" else len(hosts))))
     return {
         "hosts": hosts,
+        "qps": rng.choice((1, 1, 2, 3)),
         "weight": rng.choice((1.0, 2.0)),
         "collectives": [{"name": "all", "op": op, "ranks": ranks, "bytes": size}],
     }
@@ -155,8 +161,25 @@ def _ecmp(rng: random.Random, state: FaultState) -> Fault | None:
     return Fault("mode", "ecmp") if state.mode == "planned" else None
 
 
+def _frozen(rng: random.Random, state: FaultState) -> Fault | None:
+    """Freeze a network that is right: otherwise it is not known which rules the switches keep."""
+    return Fault("mode", "frozen") if state.mode == "planned" and state.settled else None
+
+
 def _planned(rng: random.Random, state: FaultState) -> Fault | None:
-    return Fault("mode", "planned") if state.mode == "ecmp" else None
+    return Fault("mode", "planned") if state.mode != "planned" else None
+
+
+def _drift(rng: random.Random, state: FaultState) -> Fault | None:
+    """Change a rule or a group of each switch in turn: one that is changed often is repaired once a minute only."""
+    names = [switch.name for switch in (*state.healthy.leaves, *state.healthy.spines)]
+    name = names[state.drifts % len(names)]
+    how = rng.choice(("rule deleted", "rule changed", "group deleted"))
+    return Fault(f"drift, {how}", name, rng.randrange(1000)) if name not in state.off else None
+
+
+def _store(rng: random.Random, state: FaultState) -> Fault | None:
+    return Fault("store fails", value=round(rng.uniform(0.5, LONGEST_STORE_FAILURE), 1))
 
 
 def _enforcement(rng: random.Random, state: FaultState) -> Fault | None:
@@ -175,8 +198,11 @@ _WEIGHTS = {
     "bad request": 2,
     "drain": 3,
     "ecmp": 1,
+    "frozen": 2,
     "planned": 10,
     "enforcement": 2,
+    "drift": 3,
+    "store": 2,
 }
 
 _DRAW: dict[str, Callable[[random.Random, FaultState], Fault | None]] = {
@@ -191,6 +217,9 @@ _DRAW: dict[str, Callable[[random.Random, FaultState], Fault | None]] = {
     "bad request": _bad_request,
     "drain": _drain,
     "ecmp": _ecmp,
+    "frozen": _frozen,
     "planned": _planned,
     "enforcement": _enforcement,
+    "drift": _drift,
+    "store": _store,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controller.model.fabric import Fabric
@@ -21,6 +21,9 @@ class FaultState:
         drained: ids that were drained through the API.
         jobs: documents by name.
         ecmp_action: the option of the controller of the same name, for the spreading of traffic without a plan.
+        settled: whether nothing has happened since everything was last found right.
+        drifts: rules that were changed behind the controller's back so far.
+        frozen: the state when the mode became ``frozen``, which the rules of switches follow.
     """
 
     healthy: Fabric
@@ -31,6 +34,14 @@ class FaultState:
     mode: str = "planned"
     enforcement: str = "per_flow"
     ecmp_action: str = "bundle"
+    settled: bool = False
+    drifts: int = 0
+    frozen: FaultState | None = None
+
+    def copy(self) -> FaultState:
+        """Return the same state, which later faults do not change."""
+        copies = {"down": set(self.down), "off": set(self.off), "drained": set(self.drained), "jobs": dict(self.jobs)}
+        return replace(self, **copies)  # type: ignore[arg-type]
 
     @property
     def fabric(self) -> Fabric:

@@ -16,8 +16,10 @@ import yaml
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from emulation.errors import LabError
+from emulation.faults.drift import change_behind_the_back
 from emulation.faults.kinds import Fault
 from emulation.faults.state import FaultState
+from emulation.faults.store_lock import StoreLock
 from emulation.http_json import JsonResponse, ask
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.processes import POLL_SECONDS, Child
@@ -60,12 +62,14 @@ class FaultLab:
         file = lab.out / "fabric.yaml"
         file.write_text(yaml.safe_dump(fabric_document(fabric)))
         command = Path(sys.executable).with_name("ryu-manager")
-        self._command = [*prefix, str(command), "--store", f"sqlite:///{lab.out.resolve()}/store.db"]
+        self._store = lab.out.resolve() / "store.db"
+        self._command = [*prefix, str(command), "--store", f"sqlite:///{self._store}"]
         self._command += [] if discovered else ["--fabric", str(file)]
         self._command += ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
         self._command += ["--ecmp-action", ecmp_action, *options, "controller.app"]
         self._controller: Child | None = None
         self._still_until: float | None = None
+        self._lock: StoreLock | None = None
 
     # -- the controller ----------------------------------------------------------------------------------------
 
@@ -125,6 +129,7 @@ class FaultLab:
         self.wait_for_controller()
         deadline = time.monotonic() + READY_SECONDS
         while (answer := ask(HTTP, method, target, document)).status == 503 and time.monotonic() < deadline:
+            self._store_works()
             time.sleep(POLL_SECONDS)
         return answer
 
@@ -144,10 +149,12 @@ class FaultLab:
         """
         kind, _, how = fault.kind.partition(", ")
         _HAPPEN[kind](self, fault, how)
+        self.state.settled = False
 
     def settle(self) -> None:
         """End temporary faults: wait for the end of a pause, and for the controller to start again."""
         self._go_on()
+        self._store_works()
         self.wait_for_controller()
 
     def _cable_down(self, fault: Fault, how: str) -> None:
@@ -194,9 +201,28 @@ class FaultLab:
         self.lab.restart_switches()
 
     def _controller_killed(self, fault: Fault, how: str) -> None:
+        # A controller does not start on a store that another program has locked.
+        self._store_works()
         if self._controller is not None:
             self._controller.kill()
             self._controller = None
+
+    def _store_fails(self, fault: Fault, how: str) -> None:
+        """Lock the store, so that the controller cannot write."""
+        self._store_works()
+        self.wait_for_controller()
+        self._lock = StoreLock(self._store, fault.value)
+
+    def _store_works(self) -> None:
+        """Wait for the end of a failure of the store."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _drift(self, fault: Fault, how: str) -> None:
+        self._go_on()
+        self.state.drifts += 1
+        change_behind_the_back(self.lab, fault.subject, how, fault.value)
 
     def _switches_stand_still(self, fault: Fault, how: str) -> None:
         if self._still_until is None:
@@ -233,8 +259,10 @@ class FaultLab:
         self.state.drained.discard(fault.subject)
 
     def _mode(self, fault: Fault, how: str) -> None:
+        before = self.state.copy()
         self._change("PUT", "/v1/mode", {"mode": fault.subject})
         self.state.mode = fault.subject
+        self.state.frozen = before if fault.subject == "frozen" else None
 
     def _enforcement(self, fault: Fault, how: str) -> None:
         self._change("PUT", "/v1/mode", {"enforcement": fault.subject})
@@ -267,4 +295,6 @@ _HAPPEN: dict[str, Callable[[FaultLab, Fault, str], None]] = {
     "undrained": FaultLab._undrained,
     "mode": FaultLab._mode,
     "enforcement": FaultLab._enforcement,
+    "store fails": FaultLab._store_fails,
+    "drift": FaultLab._drift,
 }

@@ -68,7 +68,8 @@ class Simulation:
         bins: length in seconds of the bins of link utilisation; 0: it is not recorded.
         adaptive: transfers choose their paths themselves, and the planner is not called.
         jitter: standard deviation of the computing time before each epoch, as a part of it (normal, at least 0).
-        seed: the seed of the jitter.
+        clock_error: standard deviation of each job's clock in seconds (normal, constant): its grid is shifted by it.
+        seed: the seed of the jitter and of the clocks.
     """
 
     fabric: Fabric
@@ -83,6 +84,7 @@ class Simulation:
     bins: float = 0.0
     adaptive: Adaptive | None = None
     jitter: float = 0.0
+    clock_error: float = 0.0
     seed: int = 0
     clock: Callable[[], float] = time.perf_counter
 
@@ -132,6 +134,8 @@ class _Run:
         self.schedule: Schedule | None = None
         self.followed: list[IterationGrid | None] = [None] * len(self.what.jobs)
         self.random = np.random.default_rng(self.what.seed)
+        clocks = np.random.default_rng([self.what.seed, 1])
+        self.clock: FloatArray = self.what.clock_error * clocks.standard_normal(len(self.what.jobs))
         self.recorder = Recorder(self.fabric, self.traffic, schedule, [job.name for job in self.what.jobs])
         self.agenda: list[tuple[float, int, int, object]] = []
         self.number = itertools.count()
@@ -243,9 +247,12 @@ class _Run:
         shift = None if self.schedule is None else self.schedule.shift_of(self.what.jobs[j].name)
         if shift is None:
             return self._now
-        grid, followed = shift.grid, self.followed[j]
+        grid, followed, error = shift.grid, self.followed[j], float(self.clock[j])
         self.followed[j] = grid
-        return grid.after(self._now) if grid == followed else grid.first(self._now)
+        if grid != followed:
+            return max(self._now, grid.first(self._now) + error)
+        # Its own clock reads this much less.
+        return max(self._now, grid.after(self._now - error) + error) if grid.hold else self._now
 
     def _epochs_ended(self) -> int:
         """Jobs whose epoch has ended compute again, or go; how many went."""

@@ -96,6 +96,17 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     page.until(lambda: page.text("#said") == "6 flows traced, 0 not as planned, 0 not known", "traced")
     page.until(lambda: "Flows as traced at" in page.text("#links-note"), "the list of links says when")
 
+    # What the links carried and how fast the job was since it began.
+    page.one("#jobs tr[data-key=night] button").click()
+    page.until("#detail .chart", "the speed is recorded")
+    page.until(lambda: "mean 100 % of the speed alone, lowest 100 %" in page.text("#detail"), "it had its speed")
+    page.one("#find-hosts").send_keys("h3")
+    page.until(lambda: page.count("#hosts tr") == 1, "the host is found")
+    page.one("#hosts tr button").click()
+    page.until(lambda: page.count("#detail .chart") == 2, "loads of both of its links are recorded")
+    assert "h3->leaf2: mean" in page.text("#detail")
+    assert "Flows (2)" in page.text("#detail")
+
     # A cable fails, and comes back.
     lab.set_cable("leaf2-spine2", up=False)
     page.until(".cable[data-id=leaf2-spine2][data-state=failed]", "the failed cable is marked")
@@ -187,7 +198,9 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert page.text("#tile-speed") == "0.333"
     page.one("#links tr:first-child button").click()
     page.until("#detail .collision", "the collision is explained")
-    assert "need 300 Gbit/s" in page.text("#detail")
+    assert "Collision of 3 flows: 300 Gbit/s are needed" in page.text("#detail")
+    assert page.text("#links tr:first-child .badge") == "▲3 collision"
+    assert {row.get_attribute("data-degree") for row in page.all("#links .badge[data-state=contended]")} == {"2", "3"}
     for scheme in ("light", "dark"):
         page.scheme(scheme)
         page.until(lambda s=scheme: page.run(DARK) == (s == "dark"), "the scheme is taken")
@@ -414,7 +427,10 @@ def test_large_fabrics_are_drawn_up_to_64_leaves_and_a_grid_for_the_keyboard_bey
             job = {"hosts": [f"h{2 * n + 1}" for n in range(leaves)], "collectives": [ring]}
             assert put(server, "/v1/jobs/big", job) == 201
             page.open(server.port)
+            assert page.count("[role=grid]") == 1, "large fabrics open as the matrix"
             if drawn:
+                choose(page, "shape", "drawing")
+                page.until(".cable", "the drawing is there")
                 assert page.count(".cable") == leaves * 16
                 assert page.count(".cable[data-state=failed]") == 1
                 page.until(lambda: page.text("#links-note").startswith("The 60 busiest of 2048"), "the table is cut")

@@ -63,7 +63,7 @@ def test_two_jobs_run_right_and_every_flow_is_counted_on_its_planned_way_only(tm
 
 @pytest.mark.parametrize(("mode", "qp_mode"), [("per_flow", "round_robin"), ("source_port", "split")])
 def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: str) -> None:
-    options = ["--policies", "fair", "--qps", "2", "--qp-mode", qp_mode, "--mode", mode, "--seconds", "1"]
+    options = ["--policies", "fair", "--qps", "4", "--qp-mode", qp_mode, "--mode", mode, "--seconds", "1"]
     done = subprocess.run(
         command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
     )
@@ -71,8 +71,8 @@ def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: 
     (run,) = json.loads(done.stdout)["runs"]
     assert run["off_plan"] == []
     assert all(row["checked"] for row in run["collectives"])
-    # Two QPs of each of four connections, over the two uplinks of each leaf.
-    assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [2, 2, 2, 2]
+    # Four QPs of each of four connections, over the two uplinks of each leaf; neighbouring ports share a rule.
+    assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [4, 4, 4, 4]
 
 
 def test_jobs_that_compute_repeat_and_follow_the_shifts_of_the_plan(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_compiled_kernels_are_allowed_and_kept() -> None:
     service = unit()["Service"]
     assert "MemoryDenyWriteExecute" not in service
     assert service["Environment"] == f"NUMBA_CACHE_DIR=%C/{service['CacheDirectory']}"
+    assert shlex.split(service["ExecStartPre"]) == ["/opt/fairspine/.venv/bin/fairspine", "warm-up"]
 
 
 def silent(listener: socket.socket) -> bool:

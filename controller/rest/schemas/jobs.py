@@ -29,6 +29,7 @@ class JobSummary(Document):
     revision: Revision
     changed: AwareDatetime
     by: str
+    digest: str | None = Field(None, description="SHA-256 of the document as it was sent, in hexadecimal")
     weight: Annotated[float, Field(gt=0)]
     collectives: Annotated[int, Field(ge=0)]
     flows: Annotated[int, Field(ge=0)]

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from controller.model.enforcement import Enforcement, Mode
+from controller.model.qp_mode import MOST_QPS, QpMode
 from controller.rest.schemas.base import Bytes, Document, Epoch, Gbps, Share, UdpPort
 
 
@@ -24,12 +25,18 @@ class RoutePiece(Document):
 
 
 class RouteFlow(Document):
-    """A flow that the host sends. Its destination port is RoCE's, 4791.
+    """A flow that the host sends, or one of its queue pairs (QPs). Its destination port is RoCE's, 4791.
 
-    A flow with several pieces is split: each piece is a queue pair with its share of the bytes.
+    An entry with several pieces is split: each piece is a queue pair with its share of the bytes.
     """
 
-    id: str
+    id: str = Field(description="such as gpt3-a/dp0/17; gpt3-a/dp0/17.2 for QP 2 of a flow with several")
+    flow: str = Field(description="the flow without the number of the QP, such as gpt3-a/dp0/17")
+    qp: Annotated[int, Field(ge=0, lt=MOST_QPS)] = Field(description="which of the QPs of the flow this is, from 0")
+    qps: Annotated[int, Field(ge=1, le=MOST_QPS)] = Field(
+        description="QPs of the flow; one that carries no bytes is not listed"
+    )
+    qp_mode: QpMode = Field(description="whether each message is split over all QPs, or messages take turns")
     dst: str
     dst_ip: str
     bytes: Bytes

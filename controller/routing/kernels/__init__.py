@@ -5,3 +5,7 @@ running controller never compiles inside a request. Arrays are C-contiguous, int
 in square brackets with the letters of the core values: F flows, U units, P parts, L leaves, K path classes (or
 collectives, where there is no path), E links, G phase groups.
 """
+
+from controller.routing.kernels.compile_notice import announce_compilation
+
+announce_compilation()

@@ -9,14 +9,15 @@ import { Drawing } from "./draw.js";
 import { addEvent, EARLIER, showEvents } from "./events.js";
 import { clock, DASH, number, plural, words } from "./format.js";
 import { showConnection, showHead, showTiles } from "./head.js";
-import { Matrix } from "./matrix.js";
+import { foldable, Matrix } from "./matrix.js";
 import { cablesOf, MOST_FLOWS, scenario, traceText } from "./model.js";
 import { beginRoute, chosen, go } from "./route.js";
 import { showSchedule } from "./schedule.js";
 import { beginSettings } from "./settings.js";
-import { showHistory, showJobs, showLinks, showSwitches } from "./tables.js";
+import { showHistory, showHosts, showJobs, showLinks, showSwitches } from "./tables.js";
 
 const MOST_DRAWN = 64; // leaves or spines; beyond, the matrix
+const MOST_OPEN = 24; // leaves or spines; beyond, the matrix unless the drawing is chosen
 const PLANS = 30;
 const PERIOD_SECONDS = 5;
 const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
@@ -196,12 +197,13 @@ function drawNow() {
   const note = showLinks(cables, shown, chosen.words, chosen.selected, choose);
   say(byId("links-note"), known.trace !== null && shown.view === "now" ? `${note} Flows as traced at ${clock(known.trace.at)}.` : note);
   say(byId("jobs-note"), jobsText(health, hashed));
-  showJobs(known.jobs, hashed === null ? planned : shown.plan, hashed === null ? null : planned, chosen.view === "now");
+  showJobs(known.jobs, hashed === null ? planned : shown.plan, hashed === null ? null : planned, chosen.view === "now", chosen.selected, choose);
   showSchedule(hashed === null ? planned : null);
   showSwitches(fabric, cables, states, chosen.selected, choose);
+  say(byId("hosts-note"), showHosts(fabric.hosts, shown.loads, chosen.hosts, chosen.selected, choose));
   showHistory(plans, rollBack, allowed);
   showAlerts(health.reasons, health.degraded_service);
-  showDetail(chosen.selected, { fabric, cables, shown, states }, { change, choose, allowed, drainedIds: drained });
+  showDetail(chosen.selected, { fabric, cables, jobs: known.jobs, shown, states, trace: known.trace }, { change, choose, allowed, redraw: draw, drainedIds: drained });
 }
 
 function shownNow(hashed, planned) {
@@ -229,7 +231,7 @@ function allowed(button, reason) {
 /** The controls as the URL says. */
 function showChoices() {
   for (const input of document.querySelectorAll('input[name="view"]')) input.checked = input.value === chosen.view;
-  if (byId("find").value !== chosen.words) byId("find").value = chosen.words;
+  for (const [id, text] of [["find", chosen.words], ["find-hosts", chosen.hosts]]) if (byId(id).value !== text) byId(id).value = text;
 }
 
 function sourceText(shown) {
@@ -254,14 +256,18 @@ function jobsText(health, hashed) {
 function showFigure(fabric, cables, shown, states) {
   const widest = Math.max(0, ...["leaf", "spine"].map((role) => fabric.switches.filter((one) => one.role === role).length));
   const large = widest > MOST_DRAWN;
-  const kind = large ? "matrix" : (chosen.shape ?? "drawing");
+  const kind = large ? "matrix" : (chosen.shape ?? (widest > MOST_OPEN ? "matrix" : "drawing"));
+  const folds = kind === "matrix" && foldable(fabric);
+  const fold = folds && chosen.fold;
+  mark(byId("folding"), "hidden", !folds);
+  byId("fold").checked = fold;
   for (const input of document.querySelectorAll('input[name="shape"]')) {
     input.checked = input.value === kind;
     mark(input, "disabled", large && input.value === "drawing");
   }
-  const topology = JSON.stringify([kind, fabric.switches.map((one) => one.name), cables.map((cable) => cable.id)]);
+  const topology = JSON.stringify([kind, fold, fabric.switches.map((one) => one.name), cables.map((cable) => cable.id)]);
   if (figure?.topology !== topology) {
-    figure = { topology, drawn: new (kind === "matrix" ? Matrix : Drawing)(fabric, cables, choose) };
+    figure = { topology, drawn: kind === "matrix" ? new Matrix(fabric, cables, choose, fold) : new Drawing(fabric, cables, choose) };
     byId("canvas").replaceChildren(figure.drawn.root);
   }
   figure.drawn.update(cables, shown.loads, states, chosen.selected);
@@ -341,6 +347,14 @@ function begin() {
   }
   byId("find").addEventListener("input", (event) => {
     go({ words: event.target.value }, false);
+    draw();
+  });
+  byId("find-hosts").addEventListener("input", (event) => {
+    go({ hosts: event.target.value }, false);
+    draw();
+  });
+  byId("fold").addEventListener("change", (event) => {
+    go({ fold: event.target.checked });
     draw();
   });
   byId("trace").addEventListener("click", trace);

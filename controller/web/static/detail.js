@@ -1,27 +1,43 @@
-// What is selected: its state, its loads in both directions, the flows on it by name, and what can be done with it.
+// What is selected, a cable, a switch, a job or a host: its state, its loads in both directions, the flows on it by name, and what can be done with it.
 
 import { byId, el, say } from "./dom.js";
 import { DASH, gbps, number, percent, plural, seconds } from "./format.js";
+import { hostParts, jobParts } from "./endpoints.js";
+import { historyOf } from "./history.js";
 import { condition } from "./model.js";
+import { facts } from "./parts.js";
 
 const MOST_FLOWS = 200;
 const STATES = { failed: "✕ failed", drained: "⊘ drained", contended: "▲ collision", fine: "in use" };
 
-/** @param actions {change(id, drained), allowed(button, reason)} */
+/**
+ * @param selected id of a cable or a switch, "job:NAME" or "host:NAME"; null: nothing
+ * @param actions {change(id, drained), choose(id), redraw(), allowed(button, reason), drainedIds}
+ */
 export function showDetail(selected, state, actions) {
   const panel = byId("detail");
   // The buttons are made anew with the rest: whoever stands on one stays on it.
   const focused = panel.contains(document.activeElement) ? document.activeElement.dataset.act : undefined;
   const at = panel.scrollTop;
-  const { fabric, cables, shown, states } = state;
-  const cable = cables.find((one) => one.id === selected);
-  const node = fabric.switches.find((one) => one.name === selected);
-  if (cable !== undefined) panel.replaceChildren(...cableParts(cable, shown, actions));
-  else if (node !== undefined) panel.replaceChildren(...switchParts(node, fabric, cables, shown, states, actions));
-  else panel.replaceChildren(el("p", { class: "note" }, selected === null ? "Choose a link, a leaf or a spine, in the drawing or in the tables." : `The fabric no longer contains ${selected}.`));
-  say(byId("detail-title"), selected ?? "Nothing selected");
+  const parts = partsOf(selected, state, actions);
+  panel.replaceChildren(...(parts ?? [el("p", { class: "note" }, selected === null ? "Choose a link, a switch, a job or a host, in the drawing or in the tables." : `There is no ${selected.replace(":", " ")} (any more).`)]));
+  say(byId("detail-title"), selected === null ? "Nothing selected" : selected.replace(/^(job|host):/, "$1 "));
   panel.scrollTop = at;
   if (focused !== undefined) panel.querySelector(`[data-act="${focused}"]`)?.focus({ preventScroll: true });
+}
+
+/** What is told of it; null: there is no such thing. */
+function partsOf(selected, state, actions) {
+  const { fabric, cables, jobs, shown, states } = state;
+  const [, kind, name] = /^(job|host):(.*)$/.exec(selected ?? "") ?? [];
+  const job = kind === "job" ? jobs.find((one) => one.name === name) : undefined;
+  if (job !== undefined) return jobParts(job, state, actions);
+  const host = kind === "host" ? fabric.hosts.find((one) => one.name === name) : undefined;
+  if (host !== undefined) return hostParts(host, state, actions);
+  const cable = cables.find((one) => one.id === selected);
+  if (cable !== undefined) return cableParts(cable, shown, actions);
+  const node = fabric.switches.find((one) => one.name === selected);
+  return node === undefined ? null : switchParts(node, fabric, cables, shown, states, actions);
 }
 
 function cableParts(cable, shown, actions) {
@@ -35,9 +51,10 @@ function cableParts(cable, shown, actions) {
     if (load === undefined) continue;
     parts.push(el("h3", {}, `${id} `, el("span", { class: "note" }, `${name}: ${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`)));
     if (load.dropped !== null || load.errors !== null) parts.push(el("p", { class: "note" }, `Since the port started: ${plural(load.dropped ?? 0, "packet")} dropped, ${plural(load.errors ?? 0, "error")}.`));
-    if (load.contended) parts.push(el("p", { class: "collision" }, `▲ Collision: its flows need ${gbps(load.wanted)} Gbit/s together. Slower than alone: ${held(load.flows)}.`));
+    if (load.contended) parts.push(el("p", { class: "collision" }, `▲${load.sharing} Collision of ${plural(load.sharing, "flow")}: ${gbps(load.wanted)} Gbit/s are needed. Slower than alone: ${held(load.flows)}.`));
     parts.push(flowList(load.flows));
   }
+  parts.push(historyOf("links", [cable.uplink, cable.downlink], actions.redraw));
   return parts;
 }
 
@@ -68,13 +85,11 @@ function switchParts(node, fabric, cables, shown, states, actions) {
     list.append(el("li", {}, name, ` ${STATES[condition(cable, shown.loads)]}, up ${percent(up?.utilisation)}, down ${percent(down?.utilisation)}`));
   }
   parts.push(list);
+  if (hosts.length > 0) {
+    const names = hosts.slice(0, MOST_FLOWS).flatMap((host) => [el("button", { type: "button", class: "name", "data-act": `host-${host.name}`, onclick: () => actions.choose(`host:${host.name}`) }, host.name), " "]);
+    parts.push(el("h3", {}, "Hosts"), el("p", {}, ...names));
+  }
   return parts;
-}
-
-function facts(rows) {
-  const list = el("dl", { class: "facts" });
-  for (const [name, value] of rows) if (value !== null) list.append(el("div", {}, el("dt", {}, name), el("dd", {}, value)));
-  return list;
 }
 
 function buttons(id, drained, actions) {

@@ -3,11 +3,11 @@
 
 import { mark, say, svg } from "./dom.js";
 import { gbps, percent } from "./format.js";
-import { condition, level } from "./model.js";
+import { condition, degree, level } from "./model.js";
 
 const [WIDTH, HEIGHT] = [900, 470];
 const ROOM_FOR_NAME = 60; // with less beside it, a switch's name is turned
-const SIGNS = { failed: "✕", drained: "⊘", contended: "▲", fine: "" };
+const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
 
 /** A drawing of one topology, to be updated as often as its loads change. */
 export class Drawing {
@@ -92,9 +92,11 @@ export class Drawing {
         const collision = state === "contended" && ends[k]?.contended;
         mark(line, "class", `half l${level(ends[k]?.utilisation ?? null)}${collision ? " contended" : ""}`);
         const whole = k === 0 && state !== "contended"; // of the cable, not of one direction
+        mark(line, "data-degree", collision ? degree(ends[k]) : null);
+        mark(signs[k], "data-degree", collision ? degree(ends[k]) : null);
         mark(signs[k], "data-state", state);
         mark(signs[k], "data-near", near);
-        say(signs[k], collision || whole ? SIGNS[state] : "");
+        say(signs[k], collision ? `▲${ends[k].sharing}` : whole ? SIGNS[state] : "");
       }
       mark(group, "data-state", state);
       mark(group, "data-near", near);
@@ -117,4 +119,4 @@ function copyOf(cable) {
   return copy === "" ? 0 : Number(copy.slice(1)) - 1;
 }
 
-const told = (load) => (load === undefined ? "–" : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s (${percent(load.utilisation)}, ${load.source})`);
+const told = (load) => (load === undefined ? "–" : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s (${percent(load.utilisation)}, ${load.source}${load.contended ? `, ${load.sharing} flows collide` : ""})`);

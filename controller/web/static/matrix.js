@@ -2,15 +2,33 @@
 // Tab key; arrow keys go from cell to cell (WAI-ARIA Authoring Practices, grid pattern).
 
 import { el, mark, say } from "./dom.js";
-import { percent } from "./format.js";
+import { percent, plural } from "./format.js";
 import { condition, level } from "./model.js";
 
-const SIGNS = { failed: "✕", drained: "⊘", contended: "▲", fine: "" };
+const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
+const MOST_COLUMNS = 16; // beyond, neighbouring spines fold to a column
 const WORST = ["fine", "drained", "contended", "failed"];
 
+const spinesOf = (fabric) => fabric.switches.filter((row) => row.role === "spine");
+
+/** Whether a fabric has so many spines that they fold. */
+export const foldable = (fabric) => spinesOf(fabric).length > MOST_COLUMNS;
+
+/** Columns: [{name, spines}] of one spine each or, folded, of neighbours. */
+function columnsOf(spines, fold) {
+  const size = fold ? Math.ceil(spines.length / MOST_COLUMNS) : 1;
+  const columns = [];
+  for (let k = 0; k < spines.length; k += size) {
+    const members = spines.slice(k, k + size).map((one) => one.name);
+    columns.push({ name: members.length === 1 ? members[0] : `${members[0]} to ${members.at(-1)}`, spines: members });
+  }
+  return columns;
+}
+
 export class Matrix {
-  constructor(fabric, cables, choose) {
-    const spines = fabric.switches.filter((row) => row.role === "spine");
+  /** @param fold whether neighbouring spines share a column, if there are many */
+  constructor(fabric, cables, choose, fold = false) {
+    const columns = columnsOf(spinesOf(fabric), fold);
     const leaves = fabric.switches.filter((row) => row.role === "leaf");
     this.choose = choose;
     this.cells = [];
@@ -20,16 +38,16 @@ export class Matrix {
       between.set(key, [...(between.get(key) ?? []), cable]);
     }
     const head = el("tr", { role: "row" }, el("th", { role: "columnheader", class: "corner" }, el("span", {}, "leaf \\ spine")));
-    for (const spine of spines) head.append(el("th", { role: "columnheader", scope: "col", class: "column", "data-id": spine.name }, el("span", {}, spine.name)));
-    this.heads = new Map([...head.children].slice(1).map((cell) => [cell.dataset.id, cell]));
+    for (const { name, spines } of columns) head.append(el("th", { role: "columnheader", scope: "col", class: "column", "data-id": spines.length === 1 ? name : null }, el("span", {}, name)));
+    this.heads = new Map([...head.children].filter((cell) => cell.dataset.id).map((cell) => [cell.dataset.id, cell]));
     const body = el("tbody");
     for (const leaf of leaves) {
       const name = el("th", { role: "rowheader", scope: "row", "data-id": leaf.name }, leaf.name);
       this.heads.set(leaf.name, name);
       const line = el("tr", { role: "row" }, name);
       this.cells.push(
-        spines.map((spine) => {
-          const pair = between.get(`${leaf.name}\n${spine.name}`) ?? [];
+        columns.map(({ spines }) => {
+          const pair = spines.flatMap((spine) => between.get(`${leaf.name}\n${spine}`) ?? []);
           const node = el("td", { role: "gridcell", tabindex: "-1", class: "cell", "data-id": pair[0]?.id ?? null });
           line.append(node);
           return { node, pair };
@@ -38,7 +56,7 @@ export class Matrix {
       body.append(line);
     }
     this.root = el("table", { class: "matrix", role: "grid", "aria-label": "Cables by leaf and spine" }, el("thead", {}, head), body);
-    const most = Math.max(1, leaves.length, spines.length);
+    const most = Math.max(1, leaves.length, columns.length);
     this.root.style.setProperty("--cell", `${Math.max(17, Math.min(44, Math.floor(430 / most)))}px`);
     this.at = [0, 0];
     if (this.cells[0]?.[0]) mark(this.cells[0][0].node, "tabindex", "0");
@@ -51,7 +69,12 @@ export class Matrix {
     if (at === null) return;
     const y = this.cells.findIndex((line) => line.some((cell) => cell.node === at));
     if (y >= 0) this.#go(y, this.cells[y].findIndex((cell) => cell.node === at));
-    this.choose(at.dataset.id);
+    this.choose(at.classList.contains("cell") ? this.#worst() : at.dataset.id);
+  }
+
+  /** The worst cable of the cell with the focus. */
+  #worst() {
+    return this.cells[this.at[0]][this.at[1]].worst ?? null;
   }
 
   #key(event) {
@@ -62,7 +85,7 @@ export class Matrix {
       Home: [event.ctrlKey ? 0 : y, 0], End: [event.ctrlKey ? last : y, end], PageUp: [y - 10, x], PageDown: [y + 10, x],
     };
     if (event.key in ways) this.#go(...ways[event.key]);
-    else if (event.key === "Enter" || event.key === " ") this.choose(this.cells[y][x].node.dataset.id ?? null);
+    else if (event.key === "Enter" || event.key === " ") this.choose(this.#worst());
     else return;
     event.preventDefault();
   }
@@ -80,29 +103,39 @@ export class Matrix {
   update(cables, loads, states, selected) {
     const now = new Map(cables.map((cable) => [cable.id, cable]));
     for (const line of this.cells) {
-      for (const { node, pair } of line) {
+      for (const cell of line) {
+        const { node, pair } = cell;
         if (pair.length === 0) continue;
         let state = "fine";
-        let [up, down] = [-1, -1];
+        let [up, down, sharing, collisions] = [-1, -1, 0, 0];
+        let load = -1;
+        cell.worst = undefined;
         for (const { id } of pair) {
           const cable = now.get(id);
           const own = condition(cable, loads);
-          if (WORST.indexOf(own) > WORST.indexOf(state)) state = own;
-          up = Math.max(up, loads.get(cable.uplink)?.utilisation ?? -1);
-          down = Math.max(down, loads.get(cable.downlink)?.utilisation ?? -1);
+          const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
+          const [rising, falling] = ends.map((end) => end?.utilisation ?? -1);
+          const flows = Math.max(0, ...ends.map((end) => (end?.contended ? end.sharing : 0)));
+          const worse = WORST.indexOf(own) - WORST.indexOf(state);
+          if (cell.worst === undefined || worse > 0 || (worse === 0 && (flows > sharing || (flows === sharing && Math.max(rising, falling) > load)))) {
+            [cell.worst, state, load] = [id, own, Math.max(rising, falling)];
+          }
+          [up, down, sharing] = [Math.max(up, rising), Math.max(down, falling), Math.max(sharing, flows)];
+          collisions += own === "contended" ? 1 : 0;
         }
         mark(node, "data-state", state);
         mark(node, "data-up", level(up < 0 ? null : up));
         mark(node, "data-down", level(down < 0 ? null : down));
         const chosen = pair.some((cable) => cable.id === selected);
         mark(node, "aria-selected", chosen ? "true" : "false");
-        mark(node, "data-near", selected !== null && (chosen || pair[0].leaf === selected || pair[0].spine === selected));
-        const names = pair.map((cable) => cable.id).join(", ");
-        const called = state === "contended" ? "collision" : state;
+        mark(node, "data-near", selected !== null && (chosen || pair[0].leaf === selected || pair.some((one) => one.spine === selected)));
+        const names = pair.length > 2 ? `${pair[0].id} to ${pair.at(-1).id}` : pair.map((cable) => cable.id).join(", ");
+        const called = state === "contended" ? `collision of ${plural(sharing, "flow")}${collisions > 1 ? ` (${collisions} cables)` : ""}` : state;
         const text = `${names}: ${called}, up ${percent(up < 0 ? null : up)}, down ${percent(down < 0 ? null : down)}`;
         mark(node, "aria-label", text);
         mark(node, "title", text);
-        say(node, SIGNS[state]);
+        mark(node, "data-degree", state === "contended" ? Math.min(4, Math.max(2, sharing)) : null);
+        say(node, state === "contended" ? sharing : SIGNS[state]);
       }
     }
     for (const [name, node] of this.heads) {

@@ -46,6 +46,23 @@ export function tracedByLink(trace) {
   return found;
 }
 
+/**
+ * The flows that `keep` takes, a row for each path: {id, src, dst, share, rate, links}; `rate` in Gbit/s as planned,
+ * null where no plan says it; `links` null where the path is not known. null: neither a plan nor a trace is there.
+ */
+export function placedFlows(shown, trace, keep) {
+  if (shown.view === "now" && trace !== null) {
+    return trace.flows.filter(keep).map((flow) => ({ ...flow, share: 1, rate: null, links: flow.real ?? null }));
+  }
+  if (shown.plan === null) return null;
+  const rows = new Map(shown.plan.collectives.map((row) => [`${row.job}/${row.name}`, row]));
+  return shown.plan.flows.filter(keep).flatMap((flow) => flow.paths.map((path) => {
+    const { speed = null, ideal_seconds: seconds = null } = rows.get(`${flow.job}/${flow.collective}`) ?? {};
+    const rate = seconds > 0 && speed !== null ? (flow.bytes * 8e-9 * path.share * speed) / seconds : null;
+    return { ...flow, share: path.share, rate, links: path.links };
+  }));
+}
+
 function add(found, link, flow) {
   const there = found.get(link);
   if (there === undefined) found.set(link, [flow]);
@@ -60,7 +77,7 @@ function add(found, link, flow) {
  * @param plan the plan document whose loads these are, if it is there; null, too, where switches do not follow it
  * @param trace to say who is on a link now, in place of the plan
  * @returns {{view, loads: Map, measured: number, flows: Map, plan}} loads by link id: {id, capacity, gbps, utilisation,
- *   source, up, drained, dropped, errors, flows, wanted, contended}
+ *   source, up, drained, dropped, errors, flows, wanted, sharing, contended}; `sharing`: how many flows the plan places there
  */
 export function scenario(view, links, plan, trace = null) {
   const planned = plan === null ? new Map() : flowsByLink(plan);
@@ -85,6 +102,7 @@ export function scenario(view, links, plan, trace = null) {
       errors: link.errors ?? null,
       flows: shown.get(link.id) ?? [],
       wanted,
+      sharing: wishes.length,
       contended: wanted > FULL * link.gbps && wishes.some((flow) => flow.speed < HELD_UP),
     });
   }
@@ -98,6 +116,9 @@ export function condition(cable, loads) {
   const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
   return ends.some((load) => load?.contended) ? "contended" : "fine";
 }
+
+/** The degree of a collision, for its colour: 2, 3, or 4 for four flows and more. null: there is none. */
+export const degree = (load) => (load?.contended ? Math.min(4, Math.max(2, load.sharing)) : null);
 
 const NEWS = 0.1;
 
@@ -115,7 +136,8 @@ export function busiest(cables, loads, words, kept) {
       const load = loads.get(id);
       if (load === undefined) continue;
       const own = state === "contended" && !load.contended ? "fine" : state;
-      const text = `${id} ${cable.id} ${own === "contended" ? "collision" : own} ${load.flows.map((flow) => flow.job).join(" ")}`.toLowerCase();
+      const ends = wanted.length === 0 ? "" : load.flows.map((flow) => `${flow.job} ${flow.src} ${flow.dst}`).join(" ");
+      const text = `${id} ${cable.id} ${own === "contended" ? "collision" : own} ${ends}`.toLowerCase();
       if (!(Math.abs(load.utilisation - kept.get(id)) <= NEWS)) kept.set(id, load.utilisation);
       if (wanted.every((word) => text.includes(word))) rows.push({ cable, direction, state: own, ...load });
     }

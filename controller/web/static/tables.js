@@ -2,14 +2,21 @@
 
 import { byId, el, mark, row, say, sync } from "./dom.js";
 import { DASH, gbps, moment, number, percent, plural, seconds, size } from "./format.js";
-import { busiest, compareNames, gapOf, jobSpeeds, level, who } from "./model.js";
+import { busiest, compareNames, degree, gapOf, jobSpeeds, level, who } from "./model.js";
 
 const MOST_LINKS = 60;
-const STATES = { failed: "✕ failed", drained: "⊘ drained", contended: "▲ collision", fine: "" };
+const MOST_HOSTS = 60;
+const STATES = { failed: "✕ failed", drained: "⊘ drained", fine: "" };
 
 /** A button that looks like a name and selects it. */
 function chooser(choose) {
   return el("button", { type: "button", class: "name", onclick: (event) => choose(event.currentTarget.dataset.id) });
+}
+
+function showChooser(button, text, id, selected) {
+  say(button, text);
+  mark(button, "data-id", id);
+  mark(button, "aria-pressed", selected === id ? "true" : "false");
 }
 
 const order = new Map(); // by view: the loads by which its links are in order
@@ -24,11 +31,10 @@ export function showLinks(cables, shown, words, selected, choose) {
     return made;
   }, (made, item) => {
     const [button, badge] = made.cells[0].children;
-    say(button, item.id);
-    mark(button, "data-id", item.cable.id);
-    mark(button, "aria-pressed", selected === item.cable.id ? "true" : "false");
-    say(badge, STATES[item.state]);
+    showChooser(button, item.id, item.cable.id, selected);
+    say(badge, item.state === "contended" ? `▲${item.sharing} collision` : STATES[item.state]);
     mark(badge, "data-state", item.state);
+    mark(badge, "data-degree", degree(item));
     const [meter, value] = made.cells[1].children;
     mark(meter, "data-level", item.state === "contended" ? "contended" : level(item.utilisation));
     meter.firstElementChild.style.setProperty("width", `${Math.min(100, Math.max(0, item.utilisation * 100))}%`);
@@ -49,16 +55,20 @@ export function showLinks(cables, shown, words, selected, choose) {
  * @param plan whose speeds they have; @param planned where that is ECMP's: the plan to compare with; else null
  * @param now whether the speeds by the rules that switches hold are shown, in place of the plan's
  */
-export function showJobs(jobs, plan, planned, now) {
+export function showJobs(jobs, plan, planned, now, selected, choose) {
   const weights = new Map(jobs.map((job) => [job.name, job.weight]));
   const speeds = plan === null ? new Map() : jobSpeeds(plan, weights);
   const before = planned === null ? new Map() : jobSpeeds(planned, weights);
   const hashed = planned !== null;
-  sync(byId("jobs"), jobs, (job) => job.name, () => row(9, [1, 2, 3, 4, 5, 6, 7]), (made, job) => {
+  sync(byId("jobs"), jobs, (job) => job.name, () => {
+    const made = row(9, [1, 2, 3, 4, 5, 6, 7]);
+    made.cells[0].append(chooser(choose));
+    return made;
+  }, (made, job) => {
     const own = speeds.get(job.name);
     const speed = now ? job.speed : (own?.speed ?? (hashed ? null : job.min_speed));
     const slower = hashed && (own?.speed ?? 1) < (before.get(job.name)?.speed ?? 0) - 0.0005;
-    say(made.cells[0], job.name);
+    showChooser(made.cells[0].firstElementChild, job.name, `job:${job.name}`, selected);
     mark(made.cells[0], "title", `${job.name}, pushed by ${job.by}`);
     say(made.cells[1], number(speed));
     mark(made.cells[1], "data-worse", slower);
@@ -93,17 +103,38 @@ export function showSwitches(fabric, cables, states, selected, choose) {
     made.cells[0].append(chooser(choose));
     return made;
   }, (made, one) => {
-    const button = made.cells[0].firstElementChild;
     const state = states.get(one.name);
-    say(button, one.name);
-    mark(button, "data-id", one.name);
-    mark(button, "aria-pressed", selected === one.name ? "true" : "false");
+    showChooser(made.cells[0].firstElementChild, one.name, one.name, selected);
     say(made.cells[1], one.role);
     say(made.cells[2], state === "away" ? "✕ not connected" : state === "drained" ? "⊘ drained" : "connected");
     mark(made.cells[2], "data-state", state);
     const [up, all] = count.get(one.name) ?? [0, 0];
     say(made.cells[3], `${up} of ${all}`);
   });
+}
+
+/** Hosts whose name, leaf, server or address has all the words in it. Returns what is to be said below. */
+export function showHosts(hosts, loads, words, selected, choose) {
+  const wanted = words.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  const found = hosts.filter((host) => {
+    const text = `${host.name} ${host.leaf} ${host.server} ${host.ip}`.toLowerCase();
+    return wanted.every((word) => text.includes(word));
+  });
+  // The name that is typed comes before those that begin with it.
+  const exact = (host) => (wanted.includes(host.name.toLowerCase()) ? 0 : 1);
+  found.sort((a, b) => exact(a) - exact(b) || compareNames(a.name, b.name));
+  sync(byId("hosts"), found.slice(0, MOST_HOSTS), (host) => host.name, () => {
+    const made = row(5, [3, 4]);
+    made.cells[0].append(chooser(choose));
+    return made;
+  }, (made, host) => {
+    showChooser(made.cells[0].firstElementChild, host.name, `host:${host.name}`, selected);
+    say(made.cells[1], host.leaf);
+    say(made.cells[2], host.server);
+    say(made.cells[3], gbps(loads.get(`${host.name}->${host.leaf}`)?.gbps));
+    say(made.cells[4], gbps(loads.get(`${host.leaf}->${host.name}`)?.gbps));
+  });
+  return found.length > MOST_HOSTS ? `${MOST_HOSTS} of ${found.length} hosts; find others by name, leaf, server or address.` : plural(found.length, "host");
 }
 
 export function showHistory(plans, rollBack, allowed) {

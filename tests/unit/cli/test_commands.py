@@ -400,3 +400,28 @@ def test_a_bad_job_is_refused_before_it_is_sent(run: Any, tmp_path: Path) -> Non
     code, _, err = run("push", str(tmp_path / "job.json"), "--url", "http://127.0.0.1:1")
     assert code == 2
     assert err.startswith(f"fairspine: {tmp_path}/job.json: weight: 0: ")
+
+
+def test_the_policies_in_texts_of_help_are_those_of_the_registry(run: Any) -> None:
+    from controller.cli.policy_names import POLICY_NAMES
+    from controller.routing.registry import BUILT_IN
+
+    assert list(POLICY_NAMES) == list(BUILT_IN)
+    assert "path_pinning" in run("plan", "--help").out
+    refused = run("plan", *BOTH, "--policy", "fairest")
+    assert (refused.code, refused.out) == (2, "")
+    assert all(name in refused.err for name in POLICY_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["emulate", "--mode=openflow", "--fabric", "x"], "--mode is called --enforcement now"),
+        (["simulate", "--jobs", "0", "--scenario", "x"], "--jobs is called --workers now"),
+    ],
+)
+def test_former_names_of_options_are_taken_with_a_note(run: Any, arguments: list[str], told: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"fairspine: {told}\n")
+    assert told.split()[-2] in err.split("\n", 1)[1], "the value is refused under the present name"

@@ -92,9 +92,14 @@ def test_links_are_chosen_by_switch_cable_and_direction(
 
 def test_routes_are_those_of_a_host_a_row_a_piece(controller: Controller, run: Run) -> None:  # noqa: F811
     answer = dict(FakeBackend().routes("h1"))  # type: ignore[arg-type]
+    answer["flows"] += [
+        answer["flows"][0] | {"id": f"a/x/0.{qp}", "flow": "a/x/0", "qp": qp, "qps": 2} for qp in (0, 1)
+    ]
     controller.lay_out((200, answer), (404, {"title": "not found", "detail": "there is no host h9"}))
     code, out, _ = run("routes", "h1", "--url", controller.url)
     assert code == 0
-    assert cells(out, "a/dp0/0") == [["a/dp0/0", "h2", "-", "100%", "49152", "100.00", "8", "B"]]
+    assert "h1: 2 flows" in out
+    assert [row[:2] for row in cells(out, "a/x/0")] == [["a/x/0", "0"], ["a/x/0", "1"]]
+    assert cells(out, "a/dp0/0") == [["a/dp0/0", "-", "h2", "-", "100%", "49152", "100.00", "8", "B"]]
     assert run("routes", "h9", "--url", controller.url)[0] == 1
     assert [path for _, path, _ in controller.asked] == ["/v1/routes?host=h1", "/v1/routes?host=h9"]

@@ -14,7 +14,8 @@ import pytest
 
 from controller.cli.client import Client, NoAnswer, ServerEvent
 from controller.cli.command_error import CommandError
-from controller.cli.remote import DEFAULT_URL, Remote, config_file, read_config
+from controller.cli.config_file import Config, ConnectionSettings, config_file, read_config
+from controller.cli.remote import DEFAULT_URL, Remote
 from controller.model.errors import InputError
 
 
@@ -66,13 +67,8 @@ OK = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nETag: "r1"\r\n\r\n{}'
 
 
 def test_no_config_file_says_nothing_and_the_controller_of_this_machine_is_meant(config: Path) -> None:
-    assert read_config(config) == Remote()
+    assert read_config() == Config(ConnectionSettings(), {})
     assert Remote().client().url == DEFAULT_URL
-
-
-def test_what_is_said_inside_wins_over_what_is_said_outside(tmp_path: Path) -> None:
-    outer = Remote("http://a", "one", tmp_path)
-    assert Remote(None, "two", None).over(outer) == Remote("http://a", "two", tmp_path)
 
 
 def test_the_token_of_the_config_file_goes_to_its_own_controller_alone(config: Path) -> None:

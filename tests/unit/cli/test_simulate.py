@@ -105,7 +105,7 @@ def test_bad_input_is_one_line_and_nothing_is_run(run: Any, tmp_path: Path, argu
     ("module", "extra", "arguments"),
     [
         ("matplotlib.figure", "", []),
-        ("joblib", "", ["--jobs", "2"]),
+        ("joblib", "", ["--workers", "2"]),
         ("pyarrow.parquet", "", ["--results"]),
         ("distributed", "[cluster]", ["--backend", "dask", "--scheduler", "tcp://127.0.0.1:9"]),
     ],

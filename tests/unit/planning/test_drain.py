@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from controller.model.clos import clos
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
-from controller.planning.drain import Drain, cables_of, drain, without_drained
+from controller.planning.drain import Drain, cables_of, drain, joined_by_spines, without_drained
 from controller.southbound.base import NextHops, compile_base
 from tests.unit.strategies import fabrics
 
@@ -116,3 +116,20 @@ def test_base_forwarding_uses_no_drained_uplink_and_delivers_what_comes_down_one
     for spine in fabric.spines:
         # A spine that forwards to a prefix goes on doing so: packets may still be on their way.
         assert set(after[spine.dpid].rules) == set(before[spine.dpid].rules)
+
+
+@given(fabrics())
+def test_base_forwarding_joins_leaves_that_have_a_spine_in_common(fabric: Fabric) -> None:
+    joined = joined_by_spines(fabric)
+    leaves = range(fabric.n_leaves)
+    assert {(a, b) for a in leaves for b in leaves if a != b and joined[a, b]} == hashed_pairs(fabric)
+    assert planned_pairs(fabric) <= hashed_pairs(fabric)
+
+
+def test_only_failures_leave_leaves_without_a_planned_path_that_still_have_a_spine_in_common() -> None:
+    # The live cables have different numbers, and the spine chooses the outgoing one by the number of the incoming one.
+    fabric = clos(2, 2, 1, parallel=2).without_links(["leaf1-spine1", "leaf2-spine1:1"])
+    assert planned_pairs(fabric.without_links(["spine2"])) == set()
+    assert hashed_pairs(fabric.without_links(["spine2"])) == {(0, 1), (1, 0)}
+    # A drain of the other spine has no effect, because it has the only planned paths.
+    assert drain(fabric, ["spine2"]).unused == ()

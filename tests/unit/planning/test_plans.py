@@ -24,6 +24,8 @@ from controller.planning.plan_document import flow_rows, job_parts, plan_documen
 from controller.rest import schemas
 from controller.routing import Options, assign
 from controller.southbound.flow_encoding import encode_flows
+from controller.workload.expand import combine, expand
+from controller.workload.job_file import parse_job
 from tests.unit.routing.instances import instances, traffic_of
 
 CLOSE = {"rel": 1e-6, "abs": 1e-9}
@@ -239,3 +241,16 @@ def test_policies_stand_side_by_side_with_their_plans_and_their_busiest_link(ins
         if standing.busiest_link is not None:
             busiest = fabric.link_index[standing.busiest_link]
             assert busiest >= fabric.first_cable_link
+
+
+def test_hosts_get_each_qp_with_its_flow_number_port_and_path() -> None:
+    fabric = clos(2, 2, 1)
+    job = parse_job({"name": "a", "qps": 3, "flows": [{"src": "h1", "dst": "h2", "bytes": 9}]})
+    traffic = combine([expand(fabric, job)])
+    plan = plan_of(fabric, traffic)
+    wire = encode_flows(fabric, traffic, plan.assignment, "per_flow")
+    rows = routes_document(fabric, traffic, plan, wire, "h1")["flows"]
+    told = [(row["id"], row["flow"], row["qp"], row["qps"], row["qp_mode"], row["bytes"]) for row in rows]
+    assert told == [(f"a/all/0.{qp}", "a/all/0", qp, 3, "split", 3) for qp in range(3)]
+    assert [row["pieces"][0]["udp_src"] for row in rows] == traffic.udp_src.tolist()
+    assert [row["pieces"][0]["path"] for row in rows] == [fabric.path_names[path] for path in plan.assignment.path]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,8 @@ def test_every_document_has_its_declared_shape(state: ControllerState, active: t
     assert (plan.active.epoch if plan.active else None) == (active[0] if active else None)
     listed = schemas.JobList.model_validate_json(documents.jobs(state, active, True)).jobs
     assert [row.name for row in listed] == [job.name for job in state.jobs]
-    for row in listed:
+    for row, job in zip(listed, state.jobs, strict=True):
+        assert row.digest == hashlib.sha256(job.document).hexdigest()
         shown = schemas.JobDocument.model_validate_json(documents.job(state, row.name, active, True))
         assert (shown.name, shown.weight, shown.bytes, shown.min_speed, shown.active) == (
             row.name,

@@ -152,3 +152,19 @@ def test_after_ecmp_frozen_switches_still_hash(world: World) -> None:
 def test_rules_that_a_switch_has_not_confirmed_do_not_tell_a_speed(world: World) -> None:
     world.southbound.reports = [report for report in world.switches if report.name != "leaf1"]
     assert row(world)["speed"] is None
+
+
+def test_flows_without_a_planned_path_are_told_from_flows_that_nothing_carries() -> None:
+    whole = clos(1, 2, 1, parallel=2)
+    for down, text in (
+        (["leaf1-spine1", "leaf2-spine1:1"], "2 flows have no path in the plan; base forwarding carries 2 of them: "),
+        (["leaf1-spine1", "leaf1-spine1:1"], "2 flows have no path in the plan"),
+    ):
+        world = World(whole, seen(whole.without_links(down), hosts=True)).planned()
+        world.put("a", [flow("h1", "h2"), flow("h2", "h1")])
+        world.planned()
+        told_of = [reason for reason in service(world) if "no path in the plan" in reason]
+        assert len(told_of) == 1
+        assert told_of[0].startswith(text)
+        assert ("base forwarding" in told_of[0]) == ("base forwarding" in text)
+        world.close()

@@ -130,6 +130,7 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         {"allocation": "collective"},
         {"triggers": ["arrival"]},
         {"until": 5.0},
+        {"clock_error": 0.001},
         {"changes": [{"at": 1.0, "names": ["spine1"]}]},
         {"fabric": {"clos": {"spines": 4, "leaves": 4, "hosts_per_leaf": 4, "uplink_gbps": 50}}},
         {"cases": [{"collective": {"algorithms": ["direct"], "bytes": [10**8], "groups": 4, "order": "random"}}]},

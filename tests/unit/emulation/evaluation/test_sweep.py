@@ -86,7 +86,7 @@ def swept(out: Path) -> Iterator[subprocess.Popen[str]]:
     (out / "long.json").write_text(json.dumps(document(seeds=list(range(2000)), policies=["ecmp"])))
     command = [
         sys.executable, "-m", "controller.cli.main", "simulate", "--scenario", str(out / "long.json"),
-        "--out", str(out), "--jobs", "2",
+        "--out", str(out), "--workers", "2",
     ]  # fmt: skip
     process = subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True

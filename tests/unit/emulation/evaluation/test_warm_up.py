@@ -41,4 +41,4 @@ def test_after_warming_up_no_kernel_is_compiled_by_any_simulation() -> None:
 
 def test_set_up_warms_up() -> None:
     script = (Path(__file__).parents[4] / "scripts" / "setup.sh").read_text()
-    assert '"$venv/bin/python" -m emulation.evaluation.warm_up' in script
+    assert '"$venv/bin/fairspine" warm-up' in script

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.enforcement import ENFORCEMENTS
-from emulation.experiments.counters import GroupCount, RuleCount
-from emulation.experiments.evidence import arrived, judge
+from emulation.experiments.counters import GroupCount, RuleCount, Snapshot
+from emulation.experiments.evidence import Planned, arrived, at_rules, judge
 from emulation.experiments.request import Draw
 from tests.unit.emulation.experiments.made import FRAME, PACKETS, counters, ports, ring, scenario_of, units
 
@@ -44,6 +44,31 @@ def test_counts_of_an_earlier_run_do_not_matter(scenario) -> None:
     evidence = judge(planned, ports(scenario), before, after, retransmissions=0)
     assert evidence.wrong == ()
     assert {one.packets for one in evidence.flows} == {PACKETS}
+
+
+def test_qps_with_neighbouring_ports_are_counted_by_one_rule() -> None:
+    planned = [
+        Planned(unit, unit, (f"a/c/0.{port}",), "leaf1", ("leaf1->spine1", "spine1->leaf2"), 0, PACKETS * 4096)
+        for port in range(50000, 50005)
+        for unit in [("10.0.1.1", "10.0.2.1", port)]
+    ]
+    ends = ("10.0.1.1", "10.0.2.1")
+    block = RuleCount(4 * PACKETS, 4 * PACKETS * FRAME, 7, ports=4)
+    single = RuleCount(PACKETS, PACKETS * FRAME, 7)
+    after = Snapshot(
+        {"leaf1": {(*ends, 50000): block, (*ends, 50004): single}},
+        {"leaf1": {7: GroupCount(1, (5 * PACKETS, 0))}},
+        {"leaf1->spine1": 5 * PACKETS * FRAME, "spine1->leaf2": 5 * PACKETS * FRAME},
+    )
+    nothing = replace(after, rules={"leaf1": {}}, sent=dict.fromkeys(after.sent, 0))
+    nothing = replace(nothing, groups={"leaf1": {7: GroupCount(1, (0, 0))}})
+    units = at_rules(planned, after)
+    assert [one.rule[2] for one in units] == [50000] * 4 + [50004]
+    evidence = judge(units, {"leaf1->spine1": 1}, nothing, after, retransmissions=0)
+    assert evidence.wrong == ()
+    assert [one.packets for one in evidence.flows] == [PACKETS] * 5
+    (line,) = judge(at_rules(planned, nothing), {"leaf1->spine1": 1}, nothing, after, retransmissions=0).wrong[:1]
+    assert "leaf1" in line
 
 
 def test_a_packet_that_left_by_the_fallback_is_reported(scenario) -> None:

@@ -68,7 +68,7 @@ def test_a_job_that_keeps_its_ports_cannot_run_by_source_port(tmp_path, flow: di
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"mode": "openflow"}, "--mode: 'openflow'"),
+        ({"mode": "openflow"}, "--enforcement: 'openflow'"),
         ({"policies": ("ecmp", "spray")}, "--policies: 'spray': switches cannot follow it"),
         ({"policies": ("ecmp", "ecmp")}, "listed twice"),
         ({"policies": ()}, "at least one"),

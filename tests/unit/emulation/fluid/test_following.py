@@ -18,7 +18,7 @@ from tests.unit.routing.instances import traffic_of
 TENTH = 10**10 // 8  # bytes of 0.1 s at 100 Gbit/s
 
 
-def run(*shifts: tuple[float, float, bool], compute: tuple[float, ...], jitter: float = 0.0, seed: int = 0) -> Results:
+def run(*shifts: tuple[float, float, bool], compute: tuple[float, ...], **more: float) -> Results:
     """Simulate jobs of one flow of 0.1 s each over one link, with (shift, period, hold) each."""
     jobs = []
     for i, seconds in enumerate(compute):
@@ -31,7 +31,7 @@ def run(*shifts: tuple[float, float, bool], compute: tuple[float, ...], jitter: 
         return Result(Assignment.single(np.zeros(flows, dtype=np.int32)), schedule=Schedule(rows, 1.0, 1.0))
 
     fabric = clos(1, 2, len(compute))
-    return simulate(Simulation(fabric, jobs, planner, jitter=jitter, seed=seed))  # type: ignore[arg-type]
+    return simulate(Simulation(fabric, jobs, planner, **more))  # type: ignore[arg-type]
 
 
 def begins(results: Results, job: str) -> list[float]:
@@ -70,3 +70,18 @@ def test_jitter_depends_on_the_seed_alone() -> None:
     one, two, other = (run((0.0, 0.2, False), compute=(0.1,), jitter=0.1, seed=seed) for seed in (1, 1, 2))
     assert one.epochs == two.epochs
     assert one.epochs != other.epochs
+
+
+def test_a_job_follows_its_own_clock_which_is_off_by_a_constant() -> None:
+    """Jobs that would send by turns overlap by the difference of their clocks."""
+    for seed in range(5):
+        results = run((0.05, 0.25, True), (0.15, 0.25, True), compute=(0.1, 0.1), clock_error=0.01, seed=seed)
+        offsets = 0.01 * np.random.default_rng([seed, 1]).standard_normal(2)
+        grids = {"a": 0.05 + offsets[0], "b": 0.15 + offsets[1]}
+        for job, grid in grids.items():
+            # Late ones begin at once, so that they are after the grid by at most what they overlapped.
+            late = np.array(begins(results, job)) - 0.1 - grid - np.arange(8) * 0.25
+            assert (late > -1e-9).all()
+            assert (late < abs(offsets[1] - offsets[0]) + 1e-9).all()
+    exact = run((0.05, 0.25, True), compute=(0.1,))
+    assert run((0.05, 0.25, True), compute=(0.1,), clock_error=0.0, seed=7).epochs == exact.epochs

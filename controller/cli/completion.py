@@ -1,0 +1,66 @@
+"""Completion of names by the shell: jobs, switches, cables and hosts of the controller, contexts, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import typer
+
+from controller.cli.command_error import CommandError
+from controller.model.errors import InputError
+
+LONGEST_SECONDS = 1.0
+"""Limit on the wait for a controller: a person waits with the cursor in the line."""
+
+Complete = Callable[[typer.Context, str], list[str]]
+
+
+def contexts(incomplete: str) -> list[str]:
+    """Return the names of the contexts of the config file."""
+    from controller.cli.config_file import read_config
+
+    try:
+        return [name for name in read_config().contexts if name.startswith(incomplete)]
+    except InputError:
+        return []
+
+
+def policies() -> list[str]:
+    """Return the names of the policies."""
+    from controller.routing import POLICIES
+
+    return list(POLICIES)
+
+
+def _asking(names: Callable[[Any], Iterable[str]], *path: str) -> Complete:
+    """Return a function that completes names of a document of the controller; nothing if it does not answer."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        from controller.cli.option_groups import chosen
+        from controller.cli.remote import Remote
+
+        try:
+            document = chosen(ctx, Remote).client(timeout=LONGEST_SECONDS).request("GET", *path).document
+            return [name for name in names(document) if name.startswith(incomplete)]
+        except (CommandError, InputError, KeyError, TypeError, AttributeError):
+            # Nothing may be written while a line is edited, and no completion is the answer to every problem.
+            return []
+
+    return complete
+
+
+def _switches(fabric: Any) -> list[str]:
+    return [row["name"] for row in fabric["switches"]]
+
+
+def _cables(fabric: Any) -> list[str]:
+    return [row["id"] for row in fabric["links"]]
+
+
+jobs = _asking(lambda document: [row["name"] for row in document["jobs"]], "jobs")
+switches_and_cables = _asking(lambda fabric: [*_switches(fabric), *_cables(fabric)], "fabric")
+hosts = _asking(lambda fabric: [row["name"] for row in fabric["hosts"]], "fabric")
+links = _asking(
+    lambda fabric: [*_switches(fabric), *_cables(fabric), *(row["name"] for row in fabric["hosts"])], "fabric"
+)

@@ -1,0 +1,17 @@
+"""``fairspine warm-up``: compile all kernels at installation, so that no later command waits for the compiler."""
+
+from __future__ import annotations
+
+import typer
+
+
+def warm_up() -> None:
+    """Compile the numerical kernels of planner and simulator, or load them if they are compiled.
+
+    Each command compiles what it needs at its first use. Run this after an installation or an upgrade, as the user
+    that runs the controller. The variable NUMBA_CACHE_DIR names another folder for the compiled code.
+    """
+    from emulation.evaluation.warm_up import warm
+
+    warm()
+    typer.echo("the kernels are compiled")

@@ -1,0 +1,67 @@
+// A selected job or host: what it is, its history, and its flows with their paths and rates.
+
+import { el } from "./dom.js";
+import { DASH, gbps, number, percent, size } from "./format.js";
+import { historyOf } from "./history.js";
+import { placedFlows } from "./model.js";
+import { facts } from "./parts.js";
+
+const MOST_FLOWS = 200;
+
+export function jobParts(job, state, actions) {
+  const { shown, trace } = state;
+  return [
+    facts([
+      ["State", job.left_out ?? (job.active ? "active" : "not active")],
+      ["Speed", `${number(job.speed)}, planned ${number(job.min_speed)}`],
+      ["Flows", `${job.flows}, ${size(job.bytes)}`],
+      ["Weight", job.weight],
+      ["Pushed", `by ${job.by}`],
+    ]),
+    historyOf("jobs", [job.name], actions.redraw),
+    ...flowParts(placedFlows(shown, trace, (flow) => flow.job === job.name), state, actions),
+  ];
+}
+
+export function hostParts(host, state, actions) {
+  const { shown, trace } = state;
+  const [out, into] = [`${host.name}->${host.leaf}`, `${host.leaf}->${host.name}`];
+  const loads = [out, into].map((id) => shown.loads.get(id));
+  const told = (load) => (load === undefined ? DASH : `${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`);
+  return [
+    facts([
+      ["State", host.up ? "up" : "✕ down"],
+      ["Leaf", `${host.leaf} port ${host.port ?? DASH}`],
+      ["Address", `${host.ip}, ${host.mac}`],
+      ["Server", `${host.server}, rail ${host.rail}`],
+      ["Sends", told(loads[0])],
+      ["Receives", told(loads[1])],
+    ]),
+    el("p", { class: "actions" }, chooser(host.leaf, actions)),
+    historyOf("links", [out, into], actions.redraw),
+    ...flowParts(placedFlows(shown, trace, (flow) => flow.src === host.name || flow.dst === host.name), state, actions),
+  ];
+}
+
+function chooser(id, actions) {
+  return el("button", { type: "button", class: "name", "data-act": `show-${id}`, onclick: () => actions.choose(id) }, id);
+}
+
+function flowParts(flows, state, actions) {
+  if (flows === null) return [el("h3", {}, "Flows"), el("p", { class: "note" }, "Their paths are not known here: the plan is not in force, or it has too many flows. Trace reads them from the switches.")];
+  const cables = new Map(state.cables.flatMap((cable) => [[cable.uplink, cable.id], [cable.downlink, cable.id]]));
+  const list = el("ul", { class: "flows" });
+  for (const flow of flows.slice(0, MOST_FLOWS)) {
+    const rate = flow.rate === null ? "" : `, ${gbps(flow.rate)} Gbit/s planned`;
+    const part = flow.share < 1 ? `, ${percent(flow.share)} of the flow` : "";
+    list.append(el("li", {}, el("code", {}, flow.id), ` ${flow.src} → ${flow.dst}${rate}${part}: `, ...pathParts(flow.links, cables, actions)));
+  }
+  if (flows.length > MOST_FLOWS) list.append(el("li", {}, `and ${flows.length - MOST_FLOWS} more`));
+  return [el("h3", {}, `Flows (${flows.length})`), flows.length === 0 ? el("p", { class: "note" }, "None.") : list];
+}
+
+function pathParts(links, cables, actions) {
+  const between = (links ?? []).map((link) => cables.get(link)).filter((id) => id !== undefined);
+  if (between.length === 0) return [links === null || links.length === 0 ? "path not known" : "within its leaf"];
+  return between.flatMap((id, k) => (k === 0 ? [chooser(id, actions)] : [" ", chooser(id, actions)]));
+}
