@@ -14,7 +14,7 @@ from controller import startup
 from controller.config import default_qps_of, options_of
 from controller.core.ports.store import Persistence
 from controller.openflow_southbound import OpenFlowSouthbound
-from controller.rest.preview_request import READERS
+from controller.rest.readers import READERS
 from controller.rest.wsgi import HttpServer
 from controller.routing.split_check import check_splits
 from controller.service.admission import Admission

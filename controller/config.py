@@ -93,6 +93,11 @@ class Settings:
         at_least=0.0,
         at_most=MOST_HEADROOM,
     )
+    learning: str = _option(
+        "observe",
+        "jobs that nobody pushes: off, or learned from sightings (POST /v1/sightings) and shown, without a plan",
+        choices=("off", "observe"),
+    )
     store: str = _option(
         "",
         "store of jobs, drains, mode and plans: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory "

@@ -21,6 +21,7 @@ from controller.cli import (
     importing,
     job,
     jobs,
+    learned,
     mode,
     network,
     planning,
@@ -106,6 +107,7 @@ app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")
 app.add_typer(job.app, name="job")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(learned.app, name="learned")
 app.add_typer(token.app, name="token")
 
 

@@ -36,6 +36,8 @@ from controller.rest.operation import (
 from controller.workload.import_form import BodyForm
 from controller.workload.job_file import JobForm
 
+MOST_SIGHTING_BYTES = 8 << 20
+
 
 def _decimal(text: str) -> str:
     """Refuse the other spellings of integers that pydantic reads, so that equal paths are equal strings."""
@@ -71,6 +73,14 @@ EXAMPLE_JOB = {
     "collectives": [
         {"name": "dp0", "op": "all_reduce", "algorithm": "ring", "ranks": [0, 1, 2, 3], "bytes": 1_000_000_000}
     ],
+}
+
+
+EXAMPLE_SIGHTINGS = {
+    "qps": [{"src": "h1", "dst": "h5", "udp_src": 49152, "dst_qp": 17}],
+    "qp": [0, 0],
+    "at": [1700000000.0, 1700000000.5],
+    "bytes": [0, 1_000_000_000],
 }
 
 
@@ -114,6 +124,18 @@ def _roll_back(backend: Backend, call: Call) -> Document:
     if call.body:
         read_form(call.body, schemas.RollbackForm)
     return backend.rollback(call.values["epoch"], call.who)
+
+
+def _forget_learned(backend: Backend, call: Call, response: falcon.Response) -> None:
+    backend.forget_learned(call.values["name"])
+    response.status = HTTPStatus.NO_CONTENT
+
+
+def _adopt(backend: Backend, call: Call, response: falcon.Response) -> None:
+    if call.body:
+        read_form(call.body, schemas.RollbackForm)
+    _job(response, backend.adopt(call.values["name"], call.who).job)
+    response.status = HTTPStatus.CREATED
 
 
 def _who(_backend: Backend, call: Call) -> Document:
@@ -401,6 +423,67 @@ RESOURCES: tuple[Resource, ...] = (
                 slow=True,
             )
         },
+    ),
+    Resource(
+        "sightings",
+        "/v1/sightings",
+        {
+            "POST": Operation(
+                "postSightings",
+                _answer(lambda backend, call: backend.see(call.body)),
+                "Report how much QPs have sent, for learning",
+                {200: schemas.SightingsTaken},
+                role=Role.WRITE,
+                body=Body(schemas.SightingsForm, EXAMPLE_SIGHTINGS, most_bytes=MOST_SIGHTING_BYTES),
+                problems=frozenset({409}),
+                description="Sightings of one QP must come in order of time; older ones are ignored. 409: the option "
+                "learning is off.",
+            )
+        },
+    ),
+    Resource(
+        "learned",
+        "/v1/learned",
+        {"GET": _read("listLearned", lambda b: b.learned(), "Jobs learned from sightings", schemas.LearnedList)},
+    ),
+    Resource(
+        "adopt",
+        "/v1/learned/{name}:adopt",
+        {
+            "POST": Operation(
+                "adoptLearned",
+                _adopt,
+                "Push a learned job under its name",
+                {201: schemas.JobDocument},
+                role=Role.WRITE,
+                body=Body(schemas.RollbackForm, {}, optional=True),
+                problems=frozenset({404, 412}),
+                tagged=True,
+            )
+        },
+        variables=(NAME,),
+    ),
+    Resource(
+        "learned_job",
+        "/v1/learned/{name}",
+        {
+            "GET": Operation(
+                "getLearned",
+                _answer(lambda backend, call: backend.learned_job(call.values["name"])),
+                "A learned job with its job document",
+                {200: schemas.LearnedDocument},
+                problems=frozenset({404}),
+            ),
+            "DELETE": Operation(
+                "forgetLearned",
+                _forget_learned,
+                "Forget a learned job until it is seen again",
+                {204: None},
+                role=Role.WRITE,
+                problems=frozenset({404}),
+            ),
+        },
+        variables=(NAME,),
     ),
     Resource(
         "mode",

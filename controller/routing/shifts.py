@@ -1,12 +1,14 @@
 """Plans in space and time: paths, and shifts of the jobs' iterations, searched together.
 
-The slowdown of a schedule is defined in docs/explanation/objective.md ("Shifts"). From several draws of shifts,
+The slowdown of a schedule is defined in docs/explanation/objective.md ("Shifts"). From jobs that take turns with one
+another, and from draws of shifts,
 simulated annealing searches shifts and held periods on the paths of the plan without shifts. Then paths are searched
 for the moments that the simulation of the best schedule has, and shifts for these paths, until neither improves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +36,10 @@ MOST_EVENTS = 20_000
 EVENTS_PER_ROUND = 50
 """Events simulated in all, for each round of ``Options.rounds``."""
 
+WORK_PER_ROUND = 300
+"""Links and entries examined for speeds in all (``SpeedCache.work``), for each round; many jobs reach this limit first,
+because sets of sending jobs then seldom occur again."""
+
 PLAYS_PER_JOB = 4000
 """Most simulations for each job: more gain little for few jobs."""
 
@@ -44,7 +50,7 @@ NEAR = 0.01
 """Relative distance of a held period from an exact ratio that is tried."""
 
 STARTS = 3
-"""Draws of shifts from which the search begins; they get half of the events."""
+"""Draws of shifts from which the search begins; they get half of the effort."""
 
 ALTERNATIONS = 8
 """Most searches of paths, each followed by one of shifts."""
@@ -84,13 +90,57 @@ class Simulator:
         mean, played = shifts.slowdown(self.iterations, self.cache, self._problem(), shift, hold, *log)
         return Shifts(shift, hold, float(mean)), played, log[0][: played.logged], log[1][: played.logged]
 
-    def search(self, start: Shifts, plays: int, seed: int, movable: BoolArray) -> Shifts:
-        """Search a better schedule for the movable jobs [J]."""
+    def search(self, start: Shifts, rounds: int, parts: int, seed: int, movable: BoolArray) -> Shifts:
+        """Search a better schedule for the movable jobs [J] with one of so many parts of the effort."""
+        plays, work = self._plays(rounds) // parts, WORK_PER_ROUND * rounds // parts
         if not movable.any() or not plays:
             return self.play(start.shift, start.hold)[0]
-        problem = self._problem(movable)
-        found = shifts.anneal(self.iterations, self.cache, problem, start.shift, start.hold, plays, seed & 0xFFFFFFFF)
+        found = shifts.anneal(
+            self.iterations, self.cache, self._problem(movable), start.shift, start.hold, plays, work,
+            seed & 0xFFFFFFFF,
+        )  # fmt: skip
         return Shifts(found[0], found[1], float(found[2]))
+
+    def by_turns(self) -> FloatArray:
+        """Return shifts [J] with which each job takes turns with one that it shares a link with, job after job.
+
+        A stage of the job begins when one of the other job ends, or the reverse: whichever is the best beside the jobs
+        that have a shift already. Where jobs and shared links form a forest, only that one is there (CASSINI, NSDI
+        2024): if any two that share a link fit beside each other, so do all.
+        """
+        stages, problem, movable = self.stages, self._problem(), computing(self.stages)
+        begin, end, first = problem.begin, problem.end, stages.first
+        n_jobs = len(stages.names)
+        # Jobs without a shift so far begin after the simulation.
+        shift, hold = np.full(n_jobs, 2.0 * problem.horizon), np.zeros(n_jobs)
+        for job, other in self._traversal():
+            own, theirs = slice(first[job], first[job + 1]), slice(first[other], first[other + 1])
+            choices = np.zeros(1)
+            if movable[job] and other != job:
+                ends = [np.subtract.outer(end[theirs], begin[own]), np.subtract.outer(begin[theirs], end[own])]
+                choices = (shift[other] + np.concatenate(ends).ravel()) % stages.alone[job]
+            slowdowns = []
+            for choice in choices:
+                shift[job] = choice
+                slowdowns.append(self.play(shift, hold)[0].slowdown)
+            shift[job] = choices[int(np.argmin(slowdowns))]
+        return shift
+
+    def _traversal(self) -> Iterator[tuple[int, int]]:
+        """Yield each job after one that it shares a link with, together with that one; else with itself."""
+        problem, n_jobs = self.iterations, len(self.stages.names)
+        n_links = len(problem.link_ptr) - 1
+        uses = np.zeros((n_links, n_jobs), dtype=np.bool_)
+        uses[np.repeat(np.arange(n_links), np.diff(problem.link_ptr)), self.stages.job[problem.link_stage]] = True
+        shared = uses.T.astype(np.int64) @ uses
+        waiting = set(range(n_jobs))
+        while waiting:
+            queue = [(min(waiting),) * 2]
+            for job, other in queue:
+                if job in waiting:
+                    waiting.remove(job)
+                    yield job, other
+                    queue += [(near, job) for near in np.flatnonzero(shared[job]).tolist() if near in waiting]
 
     def schedule(self, found: Shifts) -> Schedule:
         """Return the schedule in seconds by job; jobs without computing times have no shift."""
@@ -114,6 +164,13 @@ class Simulator:
         bound = schedule_bound(stages)
         return Schedule(rows, max(found.slowdown, bound), bound)
 
+    def _plays(self, rounds: int) -> int:
+        """Return the most simulations for this effort."""
+        problem, stages = self._problem(), self.stages
+        events = float((2.0 * np.diff(stages.first) * problem.horizon / stages.alone).sum())
+        plays = EVENTS_PER_ROUND * rounds / max(1.0, min(events, problem.most_events))
+        return int(min(plays, PLAYS_PER_JOB * len(stages.names)))
+
     def _problem(self, movable: BoolArray | None = None) -> shifts.ShiftProblem:
         stages = self.stages
         whole = np.cumsum(stages.compute + stages.send)
@@ -134,7 +191,7 @@ def shift_only(demand: Demand, assignment: Assignment, rounds: int, seed: int) -
     """Return a schedule for fixed paths, which may be split."""
     stages = Stages.of(demand)
     simulator = Simulator.of(stages, assignment)
-    return simulator.schedule(_lasting(simulator, _from_draws(simulator, _plays(stages, rounds), seed)))
+    return simulator.schedule(_lasting(simulator, _from_draws(simulator, rounds, STARTS, seed)))
 
 
 def reuse_schedule(demand: Demand, assignment: Assignment, schedule: Schedule | None) -> Schedule | None:
@@ -175,7 +232,7 @@ def plan(
         kept_path = problem.search(kept_path, new_units, rounds, seed)
     simulator = Simulator.of(stages, demand.assignment(kept_path))
     start_shifts, new_jobs = _kept_shifts(stages, previous.schedule)
-    kept = simulator.search(start_shifts, _plays(stages, rounds) // STARTS, seed, new_jobs)
+    kept = simulator.search(start_shifts, rounds, STARTS, seed, new_jobs)
     rows = {row.job for row in previous.schedule.jobs}
     if not new_units.any() and not new_jobs.any() and rows <= set(stages.names):
         return kept_path, simulator.schedule(kept)
@@ -192,20 +249,12 @@ def _part(which: BoolArray, of: BoolArray) -> float:
     return float(which[of].mean()) if of.any() else 0.0
 
 
-def _plays(stages: Stages, rounds: int) -> int:
-    """Return the number of simulations for this effort."""
-    horizon = ITERATIONS * float(stages.alone.max(initial=0.0))
-    events = float((2.0 * np.diff(stages.first) * horizon / stages.alone).sum())
-    plays = EVENTS_PER_ROUND * rounds / max(1.0, min(events, MOST_EVENTS))
-    return int(min(plays, PLAYS_PER_JOB * len(stages.names)))
-
-
 def _joint(problem: timed.Overlap, path: IntArray, rounds: int, seed: int) -> tuple[IntArray, Shifts]:
     """Search paths and shifts in turns."""
     demand, stages = problem.demand, problem.stages
-    plays, movable = _plays(stages, rounds), computing(stages)
+    movable = computing(stages)
     simulator = Simulator.of(stages, demand.assignment(path))
-    best = _from_draws(simulator, plays // 2, seed)
+    best = _from_draws(simulator, rounds, 2 * STARTS, seed)
     everyone = np.ones(demand.n_units, dtype=np.bool_)
     for turn in range(ALTERNATIONS):
         if best.slowdown <= 1.0 + TOLERANCE:
@@ -213,7 +262,7 @@ def _joint(problem: timed.Overlap, path: IntArray, rounds: int, seed: int) -> tu
         _, _, states, seconds = simulator.play(best.shift, best.hold)
         other_path = problem.at(states, seconds).search(path, everyone, rounds // ALTERNATIONS, seed + turn)
         other_simulator = Simulator.of(stages, demand.assignment(other_path))
-        other = other_simulator.search(best, plays // (2 * ALTERNATIONS), seed + turn, movable)
+        other = other_simulator.search(best, rounds, 2 * ALTERNATIONS, seed + turn, movable)
         if other.slowdown < best.slowdown * (1.0 - TOLERANCE):
             path, best, simulator = other_path, other, other_simulator
     return path, _lasting(simulator, best)
@@ -236,17 +285,20 @@ def _lasting(simulator: Simulator, found: Shifts) -> Shifts:
     return found
 
 
-def _from_draws(simulator: Simulator, plays: int, seed: int) -> Shifts:
-    """Return the best schedule found from several draws of shifts; the first is that all begin at once."""
+def _from_draws(simulator: Simulator, rounds: int, parts: int, seed: int) -> Shifts:
+    """Return the best schedule found from several draws of shifts, each with one part of the effort.
+
+    In the first, jobs take turns.
+    """
     stages = simulator.stages
     movable = computing(stages)
     n_jobs = len(stages.names)
     draws = np.random.default_rng(seed).random((STARTS, n_jobs))
-    draws[0] = 0.0
     found = []
     for number, draw in enumerate(draws):
-        start = Shifts(np.where(movable, draw * stages.alone, 0.0), np.zeros(n_jobs), np.inf)
-        found.append(simulator.search(start, plays // STARTS, seed + number, movable))
+        drawn = draw * stages.alone if number else simulator.by_turns()
+        start = Shifts(np.where(movable, drawn, 0.0), np.zeros(n_jobs), np.inf)
+        found.append(simulator.search(start, rounds, parts, seed + number, movable))
         if found[-1].slowdown <= 1.0 + TOLERANCE:
             break
     return min(found, key=lambda each: each.slowdown)

@@ -95,7 +95,7 @@ class Overlap:
     def search(self, path: IntArray, movable: BoolArray, rounds: int, seed: int) -> IntArray:
         """Search better paths for the movable units, with the jobs' moments as the model."""
         took, stages = self.stages.send, self.stages
-        for _ in range(REFINED):
+        for _ in range(REFINED if self.known_chance is None else 0):
             slower: FloatArray = overlap.costs(self._problem(took, np.ones(len(took))), path)
             took = stages.send * slower
         share = stages.weight / stages.alone / stages.weight.sum()
@@ -106,7 +106,7 @@ class Overlap:
     def _problem(self, took: FloatArray, factor: FloatArray) -> overlap.OverlapProblem:
         demand, fabric = self.demand, self.demand.fabric
         return overlap.OverlapProblem(
-            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, *demand.tier,
+            demand.unit_src, demand.unit_dst, demand.part_ptr, self.part_stage, self.part_gbps, demand.tier,
             fabric.link_gbps, self.sends, self._chance(took), factor,
         )  # fmt: skip
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from controller.core.caller import Caller
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
@@ -26,10 +28,11 @@ from controller.service.admission import Admission
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
 from controller.service.history_recorder import HistoryRecorder
+from controller.service.learner import Learner
 from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
 from controller.service.reconciler import ChangeRequest, Reconciler
-from controller.views import documents, health, plan_history, preview, survival, trace
+from controller.views import documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
 
 
@@ -64,6 +67,7 @@ class Service:
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._links = LinkLists(runtime, measurements)
+        self._learner = Learner(runtime, admission.read_sightings, self._settings.learning)
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
@@ -78,6 +82,7 @@ class Service:
     def start(self) -> None:
         """Begin to reconcile and to record."""
         self._reconciler.start()
+        self._learner.start(self._reconciler.tasks, lambda: self._reconciler.state)
         self.recorder.start()
 
     @property
@@ -319,6 +324,33 @@ class Service:
             trace.document, state, reading, confirmed, job, compare == "ecmp",
             self._measurements.readings, began, self._runtime.clock,
         )  # fmt: skip
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def see(self, body: bytes) -> Document:
+        """Take sightings of QPs from a host."""
+        return {"qps": self._learner.see(body, self._known_fabric())}
+
+    def learned(self) -> Document:
+        """Return the jobs that were learned from sightings."""
+        learner = self._learner
+        return self._offload(learned.learned_list, learner.learning, *learner.known, learner.jobs)
+
+    def learned_job(self, name: str) -> Document:
+        """Return a learned job with its job document."""
+        return self._offload(learned.learned_document, self._learner.job(name), self._reconciler.state.fabric)
+
+    def forget_learned(self, name: str) -> None:
+        """Forget a learned job until it is seen again."""
+        self._learner.forget(name)
+
+    def adopt(self, name: str, caller: Caller) -> PutOutcome:
+        """Push a learned job under its name."""
+        job, fabric = self._learner.job(name), self._known_fabric()
+        body = self._runtime.offload(lambda: orjson.dumps(job.document(learned.host_finder(fabric))))
+        outcome = self.put_job(name, body, Condition(none_match=frozenset()), caller)
+        self._learner.forget(name)
+        return outcome
 
     # -- the controller ------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from controller.model.assignment import LOCAL, Assignment
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic
+from controller.model.ways import Tier
 
 AdaptiveKind = Literal["least_loaded", "power_of_two"]
 
@@ -45,7 +46,7 @@ class Choice(NamedTuple):
     Attributes:
         kind: [1] ``FIXED``, ``LEAST_LOADED`` or ``POWER_OF_TWO``.
         src, dst: [R] leaf of each end of a row; -1 where it does not cross spines.
-        up, down: [L, P] link of each path, -1 where it is dead.
+        tier: the live links of the choices.
         carried: [E+1] transfers on each link.
         known: [E+1] the same, as the choice knows it.
         view_seconds: [1]. view_until: [1] seconds at which it is taken anew.
@@ -55,8 +56,7 @@ class Choice(NamedTuple):
     kind: Int64Array
     src: IntArray
     dst: IntArray
-    up: IntArray
-    down: IntArray
+    tier: Tier
     carried: Int64Array
     known: Int64Array
     view_seconds: FloatArray
@@ -68,7 +68,7 @@ def no_choice() -> Choice:
     """Return the data with which every transfer keeps the path of its plan."""
     none, nowhere = np.zeros(0, dtype=np.int32), np.zeros((0, 0), dtype=np.int32)
     count, time = np.zeros(1, dtype=np.int64), np.zeros(1)
-    return Choice(count, none, none, nowhere, nowhere, count, count, time, time, count.astype(np.uint64))
+    return Choice(count, none, none, Tier(nowhere, nowhere), count, count, time, time, count.astype(np.uint64))
 
 
 def choice_of(fabric: Fabric, traffic: Traffic, row_flow: IntArray, adaptive: Adaptive) -> Choice:
@@ -87,8 +87,7 @@ def choice_of(fabric: Fabric, traffic: Traffic, row_flow: IntArray, adaptive: Ad
         kind=np.array([LEAST_LOADED if adaptive.kind == "least_loaded" else POWER_OF_TWO], dtype=np.int64),
         src=np.where(crosses, src, -1).astype(np.int32),
         dst=np.where(crosses, dst, -1).astype(np.int32),
-        up=fabric.tiers[0].up.copy(),
-        down=fabric.tiers[0].down.copy(),
+        tier=Tier(*(table.copy() for table in fabric.tiers[0])),
         carried=np.zeros(n_links, dtype=np.int64),
         known=np.zeros(n_links, dtype=np.int64),
         view_seconds=np.array([adaptive.view_seconds]),

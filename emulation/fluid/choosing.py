@@ -32,11 +32,11 @@ def _fullness(choice, capacity, up, down):
 @nb.njit(nogil=True, cache=True)
 def _pick(choice, capacity, a, b, present):
     """Return the path class from leaf a to leaf b, -1 if none is alive; ``present`` [2] are the current links."""
-    n_paths = choice.up.shape[1]
+    n_paths = choice.tier.up.shape[1]
     if choice.kind[0] == POWER_OF_TWO:
         live = 0
         for k in range(n_paths):
-            if choice.up[a, k] >= 0 and choice.down[b, k] >= 0:
+            if choice.tier.up[a, k] >= 0 and choice.tier.down[b, k] >= 0:
                 live += 1
         if live == 0:
             return -1
@@ -48,7 +48,7 @@ def _pick(choice, capacity, a, b, present):
                 second += 1
     best, best_fuller, best_both, seen = -1, np.inf, np.inf, -1
     for k in range(n_paths):
-        up, down = choice.up[a, k], choice.down[b, k]
+        up, down = choice.tier.up[a, k], choice.tier.down[b, k]
         if up < 0 or down < 0:
             continue
         seen += 1
@@ -80,7 +80,7 @@ def choose(movers, state, mover):
         if k < 0:
             link[UP], link[DOWN] = len(state.capacity) - 1, -1
             continue
-        link[UP], link[DOWN] = choice.up[choice.src[row], k], choice.down[choice.dst[row], k]
+        link[UP], link[DOWN] = choice.tier.up[choice.src[row], k], choice.tier.down[choice.dst[row], k]
         for place in (UP, DOWN):
             choice.carried[link[place]] += 1
             if choice.view_seconds[0] == 0.0:

@@ -170,8 +170,8 @@ def resume(movers, state, moving):
 @nb.njit(nogil=True, cache=True)
 def rechoose(movers, state, tier):
     """Update the live links (``tier``); movers on a dead path choose again."""
-    state.choice.up[:] = tier.up
-    state.choice.down[:] = tier.down
+    state.choice.tier.up[:] = tier.up
+    state.choice.tier.down[:] = tier.down
     for m in range(len(movers.group)):
         if state.limit[m] < 0:
             continue

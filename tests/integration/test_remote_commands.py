@@ -79,7 +79,7 @@ def test_a_week_of_an_operator(served: Controller, run: Run, told: Callable[...,
     assert drained["min_speed"] == pytest.approx(tried["after"]["min_speed"])
     used = {link for flow in drained["flows"] for path in flow["paths"] for link in path["links"]}
     assert not any("spine2" in link for link in used)
-    assert "not active on every switch yet" in run("plan", "--live")[1]
+    assert "not active on every switch yet" in run("plan", "--live", "--wide")[1]
 
     rest = told("drain", "spine1", "spine3", "spine4")["links"]
     assert [len(row["still_used"]) for row in rest] == [4, 4, 4]

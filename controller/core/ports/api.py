@@ -10,6 +10,7 @@ from controller.core.caller import Caller
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
 from controller.core.preview_request import ReadPreview
+from controller.core.sighting_request import ReadSightings
 from controller.core.survival_request import ReadSurvival
 from controller.model.enforcement import Enforcement, Mode
 
@@ -97,6 +98,7 @@ class BodyReaders:
 
     preview: ReadPreview
     survival: ReadSurvival
+    sightings: ReadSightings
 
 
 class Subscription(Protocol):
@@ -270,6 +272,41 @@ class Backend(Protocol):
 
         Raises:
             NotFoundError: there is no such job.
+        """
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def see(self, body: bytes) -> Document:
+        """Take sightings of QPs from a host (``SightingsTaken``).
+
+        Raises:
+            InputError: with an empty ``field``, the body is no JSON document (400); else that field is wrong (422).
+            ConflictError: learning is off.
+        """
+
+    def learned(self) -> Document:
+        """Return the jobs that were learned from sightings (``LearnedList``)."""
+
+    def learned_job(self, name: str) -> Document:
+        """Return a learned job with its job document (``LearnedDocument``).
+
+        Raises:
+            NotFoundError: there is no such learned job.
+        """
+
+    def forget_learned(self, name: str) -> None:
+        """Forget a learned job; it appears again if its traffic goes on.
+
+        Raises:
+            NotFoundError: there is no such learned job.
+        """
+
+    def adopt(self, name: str, caller: Caller) -> PutOutcome:
+        """Push a learned job under its name, as ``put_job`` does where there is no job of that name.
+
+        Raises:
+            NotFoundError: there is no such learned job.
+            PreconditionFailedError: there is a job of that name.
         """
 
     # -- the controller --------------------------------------------------------------------------------------

@@ -31,6 +31,15 @@ from controller.rest.schemas.fabric import (
 )
 from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary, RollbackForm
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
+from controller.rest.schemas.learning import (
+    LearnedDocument,
+    LearnedGroupDocument,
+    LearnedList,
+    LearnedSummary,
+    SightingQp,
+    SightingsForm,
+    SightingsTaken,
+)
 from controller.rest.schemas.plans import (
     ExpectedIteration,
     ExpectedSlowdown,
@@ -92,6 +101,10 @@ __all__ = [
     "JobShiftDocument",
     "JobSummary",
     "KeptPath",
+    "LearnedDocument",
+    "LearnedGroupDocument",
+    "LearnedList",
+    "LearnedSummary",
     "LinkList",
     "LinkState",
     "Liveness",
@@ -120,6 +133,9 @@ __all__ = [
     "Routes",
     "ScheduleDocument",
     "SeriesDocument",
+    "SightingQp",
+    "SightingsForm",
+    "SightingsTaken",
     "SurvivalDocument",
     "SurvivalForm",
     "SwitchCount",

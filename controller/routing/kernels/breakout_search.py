@@ -21,6 +21,7 @@ import numpy as np
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.model.traffic import Int64Array
+from controller.model.ways import Tier
 from controller.routing.kernels.phases import group_total
 
 MOST_UNITS = 24
@@ -51,8 +52,7 @@ class Instance(NamedTuple):
         part_ptr: [U+1] parts of each unit.
         part_group: [P] phase group of each part.
         group_job: [G] job of each phase group.
-        live_up: [L, K] uplink of each path class at each leaf, -1 where it is not live.
-        live_down: [L, K] downlink of each path class at each leaf, -1 where it is not live.
+        tier: the live links of the units' choices.
         gbps: [E] capacity of each link.
         room: [E] the load above which a link is overloaded.
     """
@@ -62,8 +62,7 @@ class Instance(NamedTuple):
     part_ptr: IntArray
     part_group: IntArray
     group_job: IntArray
-    live_up: IntArray
-    live_down: IntArray
+    tier: Tier
     gbps: FloatArray
     room: FloatArray
 
@@ -153,8 +152,8 @@ def _below(state, n):
 def _link_of(instance, side, unit, path_class):
     """Return the uplink or the downlink of a unit on a path class; -1 where that is not live."""
     if side == UP:
-        return instance.live_up[instance.src[unit], path_class]
-    return instance.live_down[instance.dst[unit], path_class]
+        return instance.tier.up[instance.src[unit], path_class]
+    return instance.tier.down[instance.dst[unit], path_class]
 
 
 @inner
@@ -255,7 +254,7 @@ def _update_member(instance, loads, lists, overloaded, link):
 @inner
 def _scatter(instance, lists, path, rng):
     """Move one unit in ``SCATTERED`` to a random path."""
-    n_paths = instance.live_up.shape[1]
+    n_paths = instance.tier.up.shape[1]
     for u in range(len(path)):
         k = _below(_random(rng), SCATTERED * n_paths)
         if k < n_paths and _link_of(instance, UP, u, k) >= 0 and _link_of(instance, DOWN, u, k) >= 0:
@@ -307,7 +306,7 @@ def _exchange_cost(instance, loads, u, v, old, new):
 
     Where both share a link, their loads are exchanged there; elsewhere each has its own links.
     """
-    live_up, live_down = instance.live_up, instance.live_down
+    live_up, live_down = instance.tier.up, instance.tier.down
     a, b = instance.src[u], instance.dst[u]
     c, d = a, b
     if v >= 0:
@@ -340,7 +339,7 @@ def _may_swap(instance, loads, path, u, v, new, side):
     """Return whether v, found on a link of class ``new``, can take u's place, and the exchange is not a repeat."""
     a, b, c, d = instance.src[u], instance.dst[u], instance.src[v], instance.dst[v]
     old = path[u]
-    if path[v] != new or instance.live_up[c, old] < 0 or instance.live_down[d, old] < 0:
+    if path[v] != new or instance.tier.up[c, old] < 0 or instance.tier.down[d, old] < 0:
         return False
     if c == a and d == b and loads.unit[v] == loads.unit[u]:
         return False
@@ -380,7 +379,7 @@ def _choose(instance, loads, lists, rests_until, path, turn, link, choice, state
     while u >= 0 and looked < MOST_UNITS:
         looked += 1
         if rests_until[u] <= turn and loads.unit[u] > 0.0:
-            for new in range(instance.live_up.shape[1]):
+            for new in range(instance.tier.up.shape[1]):
                 live = _link_of(instance, UP, u, new) >= 0 and _link_of(instance, DOWN, u, new) >= 0
                 if live and new != path[u]:
                     tried += _try_class(instance, loads, lists, rests_until, path, turn, u, new, choice, rng)
@@ -454,7 +453,7 @@ def breakout_search(
     n_units, n_links = len(path), len(gbps)
     one_phase = len(group_job) == 1
     instance = Instance(
-        src, dst, part_ptr, part_group, group_job, tier.up, tier.down, gbps, gbps * (1.0 + ROUNDING)
+        src, dst, part_ptr, part_group, group_job, tier, gbps, gbps * (1.0 + ROUNDING)
     )  # fmt: skip
     loads = Loads(
         np.empty(len(part_fixed)), np.empty(n_units), np.empty(n_links),

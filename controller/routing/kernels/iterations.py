@@ -48,7 +48,7 @@ class SpeedCache(NamedTuple):
         room: [E] scratch: the part of each link that is free.
         slope: [E] scratch: the part that it loses while the level of the jobs grows by 1.
         hot: [E] scratch: the links that limit some job.
-        work: [1] links and entries examined so far.
+        work: [1] links and entries examined so far for speeds.
     """
 
     code: Any
@@ -238,7 +238,6 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
             state ^= cache.code[at[j]]
     speed = _speeds_of(problem, cache, state, at)
     for _ in range(most_events):
-        cache.work[0] += 3 * n_jobs
         step, who = horizon - now, -1
         for j in range(n_jobs):
             wait = until[j] - now if at[j] < 0 else (1.0 - part[j]) * send[at[j]] / speed[j]

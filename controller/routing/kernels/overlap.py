@@ -38,8 +38,7 @@ class OverlapProblem(NamedTuple):
         part_ptr: [U+1] first part of each unit.
         part_stage: [P] stage of each part; -1: none that counts.
         part_load: [P] Gbit/s while the stage has speed 1.
-        up: [L, K] uplink of each path, -1 where it is down.
-        down: [L, K] downlink of each path, -1 where it is down.
+        tier: the live links of the units' choices.
         gbps: [E] capacity of each link.
         sends: [S, M] whether each stage sends at each moment.
         chance: [M] probability of the moment.
@@ -51,8 +50,7 @@ class OverlapProblem(NamedTuple):
     part_ptr: Any
     part_stage: Any
     part_load: Any
-    up: Any
-    down: Any
+    tier: Any
     gbps: Any
     sends: Any
     chance: Any
@@ -168,7 +166,7 @@ def _move(problem, state, unit, k):
     for p in range(problem.part_ptr[unit], problem.part_ptr[unit + 1]):
         stage, load = problem.part_stage[p], problem.part_load[p]
         if stage >= 0 and load > 0.0:
-            for links, leaf in ((problem.up, a), (problem.down, b)):
+            for links, leaf in ((problem.tier.up, a), (problem.tier.down, b)):
                 if links[leaf, before] != links[leaf, k]:
                     _put(problem, state, stage, links[leaf, before], -load)
                     _put(problem, state, stage, links[leaf, k], load)
@@ -196,8 +194,8 @@ def _begin(problem, path, seed):
         for p in range(problem.part_ptr[u], problem.part_ptr[u + 1]):
             stage, load = problem.part_stage[p], problem.part_load[p]
             if stage >= 0 and load > 0.0:
-                _put(problem, state, stage, problem.up[problem.src[u], path[u]], load)
-                _put(problem, state, stage, problem.down[problem.dst[u], path[u]], load)
+                _put(problem, state, stage, problem.tier.up[problem.src[u], path[u]], load)
+                _put(problem, state, stage, problem.tier.down[problem.dst[u], path[u]], load)
     return state
 
 
@@ -219,11 +217,11 @@ def _improve(problem, state, unit, free, total, rounds):
     a, b, here = problem.src[unit], problem.dst[unit], state.path[unit]
     links = np.empty(8, np.int64)
     chosen, partner, most, tried = -1, -1, ROUNDING * total, 0
-    for k in range(problem.up.shape[1]):
-        if k == here or problem.up[a, k] < 0 or problem.down[b, k] < 0:
+    for k in range(problem.tier.up.shape[1]):
+        if k == here or problem.tier.up[a, k] < 0 or problem.tier.down[b, k] < 0:
             continue
-        links[0], links[1] = problem.up[a, here], problem.down[b, here]
-        links[2], links[3] = problem.up[a, k], problem.down[b, k]
+        links[0], links[1] = problem.tier.up[a, here], problem.tier.down[b, here]
+        links[2], links[3] = problem.tier.up[a, k], problem.tier.down[b, k]
         _move(problem, state, unit, k)
         gain = _gain(problem, state, links, 4)
         tried += 1
@@ -234,10 +232,10 @@ def _improve(problem, state, unit, free, total, rounds):
                 c, d = problem.src[other], problem.dst[other]
                 if other == unit or state.path[other] != k or (c != a and d != b):
                     continue
-                if problem.up[c, here] < 0 or problem.down[d, here] < 0:
+                if problem.tier.up[c, here] < 0 or problem.tier.down[d, here] < 0:
                     continue
-                links[4], links[5] = problem.up[c, here], problem.down[d, here]
-                links[6], links[7] = problem.up[c, k], problem.down[d, k]
+                links[4], links[5] = problem.tier.up[c, here], problem.tier.down[d, here]
+                links[6], links[7] = problem.tier.up[c, k], problem.tier.down[d, k]
                 _move(problem, state, other, here)
                 gain = _gain(problem, state, links, 8)
                 tried += 1
@@ -277,7 +275,7 @@ def descend(problem, path, movable, rounds, seed):
             order[i], order[j] = order[j], order[i]
         for unit in order:
             here = state.path[unit]
-            up, down = problem.up[problem.src[unit], here], problem.down[problem.dst[unit], here]
+            up, down = problem.tier.up[problem.src[unit], here], problem.tier.down[problem.dst[unit], here]
             if used + state.work[0] >= rounds:
                 break
             if max(state.peak[up], state.peak[down]) <= 1.0 + ROUNDING:
@@ -300,8 +298,8 @@ def descend(problem, path, movable, rounds, seed):
                 _move(problem, state, unit, best[unit])
         for _ in range(max(2, len(free) // THROWN)):
             unit = free[_drawn(state, len(free))]
-            k = _drawn(state, problem.up.shape[1])
-            if problem.up[problem.src[unit], k] >= 0 and problem.down[problem.dst[unit], k] >= 0:
+            k = _drawn(state, problem.tier.up.shape[1])
+            if problem.tier.up[problem.src[unit], k] >= 0 and problem.tier.down[problem.dst[unit], k] >= 0:
                 _move(problem, state, unit, k)
         used += TRIAL
         total = _all_costs(problem, state)

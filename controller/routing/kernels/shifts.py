@@ -55,7 +55,7 @@ def slowdown(iterations, cache, problem, shift, hold, log_at, log_seconds):
 
 
 @nb.njit(nogil=True, cache=True)
-def anneal(iterations, cache, problem, shift, hold, plays, seed):
+def anneal(iterations, cache, problem, shift, hold, plays, work, seed):
     """Search shifts and held periods with a lower mean slowdown.
 
     A step changes one job, or the scale of all held periods. Shifts are drawn, changed a little, or such that a stage
@@ -69,6 +69,7 @@ def anneal(iterations, cache, problem, shift, hold, plays, seed):
         shift: [J] of the start; not changed.
         hold: [J] held period of the start, 0 without; not changed.
         plays: simulations allowed.
+        work: links and entries that they may examine (``SpeedCache.work``).
         seed: the seed of the search.
 
     Returns:
@@ -77,11 +78,13 @@ def anneal(iterations, cache, problem, shift, hold, plays, seed):
     np.random.seed(seed)
     n_jobs, alone, movable = len(shift), problem.alone, problem.movable
     log_at, log_seconds = np.zeros((0, n_jobs), np.int64), np.zeros(0)
+    begun = cache.work[0]
     cost = slowdown(iterations, cache, problem, shift, hold, log_at, log_seconds)[0]
     shift, hold = shift.copy(), hold.copy()
     best_shift, best_hold, best = shift.copy(), hold.copy(), cost
     for i in range(plays):
-        if best <= 1.0 + ROUNDING:
+        done = max(i / plays, (cache.work[0] - begun) / work)
+        if best <= 1.0 + ROUNDING or done >= 1.0:
             break
         new_shift, new_hold = shift.copy(), hold.copy()
         j = movable[np.random.randint(len(movable))]
@@ -97,7 +100,7 @@ def anneal(iterations, cache, problem, shift, hold, plays, seed):
                     new_hold[k] = min(max(new_hold[k] * factor, alone[k]), LONGEST_HOLD * alone[k])
                     new_shift[k] *= new_hold[k] / hold[k]
         changed = slowdown(iterations, cache, problem, new_shift, new_hold, log_at, log_seconds)[0]
-        temperature = HOT * (1.0 - i / plays) + ROUNDING  # not 0
+        temperature = HOT * (1.0 - done) + ROUNDING  # not 0
         if changed <= cost or np.random.random() < np.exp((cost - changed) / temperature):
             shift, hold, cost = new_shift, new_hold, changed
             if cost < best:

@@ -18,10 +18,16 @@ from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest import schemas
 from controller.rest.forms import read_form
+from controller.rest.readers import read_sightings
 from controller.telemetry.instruments import exposition
 
 SHIFT = {
     "period_seconds": 0.2, "shift_seconds": 0.1, "hold": False, "iteration_seconds": 0.2, "compatibility": 1.0,
+}  # fmt: skip
+LEARNED: dict[str, Any] = {
+    "name": "a", "hosts": 2, "flows": 1, "bytes": 5, "period_seconds": 0.8, "iterations": 7,
+    "confidence": 0.9, "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
+    "groups": [{"shape": "flows", "phase": 0, "flows": 1, "hosts": 2, "bytes": 5}],
 }  # fmt: skip
 SINCE = "2026-01-02T03:04:05Z"
 
@@ -348,6 +354,27 @@ class FakeBackend:
             "hot": [],
             "compare": None if compare is None else compared,
         }
+
+    def see(self, body: bytes) -> Document:
+        return {"qps": len(read_sightings(body).qps)}
+
+    def learned(self) -> Document:
+        return {"learning": "observe", "qps": 2, "ignored": 0, "jobs": [LEARNED]}
+
+    def learned_job(self, name: str) -> Document:
+        self._check_learned(name)
+        return {"summary": LEARNED, "job": {"name": name, "flows": [{"src": "h1", "dst": "h2", "bytes": 5}]}}
+
+    def forget_learned(self, name: str) -> None:
+        self._check_learned(name)
+
+    def adopt(self, name: str, caller: Caller) -> PutOutcome:
+        self._check_learned(name)
+        return self.put_job(name, b"{}", Condition(), caller)
+
+    def _check_learned(self, name: str) -> None:
+        if name != LEARNED["name"]:
+            raise NotFoundError("learned job", name)
 
     def mode(self) -> Document:
         return {

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.queue_pairs import QueuePairs
 from controller.model.timing import JobTiming, Schedule
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.demand import Demand
 from controller.routing.shifts import Simulator
 from controller.routing.stages import Stages
+from controller.routing.validate import validate_assignment
 from tests.unit.routing.instances import random_fabric, random_traffic, traffic_of
 
 GB = 10**9
@@ -203,3 +205,74 @@ def test_a_new_job_does_not_move_the_shifts_of_others_unless_it_pays() -> None:
 def test_equal_arguments_give_equal_schedules() -> None:
     fabric, traffic = clos(2, 2, 4), pairs(0.1, 0.15, 0.25, 0.2)
     assert schedule_of(fabric, traffic) == schedule_of(fabric, traffic)
+
+
+# -- with splits and QPs --------------------------------------------------------------------------------------------
+
+
+def test_of_flows_that_are_cut_the_schedule_is_simulated_on_the_pieces() -> None:
+    # Three flows of each job over two links: a third longer than alone on one path each, as alone where one is cut.
+    # Both jobs send in opposite directions.
+    rows = [Collective(name, "c", timing=JobTiming(((0, 0.2),))) for name in "ab"]
+    flows = [(i, 3 + i, TENTH, 0) for i in range(3)] + [(3 + i, i, TENTH, 1) for i in range(3)]
+    fabric, traffic = clos(2, 2, 3), traffic_of(flows, rows)
+    whole, cut = advised(fabric, traffic), advised(fabric, traffic, max_splits=4)
+    assert whole.schedule is not None
+    assert cut.schedule is not None
+    assert whole.schedule.slowdown > 1.05
+    assert cut.schedule.slowdown == pytest.approx(1.0, abs=1e-6)
+    assert cut.assignment.n_rows > traffic.n_flows
+    validate_assignment(fabric, traffic, cut.assignment)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_with_splits_a_schedule_is_no_worse_and_keeps_to_its_bound(seed: int) -> None:
+    fabric, traffic = timed_instance(seed)
+    whole, cut = (
+        assign("fair", fabric, traffic, options=dataclasses.replace(ADVISE, rounds=2_000, max_splits=most))
+        for most in (None, 8)
+    )
+    validate_assignment(fabric, traffic, cut.assignment)
+    if whole.schedule is not None:
+        assert cut.schedule is not None
+        assert cut.schedule.bound - 1e-9 <= cut.schedule.slowdown <= whole.schedule.slowdown * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("shifts", ["off", "advise"])
+def test_the_qps_of_a_connection_are_spread_beside_shifts(shifts: str) -> None:
+    # Two jobs of two connections with two QPs over two uplinks: each uplink has a QP of each connection.
+    qps = QueuePairs(2)
+    rows = tuple(Collective(name, "c", timing=JobTiming(((0, 0.3),)), qps=qps) for name in "ab")
+    ends = np.arange(4)
+    traffic = Traffic(
+        np.repeat(ends, 2), np.repeat(ends + 4, 2), np.full(8, TENTH // 2), np.repeat([0, 1], 4), np.tile(ends, 2),
+        49152 + np.arange(8, dtype=np.int32), rows,
+    )  # fmt: skip
+    fabric = clos(2, 2, 4)
+    result = assign("fair", fabric, traffic, options=dataclasses.replace(ADVISE, shifts=shifts))  # type: ignore[arg-type]
+    validate_assignment(fabric, traffic, result.assignment)
+    assert (np.sort(result.assignment.path.reshape(4, 2), axis=1) == [0, 1]).all()
+    if shifts == "advise":
+        assert result.schedule is not None
+        assert result.schedule.slowdown == pytest.approx(1.0, abs=1e-6)
+
+
+# -- jobs whose shared links make no cycle ---------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(3, 6), st.integers(0, 2**32 - 1))
+def test_jobs_whose_shared_links_form_a_tree_take_turns_where_each_two_can(n_jobs: int, seed: int) -> None:
+    # One spine: hosts of leaf 0, 1, ... send to leaf 1, 2, ...; job i shares one uplink with its parent in a tree.
+    rng = np.random.default_rng(seed)
+    parent = [int(rng.integers(0, i)) for i in range(1, n_jobs)]
+    rows = [Collective("abcdef"[i], "c", timing=JobTiming(((0, 0.1),))) for i in range(n_jobs)]
+    # For each pair its own leaf, from which both send, to a leaf of each.
+    flows = []
+    for pair, other in enumerate(parent):
+        for side, job in enumerate((pair + 1, other)):
+            flows.append((2 * pair + side, 2 * (n_jobs - 1) + 2 * (2 * pair + side), TENTH, job))
+    flows.sort(key=lambda row: row[3])
+    fabric = clos(1, 3 * (n_jobs - 1), 2)
+    assert schedule_of(fabric, traffic_of(flows, rows)).slowdown == pytest.approx(1.0, abs=1e-4)

@@ -15,7 +15,7 @@ from controller.core.desired_state import UNPLACED, AdmittedJob, DesiredState
 from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.queue_pairs import QueuePairs
-from controller.rest.preview_request import READERS
+from controller.rest.readers import READERS
 from controller.routing.base import Options
 from controller.routing.split_check import check_splits
 from controller.service import admission as module

@@ -25,7 +25,7 @@ from controller.core.saved_state import ModeSetting, SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
-from controller.rest.preview_request import READERS
+from controller.rest.readers import READERS
 from controller.service.admission import Admission
 from controller.service.event_log import EventLog
 from controller.service.measurements import Measurements

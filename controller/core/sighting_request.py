@@ -1,0 +1,30 @@
+"""Sightings of QPs as an interface reads them from a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.model.fabric import FloatArray, IntArray
+from controller.model.traffic import Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class SightingRequest:
+    """Tallies of Q QPs, N in all.
+
+    Attributes:
+        qps: [Q] (sending host, receiving host, UDP source port, destination QP); hosts by name or IPv4 address.
+        qp: [N] index into ``qps``.
+        at: [N] seconds since 1970.
+        bytes: [N] payload bytes that the QP has sent so far.
+    """
+
+    qps: tuple[tuple[str, str, int, int], ...]
+    qp: IntArray
+    at: FloatArray
+    bytes: Int64Array
+
+
+ReadSightings = Callable[[bytes], SightingRequest]
+"""Reads the body of a request, and raises ``InputError`` where it is wrong."""

@@ -1,0 +1,154 @@
+"""Inference: the jobs behind sightings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from controller.learning.activity import cluster
+from controller.learning.components import components
+from controller.learning.groups import groups_of
+from controller.learning.iterations import JobIterations, find_iterations
+from controller.learning.learned_job import LearnedGroup, LearnedJob
+from controller.learning.marks import Marks, marks_of
+from controller.learning.odometer import DEPTH, Odometers, Samples
+from controller.learning.sightings import QpKey
+from controller.learning.volumes import classes, volumes
+from controller.model.fabric import FloatArray, IntArray
+from controller.model.traffic import ANY_PORT
+
+FlowKeys = Collection[tuple[int, int, int]]
+"""(source address, destination address, UDP source port or ``ANY_PORT``) of flows."""
+
+ELEPHANT_BYTES = 1_000_000
+"""Bytes of a QP, in an iteration (or in a second where no period shows), from which it is part of a job."""
+LEAST_SHARE = 0.001
+"""The same, as a part of the highest volume of the component."""
+KEPT_ITERATIONS = 6
+"""Iterations that the sightings which are kept of a QP should span."""
+
+
+class Component(NamedTuple):
+    """The QPs that are connected, and what was seen of them; ``qp`` counts within the component."""
+
+    numbers: IntArray
+    keys: list[QpKey]
+    samples: Samples
+    marks: Marks
+
+
+def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
+    """Return whether a QP is one of a pushed job; those of jobs whose ports are not known have ``ANY_PORT``."""
+    return (key.src, key.dst, key.udp_src) in pushed or (key.src, key.dst, ANY_PORT) in pushed
+
+
+def split_components(odometers: Odometers, since: float, pushed: FlowKeys, rng: np.random.Generator) -> list[Component]:
+    """Return the components of the QPs that were seen since a time and belong to no pushed job."""
+    samples = odometers.samples(since)
+    free = np.array([key is not None and not is_pushed(key, pushed) for key in odometers.keys], dtype=np.bool_)
+    samples = samples.of(free[samples.qp])
+    numbers = np.unique(samples.qp)
+    if not len(numbers):
+        return []
+    keys = [key for number in numbers.tolist() if (key := odometers.keys[number]) is not None]
+    hosts, place = np.unique([(key.src, key.dst) for key in keys], return_inverse=True)
+    a, b = place.reshape(-1, 2).T.astype(np.int32)
+    label = components(a, b, len(hosts))[a]
+    rank = np.searchsorted(numbers, samples.qp)
+    by_label = np.argsort(label[rank], kind="stable")
+    bounds = np.searchsorted(label[rank][by_label], np.unique(label), side="left")
+    found = []
+    for rows in np.split(by_label, bounds[1:]):
+        mine = np.unique(samples.qp[rows])
+        local = np.searchsorted(mine, samples.qp[rows]).astype(np.int32)
+        own = samples.of(rows)._replace(qp=local)
+        found.append(
+            Component(mine, [keys[i] for i in np.searchsorted(numbers, mine).tolist()], own, marks_of(own, rng))
+        )
+    return found
+
+
+def steady_volumes(samples: Samples, qps: int) -> FloatArray:
+    """Return the bytes a second of each QP; NaN where it was seen once only."""
+    first, last = np.searchsorted(samples.qp, np.arange(qps)), np.searchsorted(samples.qp, np.arange(qps), "right") - 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = (samples.sent[last] - samples.sent[first]) / (samples.at[last] - samples.at[first])
+    return np.where(rate > 0, rate, np.nan)
+
+
+def infer_component(component: Component, rng: np.random.Generator) -> LearnedJob | None:
+    """Return the job of a component; ``None`` if it has no QP that sends much."""
+    qps = len(component.keys)
+    if not len(component.marks.at):
+        return None
+    iterations = find_iterations(component.marks, rng)
+    if iterations is None:
+        return _steady_job(component, qps)
+    clusters = cluster(iterations, component.marks, qps)
+    found = volumes(iterations, clusters, component.samples, qps)
+    groups: list[LearnedGroup] = []
+    known = 0
+    for k in range(len(clusters.profile)):
+        members = np.flatnonzero(clusters.of_qp == k).astype(np.int32)
+        snapped = classes(found, members)
+        known += int(np.isfinite(snapped).sum())
+        if not np.isfinite(snapped).any():
+            continue
+        # An edge that was seen is in the job, if its volume is not known yet: a missed edge costs far more.
+        filled = np.where(np.isfinite(snapped), snapped, np.nanmedian(snapped))
+        large = filled >= max(ELEPHANT_BYTES, LEAST_SHARE * float(np.nanmax(found.bytes)))
+        keys = [component.keys[i] for i in members[large].tolist()]
+        if keys:
+            groups += groups_of(keys, filled[large], int(clusters.phase[k]))
+    if not groups:
+        return None
+    groups.sort(key=lambda group: (group.phase, group.qps))
+    before = np.concatenate(([clusters.end[-1] - 1], clusters.end[:-1]))
+    idle = np.maximum(0.0, clusters.begin - before) * iterations.period_seconds
+    seen = float(component.samples.at.max())
+    confidence = known / qps * min(1.0, iterations.whole / 3)
+    return LearnedJob(
+        iterations.period_seconds, iterations.whole, tuple(groups), tuple(idle.tolist()), confidence,
+        _last_begin(iterations, seen), seen,
+    )  # fmt: skip
+
+
+def _last_begin(iterations: JobIterations, seen: float) -> float:
+    return float(iterations.begins[iterations.begins <= seen][-1])
+
+
+def _steady_job(component: Component, qps: int) -> LearnedJob | None:
+    rate = steady_volumes(component.samples, qps)
+    if not np.isfinite(rate).any():
+        return None
+    filled = np.where(np.isfinite(rate), rate, np.nanmedian(rate))
+    large = filled >= max(ELEPHANT_BYTES, LEAST_SHARE * float(filled.max()))
+    keys = [component.keys[i] for i in np.flatnonzero(large).tolist()]
+    groups = groups_of(keys, filled[large], 0) if keys else []
+    if not groups:
+        return None
+    seen = float(component.samples.at.max())
+    return LearnedJob(0.0, 0, tuple(groups), (), float(np.isfinite(rate).mean()) / 2, seen, seen)
+
+
+def infer(
+    odometers: Odometers, since: float, rng: np.random.Generator, pushed: FlowKeys = frozenset()
+) -> list[LearnedJob]:
+    """Return the jobs of all QPs that were seen since a time and are not pushed, in order of their names.
+
+    Sets how densely the sightings of each QP are kept from now on: so that they span some iterations.
+    """
+    found = []
+    for component in split_components(odometers, since, pushed, rng):
+        job = infer_component(component, rng)
+        span = float(np.ptp(component.samples.at))
+        if job is not None and job.period_seconds:
+            odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / DEPTH)
+        elif len(component.samples.at) >= 0.75 * DEPTH * len(component.numbers):
+            # Full, and no period yet: look further back.
+            odometers.space(component.numbers, 2 * span / DEPTH)
+        if job is not None:
+            found.append(job)
+    return sorted(found, key=lambda job: job.name)

@@ -1,0 +1,244 @@
+"""Iterations: how often a job repeats its communication, and when each iteration began.
+
+The period is found by the H-test (de Jager, Raubenheimer and Swanepoel, A powerful test for weak periodic signals of
+unknown light curve shape in sparse data, 1989): the power of the marks at a frequency and its harmonics, over as many
+harmonics as add more than random marks would. Power is counted twice: over the QPs one by one, so that phases which
+look alike but use other QPs are told apart, and over all of them, so that few marks a QP suffice.
+
+The begin of each iteration is then followed through the marks: each lies in the longest idle time near the end of the
+one before, so iterations may be of unequal length.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from controller.learning.marks import TINY, Marks
+from controller.model.fabric import FloatArray, IntArray
+from controller.model.traffic import Int64Array
+
+BINS = 2048
+"""Parts of the observed time."""
+FINER = 8
+"""Frequencies that are looked at for each cycle over the observed time."""
+MOST_MARKS = 20_000
+MOST_QPS = 32
+"""QPs that are looked at one by one."""
+FEWEST = 2.5
+"""Iterations that must have been seen."""
+HARMONICS = 32
+"""Most harmonics: so many that a period and its double see the same frequencies, where only the penalty tells them."""
+NEAR_HARMONICS = 10
+"""The same where the best frequency is refined."""
+PENALTY = 2.5
+"""What a harmonic must add to be counted, in deviations of the power of random marks."""
+CLEAR = 12.0
+"""Power, in the same unit, from which on a period is believed."""
+PRIMES = (2, 3)
+SHARE = 0.2
+"""The lower of two frequencies is the job's if the harmonics that only it has hold this part of the power."""
+SIGNIFICANT = 5.0
+"""Power, in deviations of that of random marks, from which the parts are compared."""
+COHERENT = 3
+"""Harmonics that are compared so; where iterations are unequal, higher ones hold power everywhere."""
+STEPS = 81
+"""Frequencies that are looked at around the best one."""
+SEARCH = 0.3
+"""Part of the period before and after its expected end in which an iteration's end is sought."""
+
+
+class JobIterations(NamedTuple):
+    """The iterations of a job that were seen.
+
+    Attributes:
+        period_seconds: their length.
+        begins: [I + 1] seconds, each in an idle time; the last one is the end of the last iteration.
+    """
+
+    period_seconds: float
+    begins: FloatArray
+
+    @property
+    def whole(self) -> int:
+        """The number of whole iterations that were seen."""
+        return len(self.begins) - 1
+
+
+class _Points(NamedTuple):
+    """Marks as points on [0, 1), by row of a QP.
+
+    ``size``: each mark's part of its row, 1 on average, times Hann's window: an observation that begins and ends at
+    once would show in all frequencies, and most in parts of the true one (Harris, On the use of windows for harmonic
+    analysis with the discrete Fourier transform, 1978).
+    """
+
+    at: FloatArray
+    row: IntArray
+    size: FloatArray
+    rows: int
+
+
+def _points(marks: Marks, rng: np.random.Generator) -> _Points:
+    span = float(np.nextafter(np.ptp(marks.at), np.inf))
+    qps, row = np.unique(marks.qp, return_inverse=True)
+    shuffled = rng.permutation(len(qps))[row].astype(np.int32)
+    size = marks.weight / np.bincount(row, marks.weight)[row] * np.bincount(row)[row]
+    at = (marks.at - marks.at.min()) / span
+    return _Points(at, shuffled, size * _hann(at), len(qps))
+
+
+def _hann(at: FloatArray) -> FloatArray:
+    window: FloatArray = 1 - np.cos(2 * np.pi * at)
+    return window
+
+
+def _excess(by_row: FloatArray, pooled: FloatArray, points: _Points, rows: int) -> FloatArray:
+    """Return the power over that of random marks, in its standard deviations."""
+    few = points.row < rows
+    one_by_one = (by_row / max((points.size[few] ** 2).sum(), TINY) - 1) * np.sqrt(rows)
+    together = pooled / (points.size**2).sum() - 1
+    excess: FloatArray = one_by_one + together
+    return excess
+
+
+def _spectrum(points: _Points) -> FloatArray:
+    """Return the excess power at 0, 1 / FINER, 2 / FINER ... cycles over the observed time."""
+    place = (points.at * BINS).astype(np.int64)
+    rows = min(points.rows, MOST_QPS)
+    few = np.flatnonzero(points.row < rows)
+    table = np.bincount(points.row[few] * BINS + place[few], points.size[few], rows * BINS).reshape(rows, BINS)
+    # Marks spread evenly, as the window shows them.
+    even = _hann((np.arange(BINS) + 0.5) / BINS)
+    table -= table.mean(axis=1, keepdims=True) * even
+    pooled = np.bincount(place, points.size, BINS)
+    pooled -= pooled.mean() * even
+    by_row = (np.abs(np.fft.rfft(table, FINER * BINS, axis=1)) ** 2).sum(axis=0)
+    return _excess(by_row, np.abs(np.fft.rfft(pooled, FINER * BINS)) ** 2, points, rows)
+
+
+def _with_harmonics(excess: FloatArray, bins: Int64Array) -> FloatArray:
+    """Return for each frequency the most that it and its harmonics exceed random marks by."""
+    best = np.full(len(bins), -np.inf)
+    total = np.zeros(len(bins))
+    for harmonic in range(1, HARMONICS + 1):
+        at = bins * harmonic
+        total += np.where(at < len(excess), excess[np.minimum(at, len(excess) - 1)], 0.0) - PENALTY
+        best = np.maximum(best, total)
+    return best
+
+
+def _power_at(points: _Points, cycles: FloatArray) -> FloatArray:
+    """Return what ``_with_harmonics`` returns, exactly, for a few frequencies in cycles over the observed time."""
+    rows = min(points.rows, MOST_QPS)
+    few = points.row < rows
+    best, total = np.full(len(cycles), -np.inf), np.zeros(len(cycles))
+    step = np.exp(2j * np.pi * cycles[:, None] * points.at)
+    wave = points.size * np.ones_like(step)
+    for harmonic in range(1, NEAR_HARMONICS + 1):
+        wave *= step
+        # Marks spread evenly over the observed time, as the window shows them, have this sum.
+        nth = harmonic * cycles
+        even = np.exp(1j * np.pi * nth) * (np.sinc(nth) + np.sinc(nth - 1) / 2 + np.sinc(nth + 1) / 2)
+        by_row = np.zeros(len(cycles))
+        for i in range(len(cycles)):
+            rest = np.bincount(points.row[few], wave[i, few].real, rows) + 1j * np.bincount(
+                points.row[few], wave[i, few].imag, rows
+            )
+            rest -= even[i] * np.bincount(points.row[few], points.size[few], rows)
+            by_row[i] = (np.abs(rest) ** 2).sum()
+        pooled = np.abs(wave.sum(axis=1) - even * points.size.sum()) ** 2
+        total += _excess(by_row, pooled, points, rows) - PENALTY
+        best = np.maximum(best, total)
+    return best
+
+
+def _own_share(points: _Points, cycles: float, times: int) -> float:
+    """Return the part of the power, QP by QP, of the harmonics that a multiple lacks; NaN if there is too little."""
+    rows = min(points.rows, MOST_QPS)
+    few = points.row < rows
+    at, row, size = points.at[few], points.row[few], points.size[few]
+    nth = cycles * np.arange(1, COHERENT * times + 1)
+    even = np.exp(1j * np.pi * nth) * (np.sinc(nth) + np.sinc(nth - 1) / 2 + np.sinc(nth + 1) / 2)
+    weight = np.bincount(row, size, rows)
+    power = np.zeros(len(nth))
+    for h in range(len(nth)):
+        wave = size * np.exp(2j * np.pi * nth[h] * at)
+        rest = np.bincount(row, wave.real, rows) + 1j * np.bincount(row, wave.imag, rows) - even[h] * weight
+        power[h] = (np.abs(rest) ** 2).sum() - (size**2).sum()
+    shared = np.arange(1, len(nth) + 1) % times == 0
+    noise = (size**2).sum() * np.sqrt(len(nth) / rows)
+    if power.sum() < SIGNIFICANT * noise:
+        return np.nan
+    return float(power[~shared].sum() / power.sum())
+
+
+def _fundamental(points: _Points, cycles: float) -> float:
+    """Return the frequency of which ``cycles`` is a multiple or a part."""
+    lowest = _lowest(points, cycles)
+    if lowest < cycles:
+        return lowest
+    higher = next((p for p in PRIMES if _own_share(points, cycles, p) < SHARE), 0)
+    return cycles * higher if higher else cycles
+
+
+def _lowest(points: _Points, cycles: float) -> float:
+    """Return the lowest frequency whose own harmonics hold power, of those that ``cycles`` is a multiple of."""
+    for prime in PRIMES:
+        if cycles / prime >= FEWEST and _own_share(points, cycles / prime, prime) > SHARE:
+            return _lowest(points, cycles / prime)
+    return cycles
+
+
+def period(marks: Marks, rng: np.random.Generator) -> float:
+    """Return the period in seconds; 0 if the marks show none."""
+    span = float(np.ptp(marks.at))
+    if span <= 0:
+        return 0.0
+    points = _points(marks, rng)
+    excess = _spectrum(points)
+    bins = np.arange(int(FINER * FEWEST), FINER * BINS // 8, dtype=np.int64)
+    power = _with_harmonics(excess, bins)
+    best = int(np.argmax(power))
+    if power[best] < CLEAR:
+        return 0.0
+    chosen = points
+    if len(points.at) > MOST_MARKS // 10:
+        some = rng.choice(len(points.at), MOST_MARKS // 10, replace=False)
+        chosen = _Points(points.at[some], points.row[some], points.size[some], points.rows)
+    near = (bins[best] + np.linspace(-1.5, 1.5, STEPS)) / FINER
+    cycles = float(near[np.argmax(_power_at(chosen, near))])
+    return span / _fundamental(chosen, cycles)
+
+
+def find_iterations(marks: Marks, rng: np.random.Generator) -> JobIterations | None:
+    """Return the iterations of the marks of one component; ``None`` if no period shows."""
+    if len(marks.at) > MOST_MARKS:
+        marks = marks.of(np.sort(rng.choice(len(marks.at), MOST_MARKS, replace=False)))
+    seconds = period(marks, rng)
+    return follow(np.sort(marks.at), seconds) if seconds else None
+
+
+def follow(at: FloatArray, seconds: float) -> JobIterations:
+    """Return the iterations in marks at given times, of about a given length each."""
+    gap = np.diff(at)
+    middle = at[:-1] + gap / 2
+    # The longest idle time on average, at the same place in each iteration.
+    first = int(np.argmax(gap * (np.abs(middle - middle.mean()) < seconds)))
+    begins = [float(middle[first])]
+    middle_one = begins[0]
+    for direction in (1, -1):
+        here = middle_one
+        found: list[float] = []
+        while at[0] <= here + direction * seconds <= at[-1]:
+            expected = here + direction * seconds
+            low, high = np.searchsorted(middle, [expected - SEARCH * seconds, expected + SEARCH * seconds])
+            here = float(middle[low + int(np.argmax(gap[low:high]))]) if high > low else expected
+            found.append(here)
+        begins = [*reversed(found), *begins] if direction < 0 else [*begins, *found]
+    for end, direction in ((begins[0], -1), (begins[-1], 1)):
+        outside = np.count_nonzero(at < end) if direction < 0 else np.count_nonzero(at > end)
+        if outside:
+            begins = [end - seconds, *begins] if direction < 0 else [*begins, end + seconds]
+    return JobIterations(seconds, np.array(begins))

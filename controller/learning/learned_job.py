@@ -1,0 +1,81 @@
+"""A learned job: what was seen of a job's communication, as a value and as a job document."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from controller.learning.sightings import QpKey
+
+Shape = Literal["ring", "direct", "flows"]
+
+
+@dataclass(frozen=True)
+class LearnedGroup:
+    """QPs that send at the same time and belong together.
+
+    Attributes:
+        phase: groups of different phases do not send at once.
+        shape: ``ring`` if each host sends to one other and receives from one; ``direct`` if each sends to each;
+            ``flows`` otherwise.
+        qps: in order of their keys.
+        bytes: of each QP in an iteration.
+    """
+
+    phase: int
+    shape: Shape
+    qps: tuple[QpKey, ...]
+    bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LearnedJob:
+    """The communication of hosts that are connected by QPs.
+
+    Attributes:
+        period_seconds: of an iteration; 0 where none shows: the volumes then are those of a second.
+        iterations: number of iterations seen.
+        groups: in order of phases.
+        compute_seconds: before each phase.
+        confidence: between 0 and 1: the part of the bytes whose volume is known, within its standard error.
+        begun: seconds at which the last iteration that was seen began; the next ones follow by the period.
+        seen: seconds of the newest sighting.
+    """
+
+    period_seconds: float
+    iterations: int
+    groups: tuple[LearnedGroup, ...]
+    compute_seconds: tuple[float, ...]
+    confidence: float
+    begun: float
+    seen: float
+
+    @property
+    def name(self) -> str:
+        """The name, which depends only on who sends to whom in which phase."""
+        edges = sorted((group.phase, key.src, key.dst) for group in self.groups for key in group.qps)
+        return "learned-" + hashlib.blake2b(repr(edges).encode(), digest_size=4).hexdigest()
+
+    @property
+    def qps(self) -> frozenset[QpKey]:
+        """All QPs."""
+        return frozenset(key for group in self.groups for key in group.qps)
+
+    def document(self, host_of: Callable[[int], str | None]) -> dict[str, Any]:
+        """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none."""
+        flows, phases = [], {}
+        for number, group in enumerate(self.groups):
+            name = f"{group.shape}{number}"
+            phases[name] = group.phase
+            for key, size in zip(group.qps, group.bytes, strict=True):
+                src, dst = host_of(key.src), host_of(key.dst)
+                if src is not None and dst is not None:
+                    flows.append({"src": src, "dst": dst, "bytes": size, "collective": name, "udp_src": key.udp_src})
+        document: dict[str, Any] = {"name": self.name, "flows": flows, "phases": phases}
+        if self.period_seconds and any(self.compute_seconds):
+            document["compute_seconds"] = {
+                str(phase): round(seconds, 6) for phase, seconds in enumerate(self.compute_seconds) if seconds > 0
+            }
+        return document

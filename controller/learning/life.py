@@ -1,0 +1,85 @@
+"""The life of learned jobs: when one appears, which volumes it keeps, and when it is forgotten."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from controller.learning.learned_job import LearnedGroup, LearnedJob
+from controller.learning.volumes import SNAP
+
+AGREEING = 3
+"""Iterations that must have been seen before a job appears; where none shows, looks that found the same QPs."""
+DIFFERENT = 3
+"""Looks in a row that must find another volume before a job takes it."""
+LEAST_SILENCE, SILENT_PERIODS = 30.0, 5
+"""A job is forgotten after so many seconds or periods of silence, whichever is longer."""
+
+
+def expires(job: LearnedJob) -> float:
+    """Return the time at which a job is forgotten unless it is seen again."""
+    return job.seen + max(LEAST_SILENCE, SILENT_PERIODS * job.period_seconds)
+
+
+class LearnedLife:
+    """The jobs that are there. Time, in seconds from any origin, is an argument.
+
+    Attributes:
+        jobs: by name.
+    """
+
+    def __init__(self) -> None:
+        """Begin without jobs."""
+        self.jobs: Mapping[str, LearnedJob] = {}
+        self._looks: dict[str, int] = {}
+        self._different: dict[str, int] = {}
+
+    def step(self, found: Iterable[LearnedJob], now: float) -> None:
+        """Take over what was inferred now."""
+        newest = {job.name: job for job in found}
+        self._looks = {name: self._looks.get(name, 0) + 1 for name in newest}
+        ready = {name: job for name, job in newest.items() if self._is_ready(job)}
+        taken = {key for job in ready.values() for key in job.qps}
+        stay = {
+            name: job
+            for name, job in self.jobs.items()
+            if name in newest or (now < expires(job) and not taken & job.qps)
+        }
+        changed = {name: self._with_steady_volumes(stay.get(name), job) for name, job in ready.items()}
+        kept = {name: newest.get(name, job) if name not in ready else job for name, job in stay.items()}
+        self.jobs = dict(sorted({**kept, **changed}.items()))
+        self._different = {name: count for name, count in self._different.items() if name in self.jobs}
+
+    def forget(self, name: str) -> None:
+        """Forget a job; it appears again if it goes on."""
+        self.jobs = {other: job for other, job in self.jobs.items() if other != name}
+        self._looks.pop(name, None)
+        self._different.pop(name, None)
+
+    def _is_ready(self, job: LearnedJob) -> bool:
+        if job.period_seconds:
+            return job.iterations >= AGREEING
+        return self._looks[job.name] >= AGREEING
+
+    def _with_steady_volumes(self, old: LearnedJob | None, new: LearnedJob) -> LearnedJob:
+        """Return the new job with the old volumes, unless they have differed for some time."""
+        if old is None:
+            return new
+        before = {
+            (group.phase, key): size for group in old.groups for key, size in zip(group.qps, group.bytes, strict=True)
+        }
+        after = {
+            (group.phase, key): size for group in new.groups for key, size in zip(group.qps, group.bytes, strict=True)
+        }
+        same = before.keys() == after.keys() and all(
+            abs(after[at] - size) <= SNAP * size for at, size in before.items()
+        )
+        if same:
+            self._different.pop(new.name, None)
+        else:
+            self._different[new.name] = self._different.get(new.name, 0) + 1
+            if self._different[new.name] >= DIFFERENT:
+                del self._different[new.name]
+                return new
+        groups: tuple[LearnedGroup, ...] = old.groups
+        return dataclasses.replace(new, groups=groups)

@@ -1,0 +1,238 @@
+"""Odometers: the bytes that each QP has sent since it was first seen, and its last sightings.
+
+Memory is bounded: ``DEPTH`` sightings a QP, and ``most`` QPs; those that were not seen for longest leave first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from controller.learning.sightings import QpKey, SightingBatch
+from controller.model.fabric import FloatArray, IntArray
+from controller.model.traffic import Int64Array
+
+BoolArray = NDArray[np.bool_]
+
+DEPTH = 64
+"""Sightings that are kept of a QP."""
+
+MOST_SAMPLES = 1_000_000
+"""Sightings that are looked at together ..."""
+FEWEST = 8
+"""... but at least so many of each QP."""
+
+RESTART_STEPS = 1 << 16
+"""A counter that falls by more than this belongs to a new connection; by less, a packet was sent again (go-back-N)."""
+
+
+class Samples(NamedTuple):
+    """N sightings that are kept, in order of QPs, and of time within each.
+
+    Attributes:
+        qp: [N] number of the QP, rising.
+        at: [N] seconds.
+        sent: [N] bytes since the QP was first seen.
+        sampled: [N] whether the QP sent a packet at that time.
+    """
+
+    qp: IntArray
+    at: FloatArray
+    sent: Int64Array
+    sampled: BoolArray
+
+    def of(self, chosen: NDArray[np.generic]) -> Samples:
+        """Return some of them, by index or mask."""
+        return Samples(self.qp[chosen], self.at[chosen], self.sent[chosen], self.sampled[chosen])
+
+
+class QpCounters(NamedTuple):
+    """The counters of R QPs, by number.
+
+    Attributes:
+        n_kept: [R] sightings kept so far; 0: the number is free.
+        raw: [R] the newest value of the feeder's counter.
+        at: [R, DEPTH] seconds of the last sightings, the n-th in column n mod DEPTH.
+        sent: [R, DEPTH] bytes since the first sighting.
+        sampled: [R] whether sightings are packets.
+        total: [R] bytes since the first sighting.
+        newest: [R] seconds of the newest sighting, kept or not.
+        spacing: [R] seconds between sightings that are kept, about: many a second would fill the memory with a part of
+            one iteration.
+    """
+
+    n_kept: Int64Array
+    raw: Int64Array
+    at: FloatArray
+    sent: Int64Array
+    sampled: BoolArray
+    total: Int64Array
+    newest: FloatArray
+    spacing: FloatArray
+
+    @staticmethod
+    def empty(rows: int) -> QpCounters:
+        """Return counters of ``rows`` QPs, all free."""
+        none = np.zeros(rows, dtype=np.int64)
+        return QpCounters(
+            none, none.copy(), np.zeros((rows, DEPTH)), np.zeros((rows, DEPTH), dtype=np.int64),
+            np.zeros(rows, np.bool_), none.copy(), np.zeros(rows), np.zeros(rows),
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _drawn(qp: int, n: int) -> float:
+    """Return a number in [0, 1) that looks random (SplitMix64; Steele, Lea and Flood, OOPSLA 2014)."""
+    z = (np.uint64(qp) << np.uint64(32)) + np.uint64(n) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+
+
+@njit(cache=True, nogil=True)
+def _record(
+    counters: QpCounters, row: Int64Array, at: FloatArray, raw: Int64Array, unit_bytes: int, wrap: int, sampled: bool
+) -> int:
+    """Record sightings in order of time; return how many were ignored because they were old or sent again."""
+    ignored = 0
+    for i in range(len(row)):
+        qp = row[i]
+        n = counters.n_kept[qp]
+        last = (n - 1) % DEPTH
+        value = raw[i] % wrap
+        if n:
+            step = (value - counters.raw[qp]) % wrap
+            fall = wrap - step
+            if at[i] <= counters.newest[qp] or (step > wrap // 2 and fall <= RESTART_STEPS):
+                ignored += 1
+                continue
+            counters.total[qp] += 0 if step > wrap // 2 else step * unit_bytes
+        else:
+            counters.total[qp] = 0
+        counters.raw[qp], counters.newest[qp], counters.sampled[qp] = value, at[i], sampled
+        sent = counters.total[qp]
+        if not sampled and n > 1 and sent == counters.sent[qp, last] == counters.sent[qp, (n - 2) % DEPTH]:
+            # Of an idle time only the first and the last sighting tell something.
+            counters.at[qp, last] = at[i]
+            continue
+        # The distance is drawn, so that it does not beat with the job's period.
+        if n and at[i] - counters.at[qp, last] < counters.spacing[qp] * (0.5 + _drawn(qp, n)):
+            continue
+        counters.at[qp, n % DEPTH] = at[i]
+        counters.sent[qp, n % DEPTH] = sent
+        counters.n_kept[qp] = n + 1
+    return ignored
+
+
+class Odometers:
+    """The counters of all QPs.
+
+    Attributes:
+        most: number of QPs that are kept.
+        keys: of the QPs by number; ``None`` where a number is free.
+        ignored: number of sightings that told nothing: older than others of their QP, or of packets sent again.
+    """
+
+    def __init__(self, most: int = 1 << 17) -> None:
+        """Begin without QPs."""
+        self.most = most
+        self.keys: list[QpKey | None] = []
+        self.ignored = 0
+        self._number: dict[QpKey, int] = {}
+        self._free: list[int] = []
+        self._counters = QpCounters.empty(min(most, 1024))
+
+    def __len__(self) -> int:
+        """Return the number of QPs."""
+        return len(self._number)
+
+    def add(self, batch: SightingBatch) -> None:
+        """Record a feeder's sightings."""
+        seen = np.unique(batch.qp)[: self.most]
+        self._make_room({batch.keys[i] for i in seen.tolist()})
+        rows = np.full(len(batch.keys), -1, dtype=np.int64)
+        rows[seen] = [self._row(batch.keys[i]) for i in seen.tolist()]
+        row = rows[batch.qp]
+        order = np.argsort(batch.at, kind="stable")
+        order = order[row[order] >= 0]
+        self.ignored += _record(
+            self._counters, row[order], batch.at[order], batch.sent[order], batch.unit_bytes, batch.wrap, batch.sampled
+        )
+
+    def last_seen(self) -> FloatArray:
+        """Return the time [R] of the newest sighting of each QP by number; -inf where the number is free."""
+        n = len(self.keys)
+        return np.where(self._counters.n_kept[:n] > 0, self._counters.newest[:n], -np.inf)
+
+    def space(self, qp: IntArray, seconds: FloatArray | float) -> None:
+        """Keep from now on about one sighting in so many seconds of the QPs with these numbers."""
+        self._counters.spacing[qp] = seconds
+
+    def spacing(self, qp: IntArray) -> FloatArray:
+        """Return what ``space`` has set, 0 at first."""
+        return self._counters.spacing[qp]
+
+    def samples(self, since: float) -> Samples:
+        """Return sightings that are not older than a time: all that are kept, or some of each QP where QPs are many."""
+        n = len(self.keys)
+        count = self._counters.n_kept[:n]
+        kept = np.minimum(count, DEPTH)
+        used = np.minimum(kept, max(FEWEST, MOST_SAMPLES // max(len(self), 1)))
+        qp = np.repeat(np.arange(n, dtype=np.int32), used)
+        nth = np.arange(len(qp)) - np.repeat(np.cumsum(used) - used, used)
+        # Evenly over those that are kept, the newest one among them.
+        back = ((used[qp] - 1 - nth) * kept[qp]) // used[qp]
+        column = (count[qp] - 1 - back) % DEPTH
+        at, sent = self._counters.at[qp, column], self._counters.sent[qp, column]
+        return Samples(qp, at, sent, self._counters.sampled[qp]).of(at >= since)
+
+    def forget(self, before: float) -> None:
+        """Forget the QPs that were last seen before a time."""
+        for number in np.flatnonzero(self.last_seen() < before).tolist():
+            self._remove(number)
+
+    def remove(self, keys: Iterable[QpKey]) -> None:
+        """Forget some QPs."""
+        for key in keys:
+            if key in self._number:
+                self._remove(self._number[key])
+
+    def _row(self, key: QpKey) -> int:
+        number = self._number.get(key)
+        if number is None:
+            number = self._free.pop() if self._free else len(self.keys)
+            if number == len(self.keys):
+                self.keys.append(None)
+            if number == len(self._counters.n_kept):
+                self._grow()
+            self.keys[number], self._number[key] = key, number
+        return number
+
+    def _grow(self) -> None:
+        old = self._counters
+        larger = QpCounters.empty(min(2 * len(old.n_kept), self.most))
+        for new, values in zip(larger, old, strict=True):
+            new[: len(values)] = values
+        self._counters = larger
+
+    def _remove(self, number: int) -> None:
+        key = self.keys[number]
+        if key is not None:
+            del self._number[key]
+            self.keys[number] = None
+            self._counters.n_kept[number] = 0
+            self._counters.spacing[number] = 0.0
+            self._free.append(number)
+
+    def _make_room(self, coming: set[QpKey]) -> None:
+        """Forget those that were not seen for longest, so that ``coming`` finds room."""
+        excess = len(self) + len(coming - self._number.keys()) - self.most
+        if excess > 0:
+            last = self.last_seen()
+            oldest = [number for number in np.argsort(last, kind="stable").tolist() if self.keys[number] is not None]
+            for number in [number for number in oldest if self.keys[number] not in coming][:excess]:
+                self._remove(number)

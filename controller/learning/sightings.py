@@ -1,0 +1,44 @@
+"""Sightings: what a feeder reports of QPs, in the same form whether hosts, sFlow or OpenFlow counters feed it.
+
+A sighting says how much a QP had sent at a time. The unit of ``sent`` is the feeder's: bytes of a host's tally, or the
+packet sequence number of the BTH (InfiniBand Architecture 1.4, section 9.2), which rises by one with each packet and
+wraps at 2^24. So two sightings tell what was sent between them, whatever was lost in between.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from controller.model.fabric import FloatArray, IntArray
+from controller.model.traffic import Int64Array
+
+
+class QpKey(NamedTuple):
+    """What identifies a QP in packets: IPv4 addresses as integers, UDP source port, destination QP number."""
+
+    src: int
+    dst: int
+    udp_src: int
+    dst_qp: int
+
+
+class SightingBatch(NamedTuple):
+    """N sightings of one feeder.
+
+    Attributes:
+        keys: the QPs that ``qp`` refers to.
+        qp: [N] index into ``keys``.
+        at: [N] seconds on the feeder's clock, in any order.
+        sent: [N] counter of what the QP has sent, modulo ``wrap``.
+        unit_bytes: payload bytes of one step of the counter: 1 for bytes, the path MTU for packets.
+        wrap: the modulus of the counter.
+        sampled: whether a sighting exists because the QP sent a packet at that time; else the counter was polled.
+    """
+
+    keys: tuple[QpKey, ...]
+    qp: IntArray
+    at: FloatArray
+    sent: Int64Array
+    unit_bytes: int = 1
+    wrap: int = 1 << 62
+    sampled: bool = False

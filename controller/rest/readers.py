@@ -1,0 +1,65 @@
+"""Parsing of the bodies of previews, of analyses of failures, and of sightings into the core's requests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.core.ports.api import BodyReaders
+from controller.core.preview_request import PreviewRequest
+from controller.core.sighting_request import SightingRequest
+from controller.core.survival_request import SurvivalRequest
+from controller.model.errors import InputError
+from controller.rest.forms import read_form
+from controller.rest.schemas import PreviewForm, SightingsForm, SurvivalForm
+
+
+def read_preview(body: bytes) -> PreviewRequest:
+    """Return the change that a body asks to try.
+
+    Raises:
+        InputError: with an empty ``field``, the body is no JSON object; else that field is wrong.
+    """
+    form = read_form(body, PreviewForm)
+    return PreviewRequest(
+        put=tuple(form.put),
+        delete=tuple(form.delete),
+        drain=tuple(form.drain),
+        undrain=tuple(form.undrain),
+        policy=form.policy,
+        seed=form.seed,
+        mode=form.mode,
+    )
+
+
+def read_survival(body: bytes) -> SurvivalRequest:
+    """Return the failures that a body asks to analyse.
+
+    Raises:
+        InputError: with an empty ``field``, the body is no JSON object; else that field is wrong.
+    """
+    form = read_form(body, SurvivalForm)
+    return SurvivalRequest(kinds=tuple(form.kinds), pairs=form.pairs, above=form.above)
+
+
+def read_sightings(body: bytes) -> SightingRequest:
+    """Return the sightings of a body.
+
+    Raises:
+        InputError: with an empty ``field``, the body is no JSON object; else that field is wrong.
+    """
+    form = read_form(body, SightingsForm)
+    for field, column in (("at", form.at), ("bytes", form.bytes)):
+        if len(column) != len(form.qp):
+            raise InputError(f"must have as many members as qp ({len(form.qp)})", field=field, value=len(column))
+    qp = np.array(form.qp, dtype=np.int64)
+    wrong = np.flatnonzero(qp >= len(form.qps))
+    if len(wrong):
+        place = int(wrong[0])
+        raise InputError(f"qps has only {len(form.qps)} members", field=f"qp[{place}]", value=form.qp[place])
+    return SightingRequest(
+        tuple((row.src, row.dst, row.udp_src, row.dst_qp) for row in form.qps), qp.astype(np.int32),
+        np.array(form.at, dtype=np.float64), np.array(form.bytes, dtype=np.int64),
+    )  # fmt: skip
+
+
+READERS = BodyReaders(read_preview, read_survival, read_sightings)

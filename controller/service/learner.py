@@ -1,0 +1,163 @@
+"""Learning while the controller runs: takes sightings, looks for jobs in them, and keeps what was found."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from controller.core.controller_state import ControllerState
+from controller.core.errors import ConflictError
+from controller.core.ports.runtime import Runtime
+from controller.core.sighting_request import ReadSightings, SightingRequest
+from controller.learning.infer import FlowKeys, infer
+from controller.learning.learned_job import LearnedJob
+from controller.learning.life import LearnedLife
+from controller.learning.odometer import Odometers
+from controller.learning.sightings import QpKey, SightingBatch
+from controller.model.errors import InputError, NotFoundError
+from controller.model.fabric import Fabric
+from controller.model.traffic import Traffic
+from controller.views.learned import address_finder
+
+LOG = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""Time between two looks at the sightings."""
+REMEMBERED_SECONDS = 600.0
+"""Age of sightings that are still looked at, and silence after which a QP is forgotten."""
+CLOCKS_DIFFER = 60.0
+"""Seconds by which a host's clock may differ from the controller's."""
+
+
+class Learner:
+    """Learned jobs of the present traffic."""
+
+    def __init__(self, runtime: Runtime, read: ReadSightings, learning: str) -> None:
+        """Begin without sightings.
+
+        Args:
+            runtime: tasks, threads and time.
+            read: parses the body of a request.
+            learning: ``off`` or ``observe``.
+        """
+        self._runtime, self._read = runtime, read
+        self.learning = learning
+        self._odometers, self._life = Odometers(), LearnedLife()
+        self._lock: Any = runtime.lock()
+        self._fresh = runtime.signal()
+
+    def start(self, tasks: Any, state: Any) -> None:
+        """Look for jobs from now on; ``state()`` is the controller's newest state."""
+        if self.learning != "off":
+            tasks.spawn("learning", lambda: self._run(state))
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def see(self, body: bytes, fabric: Fabric) -> int:
+        """Take the sightings of a request and return the number of QPs that are known.
+
+        Raises:
+            ConflictError: learning is off.
+            InputError: what is wrong with the body.
+        """
+        if self.learning == "off":
+            raise ConflictError("learning is off; set the option learning=observe")
+        batch = self._runtime.offload(self._batch, body, fabric)
+        with self._lock:
+            self._runtime.offload(self._odometers.add, batch)
+            known = len(self._odometers)
+        self._fresh.set()
+        return known
+
+    def _batch(self, body: bytes, fabric: Fabric) -> SightingBatch:
+        request, now = self._read(body), self._runtime.now()
+        if len(request.at):
+            far = int(np.argmax(np.abs(request.at - now)))
+            if abs(request.at[far] - now) > CLOCKS_DIFFER:
+                raise InputError(
+                    f"is {abs(request.at[far] - now):.0f} s from the controller's time, more than {CLOCKS_DIFFER:.0f}",
+                    field=f"at[{far}]", value=float(request.at[far]),
+                )  # fmt: skip
+        keys = tuple(_keys(request, fabric))
+        return SightingBatch(keys, request.qp, request.at, request.bytes)
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """Numbers of QPs that are known, and of sightings that were ignored."""
+        return len(self._odometers), self._odometers.ignored
+
+    @property
+    def jobs(self) -> list[LearnedJob]:
+        """The learned jobs, by name."""
+        return list(self._life.jobs.values())
+
+    def job(self, name: str) -> LearnedJob:
+        """Return one.
+
+        Raises:
+            NotFoundError: there is no such learned job.
+        """
+        found = self._life.jobs.get(name)
+        if found is None:
+            raise NotFoundError("learned job", name)
+        return found
+
+    def forget(self, name: str) -> None:
+        """Forget a job until it is seen again, and the sightings of its QPs.
+
+        Raises:
+            NotFoundError: there is no such learned job.
+        """
+        job = self.job(name)
+        with self._lock:
+            self._odometers.remove(job.qps)
+            self._life.forget(name)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def _run(self, state: Any) -> None:
+        while True:
+            self._fresh.wait(None if not self._life.jobs else LOOK_SECONDS)
+            self._fresh.clear()
+            # All hosts report about once a second: one look for all of them.
+            self._runtime.sleep(LOOK_SECONDS)
+            try:
+                self.look(state())
+            except Exception:
+                # A fault of learning is no reason to stop routing.
+                LOG.exception("learning failed")
+
+    def look(self, state: ControllerState) -> None:
+        """Look at the sightings once."""
+        with self._lock:
+            self._runtime.offload(self._look, state.fabric, state.traffic, self._runtime.now())
+
+    def _look(self, fabric: Fabric | None, traffic: Traffic, now: float) -> None:
+        self._odometers.forget(now - REMEMBERED_SECONDS)
+        pushed = frozenset() if fabric is None else pushed_flows(fabric, traffic)
+        found = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), pushed)
+        self._life.step(found, now)
+
+
+def pushed_flows(fabric: Fabric, traffic: Traffic) -> FlowKeys:
+    """Return the flows of pushed jobs, as packets show them."""
+    address = address_finder(fabric)
+    by_host = [address(host.name) or 0 for host in fabric.hosts]
+    rows = zip(traffic.src.tolist(), traffic.dst.tolist(), traffic.udp_src.tolist(), strict=True)
+    return {(by_host[src], by_host[dst], port) for src, dst, port in rows}
+
+
+def _keys(request: SightingRequest, fabric: Fabric) -> list[QpKey]:
+    address = address_finder(fabric)
+    keys = []
+    for i, (src, dst, udp_src, dst_qp) in enumerate(request.qps):
+        ends = []
+        for field, name in (("src", src), ("dst", dst)):
+            end = address(name)
+            if end is None:
+                raise InputError("the fabric has no such host", field=f"qps[{i}].{field}", value=name)
+            ends.append(end)
+        keys.append(QpKey(ends[0], ends[1], udp_src, dst_qp))
+    return keys

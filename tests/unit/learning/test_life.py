@@ -1,0 +1,87 @@
+"""Learned jobs appear when it is sure that they are there, keep their volumes, and go when they are silent."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.learning.learned_job import LearnedGroup, LearnedJob
+from controller.learning.life import AGREEING, DIFFERENT, LEAST_SILENCE, LearnedLife
+from controller.learning.sightings import QpKey
+
+QPS = tuple(QpKey(i, (i + 1) % 4, 49152 + i, i) for i in range(4))
+
+
+def job(iterations: int = 5, size: int = 1000, seen: float = 0.0, period: float = 1.0) -> LearnedJob:
+    group = LearnedGroup(0, "ring", QPS, (size,) * len(QPS))
+    return LearnedJob(period, iterations, (group,), (0.4,), 1.0, seen, seen)
+
+
+@given(st.integers(0, 10))
+def test_a_job_appears_after_three_iterations(iterations: int) -> None:
+    life = LearnedLife()
+    life.step([job(iterations)], 0.0)
+    assert bool(life.jobs) == (iterations >= AGREEING)
+
+
+def test_a_job_without_a_period_appears_after_three_looks() -> None:
+    life = LearnedLife()
+    counts = []
+    for at in range(AGREEING):
+        life.step([job(0, period=0.0, seen=float(at))], float(at))
+        counts.append(len(life.jobs))
+    assert counts == [0] * (AGREEING - 1) + [1]
+
+
+@pytest.mark.parametrize(("period", "stays"), [(1.0, LEAST_SILENCE), (10.0, 50.0)])
+def test_a_silent_job_is_forgotten(period: float, stays: float) -> None:
+    life = LearnedLife()
+    life.step([job(period=period)], 0.0)
+    life.step([], stays - 0.1)
+    assert len(life.jobs) == 1
+    life.step([], stays + 0.1)
+    assert not life.jobs
+
+
+@given(st.lists(st.integers(985, 1015), max_size=30))
+def test_volumes_that_drift_a_little_stay(sizes: list[int]) -> None:
+    life = LearnedLife()
+    life.step([job()], 0.0)
+    (first,) = life.jobs.values()
+    for at, size in enumerate(sizes):
+        life.step([job(size=size, seen=float(at))], float(at))
+        (now,) = life.jobs.values()
+        assert now.groups == first.groups
+        assert now.seen == float(at)
+
+
+def test_another_volume_is_taken_after_three_looks() -> None:
+    life = LearnedLife()
+    life.step([job()], 0.0)
+    sizes = []
+    for at in range(DIFFERENT):
+        life.step([job(size=2000)], float(at))
+        sizes.append(next(iter(life.jobs.values())).groups[0].bytes[0])
+    assert sizes == [1000] * (DIFFERENT - 1) + [2000]
+
+
+def test_a_job_whose_qps_send_otherwise_now_makes_room_for_the_new_one() -> None:
+    life = LearnedLife()
+    life.step([job()], 0.0)
+    other = QPS[::-1]
+    ring = LearnedGroup(0, "flows", (*other[:2], QpKey(9, 1, 50000, 3)), (5, 5, 5))
+    new = dataclasses.replace(job(), groups=(ring,))
+    life.step([new], 5.0)
+    assert list(life.jobs) == [new.name]
+
+
+def test_a_forgotten_job_appears_again() -> None:
+    life = LearnedLife()
+    life.step([job()], 0.0)
+    life.forget(job().name)
+    assert not life.jobs
+    life.step([job()], 1.0)
+    assert list(life.jobs) == [job().name]

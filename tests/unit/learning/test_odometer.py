@@ -1,0 +1,102 @@
+"""Odometers count what QPs send, whatever part of it is seen, and in bounded memory."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.learning.odometer import DEPTH, RESTART_STEPS, Odometers
+from controller.learning.sightings import QpKey
+from tests.unit.learning.drawn_sightings import PSN_WRAP, packets, tallies
+
+KEY = QpKey(1, 2, 49152, 7)
+BEFORE = -np.inf
+
+
+@given(
+    st.lists(st.integers(0, 2_000_000), min_size=1, max_size=DEPTH),
+    st.integers(0, PSN_WRAP - 1),
+    st.lists(st.integers(0, DEPTH), max_size=5),
+)
+def test_bytes_are_those_between_first_and_last_sighting_however_they_come(
+    steps: list[int], first: int, cuts: list[int]
+) -> None:
+    psn = (first + np.cumsum([0, *steps])).tolist()
+    rows = [(KEY, float(i), value % PSN_WRAP) for i, value in enumerate(psn)]
+    odometers = Odometers()
+    bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    for a, b in itertools.pairwise(bounds):
+        if a < b:
+            odometers.add(packets(rows[a:b], 4096))
+    samples = odometers.samples(BEFORE)
+    kept = psn[-DEPTH:]
+    assert samples.sent.tolist() == [(value - psn[0]) * 4096 for value in kept]
+    assert samples.at.tolist() == [float(i) for i in range(len(psn))][-DEPTH:]
+
+
+@given(st.lists(st.integers(1, 1000), min_size=3, max_size=30), st.integers(1, RESTART_STEPS // 1000))
+def test_packets_that_are_sent_again_and_late_sightings_are_ignored(steps: list[int], back: int) -> None:
+    psn = np.cumsum([RESTART_STEPS, *steps]).tolist()
+    odometers = Odometers()
+    odometers.add(packets([(KEY, float(i), value) for i, value in enumerate(psn)], 1))
+    before = odometers.samples(BEFORE)
+    again = [(KEY, len(psn) + 0.5, psn[-1] - back), (KEY, 0.5, psn[-1] + 5)]
+    odometers.add(packets(again, 1))
+    assert odometers.ignored == 2
+    assert odometers.samples(BEFORE).sent.tolist() == before.sent.tolist()
+
+
+def test_a_new_connection_of_the_same_name_goes_on_from_where_the_old_one_ended() -> None:
+    odometers = Odometers()
+    rows = [(KEY, 0.0, 10_000_000), (KEY, 1.0, 10_000_500), (KEY, 2.0, 3_000_000), (KEY, 3.0, 3_000_100)]
+    odometers.add(packets(rows, 1))
+    assert odometers.samples(BEFORE).sent.tolist() == [0, 500, 500, 600]
+
+
+def test_of_an_idle_time_the_first_and_the_last_reading_are_kept() -> None:
+    odometers = Odometers()
+    odometers.add(tallies([(KEY, float(i), 0 if i < 3 else 100) for i in range(1000)]))
+    samples = odometers.samples(BEFORE)
+    assert samples.at.tolist() == [0.0, 2.0, 3.0, 999.0]
+    assert samples.sent.tolist() == [0, 0, 100, 100]
+
+
+def test_fewer_sightings_are_kept_of_a_qp_that_is_seen_often() -> None:
+    odometers = Odometers()
+    odometers.add(packets([(KEY, 0.0, 0)], 1))
+    odometers.space(np.array([0], dtype=np.int32), 1.0)
+    odometers.add(packets([(KEY, i / 1000, i) for i in range(1, 20_001)], 1))
+    samples = odometers.samples(BEFORE)
+    assert 10 <= len(samples.at) <= 40
+    gaps = np.diff(samples.at)
+    assert (gaps >= 0.5).all()
+    assert (gaps <= 1.6).all()
+    assert samples.sent.tolist() == [round(at * 1000) for at in samples.at]
+
+
+@given(st.integers(1, 20), st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=25), max_size=12))
+def test_memory_holds_the_qps_seen_last_and_no_more(most: int, batches: list[list[int]]) -> None:
+    odometers = Odometers(most=most)
+    newest: dict[int, float] = {}
+    for at, qps in enumerate(batches):
+        chosen = sorted(set(qps))[:most]
+        rows = [(QpKey(qp, qp + 1, 49152, qp), float(at), at) for qp in chosen]
+        odometers.add(packets(rows, 1))
+        newest |= dict.fromkeys(chosen, float(at))
+    there = {key.src for key in odometers.keys if key is not None}
+    assert len(odometers) == len(there) == min(most, len(newest))
+    assert all(newest[gone] <= min(newest[qp] for qp in there) for gone in newest.keys() - there)
+
+
+def test_what_was_silent_for_long_is_forgotten() -> None:
+    odometers = Odometers()
+    other = QpKey(3, 4, 49153, 8)
+    odometers.add(packets([(KEY, 0.0, 0), (other, 5.0, 0)], 1))
+    odometers.forget(before=1.0)
+    assert [key for key in odometers.keys if key is not None] == [other]
+    odometers.add(packets([(KEY, 6.0, 9)], 1))
+    samples = odometers.samples(BEFORE)
+    assert sorted(zip(samples.at.tolist(), samples.sent.tolist(), strict=True)) == [(5.0, 0), (6.0, 0)]

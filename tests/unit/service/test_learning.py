@@ -1,0 +1,139 @@
+"""A controller that nobody pushes jobs to learns them from sightings, and shows them without changing anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controller.core.errors import ConflictError, PreconditionFailedError
+from controller.model.clos import clos
+from controller.model.errors import InputError, NotFoundError
+from controller.rest import schemas
+from tests.unit.learning.drawn_sightings import Draw, Transfers, polled_counters, ring
+from tests.unit.service.world import ANN, World, flow
+from tests.unit.southbound.test_cabling import seen
+
+FABRIC = clos(3, 3, 2)
+GB = 1_000_000_000
+RING: Transfers = ring(range(6), GB, 0.3, 0.7)
+"""Hosts h1 to h6; h1 is 0 here."""
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(FABRIC, seen(FABRIC)).planned()
+    yield made
+    made.close()
+
+
+def body(now: float, iterations: int = 8) -> bytes:
+    """Return what hosts report of the ring until now."""
+    rng = np.random.default_rng(0)
+    batch = polled_counters(RING, Draw(0.7, iterations, start=now - 0.7 * iterations), 0.05, rng)
+    qps = [
+        {"src": f"h{key.src + 1}", "dst": f"h{key.dst + 1}", "udp_src": key.udp_src, "dst_qp": key.dst_qp}
+        for key in batch.keys
+    ]
+    columns = {"qp": batch.qp.tolist(), "at": batch.at.tolist(), "bytes": batch.sent.tolist()}
+    return json.dumps({"qps": qps} | columns).encode()
+
+
+def learned(world: World) -> schemas.LearnedList:
+    return schemas.LearnedList.model_validate(world.read(lambda service: service.learned()))
+
+
+def test_a_ring_is_learned_and_nothing_is_planned(world: World) -> None:
+    state = world.service.state
+    assert world.service.see(body(world.runtime.now())) == {"qps": 6}
+    world.until(lambda: bool(learned(world).jobs))
+    (job,) = learned(world).jobs
+    assert (job.hosts, job.flows, job.groups[0].shape) == (6, 6, "ring")
+    assert job.period_seconds == pytest.approx(0.7, rel=0.05)
+    assert job.bytes == pytest.approx(6 * GB, rel=0.02)
+    assert world.service.state is state
+
+
+def test_adopting_pushes_the_job_under_its_name_once(world: World) -> None:
+    world.service.see(body(world.runtime.now()))
+    world.until(lambda: bool(learned(world).jobs))
+    name = learned(world).jobs[0].name
+    document = schemas.LearnedDocument.model_validate(world.read(lambda service: service.learned_job(name))).job
+    world.service.adopt(name, ANN)
+    traffic = world.service.state.traffic
+    assert traffic.jobs == (name,)
+    assert sorted(traffic.udp_src.tolist()) == sorted(key.udp_src for key in RING.keys)
+    assert len(document["flows"]) == traffic.n_flows  # type: ignore[arg-type]
+    assert learned(world).jobs == []
+    # What is pushed is not learned again.
+    world.service.see(body(world.runtime.now()))
+    world.service._learner.look(world.service.state)
+    assert learned(world).jobs == []
+    with pytest.raises(NotFoundError):
+        world.service.adopt(name, ANN)
+
+
+def test_adopting_never_replaces_a_job(world: World) -> None:
+    world.service.see(body(world.runtime.now()))
+    world.until(lambda: bool(learned(world).jobs))
+    name = learned(world).jobs[0].name
+    world.put(name, [flow("h1", "h3")])
+    with pytest.raises(PreconditionFailedError):
+        world.service.adopt(name, ANN)
+    assert world.service.state.traffic.n_flows == 1
+
+
+def test_a_job_is_forgotten_on_request(world: World) -> None:
+    world.service.see(body(world.runtime.now()))
+    world.until(lambda: bool(learned(world).jobs))
+    name = learned(world).jobs[0].name
+    world.service.forget_learned(name)
+    assert (learned(world).qps, learned(world).jobs) == (0, [])
+    for call in (world.service.forget_learned, world.service.learned_job):
+        with pytest.raises(NotFoundError):
+            call(name)
+
+
+def test_hosts_may_be_given_by_address(world: World) -> None:
+    sent = json.loads(body(world.runtime.now()))
+    address = {host.name: host.ip for host in FABRIC.hosts}
+    for qp in sent["qps"]:
+        qp["src"], qp["dst"] = address[qp["src"]], address[qp["dst"]]
+    world.service.see(json.dumps(sent).encode())
+    world.until(lambda: bool(learned(world).jobs))
+
+
+def changed(sent: dict[str, Any], **members: Any) -> bytes:
+    return json.dumps(sent | members).encode()
+
+
+def test_what_is_wrong_with_sightings_is_named_and_nothing_is_taken(world: World) -> None:
+    sent = json.loads(body(world.runtime.now(), 1))
+    late = [at - 3600 for at in sent["at"]]
+    stranger = [*sent["qps"][:2], sent["qps"][2] | {"dst": "h99"}, *sent["qps"][3:]]
+    for wrong, field, value in [
+        (changed(sent, qps=stranger), "qps[2].dst", "h99"),
+        (changed(sent, at=sent["at"][:-1]), "at", len(sent["at"]) - 1),
+        (changed(sent, bytes=[]), "bytes", 0),
+        (changed(sent, qp=[*sent["qp"][:-1], 6]), f"qp[{len(sent['qp']) - 1}]", 6),
+        (changed(sent, at=late), "at[0]", late[0]),
+        (changed(sent, qps=[]), "qps", []),
+        (changed(sent, bytes=[-1, *sent["bytes"][1:]]), "bytes[0]", -1),
+    ]:
+        with pytest.raises(InputError) as error:
+            world.service.see(wrong)
+        assert (error.value.field, error.value.value) == (field, value)
+    assert learned(world).qps == 0
+
+
+def test_a_controller_that_does_not_learn_takes_no_sightings() -> None:
+    world = World(FABRIC, seen(FABRIC), learning="off").planned()
+    try:
+        with pytest.raises(ConflictError, match="learning=observe"):
+            world.service.see(body(world.runtime.now()))
+        assert learned(world).learning == "off"
+    finally:
+        world.close()
