@@ -32,6 +32,14 @@ _.isolation_level
 _.writeable
 _.sig  # the parameter of a protocol's method, as subprocess.Popen calls it
 
+# inspect.signature and Typer read a command's options from these.
+_.__signature__
+_.__annotations__
+
+# Numba calls the methods of its events' listeners.
+_.on_start
+_.on_end
+
 # pydantic reads the configuration of its models.
 _.model_config
 
