@@ -45,9 +45,15 @@ def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
 
 
 def split_components(odometers: Odometers, since: float, pushed: FlowKeys, rng: np.random.Generator) -> list[Component]:
-    """Return the components of the QPs that were seen since a time and belong to no pushed job."""
+    """Return the components of the QPs that were seen since a time and belong to no pushed job.
+
+    QPs from a host to itself are left out: their packets never reach a switch.
+    """
     samples = odometers.samples(since)
-    free = np.array([key is not None and not is_pushed(key, pushed) for key in odometers.keys], dtype=np.bool_)
+    free = np.array(
+        [key is not None and key.src != key.dst and not is_pushed(key, pushed) for key in odometers.keys],
+        dtype=np.bool_,
+    )
     samples = samples.of(free[samples.qp])
     numbers = np.unique(samples.qp)
     if not len(numbers):

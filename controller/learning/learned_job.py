@@ -64,18 +64,30 @@ class LearnedJob:
         return frozenset(key for group in self.groups for key in group.qps)
 
     def document(self, host_of: Callable[[int], str | None]) -> dict[str, Any]:
-        """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none."""
-        flows, phases = [], {}
+        """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none.
+
+        QPs of the same hosts and source port are one flow: switches cannot tell them apart.
+        """
+        flows: dict[tuple[str, str, int], dict[str, Any]] = {}
+        phases: dict[str, int] = {}
         for number, group in enumerate(self.groups):
             name = f"{group.shape}{number}"
-            phases[name] = group.phase
             for key, size in zip(group.qps, group.bytes, strict=True):
                 src, dst = host_of(key.src), host_of(key.dst)
-                if src is not None and dst is not None:
-                    flows.append({"src": src, "dst": dst, "bytes": size, "collective": name, "udp_src": key.udp_src})
-        document: dict[str, Any] = {"name": self.name, "flows": flows, "phases": phases}
+                if src is None or dst is None:
+                    continue
+                known = flows.get((src, dst, key.udp_src))
+                if known is not None:
+                    known["bytes"] += size
+                    continue
+                flow = {"src": src, "dst": dst, "bytes": size, "collective": name, "udp_src": key.udp_src}
+                flows[src, dst, key.udp_src] = flow
+                phases[name] = group.phase
+        document: dict[str, Any] = {"name": self.name, "flows": list(flows.values()), "phases": phases}
         if self.period_seconds and any(self.compute_seconds):
             document["compute_seconds"] = {
-                str(phase): round(seconds, 6) for phase, seconds in enumerate(self.compute_seconds) if seconds > 0
+                str(phase): round(seconds, 6)
+                for phase, seconds in enumerate(self.compute_seconds)
+                if seconds > 0 and phase in phases.values()
             }
         return document

@@ -133,7 +133,7 @@ def first_sightings(transfers: Transfers, at: float) -> SightingBatch:
 
 def edges(pairs: list[tuple[int, int]], size: int, begin: float, end: float, *, first_qp: int = 0) -> Transfers:
     """Return transfers of one size between hosts, each over a QP of its own."""
-    keys = tuple(QpKey(a, b, 49152 + i, first_qp + i) for i, (a, b) in enumerate(pairs))
+    keys = tuple(QpKey(a, b, 49152 + (first_qp + i) % 16384, first_qp + i) for i, (a, b) in enumerate(pairs))
     n = len(keys)
     return Transfers(
         keys, np.arange(n, dtype=np.int32), np.full(n, size, dtype=np.int64), np.full(n, begin), np.full(n, end)

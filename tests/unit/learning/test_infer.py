@@ -199,3 +199,11 @@ def test_small_flows_are_no_part_of_a_job() -> None:
     odometers.add(polled_counters(transfers, Draw(0.8, 10), 0.05, rng))
     (job,) = infer(odometers, -1.0, rng)
     assert job.qps == frozenset(transfers.keys[:8])
+
+
+def test_qps_from_a_host_to_itself_belong_to_no_job() -> None:
+    inside = edges([(3, 3)], GB, 0.3, 0.7, first_qp=90)
+    jobs = learn(together(ring(range(6), GB, 0.3, 0.7), inside), Draw(1.0, 8))
+    assert len(jobs) == 1
+    assert not jobs[0].qps & set(inside.keys)
+    assert not learn(inside, Draw(1.0, 8))

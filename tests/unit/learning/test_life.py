@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controller.learning.learned_job import LearnedGroup, LearnedJob
 from controller.learning.life import AGREEING, DIFFERENT, LEAST_SILENCE, LearnedLife
 from controller.learning.sightings import QpKey
+from controller.workload.job_file import parse_job
 
 QPS = tuple(QpKey(i, (i + 1) % 4, 49152 + i, i) for i in range(4))
 
@@ -85,3 +86,11 @@ def test_a_forgotten_job_appears_again() -> None:
     assert not life.jobs
     life.step([job()], 1.0)
     assert list(life.jobs) == [job().name]
+
+
+def test_qps_that_no_switch_can_tell_apart_are_one_flow_of_the_document() -> None:
+    alike = QpKey(0, 1, 49152, 99)
+    groups = (LearnedGroup(0, "ring", QPS, (1000,) * len(QPS)), LearnedGroup(1, "flows", (alike,), (500,)))
+    made = LearnedJob(1.0, 5, groups, (0.4, 0.1), 1.0, 0.0, 0.0)
+    parsed = parse_job(made.document(lambda address: f"h{address + 1}"))
+    assert sorted(parsed.flows.bytes.tolist()) == [1000, 1000, 1000, 1500]
