@@ -54,7 +54,7 @@ class HistoryRecorder:
     def _run(self) -> None:
         failed = False
         while True:
-            self._pause.wait(PERIOD)
+            self._pause.wait(until_sample(self._runtime.clock()))
             try:
                 self.sample()
                 failed = False
@@ -122,6 +122,11 @@ class HistoryRecorder:
                 ],
             }
         )
+
+
+def until_sample(clock: float) -> float:
+    """Return the seconds until the middle of a slot: a fixed pause would drift, and at times leave a slot empty."""
+    return PERIOD - (clock - PERIOD / 2) % PERIOD
 
 
 def _known(values: Any) -> list[float | None]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.errors import NotFoundError
 from controller.rest import schemas
+from controller.service.history_recorder import PERIOD, until_sample
 from controller.telemetry.falling_series import RESOLUTIONS
 from tests.unit.service.world import World, flow
 from tests.unit.southbound.test_cabling import seen
@@ -78,3 +82,12 @@ def test_there_is_no_history_of_what_there_is_not() -> None:
     for unknown in ("leaf1-spine2", "leaf9->spine1", ""):
         with pytest.raises(NotFoundError):
             world.service.link_history(unknown)
+
+
+@given(st.floats(0, 1e6), st.lists(st.floats(0, 0.4 * PERIOD), max_size=200))
+def test_no_slot_is_left_out_however_long_each_sample_takes(clock: float, delays: list[float]) -> None:
+    slots = []
+    for delay in delays:
+        clock += until_sample(clock) + delay
+        slots.append(clock // PERIOD)
+    assert all(after - before <= 1 for before, after in pairwise(slots))
