@@ -29,12 +29,16 @@ class Representation(NamedTuple):
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Return whether a client that sends this ``Accept-Encoding`` takes gzip; a weight of 0 means no."""
+    """Return whether a client that sends this ``Accept-Encoding`` takes gzip.
+
+    A weight of 0 means no; ``*`` stands for what is not named.
+    """
+    weights = {}
     for part in accepted.lower().split(","):
         coding, parameters = falcon.parse_header(part)
-        if coding in ("gzip", "x-gzip", "*"):
-            return parameters.get("q", "1") not in ("0", "0.0", "0.00", "0.000")
-    return False
+        weights[coding] = parameters.get("q", "1")
+    weight = next((weights[coding] for coding in ("gzip", "x-gzip", "*") if coding in weights), "0")
+    return weight not in ("0", "0.0", "0.00", "0.000")
 
 
 def represent(request: falcon.Request, response: falcon.Response, offload: Callable[..., Any], *, tagged: bool) -> None:

@@ -32,6 +32,8 @@ def ask(method: str = "GET", **headers: str) -> Reply:
         ("gzip;q=0", False),
         ("gzip; q=0.000", False),
         ("gzipped", False),
+        ("*;q=0, gzip", True),
+        ("*, gzip;q=0", False),
     ],
 )
 def test_a_file_is_compressed_for_who_takes_that_and_says_so(accepted: str, zipped: bool) -> None:
