@@ -51,13 +51,12 @@ def read_sightings(body: bytes) -> SightingRequest:
     for field, column in (("at", form.at), ("bytes", form.bytes)):
         if len(column) != len(form.qp):
             raise InputError(f"must have as many members as qp ({len(form.qp)})", field=field, value=len(column))
-    qp = np.array(form.qp, dtype=np.int64)
-    wrong = np.flatnonzero(qp >= len(form.qps))
-    if len(wrong):
-        place = int(wrong[0])
-        raise InputError(f"qps has only {len(form.qps)} members", field=f"qp[{place}]", value=form.qp[place])
+    # Before numpy, whose integers are not as large as those of JSON.
+    wrong = next((place for place, index in enumerate(form.qp) if index >= len(form.qps)), None)
+    if wrong is not None:
+        raise InputError(f"qps has only {len(form.qps)} members", field=f"qp[{wrong}]", value=form.qp[wrong])
     return SightingRequest(
-        tuple((row.src, row.dst, row.udp_src, row.dst_qp) for row in form.qps), qp.astype(np.int32),
+        tuple((row.src, row.dst, row.udp_src, row.dst_qp) for row in form.qps), np.array(form.qp, dtype=np.int32),
         np.array(form.at, dtype=np.float64), np.array(form.bytes, dtype=np.int64),
     )  # fmt: skip
 

@@ -110,10 +110,13 @@ class Learner:
         Raises:
             NotFoundError: there is no such learned job.
         """
-        job = self.job(name)
+        self.drop(self.job(name))
+
+    def drop(self, job: LearnedJob) -> None:
+        """Do the same for a job that may have gone meanwhile."""
         with self._lock:
             self._odometers.remove(job.qps)
-            self._life.forget(name)
+            self._life.forget(job.name)
 
     # -- looking -------------------------------------------------------------------------------------------------
 

@@ -349,7 +349,7 @@ class Service:
         job, fabric = self._learner.job(name), self._known_fabric()
         body = self._runtime.offload(lambda: orjson.dumps(job.document(learned.host_finder(fabric))))
         outcome = self.put_job(name, body, Condition(none_match=frozenset()), caller)
-        self._learner.forget(name)
+        self._learner.drop(job)
         return outcome
 
     # -- the controller ------------------------------------------------------------------------------------------

@@ -76,6 +76,23 @@ def test_adopting_pushes_the_job_under_its_name_once(world: World) -> None:
         world.service.adopt(name, ANN)
 
 
+def test_adopting_succeeds_although_the_learned_job_goes_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.service.see(body(world.runtime.now()))
+    world.until(lambda: bool(learned(world).jobs))
+    name = learned(world).jobs[0].name
+    put_job = world.service.put_job
+
+    def put_and_forget(*args: Any) -> Any:
+        world.service.forget_learned(name)
+        return put_job(*args)
+
+    monkeypatch.setattr(world.service, "put_job", put_and_forget)
+    assert world.service.adopt(name, ANN).created
+    assert world.service.state.traffic.jobs == (name,)
+
+
 def test_adopting_never_replaces_a_job(world: World) -> None:
     world.service.see(body(world.runtime.now()))
     world.until(lambda: bool(learned(world).jobs))
@@ -119,6 +136,7 @@ def test_what_is_wrong_with_sightings_is_named_and_nothing_is_taken(world: World
         (changed(sent, at=sent["at"][:-1]), "at", len(sent["at"]) - 1),
         (changed(sent, bytes=[]), "bytes", 0),
         (changed(sent, qp=[*sent["qp"][:-1], 6]), f"qp[{len(sent['qp']) - 1}]", 6),
+        (changed(sent, qp=[2**63, *sent["qp"][1:]]), "qp[0]", 2**63),
         (changed(sent, at=late), "at[0]", late[0]),
         (changed(sent, qps=[]), "qps", []),
         (changed(sent, bytes=[-1, *sent["bytes"][1:]]), "bytes[0]", -1),
