@@ -13,7 +13,7 @@ from controller.core.desired_state import DesiredState
 from controller.core.ports.api import BodyReaders
 from controller.core.ports.runtime import Runtime
 from controller.core.preview_request import ExpandedPreview, ReadPreview
-from controller.core.sighting_request import ReadSightings
+from controller.core.sighting_request import SightingRequest
 from controller.core.source_port_checks import check_free, own_ports
 from controller.core.survival_request import SurvivalRequest
 from controller.model.errors import InputError
@@ -138,10 +138,14 @@ class Admission:
         found: SurvivalRequest = self._run(len(body), self._readers.survival, body)
         return found
 
-    @property
-    def read_sightings(self) -> ReadSightings:
-        """Reads the body of a request with sightings."""
-        return self._readers.sightings
+    def sightings(self, body: bytes) -> SightingRequest:
+        """Return the sightings of a request.
+
+        Raises:
+            InputError: what is wrong with it.
+        """
+        found: SightingRequest = self._run(len(body), self._readers.sightings, body)
+        return found
 
     def _run(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
         if size <= SMALL:

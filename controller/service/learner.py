@@ -39,7 +39,7 @@ class Learner:
 
         Args:
             runtime: tasks, threads and time.
-            read: parses the body of a request.
+            read: parses the body of a request, off the event loop.
             learning: ``off`` or ``observe``.
         """
         self._runtime, self._read = runtime, read
@@ -64,15 +64,15 @@ class Learner:
         """
         if self.learning == "off":
             raise ConflictError("learning is off; set the option learning=observe")
-        batch = self._runtime.offload(self._batch, body, fabric)
+        batch = self._runtime.offload(self._batch, self._read(body), fabric)
         with self._lock:
             self._runtime.offload(self._odometers.add, batch)
             known = len(self._odometers)
         self._fresh.set()
         return known
 
-    def _batch(self, body: bytes, fabric: Fabric) -> SightingBatch:
-        request, now = self._read(body), self._runtime.now()
+    def _batch(self, request: SightingRequest, fabric: Fabric) -> SightingBatch:
+        now = self._runtime.now()
         if len(request.at):
             far = int(np.argmax(np.abs(request.at - now)))
             if abs(request.at[far] - now) > CLOCKS_DIFFER:

@@ -67,7 +67,7 @@ class Service:
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._links = LinkLists(runtime, measurements)
-        self._learner = Learner(runtime, admission.read_sightings, self._settings.learning)
+        self._learner = Learner(runtime, admission.sightings, self._settings.learning)
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )

@@ -61,6 +61,17 @@ def test_jobs_previews_and_kept_jobs_come_back_whole_from_the_worker(admission: 
     assert "h9" in placed.jobs[1].left_out
 
 
+def test_sightings_come_back_whole_from_the_worker(admission: Admission) -> None:
+    qp = {"src": "h1", "dst": "h3", "udp_src": 50001, "dst_qp": 7}
+    body = json.dumps({"qps": [qp], "qp": [0, 0], "at": [1.0, 2.0], "bytes": [0, 5]}).encode()
+    seen = admission.sightings(body)
+    assert seen.qps == (("h1", "h3", 50001, 7),)
+    assert (seen.qp.tolist(), seen.at.tolist(), seen.bytes.tolist()) == ([0, 0], [1.0, 2.0], [0, 5])
+    with pytest.raises(InputError) as caught:
+        admission.sightings(body.replace(b"[0, 0]", b"[0, 1]"))
+    assert (caught.value.field, caught.value.value) == ("qp[1]", 1)
+
+
 def test_what_is_wrong_comes_back_from_the_worker_as_the_same_error(admission: Admission) -> None:
     with pytest.raises(InputError) as caught:
         admission.admit("a", document(flow("h1", "h9")), FABRIC, [], 10)
