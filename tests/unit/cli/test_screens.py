@@ -183,6 +183,9 @@ LIVE_COMMANDS: list[tuple[list[str], Any]] = [
             "flows": [
                 {
                     "id": one["id"],
+                    "flow": one["id"],
+                    "qp": 12,
+                    "qps": 16,
                     "dst": one["dst"],
                     "bytes": 10**12,
                     "pieces": [{"path": "spine1000:2", "share": 1.0, "rate_gbps": 398.12, "udp_src": 65000}],

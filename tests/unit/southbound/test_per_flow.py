@@ -102,9 +102,14 @@ def test_only_ingress_leaves_hold_rules_for_flows(case) -> None:
     )
     for spine in fabric.spines:
         assert rules[spine.dpid] == base[spine.dpid]
-    placed = np.bincount(fabric.host_leaf[traffic.src[encoding.path >= 0]], minlength=fabric.n_leaves).tolist()
+    there = np.flatnonzero(encoding.path >= 0)
+    at = fabric.host_leaf[traffic.src[there]]
+    # Flows of two hosts that share a path may share a rule, as far as their ports are neighbours.
+    ends = {(int(traffic.src[f]), int(traffic.dst[f]), int(encoding.path[f])) for f in there.tolist()}
     for a, leaf in enumerate(fabric.leaves):
-        assert len(rules[leaf.dpid]) == len(base[leaf.dpid]) + placed[a]
+        placed = np.count_nonzero(at == a)
+        least = sum(fabric.host_leaf[src] == a for src, _, _ in ends)
+        assert least <= len(rules[leaf.dpid]) - len(base[leaf.dpid]) <= placed
 
 
 @given(case=plans())
