@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from controller import ryu_compat
-from controller.model.port_numbers import MAX_PORT
 
 if TYPE_CHECKING:
     from controller.startup import Startup
@@ -84,6 +83,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.config import Settings, settings_from
     from controller.core.configuration import Configuration
     from controller.model.fabric_file import load_fabric
+    from controller.port_check import check_port
     from controller.rest.http_security import security_from
     from controller.rest.origin import names_of
     from controller.routing import enforceable
@@ -102,8 +102,8 @@ def _checked(args: list[str]) -> Startup:
         LabelBlock(settings.label_base).check(fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)
     openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"
-    _check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
-    _check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
+    check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
+    check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
     access, tls = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
     names = names_of(conf.wsapi_host, socket.gethostname(), settings.http_hosts, tls=tls is not None)
     store = Store.open(settings.store or default_url(os.environ), plans_kept=settings.plans_kept)
@@ -179,32 +179,6 @@ def _all_options(conf: Any) -> list[tuple[str | None, str]]:
 def _value(conf: Any, group: str | None, name: str) -> Any:
     """Return an option's value; reading it makes oslo.config check its type."""
     return getattr(conf if group is None else conf[group], name)
-
-
-def _check_port(host: str, port: int, field: str, what: str) -> None:
-    """Check that the port is free: Ryu and eventlet bind with SO_REUSEPORT, so two controllers could share it."""
-    import errno
-    import socket
-
-    from controller.model.errors import InputError
-
-    if not 0 < port <= MAX_PORT:
-        raise InputError("a port must be 1 to 65535", field=field, value=port)
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, proto) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-            # Binding beside a listener that allows reuse can succeed; listening cannot.
-            probe.listen(1)
-    except socket.gaierror as error:
-        raise InputError(
-            f"{what} cannot listen there: {error.strerror}", field=field.replace("port", "host"), value=host
-        ) from None
-    except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
-        reason = "is in use by another program" if taken else f"cannot listen: {error.strerror}"
-        raise InputError(f"{what} port {reason}", field=field, value=f"{host}:{port}") from None
 
 
 def _close_on_signals() -> Callable[[], bool]:

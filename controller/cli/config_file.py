@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controller.cli.files import replace_private
 from controller.model.errors import InputError
+from controller.whole_file import replace_private
 
 _KEYS = ("url", "token", "token_file", "ca_file")
 _CONTEXTS = "contexts"

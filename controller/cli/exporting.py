@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controller.cli.files import write_bytes, write_text
+from controller.cli.files import write_text
 from controller.cli.planning import FabricOption, JobOption
 from controller.model.errors import InputError
+from controller.whole_file import write_bytes
 
 if TYPE_CHECKING:
     from controller.model.fabric import Fabric

@@ -13,6 +13,7 @@ import typer
 from controller.cli import (
     apply,
     context,
+    doctor,
     drain,
     emulate,
     events,
@@ -97,6 +98,7 @@ _add("undrain", drain.undrain, "fairspine undrain leaf1-spine2")
 _add("mode", mode.mode, "fairspine mode ecmp")
 _add("events", events.events, "fairspine events --kind plan --format json")
 _add("status", status.status, "fairspine status")
+_add("doctor", doctor.doctor, "fairspine doctor --config-file etc/fairspine.conf")
 _add("fabric", network.fabric, "fairspine fabric --format json")
 _add("links", network.links, "fairspine links leaf1, or: fairspine links leaf1-spine2")
 _add("routes", network.routes, "fairspine routes h1")

@@ -13,12 +13,12 @@ import typer
 
 from controller.cli.command_error import CommandError
 from controller.cli.config_file import config_folder
-from controller.cli.files import replace_private
 from controller.cli.option_groups import with_groups
 from controller.cli.output import Printer, plural
 from controller.core.caller import Role
 from controller.model.errors import InputError
 from controller.rest.tokens import Token, new_token, read_tokens
+from controller.whole_file import replace_private
 
 HEADER = "# fairspine's tokens: name, role and hash of the secret. 'fairspine token' adds and removes them.\n"
 

@@ -18,10 +18,8 @@ def upgrade(connection: sa.Connection, shown: str) -> None:
     Raises:
         StoreError: the database is another program's, or was used by a newer fairspine.
     """
-    # The package is named instead of a folder, so that it is found wherever it is installed.
-    config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", "controller.store:migrations")
-    config.set_main_option("path_separator", "os")
+    config = _config()
+    config.attributes["connection"] = connection
     script = ScriptDirectory.from_config(config)
     present = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
     if present is None and METADATA.tables.keys() & set(sa.inspect(connection).get_table_names()):
@@ -33,3 +31,16 @@ def upgrade(connection: sa.Connection, shown: str) -> None:
         )
     if present != script.get_current_head():
         command.upgrade(config, "head")
+
+
+def steps() -> list[str]:
+    """Return the steps of the tables that this program knows, the newest first."""
+    return [step.revision for step in ScriptDirectory.from_config(_config()).walk_revisions()]
+
+
+def _config() -> Config:
+    # The package is named instead of a folder, so that it is found wherever it is installed.
+    config = Config()
+    config.set_main_option("script_location", "controller.store:migrations")
+    config.set_main_option("path_separator", "os")
+    return config

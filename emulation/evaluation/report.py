@@ -11,6 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from controller.model.tolerances import ROUNDING
+from controller.whole_file import write_bytes
 from emulation.evaluation.cell import Row
 from emulation.evaluation.plots import plot, plot_paper_axes
 from emulation.evaluation.standings import PolicyMeans, rows_csv, standings_csv, standings_of, verdicts_csv
@@ -35,15 +36,19 @@ def write_report(
         verdicts: which targets were reached.
 
     Raises:
-        OSError: the folder cannot be written to.
+        OSError: the folder cannot be made.
+        InputError: a file cannot be written; one of its name is as it was.
     """
     folder.mkdir(parents=True, exist_ok=True)
     standings = standings_of(rows)
-    (folder / "standings.csv").write_text(standings_csv(standings), encoding="utf-8")
-    (folder / "cells.csv").write_text(rows_csv(rows), encoding="utf-8")
-    (folder / "targets.csv").write_text(verdicts_csv(verdicts), encoding="utf-8")
     page = folder / "index.html"
-    page.write_text(_page(rows, standings, notes, references or {}, verdicts), encoding="utf-8")
+    for path, text in (
+        (folder / "standings.csv", standings_csv(standings)),
+        (folder / "cells.csv", rows_csv(rows)),
+        (folder / "targets.csv", verdicts_csv(verdicts)),
+        (page, _page(rows, standings, notes, references or {}, verdicts)),
+    ):
+        write_bytes(path, [text.encode()])
     return page
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from controller.model.errors import InputError
+from controller.whole_file import write_bytes
 from emulation import isolate, needs
 from emulation.errors import LabError
 from emulation.experiments.request import EmulatedScenario, ExperimentRequest, load
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> int:
     try:
         with ending_by_exception():
             return _serve(load(request), arguments[1])
-    except (LabError, EmulationError) as error:
+    except (LabError, EmulationError, InputError) as error:
         return complain(str(error))
     except KeyboardInterrupt:
         complain("interrupted; everything has been cleaned up")
@@ -75,10 +76,10 @@ def _serve(scenario: EmulatedScenario, output: str) -> int:
     outcome = run(scenario, say)
     request = scenario.request
     values = document(outcome)
-    numbers = request.out / f"{request.name}.json"
-    numbers.write_text(json.dumps(values, indent=1) + "\n")
-    drawing = request.out / f"{request.name}.png"
+    numbers, drawing = request.out / f"{request.name}.json", request.out / f"{request.name}.png"
+    # The numbers last: who finds them finds the picture, too.
     picture.draw(outcome, drawing)
+    write_bytes(numbers, [f"{json.dumps(values, indent=1)}\n".encode()])
     _print(outcome, values, output)
     say(f"wrote {drawing} and {numbers}")
     for note in outcome.notes():

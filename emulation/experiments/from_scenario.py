@@ -18,6 +18,7 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.routing import DRAWING, Options, enforceable
 from controller.routing.stages import has_times
+from controller.whole_file import write_bytes
 from controller.workload.job_document import document_of
 from emulation.evaluation.cases import Case
 from emulation.evaluation.scenario import InitialFailure, NamedPolicy, Scenario
@@ -52,10 +53,10 @@ class Experiment:
         documents += zip(self.request.jobs, (document_of(timed.telling) for timed in self.case.described), strict=True)
         try:
             self.request.folder.mkdir(parents=True, exist_ok=True)
-            for path, document in documents:
-                path.write_text(json.dumps(document) + "\n")
         except OSError as error:
             raise InputError(error.strerror or str(error), field="--out", value=str(self.request.folder)) from None
+        for path, document in documents:
+            write_bytes(path, [f"{json.dumps(document)}\n".encode()])
 
 
 def experiments_of(scenario: Scenario, wanted: ExperimentRequest) -> tuple[list[Experiment], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from controller.whole_file import write_bytes
 from emulation.experiments.results import ExperimentOutcome, MeasuredDraw, busiest_uplink
 
 WIDTH, HEIGHT, DPI = 11.0, 4.9, 130
@@ -26,7 +28,11 @@ _BARS = ("#9aa5b1", "#2b7a78", "#c07830", "#5b5ea6", "#8c564b")
 
 
 def draw(outcome: ExperimentOutcome, path: Path) -> None:
-    """Write a PNG."""
+    """Write a PNG, whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)
     FigureCanvasAgg(figure)
     shown = _shown(outcome)
@@ -62,7 +68,9 @@ def draw(outcome: ExperimentOutcome, path: Path) -> None:
     _times(times, outcome)
     figure.text(0.018, 0.94, _headline(outcome), fontsize=12.5, weight="bold", color=_INK)
     figure.text(0.018, 0.03, _footnote(outcome), fontsize=7.5, color=_PALE)
-    figure.savefig(path)
+    image = io.BytesIO()
+    figure.savefig(image, format="png")
+    write_bytes(path, [image.getvalue()])
 
 
 def _shown(outcome: ExperimentOutcome) -> list[MeasuredDraw]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.model.errors import InputError
+from controller.whole_file import write_bytes
 from emulation import needs
 from emulation.errors import LabError
 from emulation.evaluation.scenario import load_scenario
@@ -38,7 +40,7 @@ def run_scenario(path: Path, wanted: ExperimentRequest, policies: Sequence[str] 
         output: content of standard output.
 
     Raises:
-        InputError: the scenario is invalid, or too large for one machine.
+        InputError: the scenario is invalid, or too large for one machine, or a file cannot be written.
     """
     scenario = load_scenario(path, policies)
     try:
@@ -100,13 +102,14 @@ def _document(rows: Sequence[Compared], found: Sequence[Ratio]) -> dict[str, Any
 
 def _write(folder: Path, rows: Sequence[Compared], found: Sequence[Ratio]) -> None:
     document = _document(rows, found)
-    (folder / "agreement.json").write_text(json.dumps(document, indent=1) + "\n")
-    with (folder / "agreement.csv").open("w", newline="") as stream:
-        table = csv.writer(stream)
-        table.writerow(["case", "failure", "policy", "job", "draw", "simulated_seconds", "measured_seconds"])
-        for row in rows:
-            for draw, pair in enumerate(zip(row.simulated, row.measured, strict=True)):
-                table.writerow([row.case, row.failure, row.policy, row.job, draw, *pair])
+    stream = io.StringIO()
+    table = csv.writer(stream)
+    table.writerow(["case", "failure", "policy", "job", "draw", "simulated_seconds", "measured_seconds"])
+    for row in rows:
+        for draw, pair in enumerate(zip(row.simulated, row.measured, strict=True)):
+            table.writerow([row.case, row.failure, row.policy, row.job, draw, *pair])
+    write_bytes(folder / "agreement.json", [f"{json.dumps(document, indent=1)}\n".encode()])
+    write_bytes(folder / "agreement.csv", [stream.getvalue().encode()])
 
 
 def _print(rows: Sequence[Compared], found: Sequence[Ratio]) -> None:

@@ -24,8 +24,7 @@ SlurmctldHost={machine}(127.0.0.1)
 SlurmctldPort={control_port}
 SlurmdPort={node_port}
 AuthType=auth/munge
-# A job that is requeued waits until its credential has expired.
-AuthInfo=socket={folder}/munge.socket,cred_expire=2
+AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 SlurmUser=root
 StateSaveLocation={folder}/state
@@ -103,6 +102,7 @@ def private_slurm(folder: Path, prolog: Path, epilog: Path) -> Iterator[PrivateS
     munge = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}"]
     munge += [f"--{what}-file={folder}/munged.{what}" for what in ("log", "pid", "seed")]
     with ExitStack() as running:
+        running.enter_context(_ipv4())
         running.enter_context(_daemon(folder, *munge))
         eventually(lambda: (folder / "munge.socket").exists(), "munged listens")
         running.enter_context(_daemon(folder, "slurmctld", "-D"))
@@ -120,6 +120,27 @@ def _idle(slurm: PrivateSlurm) -> bool:
         return "State=IDLE " in slurm.run("scontrol", "show", "node", NODE)
     except AssertionError:
         return False  # slurmctld does not answer yet
+
+
+@contextmanager
+def _ipv4() -> Iterator[None]:
+    """Make Slurm find an address to listen on.
+
+    It asks for addresses of the families that the machine has (``AI_ADDRCONFIG``), where 127.0.0.1 does not count. In
+    the network namespace of a test that had a lab, only the ends of cables have addresses, and only of IPv6.
+    """
+    try:
+        socket.getaddrinfo(None, 0, socket.AF_INET, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG | socket.AI_PASSIVE)
+        yield
+        return
+    except socket.gaierror:
+        pass
+    address = ("127.0.0.2/32", "dev", "lo")
+    subprocess.run(["ip", "address", "add", *address], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["ip", "address", "delete", *address], check=True)
 
 
 @contextmanager

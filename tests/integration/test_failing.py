@@ -12,6 +12,7 @@ import pytest
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.rule_text import source_ports
 from tests.integration.test_jobs import active, check_paths, started
 
 pytestmark = pytest.mark.switches
@@ -93,11 +94,11 @@ def test_links_that_fail_while_plans_are_being_installed_are_in_none_of_the_last
         failed = {cable.replace("-", "->"), "->".join(reversed(cable.split("-")))}
         eventually(lambda failed=failed: not used(active(controller)) & failed, "the last plan knows it")
 
-        def rules() -> int:
-            return sum("tp_src" in flow.match for leaf in fabric.leaves for flow in lab.flows(leaf.name))
+        def ports() -> int:
+            return sum(source_ports(flow.match) for leaf in fabric.leaves for flow in lab.flows(leaf.name))
 
         # A plan is active before the last rules of the one before it are gone.
-        eventually(lambda rules=rules: rules() == len(many), "each flow has its rule", shown=rules)  # type: ignore[misc]
+        eventually(lambda ports=ports: ports() == len(many), "each flow has a rule", shown=ports)  # type: ignore[misc]
         assert controller.delete("/v1/jobs/large").status == 204
         active(controller)
     wait_for_pings(lab)

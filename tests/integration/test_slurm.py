@@ -94,6 +94,9 @@ def test_a_requeued_job_is_removed_and_pushed_again(slurm: PrivateSlurm, live: L
     job, end = waits(slurm)
     running(slurm, live, job)
     slurm.run("scontrol", "requeue", job)
+    # Slurm would wait until the credentials of the first run have expired, two minutes.
+    eventually(lambda: slurm.state(job) == "PENDING", "the job waits")
+    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")
     again = [pushed(slurm, job), removed(job), pushed(slurm, job)]
     eventually(lambda: log(slurm, job) == again, "it is removed and pushed again")
     running(slurm, live, job)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.files import write_bytes, write_text
+from controller.cli.files import write_text
 from controller.cli.output import plural
 from controller.model.errors import InputError
+from controller.whole_file import write_bytes
 from controller.workload.job_file import parse_job
 
 FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
