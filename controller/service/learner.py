@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
+from controller.service.vital_tasks import VitalTasks
 from controller.views.learned import address_finder
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("fairspine.service")
 
 LOOK_SECONDS = 2.0
 """Time between two looks at the sightings."""
@@ -45,10 +47,14 @@ class Learner:
         self._runtime, self._read = runtime, read
         self.learning = learning
         self._odometers, self._life = Odometers(), LearnedLife()
+        # The flows of pushed jobs, and what they were collected from.
+        self._pushed: FlowKeys = frozenset()
+        self._fabric: Fabric | None = None
+        self._traffic: Traffic | None = None
         self._lock: Any = runtime.lock()
         self._fresh = runtime.signal()
 
-    def start(self, tasks: Any, state: Any) -> None:
+    def start(self, tasks: VitalTasks, state: Callable[[], ControllerState]) -> None:
         """Look for jobs from now on; ``state()`` is the controller's newest state."""
         if self.learning != "off":
             tasks.spawn("learning", lambda: self._run(state))
@@ -120,7 +126,8 @@ class Learner:
 
     # -- looking -------------------------------------------------------------------------------------------------
 
-    def _run(self, state: Any) -> None:
+    def _run(self, state: Callable[[], ControllerState]) -> None:
+        failed = False
         while True:
             self._fresh.wait(None if not self._life.jobs else LOOK_SECONDS)
             self._fresh.clear()
@@ -128,9 +135,12 @@ class Learner:
             self._runtime.sleep(LOOK_SECONDS)
             try:
                 self.look(state())
+                failed = False
             except Exception:
-                # A fault of learning is no reason to stop routing.
-                LOG.exception("learning failed")
+                # A fault of learning is no reason to stop routing; one that lasts is logged once.
+                if not failed:
+                    LOG.exception("learning failed")
+                failed = True
 
     def look(self, state: ControllerState) -> None:
         """Look at the sightings once."""
@@ -139,8 +149,10 @@ class Learner:
 
     def _look(self, fabric: Fabric | None, traffic: Traffic, now: float) -> None:
         self._odometers.forget(now - REMEMBERED_SECONDS)
-        pushed = frozenset() if fabric is None else pushed_flows(fabric, traffic)
-        found = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), pushed)
+        if fabric is not self._fabric or traffic is not self._traffic:
+            self._pushed = frozenset() if fabric is None else pushed_flows(fabric, traffic)
+            self._fabric, self._traffic = fabric, traffic
+        found = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
         self._life.step(found, now)
 
 
