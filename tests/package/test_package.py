@@ -17,7 +17,17 @@ import pytest
 from tests.documented import ROOT, commands_of
 
 NOT_NEEDED = ("ryu", "eventlet", "sqlalchemy", "psycopg", "mininet", "scapy", "prometheus_client")
-SOURCES = ("controller", "emulation", "fairspine", "topologies", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = (
+    "controller",
+    "emulation",
+    "fairspine",
+    "topologies",
+    "setup.cfg",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "docs/man",
+)
 FILES = ("--fabric", str(ROOT / "examples/clos-4x4x4.yaml"), "--job", str(ROOT / "examples/gpt3-a.json"))
 
 
