@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -78,11 +78,23 @@ def test_a_zombie_is_not_a_running_process(sleeper: subprocess.Popen[bytes]) -> 
     assert sleeper.returncode is None
 
 
+def environment(pid: int) -> str:
+    return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+
+
+def until(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not ready() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def test_a_label_finds_descendants_that_left_their_session_and_their_parent(tmp_path: Path) -> None:
     label = f"test-{os.getpid()}"
     child = Child("orphan", ORPHAN, tmp_path / "log", os.environ | {LABEL: label}, append=False)
     assert child.wait(5) == 0
     orphan = who(int((tmp_path / "log").read_text()))
+    # While it becomes setsid and then sleep, it has no environment for a moment.
+    until(lambda: Path(f"/proc/{orphan.pid}/comm").read_text() == "sleep\n" and label in environment(orphan.pid))
     try:
         assert orphan in labelled(label)
         assert labelled(label + "0") == labelled(label[:-1]) == []
