@@ -25,6 +25,7 @@ from ipaddress import IPv4Network
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.model.cuts import TierCuts, cuts_of
 from controller.model.fabric_parts import Cable as Cable
 from controller.model.fabric_parts import Host as Host
 from controller.model.fabric_parts import Switch as Switch
@@ -228,6 +229,18 @@ class Fabric:
     def live_ways(self) -> Ways:
         """The paths between leaves over cables that are up."""
         return self.ways.only(self.link_up)
+
+    @cached_property
+    def cuts(self) -> tuple[TierCuts, ...]:
+        """The live capacity out of and into each group of leaves, for each tier of cables."""
+        return cuts_of(self.live_ways, self.link_gbps)
+
+    @cached_property
+    def paths_alike(self) -> bool:
+        """Whether spreading each flow evenly over its live paths is as good as any other way to split flows."""
+        if len(self.tiers) == 1:
+            return bool(self.path_type.max(initial=-1) <= 0)
+        return all(cut.even for tier in self.cuts for cut in (tier.up, tier.down))
 
     @cached_property
     def path_type(self) -> IntArray:

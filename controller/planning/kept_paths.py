@@ -12,9 +12,8 @@ from controller.model.plan import Bound, Plan
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.planning.make_plan import appraise
-from controller.routing import PreviousPlan, Result
+from controller.routing import PreviousPlan, Result, placing
 from controller.routing.demand import Demand
-from controller.routing.kernels import place
 from controller.routing.shifts import reuse_schedule
 from controller.routing.validate import validate_assignment
 
@@ -49,7 +48,7 @@ def plan_from_paths(
     for memory in memories:
         old = memory.on(fabric).single_paths(traffic)[first]
         path = np.where((path < 0) & _live(demand, old), old, path).astype(np.int32)
-    place.repair(demand.unit_src, demand.unit_dst, demand.unit_load, demand.tier, fabric.link_gbps, path)
+    placing.repair(demand, path)
     assignment = demand.assignment(path)
     if memories and memories[0].is_split():
         assignment = _with_pieces(demand, assignment, memories[0].on(fabric))

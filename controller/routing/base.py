@@ -24,6 +24,7 @@ class Options:
 
     Attributes:
         hash: ``ecmp``, ``e_ecmp``: the switch's hash function.
+        hash_seeds: ``ecmp``, ``e_ecmp`` where paths have several choices: a seed for each ``switch``, or the ``same``.
         qps: ``e_ecmp``: the QPs over which each flow is cut, 1 to 128.
         rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 300,000, about 50 ms.
         max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines. ``None``:
@@ -41,6 +42,7 @@ class Options:
     """
 
     hash: Literal["crc32", "toeplitz"] = "crc32"
+    hash_seeds: Literal["switch", "same"] = "switch"
     qps: Annotated[int, Field(ge=1, le=MOST_QPS)] = 1
     rounds: int | None = None
     max_splits: int | None = None
@@ -95,6 +97,7 @@ class Policy:
         splits: whether it may give a flow several paths.
         enforceable: whether switches can follow its plans: flows that a switch cannot distinguish get one path, and
             flows with unknown source ports are not split.
+        several_choices: whether it plans fabrics in which a path is a choice in each of several tiers of cables.
     """
 
     name: str
@@ -102,3 +105,4 @@ class Policy:
     assign: PolicyFunction
     splits: bool = False
     enforceable: bool = True
+    several_choices: bool = True

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.assignment import Assignment
-from controller.model.fabric import Fabric, IntArray
+from controller.model.fabric import BoolArray, Fabric, IntArray
 from controller.model.plan import Bound, Objective
 from controller.model.traffic import Traffic
 from controller.routing import concurrent
 from controller.routing.demand import NETWORK, Demand
+from controller.routing.ideal import spread_reaches
 from controller.routing.incidence import Incidence
 from controller.routing.kernels import packing
 from controller.routing.objective import relaxed_levels
@@ -24,8 +25,9 @@ MOST_PHASES = 64
 def bound(fabric: Fabric, traffic: Traffic, *, demand: Demand | None = None) -> Bound:
     """Return both bounds on ``min_level``; 1 where no collective has a level.
 
-    ``split`` is exact: the relaxation in closed form where no leaf can distinguish its live paths, the linear program
-    elsewhere. ``single`` also accounts for units being indivisible: see ``single_bound``.
+    ``split`` is exact: the relaxation in closed form where the live paths of two leaves are alike, the linear program
+    elsewhere (in three tiers the bound of the cuts where the program would be too large).
+    ``single`` also accounts for units being indivisible: see ``single_bound``.
     """
     demand = demand or Demand.of(fabric, traffic)
     if not demand.in_game.any():
@@ -40,6 +42,12 @@ def split_bound(demand: Demand) -> float:
     if levels is not None:
         return float(np.nanmin(levels))
     moving = np.flatnonzero((demand.fixed == NETWORK) & (demand.gbps > 0))
+    cut = cut_bound(demand)
+    if not demand.one_choice and len(demand.group_job) == 1:
+        whole, within = np.array([0, len(moving)], dtype=np.int64), np.array([1.0 / cut])
+        ends = (demand.leaf_src, demand.leaf_dst, demand.fixed)
+        if spread_reaches(demand.fabric, moving, whole, demand.load, *ends, within)[0]:
+            return cut
     seconds = concurrent.least_time(
         demand.fabric,
         demand.leaf_src[moving],
@@ -48,11 +56,11 @@ def split_bound(demand: Demand) -> float:
         demand.group[demand.traffic.collective[moving]],
         demand.group_job,
     )
-    return min(cut_bound(demand), 1.0 / seconds if seconds > 0 else np.inf)
+    return min(cut, 1.0 / seconds if seconds > 0 else np.inf)
 
 
 def cut_bound(demand: Demand) -> float:
-    """Return the bound from host links and each leaf's total uplinks and downlinks: >= ``split_bound``, and cheap."""
+    """Return the bound from host links and the cuts of the fabric: >= ``split_bound``, and cheap."""
     if not demand.in_game.any():
         return 1.0
     level, _ = Incidence.relaxed(demand).levels(demand)
@@ -60,7 +68,7 @@ def cut_bound(demand: Demand) -> float:
 
 
 def single_bound(demand: Demand) -> float:
-    """Return a bound for one path a unit: at each leaf and in each direction, units are packed into live links whole.
+    """Return a bound for one path a unit: at each leaf and pod, both ways, whole units are packed into live links.
 
     A link of capacity c carries at most floor(c / (t x)) units of load x or more at level t. For every load x that
     occurs, these numbers must add up to the number of units that have it. For n equal units on s equal uplinks this
@@ -70,33 +78,45 @@ def single_bound(demand: Demand) -> float:
     """
     if not demand.n_units:
         return np.inf
-    fabric = demand.fabric
-    load = demand.unit_load
-    best = np.inf
-    for leaf_of, links in ((demand.unit_src, demand.tier.up), (demand.unit_dst, demand.tier.down)):
-        for chosen in _together(demand, leaf_of):
-            if load.min() == load.max():
-                # The usual case. Sorting by leaf alone is a radix sort, which is several times as fast.
-                kind = np.int16 if fabric.n_leaves < 2**15 else np.int32
-                order = np.argsort(leaf_of[chosen].astype(kind), kind="stable")
-            else:
-                order = np.lexsort((-load[chosen], leaf_of[chosen]))
-            units = chosen[order]
-            ptr = np.searchsorted(leaf_of[units], np.arange(fabric.n_leaves + 1))
-            best = min(best, float(packing.packing_bound(ptr, load[units], links, fabric.link_gbps)))
+    best = _packed(demand, demand.unit_src, demand.tier.up, demand.fabric.n_leaves)
+    best = min(best, _packed(demand, demand.unit_dst, demand.tier.down, demand.fabric.n_leaves))
+    for tier in demand.fabric.cuts[1:]:
+        src, dst = tier.group[demand.unit_src], tier.group[demand.unit_dst]
+        crosses = src != dst
+        best = min(best, _packed(demand, src, tier.up.links, len(tier.up.gbps), crosses))
+        best = min(best, _packed(demand, dst, tier.down.links, len(tier.down.gbps), crosses))
     return best
 
 
-def _together(demand: Demand, leaf_of: IntArray) -> Iterator[NDArray[np.int64]]:
-    """Yield the units that may load a leaf all at once: of each job with several phases only one of them there."""
+def _packed(
+    demand: Demand, group_of: IntArray, links: IntArray, n_groups: int, crosses: BoolArray | None = None
+) -> float:
+    """Return the packing bound of groups of leaves with these links [N, M]; ``crosses`` [U]: units that use them."""
+    load, best = demand.unit_load, np.inf
+    for together in _together(demand, group_of, n_groups):
+        chosen = together if crosses is None else together[crosses[together]]
+        if load.min() == load.max():
+            # The usual case. Sorting by group alone is a radix sort, which is several times as fast.
+            kind = np.int16 if n_groups < 2**15 else np.int32
+            order = np.argsort(group_of[chosen].astype(kind), kind="stable")
+        else:
+            order = np.lexsort((-load[chosen], group_of[chosen]))
+        units = chosen[order]
+        ptr = np.searchsorted(group_of[units], np.arange(n_groups + 1))
+        best = min(best, float(packing.packing_bound(ptr, load[units], links, demand.fabric.link_gbps)))
+    return best
+
+
+def _together(demand: Demand, group_of: IntArray, n_groups: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the units that may load a group all at once: of each job with several phases only one of them there."""
     if len(demand.group_job) == 1:
         yield np.arange(demand.n_units)
         return
     for preferred in (-1, *range(1, min(len(demand.group_job), MOST_PHASES + 1))):
         yield np.flatnonzero(
             packing.in_heaviest_phase(
-                demand.part_ptr, demand.part_group, demand.unit_load, leaf_of, demand.group_job,
-                demand.fabric.n_leaves, preferred,
+                demand.part_ptr, demand.part_group, demand.unit_load, group_of, demand.group_job,
+                n_groups, preferred,
             )
         )  # fmt: skip
 

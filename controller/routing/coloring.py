@@ -11,9 +11,11 @@ import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Traffic
+from controller.routing import placing
 from controller.routing.base import Options, Result
+from controller.routing.coloring_by_tier import color_by_tier
 from controller.routing.demand import Demand
-from controller.routing.kernels import edge_coloring, place
+from controller.routing.kernels import edge_coloring
 from controller.routing.previous_plan import PreviousPlan
 
 MANY = 4
@@ -33,7 +35,7 @@ def assign(
     return Result(demand.assignment(color_units(demand, seed)))
 
 
-def color_units(demand: Demand, seed: int, *, apart: bool = False) -> IntArray:
+def color_units(demand: Demand, seed: int, *, apart: bool = False, from_above: bool = False) -> IntArray:
     """Return the path class [U] of each unit.
 
     Each phase is coloured separately (the first of every job together, then the second, and so on): phases that never
@@ -43,20 +45,25 @@ def color_units(demand: Demand, seed: int, *, apart: bool = False) -> IntArray:
         demand: the placement units, with their leaves and loads.
         seed: the seed of the colouring; its low 32 bits count.
         apart: also colour each class of equal loads by itself.
+        from_above: where paths have several choices, spread pods before leaves (``coloring_by_tier``).
     """
     fabric = demand.fabric
-    classes = np.flatnonzero(fabric.path_type >= 0).astype(np.int32)
     if not demand.n_units:
         return np.zeros(0, dtype=np.int32)
-    src, dst, load = demand.unit_src, demand.unit_dst, demand.unit_load
     order, part = _in_parts(demand, apart)
+    if not demand.one_choice:
+        path = color_by_tier(demand, order, part, seed, from_above=from_above)
+        placing.repair(demand, path)
+        return path
+    classes = np.flatnonzero(fabric.path_type >= 0).astype(np.int32)
+    src, dst = demand.unit_src, demand.unit_dst
     vertices = fabric.n_leaves * (int(part.max()) + 1)
     left, n_left = edge_coloring.slots(src + part * fabric.n_leaves, order, vertices, len(classes))
     right, n_right = edge_coloring.slots(dst + part * fabric.n_leaves, order, vertices, len(classes))
     hue = edge_coloring.color(left, right, max(n_left, n_right), len(classes), seed & 0xFFFFFFFF)
-    path: IntArray = classes[hue]
-    place.repair(src, dst, load, demand.tier, fabric.link_gbps, path)
-    return path
+    one: IntArray = classes[hue]
+    placing.repair(demand, one)
+    return one
 
 
 def has_rounds(demand: Demand) -> bool:

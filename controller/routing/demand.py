@@ -45,21 +45,29 @@ class Demand:
     @staticmethod
     def of(fabric: Fabric, traffic: Traffic) -> Demand:
         """Classify the flows and compute the ideal times."""
-        leaf_src, leaf_dst, fixed = units.classify(
-            traffic.src,
-            traffic.dst,
-            fabric.host_leaf,
-            fabric.link_up[: fabric.n_hosts],
-            fabric.tiers[0],
-        )
+        ways, ends = fabric.live_ways, (traffic.src, traffic.dst, fabric.host_leaf, fabric.link_up[: fabric.n_hosts])
+        if ways.n_tiers == 1:
+            leaf_src, leaf_dst, fixed = units.classify(*ends, fabric.tiers[0])
+        else:
+            leaf_src, leaf_dst, fixed = units.classify_on_ways(*ends, ways)
         ideal = ideal_seconds(fabric, traffic, leaf_src, leaf_dst, fixed)
         gbps = units.rates(traffic.bytes, traffic.collective, ideal)
         return Demand(fabric, traffic, leaf_src, leaf_dst, fixed, ideal, gbps)
 
     @property
     def tier(self) -> Tier:
-        """The live links of the choice that each unit makes."""
+        """The live links of the choice that each unit makes; of the first one where paths may have several."""
         return self.fabric.tiers[0]
+
+    @property
+    def one_choice(self) -> bool:
+        """Whether a path is one choice; else units also make choices in the tiers above (``by_tier``)."""
+        return len(self.fabric.tiers) == 1
+
+    @cached_property
+    def meet(self) -> IntArray:
+        """[U] the lowest tier of cables above which the two leaves of each unit meet."""
+        return self.fabric.live_ways.meet(self.unit_src, self.unit_dst).astype(np.int32)
 
     @cached_property
     def load(self) -> FloatArray:

@@ -1,7 +1,8 @@
 """``fair``: the default policy. The best of the known placements, then a search on the links of the slowest collective.
 
 1. Edge colouring with units sorted by load: on a healthy symmetric fabric with equal loads this is optimal, and if its
-   levels reach what host links and leaves allow, that proves it and the search ends.
+   levels reach what host links, leaves and pods allow, that proves it and the search ends. Where paths have a choice
+   in several tiers, choices are coloured from below and from above (``coloring_by_tier``), and the better is taken.
 2. Else greedy and first fit as well, the lexicographically best of the three being the start.
 3. While a level is below its proved bound, local search moves and swaps units on the links that limit it;
    levels are raised one after the other, those reached stay.
@@ -9,7 +10,7 @@
 A plan is only ever replaced by a better one, so the answer is never worse than ``coloring``, ``greedy`` or
 ``first_fit``, however small ``Options.rounds``. Where jobs state computing times, ``timed`` decides: expected
 iteration time comes before the levels; with ``Options.shifts``, ``shifts`` adds when iterations begin. With a previous
-plan, see ``replan``; with ``Options.max_splits``, ``split``.
+plan, see ``replan``; with ``Options.max_splits``, ``split``. Computing times and splits are for two tiers of switches.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import dataclasses
 
 import numpy as np
 
+from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
@@ -55,9 +57,12 @@ def assign(
     The status is ``"optimal"`` where every level is proved to be the best for one path a unit.
     """
     demand = Demand.of(fabric, traffic)
+    if options.max_splits and not demand.one_choice:
+        reason = "fair splits flows only on fabrics with one tier of cables between leaves"
+        raise InputError(reason, field="option max_splits", value=options.max_splits)
     goal = Goal.of(demand)
     rounds = options.rounds if options.rounds is not None else ROUNDS
-    if options.times == "use" and has_times(traffic):
+    if options.times == "use" and has_times(traffic) and demand.one_choice:
         return _with_times(demand, goal, seed, previous, options)
     if previous is not None:
         path, level = replan(
@@ -107,6 +112,11 @@ def fresh_plan(demand: Demand, goal: Goal, seed: int, options: Options) -> tuple
     """Return path classes [U] and levels [K] of a plan that ignores any earlier plan."""
     path = coloring.color_units(demand, seed)
     level = levels_of(demand, path)
+    if not demand.one_choice and not goal.reached(level):
+        other = coloring.color_units(demand, seed, from_above=True)
+        other_level = levels_of(demand, other)
+        if compare_levels(other_level, level) > 0:
+            path, level = other, other_level
     if coloring.has_rounds(demand):
         other = coloring.color_units(demand, seed, apart=True)
         other_level = levels_of(demand, other)

@@ -6,15 +6,12 @@ A flow that fits nowhere keeps its ECMP path.
 
 from __future__ import annotations
 
-import numpy as np
-
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Traffic
-from controller.routing import ecmp
+from controller.routing import ecmp, placing
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.hedera import unit_demand
-from controller.routing.kernels import place
 from controller.routing.previous_plan import PreviousPlan
 
 
@@ -33,11 +30,6 @@ def assign(
 
 def place_units(demand: Demand, seed: int, options: Options) -> IntArray:
     """Return the path class [U] of each unit."""
-    fabric = demand.fabric
     path = ecmp.hash_units(demand, seed, options)
-    wanted = unit_demand(demand, options)
-    place.first_fit(
-        demand.unit_src, demand.unit_dst, wanted, demand.tier, fabric.link_gbps,
-        np.zeros(fabric.n_links), path,
-    )  # fmt: skip
+    placing.first_fit(demand, unit_demand(demand, options), path)
     return path

@@ -10,6 +10,7 @@ import numpy as np
 
 from controller.model.fabric import Fabric, IntArray
 from controller.model.traffic import Traffic
+from controller.routing import placing
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
 from controller.routing.kernels import place
@@ -31,11 +32,7 @@ def assign(
 
 def place_units(demand: Demand) -> IntArray:
     """Return the path class [U] of each unit."""
-    fabric = demand.fabric
     path = np.empty(demand.n_units, dtype=np.int32)
-    order = place.order_by_leaf_sets(demand.unit_src, demand.unit_dst, demand.unit_load, fabric.n_leaves)
-    place.least_loaded(
-        order, demand.unit_src, demand.unit_dst, demand.unit_load, demand.tier, fabric.link_gbps,
-        np.zeros(fabric.n_links), path,
-    )  # fmt: skip
+    order = place.order_by_leaf_sets(demand.unit_src, demand.unit_dst, demand.unit_load, demand.fabric.n_leaves)
+    placing.least_loaded(demand, order, path)
     return path

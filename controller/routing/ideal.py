@@ -1,20 +1,21 @@
 """A_k: the seconds a collective takes alone on the live fabric, with its flows split at will.
 
 This is a concurrent-flow optimum. It is never less than the narrowest *cut* requires: a host link, all uplinks of
-a leaf together, all its downlinks together. Where no leaf can distinguish the spines, spreading every flow evenly
-reaches that bound. Elsewhere an even spread, levelled a little, usually reaches it as well; only the remaining
-collectives go to the linear program.
+a leaf together, all its downlinks together, and so on for a pod. Where the paths of two leaves are alike, spreading
+every flow evenly reaches that bound. Elsewhere an even spread, levelled a little, usually reaches it as well; only the
+remaining collectives go to the linear program.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.traffic import Traffic
 from controller.model.units import GBIT
 from controller.routing import concurrent
-from controller.routing.kernels import spread
+from controller.routing.kernels import spread, spread_by_tier
 
 
 def ideal_seconds(
@@ -32,40 +33,45 @@ def ideal_seconds(
     array([0.8])
     """
     order, ptr = traffic.by_collective
-    up_gbps, down_gbps = _leaf_capacity(fabric)
+    leaves = fabric.cuts[0]
     cut: FloatArray = spread.cut_seconds(
         order, ptr, traffic.src, traffic.dst, traffic.bytes, leaf_src, leaf_dst, fixed, fabric.link_gbps,
-        fabric.n_hosts, up_gbps, down_gbps,
+        fabric.n_hosts, leaves.up.gbps, leaves.down.gbps,
     )  # fmt: skip
-    if fabric.path_type.max(initial=-1) <= 0:
+    for tier in fabric.cuts[1:]:
+        above: FloatArray = spread.cut_above(
+            order, ptr, traffic.bytes, tier.group[leaf_src], tier.group[leaf_dst], tier.up.gbps, tier.down.gbps
+        )
+        cut = np.maximum(cut, above)
+    if fabric.paths_alike:
         return cut
-    reached = spread.spread_reaches(
-        order,
-        ptr,
-        traffic.bytes,
-        leaf_src,
-        leaf_dst,
-        fixed,
-        cut,
-        fabric.tiers[0],
-        fabric.link_gbps,
-        fabric.shares_links,
-    )
+    gbit = (traffic.bytes * GBIT).astype(np.float64)
+    reached = spread_reaches(fabric, order, ptr, gbit, leaf_src, leaf_dst, fixed, cut)
     for k in range(len(cut)):
         if not reached[k]:
             flows = order[ptr[k] : ptr[k + 1]]
             flows = flows[fixed[flows] >= 0]
-            seconds = concurrent.least_time(
-                fabric, leaf_src[flows], leaf_dst[flows], (traffic.bytes[flows] * GBIT).astype(np.float64)
-            )
+            seconds = concurrent.least_time(fabric, leaf_src[flows], leaf_dst[flows], gbit[flows])
             cut[k] = max(cut[k], seconds)
     return cut
 
 
-def _leaf_capacity(fabric: Fabric) -> tuple[FloatArray, FloatArray]:
-    """Return the total Gbit/s [L] of each leaf's live uplinks, and of its downlinks."""
-    first = fabric.first_cable_link
-    gbps = np.where(fabric.link_up, fabric.link_gbps, 0.0)
-    up = np.bincount(fabric.cable_leaf, weights=gbps[first::2], minlength=fabric.n_leaves)
-    down = np.bincount(fabric.cable_leaf, weights=gbps[first + 1 :: 2], minlength=fabric.n_leaves)
-    return up.astype(np.float64), down.astype(np.float64)
+def spread_reaches(
+    fabric: Fabric,
+    order: NDArray[np.integer],
+    ptr: NDArray[np.integer],
+    gbit: FloatArray,
+    leaf_src: IntArray,
+    leaf_dst: IntArray,
+    fixed: IntArray,
+    seconds: FloatArray,
+) -> BoolArray:
+    """Return whether a spread of each collective's flows fits into its seconds (False: none found, but may exist)."""
+    flows = (order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds)
+    if len(fabric.tiers) == 1:
+        one: BoolArray = spread.spread_reaches(*flows, fabric.tiers[0], fabric.link_gbps, fabric.shares_links)
+        return one
+    if len(fabric.tiers) > spread_by_tier.MOST_TIERS:
+        return np.zeros(len(seconds), dtype=np.bool_)
+    several: BoolArray = spread_by_tier.spread_reaches(*flows, fabric.live_ways, fabric.link_gbps)
+    return several

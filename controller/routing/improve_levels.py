@@ -11,6 +11,7 @@ from controller.model.tolerances import TOLERANCE
 from controller.routing.bounds import single_bound
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
+from controller.routing.kernels import place_on_ways
 from controller.routing.kernels.breakout_search import breakout_search
 from controller.routing.objective import compare_levels
 
@@ -94,6 +95,21 @@ def improve_levels(
         if lowest < target * (1 - TOLERANCE):
             held = frozen[collective]
             effort = max(1, int(rounds * SHARE))
+            if not demand.one_choice:
+                rounds -= effort
+                rate = np.where(held, np.nan_to_num(level)[collective], target) * load
+                found = path.copy()
+                place_on_ways.improve(
+                    demand.unit_src, demand.unit_dst, demand.units_of(rate), fabric.live_ways, fabric.link_gbps,
+                    found, 1.0, effort, seed & 0xFFFFFFFF,
+                )  # fmt: skip
+                found_level = levels_of(demand, found)
+                if compare_levels(found_level, level) > 0:
+                    path, level = found, found_level
+                    lowest = float(level[~frozen].min())
+                frozen |= level <= lowest * (1 + TOLERANCE)
+                settled = int((frozen & ~np.isnan(level)).sum())
+                continue
             found, reached, used = breakout_search(
                 demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group,
                 np.where(held, load * np.nan_to_num(level)[collective], 0.0), np.where(held, 0.0, load),

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.model.assignment import Assignment
-from controller.model.fabric import BoolArray, FloatArray, IntArray
+from controller.model.fabric import BoolArray, Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array
-from controller.model.ways import Ways, one_tier
-from controller.routing.demand import Demand
+from controller.model.ways import Ways
+from controller.routing.demand import NETWORK, Demand
 from controller.routing.kernels import progressive_filling as kernel
 
 MAX_COMBINATIONS = 64
@@ -50,24 +50,23 @@ class Incidence:
 
     @staticmethod
     def relaxed(demand: Demand) -> Incidence:
-        """Compute the loads with one uplink and one downlink of the total capacity for each leaf.
+        """Compute the loads with one uplink and one downlink of the total capacity for each group of ``Fabric.cuts``.
 
-        This is exact for free splitting where all spines are alike. Links are the 2H host links, then L uplinks, then L
-        downlinks.
+        This is exact for free splitting where all paths of two leaves are alike. Links are the 2H host links, then the
+        uplinks of the first tier's groups and their downlinks, then those of the tiers above.
         """
         fabric, n_flows = demand.fabric, demand.traffic.n_flows
-        first, n_leaves = fabric.first_cable_link, fabric.n_leaves
-        live = np.where(fabric.link_up, fabric.link_gbps, 0.0)
-        up = np.bincount(fabric.cable_leaf, weights=live[first::2], minlength=n_leaves)
-        down = np.bincount(fabric.cable_leaf, weights=live[first + 1 :: 2], minlength=n_leaves)
-        leaf = np.arange(n_leaves, dtype=np.int32).reshape(-1, 1)
+        ways, cut_gbps = _fat_ways(fabric)
+        path = demand.fixed
+        if ways.n_tiers > 1:
+            path = np.where(path == NETWORK, ways.meet(demand.leaf_src, demand.leaf_dst), path).astype(np.int32)
         return Incidence._build(
             demand,
             np.arange(n_flows + 1, dtype=np.int64),
-            demand.fixed,
+            path,
             np.ones(n_flows),
-            one_tier(first + leaf, first + n_leaves + leaf),
-            np.concatenate([fabric.link_gbps[:first], up, down]),
+            ways,
+            np.concatenate([fabric.link_gbps[: fabric.first_cable_link], *cut_gbps]),
         )
 
     @staticmethod
@@ -125,3 +124,32 @@ class Incidence:
             self.link_ptr, self.link_coll, self.link_gbps, np.nan_to_num(speed), demand.group, demand.group_job
         )
         return total
+
+
+def _fat_ways(fabric: Fabric) -> tuple[Ways, list[FloatArray]]:
+    """Return ways with one choice a tier, whose switches are the groups of ``Fabric.cuts``, and the links' capacities.
+
+    Path m is the one between leaves that meet above tier m.
+    """
+    first, up, down, gbps = fabric.first_cable_link, [], [], []
+    sizes = [len(tier.up.gbps) for tier in fabric.cuts]
+    for tier, n_groups in zip(fabric.cuts, sizes, strict=True):
+        up.append(np.arange(first, first + n_groups))
+        down.append(np.arange(first + n_groups, first + 2 * n_groups))
+        gbps += [tier.up.gbps, tier.down.gbps]
+        first += 2 * n_groups
+    above = []
+    for lower, higher, n_groups in zip(fabric.cuts, fabric.cuts[1:], sizes, strict=False):
+        parent = np.full(n_groups, -1, dtype=np.int32)
+        parent[lower.group] = higher.group
+        above.append(parent)
+    ways = Ways(
+        first=np.arange(len(sizes) + 1, dtype=np.int64),
+        width=np.ones(len(sizes), dtype=np.int64),
+        table=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        up=np.concatenate(up).astype(np.int32),
+        down=np.concatenate(down).astype(np.int32),
+        above=np.concatenate(above) if above else np.zeros(0, dtype=np.int32),
+        group=fabric.live_ways.group,
+    )
+    return ways, gbps

@@ -73,8 +73,8 @@ def merged_levels(level: FloatArray, bound: FloatArray | None) -> tuple[Level, .
 
 
 def relaxed_levels(demand: Demand) -> FloatArray | None:
-    """Return the best levels [K] with free splitting, where no leaf can distinguish its live paths; else ``None``."""
-    if demand.fabric.path_type.max(initial=-1) > 0:
+    """Return the best levels [K] with free splitting, where the live paths of two leaves are alike; else ``None``."""
+    if not demand.fabric.paths_alike:
         return None
     level, _ = Incidence.relaxed(demand).levels(demand)
     return level

@@ -8,8 +8,9 @@ import numpy as np
 
 from controller.model.fabric import FloatArray
 from controller.model.traffic import Int64Array
-from controller.routing.concurrent import add_heaviest
 from controller.routing.demand import Demand
+from controller.routing.heaviest_phase import add_heaviest
+from controller.routing.placing import live_paths
 from controller.routing.solver import LinearProgram
 
 
@@ -36,15 +37,17 @@ class Pairs:
     @staticmethod
     def of(demand: Demand) -> Pairs:
         """List the pairs of all units that need a path."""
-        up, down = demand.tier.up[demand.unit_src], demand.tier.down[demand.unit_dst]
-        unit, path = np.nonzero((up >= 0) & (down >= 0))
+        unit, path = live_paths(demand.fabric, demand.unit_src, demand.unit_dst)
         n_parts = np.diff(demand.part_ptr)[unit]
         pair = np.repeat(np.arange(len(unit)), n_parts)
         number = np.arange(len(pair)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
         part = demand.part_ptr[unit[pair]] + number
-        used = np.concatenate([up[unit[pair], path[pair]], down[unit[pair], path[pair]]])
-        links, link = np.unique(used, return_inverse=True)
-        return Pairs(unit, path, np.tile(pair, 2), np.tile(part, 2), link.reshape(-1), links.astype(np.int64))
+        own = demand.fabric.live_ways.links(demand.unit_src[unit], demand.unit_dst[unit], path)
+        used = own[pair].T.reshape(-1)
+        there = used >= 0
+        links, link = np.unique(used[there], return_inverse=True)
+        pair, part = np.tile(pair, own.shape[1])[there], np.tile(part, own.shape[1])[there]
+        return Pairs(unit, path, pair, part, link.reshape(-1), links.astype(np.int64))
 
     def add_loads(
         self, program: LinearProgram, demand: Demand, rows: Int64Array, variable: Int64Array, load: FloatArray

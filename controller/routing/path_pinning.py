@@ -14,7 +14,7 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
-from controller.routing.kernels import hashing
+from controller.routing.placing import pick_live
 from controller.routing.previous_plan import PreviousPlan
 
 
@@ -33,6 +33,4 @@ def assign(
     position = np.empty(len(leaf), dtype=np.uint32)
     position[order] = np.arange(len(leaf)) - np.searchsorted(leaf, leaf)
     flow = demand.part_flow[demand.part_ptr[:-1]]
-    path = np.empty(demand.n_units, dtype=np.int32)
-    hashing.pick_live(position[traffic.dst[flow]], demand.unit_src, demand.unit_dst, demand.tier, path)
-    return Result(demand.assignment(path))
+    return Result(demand.assignment(pick_live(demand, position[traffic.dst[flow]])))

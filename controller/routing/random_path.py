@@ -8,7 +8,7 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
-from controller.routing.kernels import hashing
+from controller.routing.placing import pick_live
 from controller.routing.previous_plan import PreviousPlan
 
 
@@ -23,6 +23,4 @@ def assign(
     """Assign one path to each unit, drawn from NumPy's PCG64 seeded with ``seed``."""
     demand = Demand.of(fabric, traffic)
     draws = np.random.default_rng(seed).integers(0, 2**32, demand.n_units, dtype=np.uint32)
-    path = np.empty(demand.n_units, dtype=np.int32)
-    hashing.pick_live(draws, demand.unit_src, demand.unit_dst, demand.tier, path)
-    return Result(demand.assignment(path))
+    return Result(demand.assignment(pick_live(demand, draws)))

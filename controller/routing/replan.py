@@ -8,11 +8,13 @@ import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.tolerances import ROUNDING, TOLERANCE
+from controller.routing import placing
 from controller.routing.demand import Demand
 from controller.routing.improve_levels import Goal, improve_levels, levels_of
 from controller.routing.kernels import chains, kempe, place
 from controller.routing.pieces import Pieces
 from controller.routing.previous_plan import PreviousPlan
+from controller.routing.replan_by_tier import repaired
 
 NEAR = 0.95
 """Whatever the price of moves, the lowest level is at least this fraction of a fresh plan's."""
@@ -40,7 +42,7 @@ def replan(
     fabric = demand.fabric
     old = previous.on(fabric).single_paths(demand.traffic)[demand.part_flow[demand.part_ptr[:-1]]]
     path = old.copy()
-    place.repair(demand.unit_src, demand.unit_dst, demand.unit_load, demand.tier, fabric.link_gbps, path)
+    placing.repair(demand, path)
     level = levels_of(demand, path)
     if goal.reached(level):
         return path, level
@@ -75,9 +77,13 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
     fabric, path = demand.fabric, old.copy()
     best = np.nan_to_num(goal.relaxed)[demand.traffic.collective[demand.part_flow]]
     load = demand.units_of(demand.load[demand.part_flow] * best)
-    if kempe.one_slot(load, demand.tier, fabric.link_gbps):
-        kempe.insert(demand.unit_src, demand.unit_dst, demand.tier, path)
-    chains.insert(demand.unit_src, demand.unit_dst, load, demand.tier, fabric.link_gbps, path)
+    if not demand.one_choice:
+        path = repaired(demand, load, old)
+        placing.repair(demand, path)
+    else:
+        if kempe.one_slot(load, demand.tier, fabric.link_gbps):
+            kempe.insert(demand.unit_src, demand.unit_dst, demand.tier, path)
+        chains.insert(demand.unit_src, demand.unit_dst, load, demand.tier, fabric.link_gbps, path)
     moved = int(((wanted >= 0) & (path != wanted)).sum())
     return path, levels_of(demand, path), moved / max(1, int((wanted >= 0).sum()))
 
@@ -85,7 +91,7 @@ def _chained(demand: Demand, goal: Goal, old: IntArray, wanted: IntArray) -> tup
 def kept_pieces(demand: Demand, previous: PreviousPlan) -> Pieces | None:
     """Return the old pieces if all still have live paths; ``None`` if some flow is new or stranded."""
     flow, path, share = previous.on(demand.fabric).rows(demand.traffic)
-    live = demand.tier.joined(demand.leaf_src[flow], demand.leaf_dst[flow], path)
+    live = demand.fabric.live_ways.joined(demand.leaf_src[flow], demand.leaf_dst[flow], path)
     part_of = np.full(demand.traffic.n_flows, -1, dtype=np.int64)
     part_of[demand.part_flow] = np.arange(len(demand.part_flow))
     part = part_of[flow]
@@ -112,6 +118,9 @@ def _brought_back(
     Links are limited to their loads at the plan's levels, so these can only rise.
     """
     fabric, path = demand.fabric, path.copy()
+    if not demand.one_choice:
+        away = int(((wanted >= 0) & (path != wanted)).sum())
+        return path, level, away / max(1, int((wanted >= 0).sum()))
     rate = demand.load[demand.part_flow] * np.nan_to_num(level)[demand.traffic.collective[demand.part_flow]]
     away = place.restore(
         demand.unit_src, demand.unit_dst, demand.part_ptr, demand.part_group, rate, demand.group_job, demand.tier,
@@ -122,6 +131,8 @@ def _brought_back(
 
 def _renamed(demand: Demand, path: IntArray, wanted: IntArray) -> IntArray:
     """Exchange equivalent path classes such that many units are on their wanted paths; levels do not change."""
+    if not demand.one_choice:
+        return path
     kinds, n = demand.fabric.path_type, demand.fabric.n_paths
     known = wanted >= 0
     agree = np.bincount(path[known] * n + wanted[known], minlength=n * n)

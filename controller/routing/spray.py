@@ -12,6 +12,7 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import NETWORK, Demand
+from controller.routing.placing import live_paths
 from controller.routing.previous_plan import PreviousPlan
 
 
@@ -26,8 +27,8 @@ def assign(
     """Assign equal shares to all live paths; ``seed``, ``previous`` and ``options`` have no effect."""
     demand = Demand.of(fabric, traffic)
     moving = np.flatnonzero(demand.fixed == NETWORK)
-    live = demand.tier.possible(demand.leaf_src[moving], demand.leaf_dst[moving])
-    row, path = np.nonzero(live)
+    row, path = live_paths(fabric, demand.leaf_src[moving], demand.leaf_dst[moving])
+    count = np.bincount(row, minlength=len(moving))
     settled = np.flatnonzero(demand.fixed != NETWORK)
     flow = np.concatenate([moving[row], settled]).astype(np.int32)
     order = np.argsort(flow, kind="stable")
@@ -35,6 +36,6 @@ def assign(
         Assignment(
             flow[order],
             np.concatenate([path, demand.fixed[settled]]).astype(np.int32)[order],
-            np.concatenate([1.0 / live.sum(axis=1)[row], np.ones(len(settled))])[order],
+            np.concatenate([1.0 / count[row], np.ones(len(settled))])[order],
         )
     )

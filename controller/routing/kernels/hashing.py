@@ -6,6 +6,7 @@ import numba as nb
 import numpy as np
 
 from controller.model.port_numbers import ROCE_PORT
+from controller.routing.kernels.paths import met, next_live
 
 UDP = 17
 """UDP destination port of RoCEv2 (InfiniBand Architecture Specification 1.2.1, annex A17)."""
@@ -39,12 +40,12 @@ def _five_tuple(src_ip, dst_ip, src_port, data):
 
 @nb.njit(nogil=True, cache=True)
 def crc32(src_ip, dst_ip, src_port, seed, table):
-    """Return the CRC-32 [N] of each 5-tuple; the seed is the initial register, as in ``zlib.crc32(data, seed)``."""
+    """Return the CRC-32 [N] of each 5-tuple; seed [N] is the initial register, as in ``zlib.crc32(data, seed)``."""
     out = np.empty(len(src_ip), np.uint32)
     data = np.empty(13, np.uint8)
     for i in range(len(out)):
         _five_tuple(np.int64(src_ip[i]), np.int64(dst_ip[i]), np.int64(src_port[i]), data)
-        crc = np.uint32(seed) ^ np.uint32(0xFFFFFFFF)
+        crc = seed[i] ^ np.uint32(0xFFFFFFFF)
         for byte in data:
             crc = table[(crc ^ np.uint32(byte)) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
         out[i] = crc ^ np.uint32(0xFFFFFFFF)
@@ -53,7 +54,7 @@ def crc32(src_ip, dst_ip, src_port, seed, table):
 
 @nb.njit(nogil=True, cache=True)
 def toeplitz(src_ip, dst_ip, src_port, seed, key):
-    """Return the Toeplitz hash [N] of each 5-tuple; the seed is XORed on the key's first 32 bits."""
+    """Return the Toeplitz hash [N] of each 5-tuple; seed [N] is XORed on the key's first 32 bits."""
     out = np.empty(len(src_ip), np.uint32)
     data = np.empty(13, np.uint8)
     for i in range(len(out)):
@@ -61,7 +62,7 @@ def toeplitz(src_ip, dst_ip, src_port, seed, key):
         window = np.uint32(0)
         for j in range(4):
             window = (window << np.uint32(8)) | np.uint32(key[j])
-        window ^= np.uint32(seed)
+        window ^= seed[i]
         value = np.uint32(0)
         for j in range(len(data)):
             for bit in range(8):
@@ -89,3 +90,40 @@ def pick_live(hashes, src, dst, tier, path):
                     path[u] = k
                     break
                 wanted -= 1
+
+
+@nb.njit(nogil=True, cache=True)
+def pick_choice(hashes, units, src, dst, ways, tier, number):
+    """Make the choice of one tier for units: number ``hash mod n`` of the n choices that lead to their destinations.
+
+    Args:
+        hashes: [M] hash of each unit at the switch that it has come to.
+        units: [M] the units, which all need a choice on this tier.
+        src: [U] source leaf of each unit.
+        dst: [U] destination leaf of each unit.
+        ways: the live ways.
+        tier: the tier of the choice.
+        number: [U] the choices on the tiers below, as a path's number has them; the choice is added.
+
+    Returns:
+        the choices [M].
+    """
+    links = np.empty(2 * len(ways.width), np.int64)
+    chosen = np.empty(len(units), np.int64)
+    width = ways.width[tier]
+    live = np.empty(width, np.int64)
+    for i in range(len(units)):
+        u = units[i]
+        top = met(ways, src[u], dst[u])
+        after = 1
+        for above in range(tier + 1, top + 1):
+            after *= ways.width[above]
+        n = 0
+        for k in range(width):
+            begin = ways.first[top] + (number[u] * width + k) * after
+            if next_live(ways, src[u], dst[u], begin, begin + after, links) >= 0:
+                live[n] = k
+                n += 1
+        chosen[i] = live[np.int64(hashes[i]) % n]
+        number[u] = number[u] * width + chosen[i]
+    return chosen

@@ -42,3 +42,35 @@ def path_links(ways, src, dst, path, links):
             upper = above[back] if back >= 0 else -1
             after //= width[tier + 1]
     return 2 * (top + 1)
+
+
+@nb.njit(nogil=True, cache=True)
+def met(ways, src, dst):
+    """Return the lowest tier of cables above which two leaves meet; the number of tiers: they do not."""
+    for tier in range(len(ways.width)):
+        if ways.group[tier, src] == ways.group[tier, dst]:
+            return tier
+    return len(ways.width)
+
+
+@nb.njit(nogil=True, cache=True)
+def next_live(ways, src, dst, path, last, links):
+    """Return the first path from ``path`` to before ``last`` with all its links, -1: none; they are in ``links``."""
+    while path < last:
+        n = path_links(ways, src, dst, path, links)
+        live = True
+        for i in range(n):
+            live = live and links[i] >= 0
+        if live:
+            return path
+        path += 1
+    return -1
+
+
+@nb.njit(nogil=True, cache=True)
+def first_live(ways, src, dst, links):
+    """Return the first path that joins two leaves over live links, -1: none; its links are in ``links`` [2T]."""
+    top = met(ways, src, dst)
+    if top == len(ways.width):
+        return -1
+    return next_live(ways, src, dst, ways.first[top], ways.first[top + 1], links)

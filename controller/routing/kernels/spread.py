@@ -47,7 +47,31 @@ def cut_seconds(order, ptr, src, dst, n_bytes, leaf_src, leaf_dst, fixed, gbps, 
 
 
 @nb.njit(nogil=True, cache=True)
-def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, tier, gbps, shares_links):
+def cut_above(order, ptr, n_bytes, group_src, group_dst, up_gbps, down_gbps):
+    """Return the seconds [K] that the cuts of the groups of one tier require of each collective.
+
+    ``group_src``, ``group_dst`` [F]: the groups of both ends; a flow within one group does not cross the cut.
+    """
+    up, down = np.zeros(len(up_gbps)), np.zeros(len(up_gbps))
+    seconds = np.zeros(len(ptr) - 1)
+    for k in range(len(ptr) - 1):
+        for i in range(ptr[k], ptr[k + 1]):
+            f = order[i]
+            if group_src[f] != group_dst[f]:
+                up[group_src[f]] += n_bytes[f] * GBIT
+                down[group_dst[f]] += n_bytes[f] * GBIT
+        for i in range(ptr[k], ptr[k + 1]):
+            a, b = group_src[order[i]], group_dst[order[i]]
+            if up_gbps[a] > 0.0:
+                seconds[k] = max(seconds[k], up[a] / up_gbps[a])
+            if down_gbps[b] > 0.0:
+                seconds[k] = max(seconds[k], down[b] / down_gbps[b])
+            up[a], down[b] = 0.0, 0.0
+    return seconds
+
+
+@nb.njit(nogil=True, cache=True)
+def spread_reaches(order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds, tier, gbps, shares_links):
     """Return whether a spread of each collective's flows [K] fits into ``seconds`` (False: not found, but may exist).
 
     ``shares_links``: whether two path classes may reach a leaf by one link.
@@ -75,8 +99,8 @@ def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, tier
                 for p in range(n_paths):
                     if live_up[a, p] >= 0 and live_down[b, p] >= 0:
                         width[a, b] += min(gbps[live_up[a, p]], gbps[live_down[b, p]])
-            out[a] += n_bytes[f] * GBIT / width[a, b]
-            into[b] += n_bytes[f] * GBIT / width[a, b]
+            out[a] += gbit[f] / width[a, b]
+            into[b] += gbit[f] / width[a, b]
         if not shares_links and max(out.max(), into.max()) <= seconds[k] * (1.0 + ROUNDING):
             continue
         n = 0
@@ -91,7 +115,7 @@ def spread_reaches(order, ptr, n_bytes, leaf_src, leaf_dst, fixed, seconds, tier
             f = order[i]
             if fixed[f] >= 0:
                 r = row[leaf_src[f], leaf_dst[f]]
-                demand[r] += n_bytes[f] * GBIT
+                demand[r] += gbit[f]
                 src[r], dst[r] = leaf_src[f], leaf_dst[f]
         for r in range(n):
             row[src[r], dst[r]] = -1

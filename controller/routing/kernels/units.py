@@ -7,6 +7,7 @@ import numpy as np
 
 from controller.model.assignment import LOCAL, UNROUTABLE
 from controller.model.units import GBIT
+from controller.routing.kernels.paths import first_live
 
 
 @nb.njit(nogil=True, cache=True)
@@ -30,6 +31,26 @@ def classify(src, dst, host_leaf, host_up, tier):
             if live_up[a, k] >= 0 and live_down[b, k] >= 0:
                 fixed[f] = 0
                 break
+    return leaf_src, leaf_dst, fixed
+
+
+@nb.njit(nogil=True, cache=True)
+def classify_on_ways(src, dst, host_leaf, host_up, ways):
+    """Do the same on a fabric of several tiers, by its live ways."""
+    leaf_src = np.empty(len(src), np.int32)
+    leaf_dst = np.empty(len(src), np.int32)
+    fixed = np.empty(len(src), np.int32)
+    links = np.empty(2 * len(ways.width), np.int64)
+    for f in range(len(src)):
+        a, b = host_leaf[src[f]], host_leaf[dst[f]]
+        leaf_src[f], leaf_dst[f] = a, b
+        fixed[f] = UNROUTABLE
+        if not host_up[src[f]] or not host_up[dst[f]]:
+            continue
+        if a == b:
+            fixed[f] = LOCAL
+        elif first_live(ways, a, b, links) >= 0:
+            fixed[f] = 0
     return leaf_src, leaf_dst, fixed
 
 

@@ -117,8 +117,8 @@ def test_ecmp_can_hash_as_receive_side_scaling_does() -> None:
     source, destination, port = 0x0A000001, 0x0A000105, 50000
     data = struct.pack(">IIHHB", source, destination, port, ROCE_PORT, 17)
     columns = np.array([source], np.uint32), np.array([destination], np.uint32), np.array([port], np.int32)
-    assert hashing.toeplitz(*columns, np.uint32(0), hashing.TOEPLITZ_KEY)[0] == toeplitz(data, key)
-    assert hashing.toeplitz(*columns, np.uint32(7), hashing.TOEPLITZ_KEY)[0] != toeplitz(data, key)
+    assert hashing.toeplitz(*columns, np.zeros(1, np.uint32), hashing.TOEPLITZ_KEY)[0] == toeplitz(data, key)
+    assert hashing.toeplitz(*columns, np.full(1, 7, np.uint32), hashing.TOEPLITZ_KEY)[0] != toeplitz(data, key)
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,0 +1,130 @@
+"""Colouring where paths have a choice in each tier of cables: one edge colouring for each choice.
+
+*From below*: the units of each leaf are coloured over its choices, then those of each switch above over its own, and
+so on. By de Werra (1971) a leaf with d units and G choices puts at most ceil(d / G) on a link. So with r leaves a pod
+and C choices above, C not less than r, a switch above gets at most r ceil(d / G) units for C links, which is at most
+ceil(d / G) for each: as few as at the leaves.
+
+*From above*: where C is less than r, the links above limit. The first choice is then coloured for pods in place of
+leaves; a pod's D units give ceil(ceil(D / G) / C) = ceil(D / (G C)) on its links, the least possible. A pod's units
+are taken in order of leaves, so that those of a leaf are spread, too, though not always as well as possible.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from controller.model.fabric import IntArray
+from controller.model.traffic import Int64Array
+from controller.model.ways import Ways
+from controller.routing.demand import Demand
+from controller.routing.kernels import edge_coloring
+
+
+def color_by_tier(demand: Demand, order: IntArray, part: IntArray, seed: int, *, from_above: bool) -> IntArray:
+    """Return a path [U] for each unit, -1 where the colours do not lead to its destination.
+
+    Args:
+        demand: the placement units, on a fabric of several tiers.
+        order: [U] the units in the order in which they fill the chunks of their switches.
+        part: [U] units of different parts are coloured separately.
+        seed: the seed of the colouring.
+        from_above: colour the first choice for groups of leaves in place of leaves.
+    """
+    ways, meet = demand.fabric.live_ways, demand.meet
+    number = np.zeros(demand.n_units, dtype=np.int64)
+    lower, upper = demand.unit_src.astype(np.int64), demand.unit_dst.astype(np.int64)
+    colored = np.ones(demand.n_units, dtype=np.bool_)
+    for tier in range(ways.n_tiers):
+        there = (meet >= tier) & colored
+        if from_above and tier + 1 < ways.n_tiers:
+            crossing = there & (meet > tier)
+            ends = ways.group[tier][demand.unit_src], ways.group[tier][demand.unit_dst]
+            choice = np.zeros(demand.n_units, dtype=np.int64)
+            switches = lower, upper
+            choice[crossing] = _colors(ways, tier, switches, ends, order, part, crossing, seed, by_switch=True)
+            inside = there & ~crossing
+            choice[inside] = _colors(ways, tier, switches, switches, order, part, inside, seed)
+        else:
+            choice = np.zeros(demand.n_units, dtype=np.int64)
+            choice[there] = _colors(ways, tier, (lower, upper), (lower, upper), order, part, there, seed)
+        number = np.where(there, number * ways.width[tier] + choice, number)
+        if tier + 1 < ways.n_tiers:
+            onward = there & (meet > tier)
+            for end in (lower, upper):
+                end[onward] = ways.above[ways.table[tier] + end[onward] * ways.width[tier] + choice[onward]]
+            colored &= ~onward | ((lower >= 0) & (upper >= 0))
+    return np.where(colored, ways.first[np.minimum(meet, ways.n_tiers - 1)] + number, -1).astype(np.int32)
+
+
+def _colors(
+    ways: Ways,
+    tier: int,
+    switches: tuple[Int64Array, Int64Array],
+    vertices: tuple[Int64Array | IntArray, Int64Array | IntArray],
+    order: IntArray,
+    part: IntArray,
+    there: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    seed: int,
+    *,
+    by_switch: bool = False,
+) -> Int64Array:
+    """Return the choices of the units that are ``there``, in their order of numbers.
+
+    Switches with the same live choices are coloured together, as a graph of the ``vertices``. With ``by_switch`` the
+    units of a vertex fill its chunks switch by switch.
+    """
+    unit = np.flatnonzero(there)
+    chosen = np.zeros(len(unit), dtype=np.int64)
+    if not len(unit):
+        return chosen
+    live = _live_choices(ways, tier)
+    kinds, kind_of = np.unique(live, axis=0, return_inverse=True)
+    place = np.full(len(there), -1, dtype=np.int64)
+    place[unit] = np.arange(len(unit))
+    kind = kind_of.reshape(-1)[switches[0][unit]]
+    for number in np.unique(kind).tolist():
+        member = np.flatnonzero(kind == number)
+        choices = np.flatnonzero(kinds[number])
+        if not len(choices):
+            continue
+        who = unit[member]
+        at = np.full(len(there), -1, dtype=np.int64)
+        at[who] = np.arange(len(who))
+        own = at[order]
+        own = own[own >= 0].astype(np.int32)
+        slots = []
+        for vertex, switch in zip(vertices, switches, strict=True):
+            n_vertices = int(vertex[who].max()) + 1
+            rows = own
+            if by_switch:
+                rows = own[np.lexsort((switch[who[own]], part[who[own]]))]
+            spread = (vertex[who] + part[who].astype(np.int64) * n_vertices).astype(np.int64)
+            slots.append(edge_coloring.slots(spread, rows, n_vertices * (int(part[who].max()) + 1), len(choices)))
+        (left, n_left), (right, n_right) = slots
+        hue = edge_coloring.color(left, right, max(n_left, n_right), len(choices), seed & 0xFFFFFFFF)
+        chosen[member] = choices[hue]
+    return chosen
+
+
+def _live_choices(ways: Ways, tier: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """Return [N, K] which choices units of a switch may make: those that some switch below the same ones above has."""
+    links = ways.tier(tier)
+    live = (links.up >= 0) | (links.down >= 0)
+    if tier == 0:
+        return np.broadcast_to(live.any(axis=0), live.shape)
+    plane = _planes(ways, tier)
+    usable = np.zeros((int(plane.max(initial=0)) + 1, live.shape[1]), dtype=np.bool_)
+    np.logical_or.at(usable, plane, live)
+    # A choice that most switches of a plane have lost (a dead core) would strand the units of all of them.
+    return usable[plane]
+
+
+def _planes(ways: Ways, tier: int) -> Int64Array:
+    """Return [N] a number for each switch of a tier, equal for those which one choice of the tier below leads to."""
+    above = ways.above[ways.table[tier - 1] : ways.table[tier]].reshape(-1, int(ways.width[tier - 1]))
+    n_switches = int(ways.table[tier + 1] - ways.table[tier]) // max(1, int(ways.width[tier]))
+    plane = np.zeros(n_switches, dtype=np.int64)
+    switch, choice = np.nonzero(above >= 0)
+    plane[above[switch, choice]] = choice
+    return plane

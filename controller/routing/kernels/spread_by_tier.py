@@ -1,0 +1,130 @@
+"""Spreads of a collective's flows on a fabric of three tiers of switches, which may reach the bound of its cuts."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from controller.model.tolerances import ROUNDING
+
+MOST_TIERS = 2
+"""Most tiers of cables that these spreads know."""
+
+
+@nb.njit(nogil=True, cache=True)
+def _width(a, b, up, down, begin, n_choices, gbps):
+    """Return the total of the narrower links of all choices between two switches of the second tier; 0: none."""
+    total = 0.0
+    if a < 0 or b < 0:
+        return total
+    for c in range(n_choices):
+        u, d = up[begin + a * n_choices + c], down[begin + b * n_choices + c]
+        if u >= 0 and d >= 0:
+            total += min(gbps[u], gbps[d])
+    return total
+
+
+@nb.njit(nogil=True, cache=True)
+def _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, width, load, between):
+    """Add the flows to the links of the first tier, and to the pairs of switches above to which they come."""
+    up, down, above, group = ways.up, ways.down, ways.above, ways.group
+    n_first, n_second, begin = ways.width[0], ways.width[1], ways.table[1]
+    part = np.empty(n_first)
+    for f in flows:
+        s, d = leaf_src[f], leaf_dst[f]
+        inside = group[0, s] == group[0, d]
+        for j in range(n_first):
+            u, v = up[s * n_first + j], down[d * n_first + j]
+            part[j] = min(gbps[u], gbps[v]) if u >= 0 and v >= 0 else 0.0
+            if inside or part[j] == 0.0:
+                continue
+            a, b = above[s * n_first + j], above[d * n_first + j]
+            if width[a, b] < 0.0:
+                width[a, b] = _width(a, b, up, down, begin, n_second, gbps)
+            if by_above or width[a, b] == 0.0:
+                part[j] = width[a, b]
+        total = part.sum()
+        for j in range(n_first):
+            if part[j] > 0.0:
+                amount = gbit[f] * part[j] / total
+                load[up[s * n_first + j]] += amount
+                load[down[d * n_first + j]] += amount
+                if not inside:
+                    between[above[s * n_first + j], above[d * n_first + j]] += amount
+
+
+@nb.njit(nogil=True, cache=True)
+def _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between):
+    """Spread what comes to each pair of switches over the links above, and clear it."""
+    up, down, above = ways.up, ways.down, ways.above
+    n_first, n_second, begin = ways.width[0], ways.width[1], ways.table[1]
+    for f in flows:
+        for j in range(n_first):
+            a, b = above[leaf_src[f] * n_first + j], above[leaf_dst[f] * n_first + j]
+            if a < 0 or b < 0 or between[a, b] <= 0.0:
+                continue
+            for c in range(n_second):
+                u, v = up[begin + a * n_second + c], down[begin + b * n_second + c]
+                if u >= 0 and v >= 0:
+                    amount = between[a, b] * min(gbps[u], gbps[v]) / width[a, b]
+                    load[u] += amount
+                    load[v] += amount
+            between[a, b] = 0.0
+
+
+@nb.njit(nogil=True, cache=True)
+def _fits(flows, leaf_of, links, ways, gbps, seconds, load, done):
+    """Return whether no link of the flows' leaves, nor of the switches above, is busy for longer; clear the loads.
+
+    ``done`` [L] is false for all leaves on entry and exit.
+    """
+    above = ways.above
+    n_first, n_second, begin = ways.width[0], ways.width[1], ways.table[1]
+    fits = True
+    for f in flows:
+        leaf = leaf_of[f]
+        if done[leaf]:
+            continue
+        done[leaf] = True
+        for j in range(n_first):
+            e = links[leaf * n_first + j]
+            if e < 0:
+                continue
+            fits = fits and load[e] <= gbps[e] * seconds * (1.0 + ROUNDING)
+            load[e] = 0.0
+            a = above[leaf * n_first + j]
+            for c in range(n_second):
+                e = links[begin + a * n_second + c] if a >= 0 else -1
+                if e >= 0:
+                    fits = fits and load[e] <= gbps[e] * seconds * (1.0 + ROUNDING)
+                    load[e] = 0.0
+    for f in flows:
+        done[leaf_of[f]] = False
+    return fits
+
+
+@nb.njit(nogil=True, cache=True)
+def spread_reaches(order, ptr, gbit, leaf_src, leaf_dst, fixed, seconds, ways, gbps):
+    """Return whether a spread of each collective's flows [K] fits into ``seconds`` (False: not found, but may exist).
+
+    Two spreads are tried: over the switches of the second tier in proportion to the links of the two leaves, and in
+    proportion to what is above. Above, a flow is spread in proportion to the narrower link of each choice.
+    """
+    n_switches = (ways.table[2] - ways.table[1]) // max(1, ways.width[1])
+    width = np.full((n_switches, n_switches), -1.0)
+    between = np.zeros((n_switches, n_switches))
+    load, done = np.zeros(len(gbps)), np.zeros(ways.group.shape[1], np.bool_)
+    reached = np.zeros(len(seconds), np.bool_)
+    for k in range(len(seconds)):
+        flows = order[ptr[k] : ptr[k + 1]]
+        flows = flows[fixed[flows] >= 0]
+        reached[k] = not seconds[k] > 0.0
+        for by_above in range(2):
+            if reached[k]:
+                break
+            _spread_below(flows, gbit, leaf_src, leaf_dst, by_above, ways, gbps, width, load, between)
+            _spread_above(flows, leaf_src, leaf_dst, ways, gbps, width, load, between)
+            up_fits = _fits(flows, leaf_src, ways.up, ways, gbps, seconds[k], load, done)
+            down_fits = _fits(flows, leaf_dst, ways.down, ways, gbps, seconds[k], load, done)
+            reached[k] = up_fits and down_fits
+    return reached
