@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class CutLinks:
     """The links of a tier of cables in one direction, by N groups: leaves, and above them leaves that meet below.
 
     Attributes:
@@ -61,8 +61,13 @@ class TierCuts:
     """
 
     group: LinkTable
-    up: Cut
-    down: Cut
+    up: CutLinks
+    down: CutLinks
+
+    @property
+    def even(self) -> bool:
+        """Whether both cuts are."""
+        return self.up.even and self.down.even
 
 
 def cuts_of(ways: Ways, link_gbps: Floats) -> tuple[TierCuts, ...]:
@@ -92,7 +97,7 @@ def cuts_of(ways: Ways, link_gbps: Floats) -> tuple[TierCuts, ...]:
     return tuple(found)
 
 
-def _cut(table: LinkTable, owner: NDArray[np.int64], n_groups: int, link_gbps: Floats) -> Cut:
+def _cut(table: LinkTable, owner: NDArray[np.int64], n_groups: int, link_gbps: Floats) -> CutLinks:
     """Return the cut of the links of one table [N_t, K], whose rows belong to these groups."""
     live = (table >= 0) & (owner >= 0)[:, None]
     owner_of = np.full(len(link_gbps), -1, dtype=np.int64)
@@ -100,4 +105,4 @@ def _cut(table: LinkTable, owner: NDArray[np.int64], n_groups: int, link_gbps: F
     used = np.flatnonzero(owner_of >= 0)
     total = np.bincount(owner_of[used], weights=link_gbps[used], minlength=n_groups).astype(np.float64)
     whole = len(used) == table.shape[1] * int((owner >= 0).sum())
-    return Cut(owner_of, total, whole, link_gbps)
+    return CutLinks(owner_of, total, whole, link_gbps)

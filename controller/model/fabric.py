@@ -238,9 +238,7 @@ class Fabric:
     @cached_property
     def paths_alike(self) -> bool:
         """Whether spreading each flow evenly over its live paths is as good as any other way to split flows."""
-        if len(self.tiers) == 1:
-            return bool(self.path_type.max(initial=-1) <= 0)
-        return all(cut.even for tier in self.cuts for cut in (tier.up, tier.down))
+        return all(cut.even for cut in self.cuts) if len(self.tiers) > 1 else bool(self.path_type.max(initial=-1) <= 0)
 
     @cached_property
     def path_type(self) -> IntArray:

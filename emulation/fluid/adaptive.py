@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.assignment import LOCAL, Assignment
+from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic
 from controller.model.ways import Tier
@@ -79,7 +80,13 @@ def choice_of(fabric: Fabric, traffic: Traffic, row_flow: IntArray, adaptive: Ad
         traffic: the flows.
         row_flow: [R] flow of the traffic that each row of the movers belongs to.
         adaptive: the baseline.
+
+    Raises:
+        InputError: paths have a choice in several tiers.
     """
+    if len(fabric.tiers) > 1:
+        reason = "is simulated only on fabrics with one tier of cables between leaves"
+        raise InputError(reason, field="adaptive", value=adaptive.kind)
     src, dst = fabric.host_leaf[traffic.src[row_flow]], fabric.host_leaf[traffic.dst[row_flow]]
     crosses = src != dst
     n_links = fabric.n_links + 1

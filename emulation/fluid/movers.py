@@ -54,7 +54,7 @@ class TransferPieces:
     Attributes:
         transfer: [R].
         share: [R].
-        link: [R, 4].
+        link: [R, 2T+2] host, T uplinks, T downlinks, host, for T tiers of cables.
     """
 
     transfer: Int64Array
@@ -73,11 +73,11 @@ def pieces_of(fabric: Fabric, traffic: Traffic, assignment: Assignment, transfer
     transfer, row = transfer[sends], row[sends]
     path, flow = assignment.path[row], transfers.flow[transfer]
     src, dst = traffic.src[flow], traffic.dst[flow]
-    link = np.full((len(row), 4), NO_LINK, dtype=np.int32)
-    link[:, 0], link[:, 3] = src, fabric.n_hosts + dst
-    link[:, 1:3] = fabric.ways.links(fabric.host_leaf[src], fabric.host_leaf[dst], path)
+    link = np.full((len(row), 2 * len(fabric.tiers) + 2), NO_LINK, dtype=np.int32)
+    link[:, 0], link[:, -1] = src, fabric.n_hosts + dst
+    link[:, 1:-1] = fabric.ways.links(fabric.host_leaf[src], fabric.host_leaf[dst], path)
     stranded = path == UNROUTABLE
-    link[stranded, 1], link[stranded, 3] = fabric.n_links, NO_LINK
+    link[stranded, 1], link[stranded, -1] = fabric.n_links, NO_LINK
     return TransferPieces(transfer, assignment.share[row].astype(np.float64), link)
 
 

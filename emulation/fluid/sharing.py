@@ -14,9 +14,13 @@ import numpy as np
 from controller.model.tolerances import LAST_BIT, RATE_ROUNDING
 from emulation.fluid.heap import drop, put
 
-LINKS = 4
-
 MOVERS, LINKS_IN, TOUCHED = 0, 1, 2
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def entry_bits(movers):
+    """Return the bits of an entry's number that are its place in its row."""
+    return 2 if movers.link.shape[1] <= 4 else 3
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -42,11 +46,11 @@ def join(work, state, mover):
 def attach(movers, state, mover):
     """Put a mover on its links."""
     for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
-        for place in range(LINKS):
+        for place in range(movers.link.shape[1]):
             link = movers.link[row, place]
             if link < 0:
                 continue
-            entry = LINKS * row + place
+            entry = (row << entry_bits(movers)) + place
             state.before[entry] = -1
             state.after[entry] = state.head[link]
             if state.head[link] >= 0:
@@ -58,11 +62,11 @@ def attach(movers, state, mover):
 def detach(movers, state, mover):
     """Take a mover off its links, which are touched by that."""
     for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
-        for place in range(LINKS):
+        for place in range(movers.link.shape[1]):
             link = movers.link[row, place]
             if link < 0:
                 continue
-            entry = LINKS * row + place
+            entry = (row << entry_bits(movers)) + place
             if state.before[entry] >= 0:
                 state.after[state.before[entry]] = state.after[entry]
             else:
@@ -81,7 +85,7 @@ def settle(movers, state, mover):
         return
     state.left[mover] -= moved
     for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
-        for place in range(LINKS):
+        for place in range(movers.link.shape[1]):
             link = movers.link[row, place]
             if link >= 0:
                 state.gbit[link] += moved * movers.load[row]
@@ -98,7 +102,7 @@ def _fill(movers, state):
         m = work.movers[i]
         state.rate[m] = -1.0
         for row in range(movers.row_ptr[m], movers.row_ptr[m + 1]):
-            for place in range(LINKS):
+            for place in range(movers.link.shape[1]):
                 link = movers.link[row, place]
                 if link >= 0 and not work.link_in[link]:
                     work.link_in[link] = True
@@ -109,7 +113,7 @@ def _fill(movers, state):
         room, slope, rising = state.capacity[link], 0.0, 0
         entry = state.head[link]
         while entry >= 0:
-            row = entry // LINKS
+            row = entry >> entry_bits(movers)
             rate = state.rate[movers.row_mover[row]]
             if rate < 0.0:
                 slope += movers.load[row]
@@ -124,14 +128,14 @@ def _fill(movers, state):
         rate = work.fullness.time[full]
         entry = state.head[full]
         while entry >= 0:
-            m = movers.row_mover[entry // LINKS]
+            m = movers.row_mover[entry >> entry_bits(movers)]
             entry = state.after[entry]
             if state.rate[m] >= 0.0:
                 continue
             state.rate[m] = rate
             state.limit[m] = full
             for row in range(movers.row_ptr[m], movers.row_ptr[m + 1]):
-                for place in range(LINKS):
+                for place in range(movers.link.shape[1]):
                     link = movers.link[row, place]
                     if link < 0:
                         continue
@@ -153,7 +157,7 @@ def _look(movers, state, link):
     load, fastest, slowest_held = 0.0, 0.0, np.inf
     entry = state.head[link]
     while entry >= 0:
-        row = entry // LINKS
+        row = entry >> entry_bits(movers)
         m = movers.row_mover[row]
         load += state.rate[m] * movers.load[row]
         fastest = max(fastest, state.rate[m])
@@ -164,7 +168,7 @@ def _look(movers, state, link):
     too_much = load > state.capacity[link] * (1.0 + RATE_ROUNDING)
     entry = state.head[link]
     while entry >= 0:
-        m = movers.row_mover[entry // LINKS]
+        m = movers.row_mover[entry >> entry_bits(movers)]
         entry = state.after[entry]
         if work.is_in[m]:
             continue
@@ -185,7 +189,7 @@ def rebalance(movers, state):
         link = work.touched[i]
         entry = state.head[link]
         while entry >= 0:
-            m = movers.row_mover[entry // LINKS]
+            m = movers.row_mover[entry >> entry_bits(movers)]
             if state.limit[m] == link:
                 join(work, state, m)
             entry = state.after[entry]

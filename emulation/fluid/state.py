@@ -20,9 +20,6 @@ from controller.model.traffic import Int64Array
 from emulation.fluid.adaptive import Choice, no_choice
 from emulation.fluid.heap import Heap, empty_heap
 
-LINKS = 4
-"""Links of a row at most: host, up, down, host."""
-
 NO_LINK = -1
 
 
@@ -59,7 +56,7 @@ class Movers(NamedTuple):
         group_ptr: [G+1].
         amount: [M] rate times seconds that one run takes.
         row_ptr: [M+1].
-        link: [R, 4] ``NO_LINK`` where a row has fewer.
+        link: [R, 2T+2] of T tiers of cables: host, up, down, host; ``NO_LINK`` where a row has fewer.
         load: [R] Gbit/s on each of its links at rate 1.
         row_mover: [R].
     """
@@ -84,8 +81,8 @@ class State(NamedTuple):
         rate, left, since: [M] of each mover, what it still has to move, and when that was reckoned.
         begun: [M] when it started.
         limit: [M] the link that holds it down, ``NO_LINK`` while it rests.
-        head: [E] first entry on each link; entry ``4 * row + place``.
-        after, before: [4R] neighbours of an entry on its link.
+        head: [E] first entry on each link; entry ``S * row + place``, S being 4 for rows of four links, else 8.
+        after, before: [S R] neighbours of an entry on its link.
         running: [G] movers of the group that are under way.
         runs: [G] runs that have ended.
         waiting: [G] groups that it still waits for.
@@ -169,6 +166,7 @@ def initial_state(
     n_jobs = len(program.first_group) - 1
     n_lanes = int(program.lane.max(initial=-1)) + 1
     longest = int(np.diff(movers.group_ptr).max(initial=0))
+    n_entries = (4 if movers.link.shape[1] <= 4 else 8) * len(movers.load)
     log = LOG + longest + n_groups
 
     def none(n: int) -> Int64Array:
@@ -184,8 +182,8 @@ def initial_state(
         begun=np.full(n_movers, now),
         limit=np.full(n_movers, NO_LINK, dtype=np.int32),
         head=none(n_links),
-        after=none(LINKS * len(movers.load)),
-        before=none(LINKS * len(movers.load)),
+        after=none(n_entries),
+        before=none(n_entries),
         running=np.zeros(n_groups, dtype=np.int64),
         runs=np.zeros(n_groups, dtype=np.int64),
         waiting=program.waits_for.copy(),

@@ -31,10 +31,7 @@ def epoch_ends(
     transfers: dict[int, list[tuple[dict[int, float], float]]] = {g: [] for g in range(schedule.n_groups)}
     for g, f, size in zip(schedule.group.tolist(), schedule.flow.tolist(), schedule.bytes.tolist(), strict=True):
         src, dst = int(traffic.src[f]), int(traffic.dst[f])
-        links = [src, fabric.n_hosts + dst]
-        if path[f] >= 0:
-            a, b = int(fabric.host_leaf[src]), int(fabric.host_leaf[dst])
-            links += [int(fabric.up_link[a, path[f]]), int(fabric.down_link[b, path[f]])]
+        links = fabric.flow_links(src, dst, path[f])
         transfers[g].append((dict.fromkeys(links, 1.0), size * GBIT))
     waits = {g: int((schedule.after == g).sum()) for g in range(schedule.n_groups)}
     now, ends, run = 0.0, [], dict.fromkeys(range(schedule.n_groups), 0)

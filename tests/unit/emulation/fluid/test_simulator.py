@@ -16,6 +16,7 @@ from emulation.fluid.schedule import JobSchedule, SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
 from tests.unit.emulation.fluid.reference import epoch_ends
 from tests.unit.routing.instances import traffic_of
+from tests.unit.routing.pod_fabrics import random_pods
 
 GB = 10**9
 
@@ -162,7 +163,11 @@ def test_a_collective_at_a_time_all_its_flows_end_together() -> None:
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Fabric, Traffic, JobSchedule, list[int]]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    fabric = clos(int(rng.integers(1, 4)), int(rng.integers(2, 5)), int(rng.integers(1, 5)), uplink_gbps=70.0)
+    if rng.random() < 0.5:
+        size = (int(rng.integers(1, 4)), int(rng.integers(2, 5)), int(rng.integers(1, 5)))
+        fabric: Fabric = clos(*size, uplink_gbps=70.0)
+    else:
+        fabric = random_pods(rng, healthy=True)
     n_collectives = int(rng.integers(1, 5))
     table = [Collective("j", f"c{k}", phase=int(rng.integers(0, 2))) for k in range(n_collectives)]
     flows = []
@@ -173,7 +178,8 @@ def cases(draw: st.DrawFn) -> tuple[Fabric, Traffic, JobSchedule, list[int]]:
     schedule = one_step_each(traffic, rng.integers(1, 4, n_collectives))
     schedule.delay[:] = rng.choice([0.0, 0.0, 0.3], n_collectives)
     local = fabric.host_leaf[traffic.src] == fabric.host_leaf[traffic.dst]
-    path = np.where(local, -1, rng.integers(0, fabric.n_paths, traffic.n_flows))
+    ends = zip(fabric.host_leaf[traffic.src].tolist(), fabric.host_leaf[traffic.dst].tolist(), strict=True)
+    path = np.where(local, -1, [rng.choice(fabric.live_paths(a, b)) for a, b in ends])
     return fabric, traffic, schedule, path.tolist()
 
 
@@ -203,10 +209,7 @@ def test_every_link_carries_the_bytes_of_its_flows_and_never_more_than_it_can(
     whole = np.zeros(fabric.n_links)
     for f, k in enumerate(path):
         gbit = 2 * float(traffic.bytes[f]) * 8e-9
-        links = [traffic.src[f], fabric.n_hosts + traffic.dst[f]]
-        if k >= 0:
-            links += [fabric.up_link[fabric.host_leaf[traffic.src[f]], k]]
-            links += [fabric.down_link[fabric.host_leaf[traffic.dst[f]], k]]
+        links = list(fabric.flow_links(int(traffic.src[f]), int(traffic.dst[f]), k))
         whole[links] += gbit
     np.testing.assert_allclose(results.carried, whole, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(results.gbit.sum(axis=0), whole, rtol=1e-9, atol=1e-9)
