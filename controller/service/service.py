@@ -32,6 +32,7 @@ from controller.service.learner import Learner
 from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
 from controller.service.reconciler import ChangeRequest, Reconciler
+from controller.service.sflow_feeder import SflowFeeder
 from controller.views import documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
 
@@ -67,7 +68,10 @@ class Service:
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._links = LinkLists(runtime, measurements)
-        self._learner = Learner(runtime, admission.sightings, self._settings.learning)
+        self._learner = Learner(runtime, admission.sightings, self._settings.learning, measurements.instruments)
+        self._sflow = SflowFeeder(
+            runtime, self._learner, measurements.instruments, self._settings.sflow_listen, self._settings.sflow_agents
+        )
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
@@ -82,7 +86,8 @@ class Service:
     def start(self) -> None:
         """Begin to reconcile and to record."""
         self._reconciler.start()
-        self._learner.start(self._reconciler.tasks, lambda: self._reconciler.state)
+        for part in (self._learner, self._sflow):
+            part.start(self._reconciler.tasks, lambda: self._reconciler.state)
         self.recorder.start()
 
     @property

@@ -89,6 +89,8 @@ class Threads:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(min(seconds, 0.01))
+        if self.closed:
+            raise Ended
 
     def signal(self) -> Signal:
         self._signals.append(Signal(self))
