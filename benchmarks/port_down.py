@@ -68,7 +68,7 @@ def kernel_notices() -> Iterator[Seen]:
 
 def _read_netlink(netlink: socket.socket, seen: Seen) -> None:
     try:
-        data = netlink.recv(65536)
+        data = netlink.recv(64 * 1024)
     except TimeoutError:
         return
     now = time.monotonic()
@@ -106,7 +106,7 @@ def switch_notices(lab: Lab) -> Iterator[Seen]:
             connection = key.fileobj
             assert isinstance(connection, socket.socket)
             now, buffer = time.monotonic(), buffers[connection]
-            buffer += connection.recv(65536)
+            buffer += connection.recv(64 * 1024)
             while len(buffer) >= 8 and len(buffer) >= struct.unpack_from("!H", buffer, 2)[0]:
                 (size,) = struct.unpack_from("!H", buffer, 2)
                 _openflow(connection, bytes(buffer[:size]), now, seen)
