@@ -10,28 +10,26 @@ import orjson
 from controller.core.caller import Caller
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
-from controller.core.desired_state import AdmittedJob, DesiredState, revision
+from controller.core.desired_state import AdmittedJob
 from controller.core.errors import ConflictError
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Subscription, Under
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
-from controller.core.saved_state import ModeSetting, StateChange
-from controller.core.source_port_checks import own_ports
 from controller.model.enforcement import Enforcement, Mode
-from controller.model.errors import InputError, NotFoundError, UnavailableError
-from controller.model.fabric import Fabric
+from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.plan import Plan
-from controller.planning.drain import cables_of
 from controller.routing import enforceable
 from controller.service.admission import Admission
+from controller.service.client_changes import ClientChanges
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
 from controller.service.history_recorder import HistoryRecorder
+from controller.service.known_state import KnownState
 from controller.service.learner import Learner
 from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
-from controller.service.reconciler import ChangeRequest, Reconciler
+from controller.service.reconciler import Reconciler
 from controller.service.sflow_feeder import SflowFeeder
 from controller.views import documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
@@ -75,6 +73,8 @@ class Service:
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
+        self._known = KnownState(self._reconciler, configuration.intended)
+        self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
         confirmed = self._reconciler.installation.confirmed
         self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, confirmed)
 
@@ -99,60 +99,12 @@ class Service:
 
     def put_job(self, name: str, body: bytes, condition: Condition, caller: Caller) -> PutOutcome:
         """Admit a job, or a new version of it, and return once it is saved and planned."""
-        reconciler = self._reconciler
-        with reconciler.change_lock():
-            old = reconciler.desired.job(name)
-            condition.check(None if old is None else old.revision)
-            fabric = self._known_fabric()
-            if old is not None and old.traffic is not None and old.document == body:
-                return PutOutcome(False, self._answer(reconciler.state, old))
-            if old is None and len(reconciler.desired.jobs) >= self._settings.max_jobs:
-                raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
-            others = reconciler.desired.without_job(name)
-            room = self._settings.max_flows - others.n_flows
-            steered = reconciler.desired.steered
-            traffic = self._admission.admit(name, body, fabric, others.traffic, room, steered=steered)
-            job = AdmittedJob(
-                name=name,
-                document=body,
-                revision=self._runtime.offload(revision, "" if old is None else old.revision, body),
-                # A new version keeps its job's place: ports of the jobs behind it do not change either way.
-                position=reconciler.desired.next_position if old is None else old.position,
-                changed=self._runtime.now(),
-                by=caller.name,
-                ports=traffic.udp_src,
-                traffic=traffic,
-            )
-            done = "pushed" if old is None else "replaced"
-            request = ChangeRequest(
-                lambda desired: desired.with_job(job),
-                StateChange(put=(job,)),
-                f"job {name} {done}",
-                caller.name,
-                ("job", {"job": name, "change": done, "revision": job.revision}),
-            )
-            try:
-                state, _ = reconciler.change(request)
-            except InputError as error:
-                raise InputError(error.reason, field="name", value=name) from None
-            return PutOutcome(old is None, self._answer(state, job))
+        pushed = self._changes.put_job(name, body, condition, caller)
+        return PutOutcome(pushed.created, self._answer(pushed.state, pushed.job))
 
     def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
         """Remove a job and return once this is saved."""
-        with self._reconciler.change_lock():
-            old = self._reconciler.desired.job(name)
-            condition.check(None if old is None else old.revision)
-            if old is None:
-                raise NotFoundError("job", name)
-            self._reconciler.change(
-                ChangeRequest(
-                    lambda desired: desired.without_job(name),
-                    StateChange(deleted=(name,)),
-                    f"job {name} deleted",
-                    caller.name,
-                    ("job", {"job": name, "change": "deleted"}),
-                )
-            )
+        self._changes.delete_job(name, condition, caller)
 
     def job(self, name: str) -> JobAnswer:
         """Return one job with its part of the plan."""
@@ -175,7 +127,7 @@ class Service:
 
     def schedule(self) -> Document:
         """Return when all jobs' iterations begin."""
-        return documents.schedule(self._known_step())
+        return documents.schedule(self._known.state())
 
     def jobs(self) -> Document:
         """Return all jobs, without their flows."""
@@ -191,52 +143,34 @@ class Service:
 
     def fabric(self) -> Document:
         """Return the observed fabric and the cabling check."""
-        state = self._known_step()
+        state = self._known.state()
         return self._offload(documents.fabric, state, self._intended is not None, self._southbound.switches())
 
     def links(self, under: Under = "plan", since: str | None = None) -> Document:
         """Return every directed link with its planned load and measured counters, or the changes since a version."""
-        state = self._known_step()
+        state = self._known.state()
         return self._links.read(state, under, since, self._hashed(state, under))
 
     def link_history(self, name: str) -> Document:
         """Return the measured load of a directed link in the last 24 hours."""
-        self._known_fabric()
+        self._known.fabric()
         return self.recorder.link(name)
 
     def drainable(self, name: str) -> Document:
         """Return a cable, spine or leaf by its id, and whether it is drained."""
-        state = self._known_step()
-        self._check_drainable(state, name)
+        state = self._known.state()
+        self._changes.check_drainable(state, name)
         return self._offload(documents.drain, state, name)
 
     def drain(self, name: str, drained: bool, caller: Caller) -> Document:
         """Drain a cable, spine or leaf, or take it back into use."""
-        with self._reconciler.change_lock():
-            state, desired = self._known_step(), self._reconciler.desired
-            self._check_drainable(state, name)
-            if drained != (name in desired.drained):
-                state, _ = self._reconciler.change(
-                    ChangeRequest(
-                        lambda desired: desired.draining(name, drained),
-                        StateChange(drained=desired.draining(name, drained).drained),
-                        f"{name} {'drained' if drained else 'undrained'}",
-                        caller.name,
-                        ("link", {"id": name, "drained": drained}),
-                    )
-                )
-            return self._offload(documents.drain, state, name)
-
-    def _check_drainable(self, state: ControllerState, name: str) -> None:
-        """Raise ``NotFoundError`` unless the fabric has the thing, or it is among those drained earlier."""
-        if name not in state.desired.drained:
-            self._runtime.offload(cables_of, self._known_fabric(), name)
+        return self._offload(documents.drain, self._changes.drain(name, drained, caller), name)
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
     def plan(self, under: Under = "plan") -> Document:
         """Return the newest plan, or ECMP's in its place."""
-        state, installation = self._known_step(), self._reconciler.installation
+        state, installation = self._known.state(), self._reconciler.installation
         return self._offload(
             documents.plan, state, self._reconciler.computed_at, installation.active,
             installation.waits_for(state), installation.refused(), self._hashed(state, under),
@@ -263,33 +197,17 @@ class Service:
 
     def rollback(self, epoch: int, caller: Caller) -> Document:
         """Give the present flows the live paths of a stored plan."""
-        reconciler = self._reconciler
         kept = self._read(self._store.plan, epoch)
         if kept.paths is None:
             raise ConflictError(f"plan {epoch} is stored without its paths")
-        with reconciler.change_lock():
-            self._known_step()
-            if reconciler.desired.mode == "frozen":
-                raise ConflictError("the mode is frozen, so rules do not change; set the mode to planned first")
-            _, record = reconciler.change(
-                ChangeRequest(
-                    lambda desired: desired,
-                    StateChange(),
-                    f"rollback to plan {epoch}",
-                    caller.name,
-                    take=kept.paths,
-                    rollback_of=epoch,
-                )
-            )
-            assert record is not None
-            return plan_history.summary(record)
+        return plan_history.summary(self._changes.take_paths(kept.paths, epoch, caller))
 
     def preview(self, body: bytes) -> Document:
         """Return the effect of a change without making it."""
         # One at a time: each takes as long as a plan does, and states need the threads, too.
         with self._previewing:
-            state = self._known_step()
-            fabric = self._known_fabric()
+            state = self._known.state()
+            fabric = self._known.fabric()
             if state.candidate is None:
                 raise UnavailableError("there is no plan yet")
             tried = self._admission.preview(
@@ -305,23 +223,23 @@ class Service:
         with self._analysing:
             request = self._admission.survival(body)
             return self._offload(
-                survival.analyse, self._settings, self._known_step(), request, gone, self._runtime.rest
+                survival.analyse, self._settings, self._known.state(), request, gone, self._runtime.rest
             )
 
     def routes(self, host: str) -> Document:
         """Return the flows that a host sends, with their paths."""
-        state = self._known_step()
-        if host not in self._known_fabric().host_index:
+        state = self._known.state()
+        if host not in self._known.fabric().host_index:
             raise NotFoundError("host", host)
         return self._offload(documents.routes, state, host, self._settings.label_base)
 
     def trace(self, job: str | None, compare: str | None) -> Document:
         """Read the switches and return the measured path of each flow."""
         began = self._runtime.clock()
-        self._known_step()
+        self._known.state()
         reading = self._measurements.snapshots.read()
         # The plan is read after the switches: one that was made meanwhile is reported as not installed yet.
-        state = self._known_step()
+        state = self._known.state()
         if job is not None and state.desired.job(job) is None:
             raise NotFoundError("job", job)
         confirmed = {report.dpid: report.epoch for report in self._southbound.switches()}
@@ -334,7 +252,7 @@ class Service:
 
     def see(self, body: bytes) -> Document:
         """Take sightings of QPs from a host."""
-        return {"qps": self._learner.see(body, self._known_fabric())}
+        return {"qps": self._learner.see(body, self._known.fabric())}
 
     def learned(self) -> Document:
         """Return the jobs that were learned from sightings."""
@@ -351,7 +269,7 @@ class Service:
 
     def adopt(self, name: str, caller: Caller) -> PutOutcome:
         """Push a learned job under its name."""
-        job, fabric = self._learner.job(name), self._known_fabric()
+        job, fabric = self._learner.job(name), self._known.fabric()
         body = self._runtime.offload(lambda: orjson.dumps(job.document(learned.host_finder(fabric))))
         outcome = self.put_job(name, body, Condition(none_match=frozenset()), caller)
         self._learner.drop(job)
@@ -365,33 +283,7 @@ class Service:
 
     def set_mode(self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller) -> Document:
         """Change the mode or the enforcement and return once this is saved."""
-        reconciler = self._reconciler
-        with reconciler.change_lock():
-            state, before = reconciler.state, reconciler.desired
-            after = before.in_mode(mode, enforcement)
-            if after != before:
-                if after.steered and not before.steered:
-                    _check_steerable(before)
-                last = ModeSetting("", 0.0, "") if reconciler.mode is None else reconciler.mode
-                record = ModeSetting(
-                    mode=after.mode,
-                    changed=self._runtime.now(),
-                    by=caller.name,
-                    enforcement=enforcement or last.enforcement,
-                    option=self._settings.enforcement if enforcement else last.option,
-                )
-                request = ChangeRequest(
-                    lambda desired: desired.in_mode(mode, enforcement),
-                    StateChange(mode=record),
-                    _difference(before, after),
-                    caller.name,
-                    ("mode", {"mode": after.mode, "enforcement": after.enforcement}),
-                )
-                try:
-                    state, _ = reconciler.change(request)
-                except InputError as error:
-                    raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
-            return documents.mode(state, reconciler.mode)
+        return documents.mode(*self._changes.set_mode(mode, enforcement, caller))
 
     def subscribe(self, after: str | None, last: int = 0) -> Subscription:
         """Open a subscription to the events after an id, or from now on with some before."""
@@ -434,34 +326,6 @@ class Service:
 
     # -- all -----------------------------------------------------------------------------------------------------
 
-    def _known_fabric(self) -> Fabric:
-        fabric = self._reconciler.state.fabric
-        if fabric is None:
-            raise UnavailableError(f"the fabric is not known yet: {health.unknown_because(self._intended)}")
-        return fabric
-
-    def _known_step(self) -> ControllerState:
-        self._known_fabric()
-        return self._reconciler.state
-
     def _offload(self, function: Callable[..., Document], *args: Any) -> Document:
         document: Document = self._runtime.offload(function, *args)
         return document
-
-
-def _check_steerable(desired: DesiredState) -> None:
-    """See whether every job leaves its ports to the controller.
-
-    Raises:
-        ConflictError: the first that does not.
-    """
-    for job in desired.jobs:
-        if job.traffic is not None and job.traffic.own_port is not None:
-            raise ConflictError(f"job {job.name}: {own_ports(job.traffic)}; delete it or push it without ports first")
-
-
-def _difference(before: DesiredState, after: DesiredState) -> str:
-    """Return the changed settings of enforcement, for people."""
-    parts = [f"mode {after.mode}"] if after.mode != before.mode else []
-    parts += [f"enforcement {after.enforcement}"] if after.enforcement != before.enforcement else []
-    return ", ".join(parts)

@@ -14,9 +14,7 @@ LONGER = {
         "one compiled function: Numba compiles it anew only when this file changes, so its inlined parts stay here"
     ),
     "controller/southbound/host_table.py": "one table with its rules of admission; its parts are in files of their own",
-    "controller/rest/resources.py": "the list of all resources; each function is a few lines between HTTP and the port",
     "controller/southbound/link_evidence.py": "a table of the evidence for each link, and the events that change it",
-    "controller/service/service.py": "the implementation of one port: a short method for each request",
     "controller/southbound/openflow/connection.py": "one state machine, from the first byte of a connection to its end",
     "controller/workload/importers/nccl/log.py": "one reader: its cases share the state of the log that is being read",
 }

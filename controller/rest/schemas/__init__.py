@@ -12,6 +12,7 @@ from controller.rest.schemas.base import (
     MOST_EVENTS,
     MOST_PLANS,
     Document,
+    EmptyForm,
     Form,
     JobName,
     Problem,
@@ -29,7 +30,7 @@ from controller.rest.schemas.fabric import (
     LinkList,
     LinkState,
 )
-from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary, RollbackForm
+from controller.rest.schemas.history import KeptPath, PlanHistory, PlanRecord, PlanSummary
 from controller.rest.schemas.jobs import JobDocument, JobList, JobSummary
 from controller.rest.schemas.learning import (
     LearnedDocument,
@@ -82,6 +83,7 @@ __all__ = [
     "Document",
     "DrainDocument",
     "DrainForm",
+    "EmptyForm",
     "EventDocument",
     "ExpectedIteration",
     "ExpectedSlowdown",
@@ -127,7 +129,6 @@ __all__ = [
     "PreviewDocument",
     "PreviewForm",
     "Problem",
-    "RollbackForm",
     "RouteFlow",
     "RoutePiece",
     "Routes",

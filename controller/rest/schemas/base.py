@@ -44,6 +44,10 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class EmptyForm(Form):
+    """An empty object: the path says everything."""
+
+
 class Problem(BaseModel):
     """Problem details (RFC 9457). Further members depend on the type."""
 

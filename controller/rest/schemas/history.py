@@ -9,12 +9,7 @@ from pydantic import AwareDatetime, Field, create_model
 
 from controller.core import plan_record
 from controller.model.enforcement import Enforcement, Mode
-from controller.rest.schemas.base import Count, Document, Epoch, Form, Seconds, Share, UdpPort
-
-
-class RollbackForm(Form):
-    """An empty object: the path identifies the plan."""
-
+from controller.rest.schemas.base import Count, Document, Epoch, Seconds, Share, UdpPort
 
 _OWN_TYPES: Mapping[str, Any] = {
     "epoch": Epoch,

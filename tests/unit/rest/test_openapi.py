@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from controller.rest.access import Open
 from controller.rest.openapi import openapi_document
 from controller.rest.resources import RESOURCES
 from tests.unit.rest.asking import ask
+
+REFERENCE = Path(__file__).parents[3] / "docs/reference/api.md"
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["secured", "open"])
@@ -82,3 +86,10 @@ def test_it_is_served_as_the_server_is_set_up() -> None:
     for access in (Open(), Secured()):
         response = ask("openapi", access=access)
         assert json.loads(response.body) == json.loads(json.dumps(openapi_document(RESOURCES, secured=access.required)))
+
+
+def test_the_reference_lists_every_operation() -> None:
+    listed = set(re.findall(r"^\| `([A-Z]+) (/[^?`]*)", REFERENCE.read_text(), re.MULTILINE))
+    operations = {(method, resource.path) for resource in RESOURCES for method in resource.operations}
+    assert operations - listed == set()
+    assert {(method, path) for method, path in listed if path.startswith("/v1/")} - operations == set()

@@ -1,0 +1,125 @@
+"""The controller: its mode, events, health and metrics."""
+
+from __future__ import annotations
+
+import falcon
+import orjson
+
+from controller.core.caller import Role
+from controller.core.ports.api import Backend, Document
+from controller.model.errors import InputError
+from controller.rest import schemas
+from controller.rest.events import EventStream
+from controller.rest.forms import read_form
+from controller.rest.operation import EVENT_STREAM, OPEN_METRICS, PROMETHEUS, Body, Call, Operation, Resource
+from controller.rest.resources.answers import answering, reading
+from controller.rest.resources.parameters import AFTER, LAST, LAST_EVENT_ID
+
+
+def _set_mode(backend: Backend, call: Call) -> Document:
+    form = read_form(call.body, schemas.ModeForm)
+    if form.mode is None and form.enforcement is None:
+        raise InputError("give a mode, an enforcement, or both", field="mode")
+    return backend.set_mode(form.mode, form.enforcement, call.who)
+
+
+def _who(_backend: Backend, call: Call) -> Document:
+    return {"name": call.who.name, "role": call.who.role, "secured": call.secured}
+
+
+def _health(backend: Backend, call: Call) -> Document:
+    health = backend.health()
+    if call.caller is not None:
+        return health
+    known = orjson.loads(health) if isinstance(health, bytes) else health
+    return {"status": known["status"]}
+
+
+def _events(backend: Backend, call: Call, response: falcon.Response) -> None:
+    response.content_type = EVENT_STREAM
+    if call.request.method == "HEAD":
+        # A stream without pieces: its length is not known.
+        response.stream = ()
+        return
+    after = call.values.get("Last-Event-ID", call.values.get("after"))
+    response.stream = EventStream(backend.subscribe(after, call.values.get("last", 0)))
+
+
+def _metrics(backend: Backend, call: Call, response: falcon.Response) -> None:
+    exposition = backend.metrics(call.request.get_header("Accept", default=""))
+    response.content_type, response.data = exposition.media_type, exposition.body
+
+
+SYSTEM_RESOURCES: tuple[Resource, ...] = (
+    Resource(
+        "mode",
+        "/v1/mode",
+        {
+            "GET": reading(
+                "getMode", lambda b: b.mode(), "The operating mode and the kind of rules", schemas.ModeDocument
+            ),
+            "PUT": Operation(
+                "putMode",
+                answering(_set_mode),
+                "Set the operating mode (enforce plans, hash all traffic, leave the rules unchanged) and the kind of "
+                "rules",
+                {200: schemas.ModeDocument},
+                role=Role.WRITE,
+                body=Body(schemas.ModeForm, {"mode": "planned", "enforcement": "segment_routing"}),
+                problems=frozenset({409}),
+                description="409: the present jobs or fabric do not support it; for example, a job specifies its "
+                "source ports.",
+            ),
+        },
+    ),
+    Resource(
+        "events",
+        "/v1/events",
+        {
+            "GET": Operation(
+                "getEvents",
+                _events,
+                "A stream of events (server-sent events)",
+                {200: schemas.EventDocument},
+                parameters=(AFTER, LAST, LAST_EVENT_ID),
+                media_type=EVENT_STREAM,
+                description="The data of each event is an EventDocument. The stream continues until the client or "
+                "the server closes it.",
+            )
+        },
+    ),
+    Resource(
+        "whoami",
+        "/v1/whoami",
+        {"GET": Operation("whoAmI", answering(_who), "The caller and its role", {200: schemas.WhoAmI})},
+    ),
+    Resource(
+        "health",
+        "/healthz",
+        {
+            "GET": Operation(
+                "getHealth",
+                answering(_health),
+                "The controller's health",
+                {200: schemas.HealthAnswer},
+                open=True,
+                description="A caller without a token, where tokens are required, gets only the status.",
+            )
+        },
+    ),
+    Resource(
+        "metrics",
+        "/metrics",
+        {
+            "GET": Operation(
+                "getMetrics",
+                _metrics,
+                "Metrics for Prometheus",
+                {200: schemas.Metrics},
+                media_type=PROMETHEUS,
+                also=(OPEN_METRICS,),
+                description="OpenMetrics by content negotiation. docs/reference/telemetry.md lists the metrics.",
+            )
+        },
+    ),
+)

@@ -1,0 +1,191 @@
+"""The changes that clients request: of jobs, drains, the mode and the paths. Each returns once it is saved."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from controller.config import Settings
+from controller.core.caller import Caller
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import AdmittedJob, DesiredState, revision
+from controller.core.errors import ConflictError
+from controller.core.plan_record import PlanRecord
+from controller.core.ports.api import Condition
+from controller.core.ports.runtime import Runtime
+from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.source_port_checks import own_ports
+from controller.model.enforcement import Enforcement, Mode
+from controller.model.errors import InputError, NotFoundError
+from controller.planning.drain import cables_of
+from controller.routing import PreviousPlan
+from controller.service.admission import Admission
+from controller.service.known_state import KnownState
+from controller.service.reconciler import ChangeRequest, Reconciler
+
+
+class PushedJob(NamedTuple):
+    """A pushed job, the state that contains it, and whether there was no job of that name before."""
+
+    created: bool
+    state: ControllerState
+    job: AdmittedJob
+
+
+class ClientChanges:
+    """Makes change requests and has the reconciler carry them out, one after the other."""
+
+    def __init__(
+        self, settings: Settings, runtime: Runtime, reconciler: Reconciler, admission: Admission, known: KnownState
+    ) -> None:
+        """Make requests for ``reconciler``; ``admission`` parses jobs."""
+        self._settings, self._runtime, self._known = settings, runtime, known
+        self._reconciler, self._admission = reconciler, admission
+
+    def put_job(self, name: str, body: bytes, condition: Condition, caller: Caller) -> PushedJob:
+        """Admit a job, or a new version of it."""
+        reconciler = self._reconciler
+        with reconciler.change_lock():
+            old = reconciler.desired.job(name)
+            condition.check(None if old is None else old.revision)
+            fabric = self._known.fabric()
+            if old is not None and old.traffic is not None and old.document == body:
+                return PushedJob(False, reconciler.state, old)
+            if old is None and len(reconciler.desired.jobs) >= self._settings.max_jobs:
+                raise InputError(f"at most {self._settings.max_jobs} jobs are allowed", field="name", value=name)
+            others = reconciler.desired.without_job(name)
+            room = self._settings.max_flows - others.n_flows
+            steered = reconciler.desired.steered
+            traffic = self._admission.admit(name, body, fabric, others.traffic, room, steered=steered)
+            job = AdmittedJob(
+                name=name,
+                document=body,
+                revision=self._runtime.offload(revision, "" if old is None else old.revision, body),
+                # A new version keeps its job's place: ports of the jobs behind it do not change either way.
+                position=reconciler.desired.next_position if old is None else old.position,
+                changed=self._runtime.now(),
+                by=caller.name,
+                ports=traffic.udp_src,
+                traffic=traffic,
+            )
+            done = "pushed" if old is None else "replaced"
+            request = ChangeRequest(
+                lambda desired: desired.with_job(job),
+                StateChange(put=(job,)),
+                f"job {name} {done}",
+                caller.name,
+                ("job", {"job": name, "change": done, "revision": job.revision}),
+            )
+            try:
+                state, _ = reconciler.change(request)
+            except InputError as error:
+                raise InputError(error.reason, field="name", value=name) from None
+            return PushedJob(old is None, state, job)
+
+    def delete_job(self, name: str, condition: Condition, caller: Caller) -> None:
+        """Remove a job."""
+        with self._reconciler.change_lock():
+            old = self._reconciler.desired.job(name)
+            condition.check(None if old is None else old.revision)
+            if old is None:
+                raise NotFoundError("job", name)
+            self._reconciler.change(
+                ChangeRequest(
+                    lambda desired: desired.without_job(name),
+                    StateChange(deleted=(name,)),
+                    f"job {name} deleted",
+                    caller.name,
+                    ("job", {"job": name, "change": "deleted"}),
+                )
+            )
+
+    def drain(self, name: str, drained: bool, caller: Caller) -> ControllerState:
+        """Drain a cable, spine or leaf, or take it back into use; return the state in which it is so."""
+        with self._reconciler.change_lock():
+            state, desired = self._known.state(), self._reconciler.desired
+            self.check_drainable(state, name)
+            if drained != (name in desired.drained):
+                state, _ = self._reconciler.change(
+                    ChangeRequest(
+                        lambda desired: desired.draining(name, drained),
+                        StateChange(drained=desired.draining(name, drained).drained),
+                        f"{name} {'drained' if drained else 'undrained'}",
+                        caller.name,
+                        ("link", {"id": name, "drained": drained}),
+                    )
+                )
+            return state
+
+    def check_drainable(self, state: ControllerState, name: str) -> None:
+        """Raise ``NotFoundError`` unless the fabric has the thing, or it is among those drained earlier."""
+        if name not in state.desired.drained:
+            self._runtime.offload(cables_of, self._known.fabric(), name)
+
+    def take_paths(self, paths: PreviousPlan, epoch: int, caller: Caller) -> PlanRecord:
+        """Give the present flows the live ones of the paths of plan ``epoch``; return the record of the new plan."""
+        with self._reconciler.change_lock():
+            self._known.state()
+            if self._reconciler.desired.mode == "frozen":
+                raise ConflictError("the mode is frozen, so rules do not change; set the mode to planned first")
+            _, record = self._reconciler.change(
+                ChangeRequest(
+                    lambda desired: desired,
+                    StateChange(),
+                    f"rollback to plan {epoch}",
+                    caller.name,
+                    take=paths,
+                    rollback_of=epoch,
+                )
+            )
+            assert record is not None
+            return record
+
+    def set_mode(
+        self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller
+    ) -> tuple[ControllerState, ModeSetting | None]:
+        """Change the mode or the enforcement; return the state in which they are so, and the record of who set them."""
+        reconciler = self._reconciler
+        with reconciler.change_lock():
+            before = reconciler.desired
+            after = before.in_mode(mode, enforcement)
+            if after == before:
+                return reconciler.state, reconciler.mode
+            if after.steered and not before.steered:
+                _check_steerable(before)
+            last = ModeSetting("", 0.0, "") if reconciler.mode is None else reconciler.mode
+            record = ModeSetting(
+                mode=after.mode,
+                changed=self._runtime.now(),
+                by=caller.name,
+                enforcement=enforcement or last.enforcement,
+                option=self._settings.enforcement if enforcement else last.option,
+            )
+            request = ChangeRequest(
+                lambda desired: desired.in_mode(mode, enforcement),
+                StateChange(mode=record),
+                _difference(before, after),
+                caller.name,
+                ("mode", {"mode": after.mode, "enforcement": after.enforcement}),
+            )
+            try:
+                state, _ = reconciler.change(request)
+            except InputError as error:
+                raise ConflictError(f"{after.enforcement} enforcement: {error}") from None
+            return state, record
+
+
+def _check_steerable(desired: DesiredState) -> None:
+    """See whether every job leaves its ports to the controller.
+
+    Raises:
+        ConflictError: the first that does not.
+    """
+    for job in desired.jobs:
+        if job.traffic is not None and job.traffic.own_port is not None:
+            raise ConflictError(f"job {job.name}: {own_ports(job.traffic)}; delete it or push it without ports first")
+
+
+def _difference(before: DesiredState, after: DesiredState) -> str:
+    """Return the changed settings of enforcement, for people."""
+    parts = [f"mode {after.mode}"] if after.mode != before.mode else []
+    parts += [f"enforcement {after.enforcement}"] if after.enforcement != before.enforcement else []
+    return ", ".join(parts)
