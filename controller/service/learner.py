@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from controller.model.fabric import Fabric
 from controller.model.learning import Learning
 from controller.model.traffic import Traffic
 from controller.service.vital_tasks import VitalTasks
+from controller.telemetry.instruments import Instruments
 from controller.views.learned import address_finder
 from controller.workload.expand import combine
 
@@ -39,15 +40,19 @@ CLOCKS_DIFFER = 60.0
 class Learner:
     """Learned jobs of the present traffic."""
 
-    def __init__(self, runtime: Runtime, read: ReadSightings, learning: Callable[[], Learning]) -> None:
+    def __init__(
+        self, runtime: Runtime, read: ReadSightings, learning: Callable[[], Learning], instruments: Instruments
+    ) -> None:  # fmt: skip
         """Begin without sightings.
 
         Args:
             runtime: tasks, threads and time.
             read: parses the body of a request, off the event loop.
             learning: returns what becomes of learned jobs at present.
+            instruments: count sightings.
         """
         self._runtime, self._read, self._learning = runtime, read, learning
+        self._instruments = instruments
         self.looked = runtime.signal()
         """Set after each look."""
         self._odometers, self._life = Odometers(), LearnedLife()
@@ -73,12 +78,16 @@ class Learner:
         """
         if self.learning == "off":
             raise ConflictError("learning is off; 'fairspine learning observe' turns it on")
-        batch = self._runtime.offload(self._batch, self._read(body), fabric)
-        with self._lock:
-            self._runtime.offload(self._odometers.add, batch)
-            known = len(self._odometers)
+        self.take("host", [self._runtime.offload(self._batch, self._read(body), fabric)])
+        return len(self._odometers)
+
+    def take(self, feeder: str, batches: Sequence[SightingBatch]) -> None:
+        """Take the sightings of a feeder."""
+        for batch in batches:
+            with self._lock:
+                self._runtime.offload(self._odometers.add, batch)
+            self._instruments.seen(feeder, len(batch.qp))
         self._fresh.set()
-        return known
 
     def _batch(self, request: SightingRequest, fabric: Fabric) -> SightingBatch:
         now = self._runtime.now()

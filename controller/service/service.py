@@ -32,6 +32,7 @@ from controller.service.learner import Learner
 from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
 from controller.service.reconciler import Reconciler
+from controller.service.sflow_feeder import SflowFeeder
 from controller.views import documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
 
@@ -67,7 +68,12 @@ class Service:
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._links = LinkLists(runtime, measurements)
-        self._learner = Learner(runtime, admission.sightings, lambda: self._reconciler.desired.learning)
+        self._learner = Learner(
+            runtime, admission.sightings, lambda: self._reconciler.desired.learning, measurements.instruments
+        )
+        self._sflow = SflowFeeder(
+            runtime, self._learner, measurements.instruments, self._settings.sflow_listen, self._settings.sflow_agents
+        )
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
@@ -85,7 +91,8 @@ class Service:
     def start(self) -> None:
         """Begin to reconcile and to record."""
         self._reconciler.start()
-        self._learner.start(self._reconciler.tasks, lambda: self._reconciler.state)
+        for part in (self._learner, self._sflow):
+            part.start(self._reconciler.tasks, lambda: self._reconciler.state)
         self._learned_planning.start()
         self.recorder.start()
 

@@ -13,9 +13,9 @@ from controller.cli import events
 from controller.cli.client import NoAnswer, ServerEvent
 from controller.cli.command_error import CommandError
 from controller.cli.events import Kind, follow
-from controller.cli.main import main
 from controller.cli.learning import MEANING as LEARNING_MEANING
 from controller.cli.learning import LearningName
+from controller.cli.main import main
 from controller.cli.mode import MEANING, EnforcementName, ModeName
 from controller.core.events import EventKind
 from controller.model.enforcement import ENFORCEMENTS, Mode

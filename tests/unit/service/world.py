@@ -89,6 +89,8 @@ class Threads:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(min(seconds, 0.01))
+        if self.closed:
+            raise Ended
 
     def signal(self) -> Signal:
         self._signals.append(Signal(self))
@@ -170,7 +172,7 @@ class FakeSouthbound:
     """
 
     def __init__(self, runtime: Threads, network: NetworkState) -> None:
-        self.network_changed, self.switches_changed = runtime.signal(), runtime.signal()
+        self.network_changed, self.cable_failed, self.switches_changed = (runtime.signal() for _ in range(3))
         self.network = network
         self.installed: list[tuple[RuleSet, int]] = []
         self.reports = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="", missing=())]
