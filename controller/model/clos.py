@@ -66,17 +66,17 @@ def clos(
     )
     cables = tuple(
         Cable(
-            leaf=f"leaf{i}",
-            spine=f"spine{j}",
+            lower=f"leaf{i}",
+            upper=f"spine{j}",
             gbps=float(uplink_gbps),
-            leaf_port=hosts_per_leaf + (j - 1) * parallel + p + 1,
-            spine_port=(i - 1) * parallel + p + 1,
+            lower_port=hosts_per_leaf + (j - 1) * parallel + p + 1,
+            upper_port=(i - 1) * parallel + p + 1,
         )
         for i in range(1, leaves + 1)
         for j in range(1, spines + 1)
         for p in range(parallel)
     )
-    return Fabric(leaf_switches, spine_switches, hosts, cables)
+    return Fabric((leaf_switches, spine_switches), hosts, cables)
 
 
 def conventional_ip(leaf: int, number: int) -> str:

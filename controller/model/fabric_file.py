@@ -240,12 +240,12 @@ def _explicit(form: FabricForm) -> Fabric:
         if host.name in taken:
             raise InputError("a switch already has this name", field=f"hosts[{i}].name", value=host.name)
     cables = _cables(form.links, {leaf.name for leaf in leaves}, {spine.name for spine in spines})
-    wired = {cable.leaf for cable in cables}
+    wired = {cable.lower for cable in cables}
     for leaf in leaves:
         if leaf.name not in wired:
             raise InputError("this leaf has no uplink", field="links", value=leaf.name)
     _check_ports(hosts, cables)
-    return Fabric(leaves, spines, hosts, cables)
+    return Fabric((leaves, spines), hosts, cables)
 
 
 def _hosts(rows: list[HostRow], leaves: list[str], spines: set[str]) -> tuple[Host, ...]:
@@ -300,12 +300,12 @@ def _cables(rows: list[LinkRow], leaves: set[str], spines: set[str]) -> tuple[Ca
         leaf_first = row.a in leaves
         cables.append(
             Cable(
-                leaf=row.a if leaf_first else row.b,
-                spine=row.b if leaf_first else row.a,
+                lower=row.a if leaf_first else row.b,
+                upper=row.b if leaf_first else row.a,
                 gbps=row.gbps,
                 up=row.up,
-                leaf_port=row.a_port if leaf_first else row.b_port,
-                spine_port=row.b_port if leaf_first else row.a_port,
+                lower_port=row.a_port if leaf_first else row.b_port,
+                upper_port=row.b_port if leaf_first else row.a_port,
             )
         )
     return tuple(cables)
@@ -325,7 +325,7 @@ def _check_ports(hosts: tuple[Host, ...], cables: tuple[Cable, ...]) -> None:
     seen: dict[tuple[str, int], str] = {}
     used: list[tuple[str, int | None, str]] = [(h.leaf, h.port, h.name) for h in hosts]
     for c in cables:
-        used += [(c.leaf, c.leaf_port, c.spine), (c.spine, c.spine_port, c.leaf)]
+        used += [(c.lower, c.lower_port, c.upper), (c.upper, c.upper_port, c.lower)]
     for switch, port, peer in used:
         if port is None:
             continue
@@ -356,7 +356,7 @@ def fabric_document(fabric: Fabric) -> dict[str, Any]:
             for h in fabric.hosts
         ],
         "links": [
-            {"a": c.leaf, "b": c.spine, "gbps": c.gbps, "up": c.up, "a_port": c.leaf_port, "b_port": c.spine_port}
+            {"a": c.lower, "b": c.upper, "gbps": c.gbps, "up": c.up, "a_port": c.lower_port, "b_port": c.upper_port}
             for c in fabric.cables
         ],
     }

@@ -130,7 +130,7 @@ def explicit(**changes: object) -> dict[str, object]:
 
 def test_the_explicit_form_may_name_a_link_from_either_end() -> None:
     fabric = parse_fabric(explicit())
-    assert [(cable.leaf, cable.spine) for cable in fabric.cables] == [("leaf1", "spine1"), ("leaf2", "spine1")]
+    assert [(cable.lower, cable.upper) for cable in fabric.cables] == [("leaf1", "spine1"), ("leaf2", "spine1")]
 
 
 HOST_1 = {"name": "h1", "leaf": "leaf1"}
