@@ -9,6 +9,9 @@ from controller.model.fabric import Cable, Fabric, Host, Switch
 SPINE_DPID = 64 * 1024
 """By convention leaf i has datapath id i and spine j has ``SPINE_DPID`` + j."""
 
+MAX_LEAVES = SPINE_DPID - 1
+"""Most leaves that have a datapath id and a /24 by convention."""
+
 
 def clos(
     spines: int,

@@ -25,6 +25,7 @@ from ipaddress import IPv4Network
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.model.errors import InputError
 from controller.model.fabric_parts import Cable as Cable
 from controller.model.fabric_parts import FabricParts
 from controller.model.fabric_parts import Host as Host
@@ -328,6 +329,21 @@ class Fabric(FabricParts):
     def pod_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
         """[P] the IPv4 prefixes by which cores reach a pod's hosts, for fabrics of three layers."""
         return merged_prefixes(self.leaf_prefixes, self.pods.of_leaf.tolist())
+
+    def require_leaf_spine(self, what: str) -> None:
+        """Refuse a fabric of three layers.
+
+        Args:
+            what: what is possible for leaf-spine fabrics only.
+
+        Raises:
+            InputError: the fabric has aggregation switches and cores.
+        """
+        if len(self.layers) > 2:
+            name = self.layers[1][0].name
+            raise InputError(
+                f"{what} only for leaf-spine fabrics, and this fabric has aggregation switches", value=name
+            )
 
     # -- general questions ---------------------------------------------------------------------------------------
 

@@ -136,8 +136,8 @@ def test_the_explicit_form_may_name_a_link_from_either_end() -> None:
 HOST_1 = {"name": "h1", "leaf": "leaf1"}
 BAD = {
     "not a mapping": (["clos"], "F: ['clos']: a fabric is a mapping"),
-    "neither form": ({}, "F: clos: give either 'clos' or 'switches'"),
-    "both forms": ({"clos": SHORT, "switches": []}, "F: clos: give either"),
+    "neither form": ({}, "F: clos: give one of 'clos', 'three_tier' and 'switches'"),
+    "both forms": ({"clos": SHORT, "switches": []}, "F: clos: give one of"),
     "unknown key": ({"clos": SHORT | {"spine": 2}}, "F: clos.spine: 2: unknown key"),
     "missing key": ({"clos": {"spines": 2, "leaves": 2}}, "F: clos.hosts_per_leaf: field required"),
     "negative": ({"clos": SHORT | {"leaves": -2}}, "F: clos.leaves: -2: "),
