@@ -183,7 +183,7 @@ def _explicit(form: FabricForm) -> Fabric:
             raise InputError(f"at least one {_SHOWN[role]} is required", field="switches")
     _unique("switches", "name", ((row.name, row.name) for row in form.switches))
     _unique("switches", "dpid", ((row.dpid, row.name) for row in form.switches))
-    role_of = {row.name: row.role for row in form.switches}
+    role_of: dict[str, str] = {row.name: row.role for row in form.switches}
     hosts = _hosts(form.hosts, [leaf.name for leaf in layers[0]], role_of)
     for i, host in enumerate(hosts):
         if host.name in role_of:
