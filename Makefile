@@ -20,7 +20,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo demo-times screenshots load constraints clean
-.PHONY: bench bench-loop bench-active bench-polling bench-emulated bench-scale
+.PHONY: bench bench-qps bench-loop bench-active bench-polling bench-emulated bench-scale
 .PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -71,6 +71,11 @@ bench: setup-test ## measure every policy (time, quality, memory, re-planning), 
 	@$(BIN)/python benchmarks/qps.py
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/simulator.py
+
+bench-qps: setup ## compare hashed and planned QPs in each cell of the evaluation; fail where planning is slower
+	@$(BIN)/python benchmarks/qps_cells.py examples/scenarios/paper.yaml --qps 1,4,16 --seeds 1 --epochs 1
+	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,open shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
+	  --qps 1,4,16 --seeds 2 --epochs 8
 
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py
