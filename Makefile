@@ -106,7 +106,7 @@ attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROU
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b
-	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1,--scenario examples/scenarios/$(name).yaml) \
+	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps,--scenario examples/scenarios/$(name).yaml) \
 	  $(if $(POLICIES),--policies $(POLICIES)) --workers 2 --out out/evaluation
 
 evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compare with the simulator (as root)

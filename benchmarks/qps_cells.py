@@ -13,11 +13,11 @@ above that of spraying. The program ends with 1 after any failure.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from controller.model.fabric_file import read_document
@@ -28,8 +28,11 @@ from emulation.evaluation.sweep import Finished, sweep
 HASHES = ("ecmp", "e_ecmp")
 NEAR_SPRAYING = 0.01
 
-Key = tuple[str, int, str, str]
-"""(scenario, QPs, case, failure)."""
+Group = tuple[str, int, str]
+"""(scenario, QPs, failure)."""
+
+Values = Mapping[str, float]
+"""Mean over draws of the value of each policy in a cell."""
 
 
 def with_qps(path: Path, qps: Sequence[int], seeds: int, epochs: int | None) -> Scenario:
@@ -58,20 +61,38 @@ def with_qps(path: Path, qps: Sequence[int], seeds: int, epochs: int | None) -> 
     return parse_scenario(document, path.parent, source=str(path))
 
 
+def groups_of(cells: Sequence[Cell], rows: Sequence[Mapping[str, Any]]) -> dict[Group, dict[str, Values]]:
+    """Return the values of each case, by (scenario, QPs, failure)."""
+    drawn: dict[Group, dict[str, dict[str, list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list)),
+    )
+    for cell, row in zip(cells, rows, strict=True):
+        cases = drawn[cell.scenario, cell.case.qps.count, cell.failure.name]
+        cases[f"{cell.case.kind}: {cell.case.name}"][cell.policy.name].append(row["iteration"])
+    return {
+        group: {case: {name: fmean(each) for name, each in by.items()} for case, by in cases.items()}
+        for group, cases in drawn.items()
+    }
+
+
+def failures_of(group: Group, cases: Mapping[str, Values], uplinks: int) -> list[str]:
+    """Return a sentence for each way in which ``fair`` fails; ``uplinks``: the live ones of a leaf."""
+    found = [
+        f"{case}, failed: {group[2]}: fair {of['fair']:.4f}, {name} {of[name]:.4f}"
+        for case, of in cases.items()
+        for name in HASHES
+        if of["fair"] > of[name] * (1 + ROUNDING)
+    ]
+    over = fmean(of["fair"] / of["spray"] for of in cases.values()) - 1
+    if group[1] % uplinks == 0 and over > NEAR_SPRAYING:
+        found.append(f"failed: {group[2]}: {over:.1%} slower than spraying")
+    return [f"{group[0]}, {group[1]} QPs, {each}" for each in found]
+
+
 def live_uplinks(cell: Cell) -> int:
     """Return the most live uplinks that a leaf has."""
     fabric = cell.failure.on(cell.fabric, cell.seed)
-    up = [cable.leaf for cable in fabric.cables if cable.up]
-    return max(up.count(leaf.name) for leaf in fabric.leaves)
-
-
-def values(cells: Sequence[Cell], rows: Sequence[Mapping[str, Any]]) -> dict[Key, dict[str, float]]:
-    """Return the mean over draws of the value of each policy, by cell."""
-    drawn: dict[Key, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for cell, row in zip(cells, rows, strict=True):
-        key = cell.scenario, cell.case.qps.count, cell.case.name, cell.failure.name
-        drawn[key][cell.policy.name].append(row["iteration"])
-    return {key: {name: statistics.fmean(each) for name, each in by.items()} for key, by in drawn.items()}
+    return max(Counter(cable.leaf for cable in fabric.cables if cable.up).values())
 
 
 def main() -> None:
@@ -84,28 +105,17 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     qps = [int(each) for each in args.qps.split(",")]
-    cells = [c for path in args.scenarios for c in with_qps(path, qps, args.seeds, args.epochs).cells()]
-    found = values(cells, sweep(cells, Finished(Path("out/qps-cells")), workers=args.workers))
-    uplinks = {(cell.scenario, cell.failure.name): live_uplinks(cell) for cell in cells}
-    failures = []
-    groups: dict[tuple[str, int, str], list[dict[str, float]]] = defaultdict(list)
-    for key, of in found.items():
-        groups[key[0], key[1], key[3]].append(of)
-        failures += [
-            f"{', '.join(map(str, key))}: fair {of['fair']:.4f}, {name} {of[name]:.4f}"
-            for name in HASHES
-            if of["fair"] > of[name] * (1 + ROUNDING)
-        ]
-    print("| scenario | QPs | failed | cells | ecmp | e_ecmp | fair | spray | least hash / fair | fair / spray |")
+    cells = [cell for path in args.scenarios for cell in with_qps(path, qps, args.seeds, args.epochs).cells()]
+    uplinks = {(cell.scenario, cell.case.qps.count, cell.failure.name): live_uplinks(cell) for cell in cells}
+    groups = groups_of(cells, sweep(cells, Finished(Path("out/qps-cells")), workers=args.workers))
+    print("| scenario | QPs | failed | cases | ecmp | e_ecmp | fair | spray | least hash / fair | fair / spray |")
     print("| --- | --: | --- | --: | --: | --: | --: | --: | --: | --: |")
-    for (scenario, count, failure), group in groups.items():
-        means = {name: statistics.fmean(of[name] for of in group) for name in group[0]}
-        least = min(min(of[name] for name in HASHES) / of["fair"] for of in group)
-        over = statistics.fmean(of["fair"] / of["spray"] for of in group)
-        cols = " | ".join(f"{means[name]:.3f}" for name in (*HASHES, "fair", "spray"))
-        print(f"| {scenario} | {count} | {failure} | {len(group)} | {cols} | {least:.3f} | {over:.4f} |")
-        if count % uplinks[scenario, failure] == 0 and over > 1 + NEAR_SPRAYING:
-            failures.append(f"{scenario}, {count} QPs, {failure}: fair is {over - 1:.1%} slower than spraying")
+    for group, cases in groups.items():
+        means = " | ".join(f"{fmean(of[name] for of in cases.values()):.3f}" for name in (*HASHES, "fair", "spray"))
+        least = min(of[name] / of["fair"] for of in cases.values() for name in HASHES)
+        over = fmean(of["fair"] / of["spray"] for of in cases.values())
+        print(f"| {' | '.join(map(str, group))} | {len(cases)} | {means} | {least:.3f} | {over:.4f} |")
+    failures = [each for group, cases in groups.items() for each in failures_of(group, cases, uplinks[group])]
     for failure in failures:
         print(f"FAILED {failure}")
     sys.exit(bool(failures))
