@@ -20,7 +20,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo demo-times screenshots load constraints clean
-.PHONY: bench bench-qps bench-loop bench-active bench-polling bench-emulated bench-scale
+.PHONY: bench bench-qps bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
 .PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -91,6 +91,9 @@ bench-scale: setup ## measure start, restart, refill and 20,000 flows on 24 to 5
 
 bench-emulated: setup ## measure gaps and losses in failures, drains, mode changes and restarts on Mininet (as root)
 	@$(BIN)/python benchmarks/emulated.py
+
+bench-port-down: setup ## measure where the time goes from 200 port-downs to the controller's reports; BUSY= (as root)
+	@$(BIN)/python benchmarks/port_down.py $(if $(BUSY),--busy $(BUSY))
 
 faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= PARALLEL= (as root)
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL)

@@ -12,7 +12,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.southbound import SwitchReport
-from controller.core.saved_state import ModeSetting
+from controller.core.saved_state import LearningSetting, ModeSetting
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
@@ -222,6 +222,15 @@ def mode(state: ControllerState, record: ModeSetting | None) -> dict[str, Any]:
         "since": None if record is None else when(record.changed),
         "by": None if record is None else record.by,
         "epoch": state.epoch,
+    }
+
+
+def learning(state: ControllerState, record: LearningSetting | None) -> dict[str, Any]:
+    """Return what becomes of learned jobs, since when, and by whom this was set."""
+    return {
+        "learning": state.desired.learning,
+        "since": None if record is None else when(record.changed),
+        "by": None if record is None else record.by,
     }
 
 

@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 
 from emulation import rule_text
 from emulation.faults import expected
-from emulation.faults.expected import ExpectedPiece
 from emulation.faults.probes import Probes
+from emulation.faults.state import ExpectedPiece
 from emulation.faults.world import Broken, FaultLab
 
 SHOWN = 6

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
-from emulation.faults.expected import ExpectedPiece
+from emulation.faults.state import ExpectedPiece
 from emulation.lab import Lab
 from emulation.netns import socket_in_netns_of
 

@@ -202,6 +202,10 @@ class Discovery:
         """Return whether a port is there and leads to no switch, as far as is known."""
         return port in self._ports and port not in self._switch_ports
 
+    def leads_to_switch(self, port: PortId) -> bool:
+        """Return whether a port is up and discovery packets have arrived through its cable."""
+        return port in self._switch_ports
+
     def edge_ports(self) -> list[PortId]:
         """Return the ports that are up and lead to no switch, as far as is known."""
         if self._edge_sorted is None:

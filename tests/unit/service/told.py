@@ -83,6 +83,8 @@ def used_instruments() -> Instruments:
     used.poll_failed()
     used.request_answered("getPlan", "GET", 200, 0.003)
     used.request_answered("", "BREW", 405, 0.001)
+    used.seen("sflow", 5)
+    used.sflow_reported({"taken": 1}, {"taken": 7})
     return used
 
 
