@@ -19,7 +19,7 @@ INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 3 --dist loadfile --no-l
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test test-unit check format docs run demo demo-times screenshots load constraints clean
+.PHONY: help setup setup-test test test-unit check format docs run demo demo-times demo-qps screenshots load constraints clean
 .PHONY: bench bench-qps bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
 .PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
@@ -65,6 +65,9 @@ demo: setup ## measure two training jobs on packets under ECMP and fairspine (as
 demo-times: setup ## measure jobs that compute and share links, with and without shifts, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-fabric.yaml --seconds 3 --link-mbps 10 --name times-fabric
+
+demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and simulate the same (as root)
+	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps
 
 bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py
