@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from controller.model.clos import clos
+from controller.model.port_numbers import ROCE_PORT
+from controller.southbound.ingress import UDP
 from tests.fake_switch.fabric import FakeFabric
 from tests.integration.both_kinds import Setup
 from tests.integration.harness import Controller
@@ -42,8 +44,8 @@ def fullest_uplink(controller: Controller, fakes: FakeFabric) -> int:
         for flow in controller.get(f"/v1/routes?host={host.name}").body["flows"]:
             (piece,) = flow["pieces"]
             packet = {
-                "eth_type": 0x0800, "ip_proto": 17, "ipv4_src": host.ip, "ipv4_dst": flow["dst_ip"],
-                "udp_src": piece["udp_src"], "udp_dst": 4791,
+                "eth_type": 0x0800, "ip_proto": UDP, "ipv4_src": host.ip, "ipv4_dst": flow["dst_ip"],
+                "udp_src": piece["udp_src"], "udp_dst": ROCE_PORT,
             }  # fmt: skip
             walk = fakes.walk(packet, host.name)
             assert walk.host == flow["dst"]
