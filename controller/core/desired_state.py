@@ -136,10 +136,13 @@ class DesiredState:
 def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) -> list[JobTraffic]:
     """Return learned jobs without the flows that a pushed job has, and without jobs that have none left.
 
-    A pushed job has a flow if hosts and source port are equal, or hosts alone where its ports are not known.
+    A pushed job has a flow if hosts and source port are equal, or hosts alone where its ports are not known; and it has
+    all flows of a learned job of its name, which somebody has adopted and perhaps changed.
     """
+    names = {job.name for job in pushed}
+    learned = [job for job in learned if job.n_flows and job.name not in names]
     if not learned or not pushed:
-        return [job for job in learned if job.n_flows]
+        return learned
     known = np.unique(np.concatenate([unit_key(job.src, job.dst, job.udp_src) for job in pushed]))
     found = []
     for job in learned:
@@ -150,7 +153,7 @@ def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) 
             found.append(job)
         elif len(free):
             found.append(_with_flows(job, free))
-    return [job for job in found if job.n_flows]
+    return found
 
 
 def _with_flows(job: JobTraffic, flows: Int64Array) -> JobTraffic:

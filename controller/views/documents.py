@@ -93,7 +93,9 @@ def jobs(state: ControllerState, active: Active, confirmed: bool) -> bytes:
     """Return all jobs by name, without their flows; ``confirmed``: every switch of the fabric has its rules."""
     members: dict[str, list[int]] = {job.name: [] for job in state.jobs}
     for k, row in enumerate(state.traffic.collectives):
-        members[row.job].append(k)
+        # Learned jobs are planned, too, and are no jobs of the state.
+        if row.job in members:
+            members[row.job].append(k)
     expected = None if state.plan is None else state.plan.times
     times = {} if expected is None else {row.job: job_times_document(row) for row in expected.jobs}
     rows = [

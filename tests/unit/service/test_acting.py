@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,12 @@ from controller.config import Settings
 from controller.core.desired_state import AdmittedJob, DesiredState
 from controller.core.plan_candidate import PlanCandidate, make_candidate
 from controller.model.clos import clos
+from controller.model.enforcement import Mode
 from controller.model.fabric import Fabric
 from controller.model.traffic import unit_key
 from controller.routing.validate import validate_assignment
 from controller.service.admission import admit
+from controller.service.service import Service
 from controller.workload.expand import JobTraffic
 from tests.unit.service.test_learning import FABRIC, RING, body, learned
 from tests.unit.service.test_restart import rules_equal
@@ -112,6 +114,35 @@ def test_a_learned_job_gets_rules_and_says_what_they_are_worth(world: World) -> 
     assert 0 < job.hashed_speed <= 1
     world.until(lambda: state.epoch in world.store.records)
     assert "learned" in world.store.records[state.epoch].cause
+
+
+def test_every_document_can_be_read_while_learned_jobs_are_planned(world: World) -> None:
+    world.put("a", [flow("h1", "h3"), flow("h2", "h6")])
+    act(world)
+    world.settle()
+    name = learned(world).jobs[0].name
+    calls: list[Callable[[Service], Any]] = [
+        lambda service: service.jobs(), lambda service: service.job("a"), lambda service: service.plan(),
+        lambda service: service.plan("ecmp"), lambda service: service.links(), lambda service: service.routes("h1"),
+        lambda service: service.trace(None, "ecmp"), lambda service: service.schedule(),
+        lambda service: service.fabric(), lambda service: service.job_shift("a"),
+        lambda service: service.learned_job(name),
+        lambda service: service.plans(None, 50), lambda service: service.plan_record(service.state.epoch),
+        lambda service: service.preview(b'{"drain": ["spine1"]}'), lambda service: service.health(),
+        lambda service: service.survive(b"{}", lambda: False),
+    ]  # fmt: skip
+    for call in calls:
+        answer = call(world.service)
+        assert answer.document if hasattr(answer, "document") else answer
+    told = world.read(lambda service: service.plan())["plan"]
+    assert {row["job"] for row in told["collectives"]} == {"a", name}
+    assert [job["name"] for job in world.read(lambda service: service.jobs())["jobs"]] == ["a"]
+    assert world.service.metrics("").body
+    modes: tuple[Mode, ...] = ("frozen", "ecmp")
+    for mode in modes:
+        world.service.set_mode(mode, None, ANN)
+        assert world.read(lambda service: service.jobs())
+        assert world.health
 
 
 def test_the_same_traffic_again_writes_nothing(world: World) -> None:
