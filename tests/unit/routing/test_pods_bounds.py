@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
+from controller.model.pod_clos import pod_clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing.bounds import bound
 from controller.routing.demand import NETWORK, Demand
@@ -19,7 +20,7 @@ from controller.routing.objective import evaluate
 from controller.routing.solver import LinearProgram
 from tests.unit.routing import oracle
 from tests.unit.routing.instances import traffic_of
-from tests.unit.routing.pod_fabrics import agg, core, fat_tree, pod_fabric, pod_instances
+from tests.unit.routing.pod_fabrics import fat_tree, pod_instances
 
 
 def least_seconds(fabric: Fabric, demand: Demand, flows: np.ndarray, gbit: np.ndarray) -> float:  # type: ignore[type-arg]
@@ -104,7 +105,7 @@ def test_no_choice_of_whole_paths_exceeds_the_bound_for_single_paths(
 @pytest.mark.parametrize("dead", [0, 1, 4])
 def test_dead_cores_bound_the_traffic_between_pods_by_the_capacity_that_is_left(dead: int) -> None:
     healthy = fat_tree(8)
-    fabric = healthy.without_links([core(n % 4, n // 4) for n in range(dead)])
+    fabric = healthy.without_links([f"core{n + 1}" for n in range(dead)])
     hosts = np.arange(128, dtype=np.int32)
     traffic = traffic_of([(h, (h + 16) % 128, 10**9, 0) for h in hosts.tolist()], [Collective("a", "c")])
     assert Demand.of(healthy, traffic).ideal_seconds[0] == pytest.approx(0.08)
@@ -113,7 +114,7 @@ def test_dead_cores_bound_the_traffic_between_pods_by_the_capacity_that_is_left(
 
 def test_aggregation_switches_dead_in_different_planes_and_pods_need_more_than_the_cuts() -> None:
     """Pod 1 has planes 2 and 3, pod 2 planes 1 and 3: only plane 3 is left between them, though each cut has two."""
-    fabric = pod_fabric(2, 3, 3, 3, 3).without_links([agg(0, 0), agg(1, 1)])
+    fabric = pod_clos(2, 3, 3, 3, 3).without_links(["agg1", "agg5"])
     flows = [(h, h + 9, 10**9, 0) for h in range(9)]
     demand = Demand.of(fabric, traffic_of(flows, [Collective("a", "c")]))
     assert demand.ideal_seconds[0] == pytest.approx(0.08 * 3, rel=1e-9)

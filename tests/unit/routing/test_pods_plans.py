@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric
+from controller.model.pod_clos import pod_clos
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
 from controller.routing.bounds import bound, gap
@@ -18,7 +19,7 @@ from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
 from controller.routing.validate import InvalidAssignmentError, validate_assignment
 from tests.unit.routing.instances import traffic_of
-from tests.unit.routing.pod_fabrics import PodFabric, fat_tree, pod_fabric, pod_instances
+from tests.unit.routing.pod_fabrics import fat_tree, pod_instances
 
 POLICIES = ("coloring", "fair", "first_fit", "greedy", "ilp", "path_pinning", "random", "spray")
 QUICK = Options(rounds=2000, nodes=20)
@@ -36,7 +37,7 @@ def test_every_policy_gives_a_valid_plan_for_any_instance(
     np.testing.assert_array_equal(made.path, again.path)
 
 
-def permutation(fabric: PodFabric, rng: np.random.Generator, rounds: int) -> Traffic:
+def permutation(fabric: Fabric, rng: np.random.Generator, rounds: int) -> Traffic:
     """Every host sends ``rounds`` equal flows and receives as many."""
     flows = [
         (a, b, 10**9, 0)
@@ -53,7 +54,7 @@ def test_equal_loads_on_a_healthy_fabric_without_oversubscription_have_gap_0(see
     rng = np.random.default_rng(seed)
     pods, leaves, hosts = (int(rng.integers(2, 6)) for _ in range(3))
     aggs = hosts + int(rng.integers(0, 2))
-    fabric = pod_fabric(pods, leaves, aggs, leaves + int(rng.integers(0, 2)), hosts)
+    fabric = pod_clos(pods, leaves, aggs, leaves + int(rng.integers(0, 2)), hosts)
     traffic = permutation(fabric, rng, int(rng.integers(1, 4)))
     result = assign("fair", fabric, traffic, options=Options(rounds=0))
     found = evaluate(fabric, traffic, result.assignment)
@@ -68,7 +69,7 @@ def test_colours_from_above_are_optimal_where_the_links_between_pods_limit(seed:
     rng = np.random.default_rng(seed)
     pods, aggs, cores = int(rng.integers(2, 5)), int(rng.integers(2, 5)), int(rng.integers(1, 3))
     leaves = 4 * cores
-    fabric = pod_fabric(pods, leaves, aggs, cores, aggs)
+    fabric = pod_clos(pods, leaves, aggs, cores, aggs)
     each = leaves * aggs
     order = np.concatenate([rng.permutation(each) + each * ((p + 1) % pods) for p in range(pods)])
     traffic = traffic_of([(a, b, 10**9, 0) for a, b in enumerate(order.tolist())], [Collective("a", "c")])
@@ -93,7 +94,7 @@ def test_fair_is_within_1_percent_of_what_the_integer_program_proves(instance: t
 @given(st.integers(0, 2**32 - 1))
 def test_the_integer_program_finds_the_best_of_all_choices_of_whole_paths(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    fabric = pod_fabric(2, 2, 2, 1, 2).without_links([f"leaf1.{rng.integers(1, 3)}-agg1.{rng.integers(1, 3)}"])
+    fabric = pod_clos(2, 2, 2, 1, 2).without_links([f"leaf{rng.integers(1, 3)}-agg{rng.integers(1, 3)}"])
     ends = [rng.choice(fabric.n_hosts, 2, replace=False).tolist() for _ in range(4)]
     sizes = rng.choice([10**9, 3 * 10**9], 4).tolist()
     traffic = traffic_of([(a, b, s, 0) for (a, b), s in zip(ends, sizes, strict=True)], [Collective("a", "c")])
