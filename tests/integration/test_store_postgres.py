@@ -63,7 +63,8 @@ def test_a_server_gives_back_what_a_dictionary_would(postgres_url: str, history:
     with closing(Store.open(postgres_url, plans_kept=5)) as store:
         sql(
             postgres_url,
-            "DELETE FROM jobs; DELETE FROM drains; DELETE FROM plans; DELETE FROM settings WHERE name='mode'",
+            "DELETE FROM jobs; DELETE FROM drains; DELETE FROM plans; "
+            "DELETE FROM settings WHERE name IN ('mode', 'learning')",
         )
         model = Model(5)
         for change in history:

@@ -15,6 +15,7 @@ from ryu.ofproto import ofproto_v1_3  # noqa: E402
 
 from controller.southbound.openflow import request_channel  # noqa: E402
 from controller.southbound.openflow.request_channel import NotPermitted, RequestChannel  # noqa: E402
+from controller.southbound.rule_bytes import Template  # noqa: E402
 from controller.southbound.write_permission import WritePermission  # noqa: E402
 
 HEAD = b"\x04\x0e\x00\x08"
@@ -47,7 +48,7 @@ def test_no_change_is_sent_after_the_permission_is_withheld(writes: int, changes
         # Each change is a write of its own.
         patch.setattr(request_channel, "BATCH_BYTES", 1)
         channel = RequestChannel(wire, permission=permission)
-        templates = [(HEAD, bytes([number])) for number in range(changes)]
+        templates = [Template(HEAD, bytes([number])) for number in range(changes)]
         if changes >= writes:
             with pytest.raises(NotPermitted, match="taken over"):
                 channel.send_templates(templates, templates)
