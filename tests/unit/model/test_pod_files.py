@@ -177,5 +177,5 @@ def test_a_bad_fabric_of_pods_is_one_line_that_names_the_switch_or_the_field(doc
 
 def test_a_fabric_of_three_layers_is_not_yet_planned_and_one_line_says_so() -> None:
     fabric = load_fabric(EXAMPLE)
-    with pytest.raises(InputError, match="agg1.*paths are planned only for leaf-spine fabrics"):
+    with pytest.raises(InputError, match=r"agg1.*paths are planned only for leaf-spine fabrics"):
         assign("fair", fabric, Traffic.empty())
