@@ -95,7 +95,8 @@ class Settings:
     )
     learning: str = _option(
         "observe",
-        "jobs that nobody pushes: off, or learned from sightings (POST /v1/sightings) and shown, without a plan",
+        "observe: infer jobs from reports of their traffic (POST /v1/sightings) and list them, without a plan; "
+        "off: accept no reports",
         choices=("off", "observe"),
     )
     store: str = _option(

@@ -54,7 +54,7 @@ class LearnedJob:
 
     @property
     def name(self) -> str:
-        """The name, which depends only on who sends to whom in which phase."""
+        """The name: a hash of the sender, the receiver and the phase of each QP, so it stays when volumes change."""
         edges = sorted((group.phase, key.src, key.dst) for group in self.groups for key in group.qps)
         return "learned-" + hashlib.blake2b(repr(edges).encode(), digest_size=4).hexdigest()
 
