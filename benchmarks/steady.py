@@ -69,7 +69,7 @@ class SteadyFlow:
     def _start(lab: Lab, host: str, arguments: list[str]) -> subprocess.Popen[Any]:
         return lab.popen(
             host,
-            [sys.executable, "-S", __file__, *arguments],
+            [sys.executable, __file__, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
+from controller.model.learning import LEARNING
 from controller.model.qp_mode import MOST_QPS, QP_MODES
 
 if TYPE_CHECKING:
@@ -95,9 +96,17 @@ class Settings:
     )
     learning: str = _option(
         "observe",
-        "observe: infer jobs from reports of their traffic (POST /v1/sightings) and list them, without a plan; "
-        "off: accept no reports",
-        choices=("off", "observe"),
+        "observe: infer jobs from their traffic and list them; act: plan them, too; off: accept no reports; a value "
+        "that was set on the running controller has precedence",
+        choices=LEARNING,
+    )
+    sflow_listen: str = _option(
+        "",
+        "IP address, with or without a UDP port (default: 6343), on which sFlow version 5 is received for learning; "
+        "empty: none is",
+    )
+    sflow_agents: str = _option(
+        "", "IP addresses or prefixes of the switches that may send sFlow, separated by commas; others are ignored"
     )
     store: str = _option(
         "",
@@ -192,6 +201,7 @@ def settings_from(values: Mapping[str, Any], *, policies: Sequence[str] | None =
         )
     _check_policy_options(settings)
     _check_qps(settings)
+    _check_sflow(settings)
     return settings
 
 
@@ -229,6 +239,16 @@ def _check_qps(settings: Settings) -> None:
         check_qps(default_qps_of(settings), [settings.policy], options_of(settings))
     except InputError as error:
         raise InputError(error.reason, field="default_qp_mode", value=error.value) from None
+
+
+def _check_sflow(settings: Settings) -> None:
+    from controller.learning.sflow_access import parse_agents, parse_listen
+
+    agents = parse_agents(settings.sflow_agents)
+    if settings.sflow_listen:
+        parse_listen(settings.sflow_listen)
+        if not agents:
+            raise InputError("must name the switches that may send sFlow", field="sflow_agents", value="")
 
 
 def unknown_keys(document: Mapping[str, Mapping[str, Any]], known: Container[tuple[str, str]]) -> list[str]:

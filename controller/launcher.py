@@ -82,6 +82,7 @@ def _checked(args: list[str]) -> Startup:
 
     from controller.config import Settings, settings_from
     from controller.core.configuration import Configuration
+    from controller.learning.sflow_access import parse_listen
     from controller.model.fabric_file import load_fabric
     from controller.port_check import check_port
     from controller.rest.http_security import security_from
@@ -98,12 +99,16 @@ def _checked(args: list[str]) -> Startup:
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
     settings = settings_from(values, policies=enforceable())
     fabric = load_fabric(settings.fabric) if settings.fabric else None
+    if fabric is not None:
+        fabric.require_leaf_spine("rules are made")
     if fabric is not None and settings.enforcement == "segment_routing":
         LabelBlock(settings.label_base).check(fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)
     openflow_port = "ofp_tcp_listen_port" if openflow_tls is None else "ofp_ssl_listen_port"
     check_port(conf.ofp_listen_host, getattr(conf, openflow_port), openflow_port, "OpenFlow")
     check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
+    if settings.sflow_listen and settings.learning != "off":
+        check_port(*parse_listen(settings.sflow_listen), "sflow_listen", "sFlow", udp=True)
     access, tls = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
     names = names_of(conf.wsapi_host, socket.gethostname(), settings.http_hosts, tls=tls is not None)
     store = Store.open(settings.store or default_url(os.environ), plans_kept=settings.plans_kept)

@@ -10,7 +10,7 @@ from controller.core.configuration import Configuration
 from controller.core.events import EventSink
 from controller.core.ports.southbound import SouthboundCounts
 from controller.model.fabric import Fabric
-from controller.model.network_state import NetworkState
+from controller.model.network_state import NetworkState, PortId
 from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.flapping import LOOK_AGAIN
@@ -40,7 +40,7 @@ class OpenFlowSouthbound:
     Attributes:
         names: of the switches.
         installer: of rules, with the connections that it uses.
-        network_changed, switches_changed: as the port says.
+        network_changed, cable_failed, switches_changed: as the port says.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class OpenFlowSouthbound:
             tls: how connections are encrypted; ``None``: they are not.
         """
         settings, intended, clock = configuration.settings, configuration.intended, runtime.clock
-        self.network_changed, self.switches_changed = runtime.signal(), runtime.signal()
+        self.network_changed, self.cable_failed, self.switches_changed = (runtime.signal() for _ in range(3))
         self._events = events
         self.names = SwitchNames()
         self._dpids = DpidRegistry(
@@ -223,10 +223,15 @@ class OpenFlowSouthbound:
     def port_changed(self, datapath: Any, port: Any, *, gone: bool) -> None:
         """Update rules and discovery after a port has come, changed or (``gone``) was removed."""
         self.installer.ports_changed(datapath)
+        at = PortId(datapath.id, port.port_no)
+        had_cable = self._discovery.leads_to_switch(at)
         if gone:
-            self._tell(self._discovery.port_gone(datapath.id, port.port_no))
+            changed = self._discovery.port_gone(datapath.id, port.port_no)
         else:
-            self._tell(self._discovery.port_changed(datapath.id, port))
+            changed = self._discovery.port_changed(datapath.id, port)
+        if had_cable and not self._discovery.leads_to_switch(at):
+            self.cable_failed.set()
+        self._tell(changed)
         if self._discovery.flapping():
             self._look_again()
 

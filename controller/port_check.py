@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.model.port_numbers import MAX_PORT
 
 
-def check_port(host: str, port: int, field: str, what: str) -> None:
+def check_port(host: str, port: int, field: str, what: str, *, udp: bool = False) -> None:
     """Check that the port is free: Ryu and eventlet bind with SO_REUSEPORT, so two controllers could share it.
 
     Raises:
@@ -19,12 +19,15 @@ def check_port(host: str, port: int, field: str, what: str) -> None:
     if not 0 < port <= MAX_PORT:
         raise InputError("a port must be 1 to 65535", field=field, value=port)
     try:
-        family, kind, proto, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
+        wanted = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
+        family, kind, proto, _, address = socket.getaddrinfo(host or None, port, type=wanted)[0]
         with socket.socket(family, kind, proto) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if not udp:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
-            # Binding beside a listener that allows reuse can succeed; listening cannot.
-            probe.listen(1)
+            if not udp:
+                # Binding beside a listener that allows reuse can succeed; listening cannot.
+                probe.listen(1)
     except socket.gaierror as error:
         raise InputError(
             f"{what} cannot listen there: {error.strerror}", field=field.replace("port", "host"), value=host

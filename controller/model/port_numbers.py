@@ -7,3 +7,6 @@ MAX_PORT = 65535
 
 ROCE_PORT = 4791
 """The UDP destination port of RoCEv2 (InfiniBand Architecture Specification 1.4, annex A17)."""
+
+SFLOW_PORT = 6343
+"""The UDP port of sFlow collectors (IANA)."""

@@ -29,7 +29,7 @@ from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
 from controller.core.reconcile import reconcile
 from controller.core.restore import restore
-from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
@@ -38,6 +38,7 @@ from controller.service.admission import Admission
 from controller.service.cabling_report import CablingReport
 from controller.service.event_log import EventLog
 from controller.service.installation_status import InstallationStatus
+from controller.service.pacing import pause
 from controller.service.store_writer import StoreWriter
 from controller.service.vital_tasks import VitalTasks
 from controller.southbound.desired_rules import DesiredRules
@@ -52,23 +53,6 @@ RETRY_FIRST, RETRY_LAST = 1.0, 60.0
 
 UPDATING_PART = 0.1
 """The part of the time that updates after changes of switches may take, about."""
-
-REST, LONGEST_REST = 2.0, 10.0
-"""Pause before the next reconciliation: a multiple of the duration of the last one, and its maximum in seconds."""
-
-
-def pause(debounce: float, took: float, rested: float) -> float:
-    """Return the seconds to wait for more changes: the debounce time, or more if reconciliations are long and frequent.
-
-    Hundreds of switches that connect one by one would otherwise cause as many reconciliations, each of them on the
-    whole network. After a rest, the first change waits for no longer than the debounce time.
-
-    Args:
-        debounce: seconds.
-        took: seconds that the last reconciliation took.
-        rested: seconds since its end.
-    """
-    return max(debounce, min(REST * took, LONGEST_REST) - rested)
 
 
 @dataclass
@@ -118,9 +102,10 @@ class Reconciler:
         settings, intended, saved = configuration.settings, configuration.intended, persistence.saved
         self._settings, self._intended, self._runtime = settings, intended, runtime
         self._southbound, self._admission, self._events = southbound, admission, events
-        self.state = restore(saved, intended, settings.enforcement)
+        self.state = restore(saved, intended, settings.enforcement, settings.learning)
         self.desired = self.state.desired
         self.mode: ModeSetting | None = saved.mode
+        self.learning: LearningSetting | None = saved.learning
         self._instruments = instruments
         self.tasks = VitalTasks(runtime)
         self.store_writer = StoreWriter(persistence.store, runtime, self.tasks, changed=self._store_changed)
@@ -133,7 +118,7 @@ class Reconciler:
         self._cabling = CablingReport(intended is not None)
         self._attempt: tuple[object, ...] = ()
         # Set here, too, where a reconciliation is needed although the network has not changed.
-        self._dirty = southbound.network_changed
+        self._dirty, self._cable_failed = southbound.network_changed, southbound.cable_failed
         self._requested = runtime.signal()
         self._changing = runtime.lock()
         self._pending: _Pending | None = None
@@ -236,8 +221,8 @@ class Reconciler:
         self.store_writer.commit(dataclasses.replace(request.change, plans=() if record is None else (record,)))
         # The change is saved and can no longer fail.
         self.desired = request.apply(self.desired)
-        if request.change.mode is not None:
-            self.mode = request.change.mode
+        self.mode = request.change.mode or self.mode
+        self.learning = request.change.learning or self.learning
         if self.state is not base:
             base, state, record = self._reconcile_on_newest(request)
             if record is not None:
@@ -270,7 +255,7 @@ class Reconciler:
         delay, took, ended = RETRY_FIRST, 0.0, self._runtime.clock()
         while True:
             self._dirty.wait(delay if self.failed else None)
-            self._runtime.sleep(pause(self._settings.debounce_ms / 1e3, took, self._runtime.clock() - ended))
+            self._wait_for_more(took, ended)
             self._dirty.clear()
             began = self._runtime.clock()
             try:
@@ -284,6 +269,15 @@ class Reconciler:
                 self._events.append("error", text=f"no new plan could be made: {self.failed}")
             ended = self._runtime.clock()
             took = ended - began
+
+    def _wait_for_more(self, took: float, ended: float) -> None:
+        """Wait for more changes, as ``pause`` says; a failed cable ends the rest, since flows are lost meanwhile."""
+        debounce = self._settings.debounce_ms / 1e3
+        rest = pause(debounce, took, self._runtime.clock() - ended) - debounce
+        self._runtime.sleep(debounce)
+        if rest > 0:
+            self._cable_failed.wait(rest)
+        self._cable_failed.clear()
 
     def _follow(self) -> None:
         base, desired, began = self.state, self.desired, self._runtime.clock()

@@ -7,7 +7,7 @@ loop only: the library's locks are eventlet's there, and a worker thread that me
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 
 import prometheus_client
@@ -71,6 +71,14 @@ class Instruments:
             "operation",
         )
 
+        self._sightings = self._counter("sightings", "Sightings of QPs, by what reported them.", "feeder")
+        self._datagrams = self._counter(
+            "sflow_datagrams", "sFlow datagrams that were taken, refused, malformed, or lost on the way.", "outcome"
+        )
+        self._samples = self._counter(
+            "sflow_samples", "Sampled packets that were taken, dropped, or dropped by switches.", "outcome"
+        )
+
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"fairspine_{name}", text, labels, registry=self.registry)
 
@@ -115,6 +123,16 @@ class Instruments:
         name = operation or "none"
         self._requests.labels(name, method if method in METHODS else "other", f"{status // 100}xx").inc()
         self._answering.labels(name).observe(seconds)
+
+    def seen(self, feeder: str, number: int) -> None:
+        """Record sightings of QPs that a feeder has reported."""
+        self._sightings.labels(feeder).inc(number)
+
+    def sflow_reported(self, datagrams: Mapping[str, int], samples: Mapping[str, int]) -> None:
+        """Record what the sFlow collector has received, by outcome."""
+        for counter, numbers in ((self._datagrams, datagrams), (self._samples, samples)):
+            for outcome, number in numbers.items():
+                counter.labels(outcome).inc(number)
 
     def collect(self) -> list[Metric]:
         """Return all metric families with their current values."""

@@ -14,9 +14,9 @@ from types import TracebackType
 from controller.model.fabric import Fabric
 from emulation.errors import LabError
 from emulation.faults import check
-from emulation.faults.expected import ExpectedPiece
 from emulation.faults.kinds import Fault, draw
 from emulation.faults.probes import Probes
+from emulation.faults.state import ExpectedPiece
 from emulation.faults.world import Broken, FaultLab
 from emulation.lab import Lab
 from emulation.processes import POLL_SECONDS
@@ -130,7 +130,7 @@ class FaultCampaign:
                     seconds = time.monotonic() - start
                     check.carried(self._world, probes, pieces, self._amounts)
                 traffic.pieces = pieces
-                self._world.state.settled = True
+                self._world.state.routes, self._world.state.settled = pieces, True
                 return seconds
             except Broken as error:
                 wrong = str(error)

@@ -20,24 +20,8 @@ from controller.southbound.base import compile_base
 from controller.southbound.compilers import compile_rules
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.rules import RuleSet
-from emulation.faults.state import FaultState
+from emulation.faults.state import ExpectedPiece, FaultState
 from emulation.pings import Pair
-
-
-@dataclass(frozen=True)
-class ExpectedPiece:
-    """A flow, or a piece of one, from a host's routes.
-
-    Attributes:
-        links: links from host to host; four if the plan has the path, two within a leaf, none if switches hash it.
-        udp_src: UDP source port; ``None``: any.
-    """
-
-    flow: str
-    src: str
-    dst: str
-    udp_src: int | None
-    links: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -64,8 +48,13 @@ def told(documents: Iterable[Mapping[str, Any]]) -> PublishedRoutes:
 
 
 def rules(state: FaultState, pieces: Iterable[ExpectedPiece]) -> RuleSet:
-    """Return the expected rules of every switch; in mode ``frozen`` those of the state that was frozen."""
-    state = state.frozen or state
+    """Return the expected rules of every switch; in mode ``frozen`` those of the state that was frozen.
+
+    The hosts' routes then have other flows once a job is pushed or deleted, and the rules stay.
+    """
+    frozen = state.frozen
+    if frozen is not None:
+        state, pieces = frozen, frozen.routes
     fabric = state.fabric
     usable = without_drained(fabric, drain(fabric, state.drained))
     if state.mode == "ecmp":

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
-from emulation.faults.expected import ExpectedPiece
+from emulation.faults.state import ExpectedPiece
 from emulation.lab import Lab
 from emulation.netns import socket_in_netns_of
 
@@ -132,7 +132,7 @@ class Probes:
         found = {}
         for cable, number in zip(self._fabric.cables, self._fabric.cable_number.tolist(), strict=True):
             suffix = f":{number}" if number else ""
-            ends = (cable.spine, cable.spine_port, cable.leaf), (cable.leaf, cable.leaf_port, cable.spine)
+            ends = (cable.upper, cable.upper_port, cable.lower), (cable.lower, cable.lower_port, cable.upper)
             for end, port, source in ends:
                 if end in ports and port in ports[end]:
                     found[f"{source}->{end}{suffix}"] = ports[end][port].rx_bytes

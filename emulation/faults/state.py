@@ -10,6 +10,22 @@ from controller.model.fabric import Fabric
 from emulation.pings import Pair
 
 
+@dataclass(frozen=True)
+class ExpectedPiece:
+    """A flow, or a piece of one, from a host's routes.
+
+    Attributes:
+        links: links from host to host; four if the plan has the path, two within a leaf, none if switches hash it.
+        udp_src: UDP source port; ``None``: any.
+    """
+
+    flow: str
+    src: str
+    dst: str
+    udp_src: int | None
+    links: tuple[str, ...]
+
+
 @dataclass
 class FaultState:
     """The state that faults change.
@@ -21,6 +37,7 @@ class FaultState:
         drained: ids that were drained through the API.
         jobs: documents by name.
         ecmp_action: the option of the controller of the same name, for the spreading of traffic without a plan.
+        routes: the hosts' routes when everything was last found right.
         settled: whether nothing has happened since everything was last found right.
         drifts: rules that were changed behind the controller's back so far.
         frozen: the state when the mode became ``frozen``, which the rules of switches follow.
@@ -34,6 +51,7 @@ class FaultState:
     mode: str = "planned"
     enforcement: str = "per_flow"
     ecmp_action: str = "bundle"
+    routes: tuple[ExpectedPiece, ...] = ()
     settled: bool = False
     drifts: int = 0
     frozen: FaultState | None = None
@@ -49,14 +67,14 @@ class FaultState:
         dead = {
             name
             for name, cable in zip(self.healthy.cable_names, self.healthy.cables, strict=True)
-            if not self.off.isdisjoint((cable.leaf, cable.spine))
+            if not self.off.isdisjoint((cable.lower, cable.upper))
         }
         return self.healthy.without_links(self.down | dead)
 
     @property
     def switches(self) -> list[str]:
         """Names of the switches with power."""
-        return [s.name for s in (*self.healthy.leaves, *self.healthy.spines) if s.name not in self.off]
+        return [s.name for s in self.healthy.switches if s.name not in self.off]
 
     @property
     def reachable(self) -> list[Pair]:

@@ -156,7 +156,7 @@ def talks_with_switches(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
     """Open an OpenFlow connection to each switch of a fabric; by dpid."""
     with ExitStack() as stack:
         found = {}
-        for switch in (*fabric.leaves, *fabric.spines):
+        for switch in fabric.switches:
             wire = BridgeWire(bridge_socket(lab, switch.name))
             stack.callback(wire.close)
             found[switch.dpid] = Talk(wire)

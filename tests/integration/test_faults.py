@@ -11,9 +11,8 @@ import pytest
 from controller.model.clos import clos
 from emulation.faults import check
 from emulation.faults.campaign import FaultCampaign, FaultCheckFailed
-from emulation.faults.expected import ExpectedPiece
 from emulation.faults.kinds import BAD_REQUESTS, draw
-from emulation.faults.state import FaultState
+from emulation.faults.state import ExpectedPiece, FaultState
 from emulation.faults.world import FaultLab
 from emulation.lab import Lab
 from tests.integration.harness import Bench

@@ -64,12 +64,16 @@ class SouthboundCounts:
 class Southbound(Protocol):
     """The switches: observation, installation of rules, and what there is to report of them.
 
-    Nothing here calls the controller: it waits for the two signals.
+    Nothing here calls the controller: it waits for the signals.
     """
 
     @property
     def network_changed(self) -> Signal:
         """Set when a snapshot may differ from the last one."""
+
+    @property
+    def cable_failed(self) -> Signal:
+        """Set, with ``network_changed``, when the port of a cable between switches has gone down."""
 
     @property
     def switches_changed(self) -> Signal:

@@ -184,7 +184,7 @@ def test_a_port_that_comes_back_with_another_speed_is_a_reported_change() -> Non
 def test_ports_of_a_switch_that_is_not_in_the_fabric_file_take_no_part_in_discovery() -> None:
     fabric = clos(2, 2, 1)
     discovery = Discovery(Clock(), fabric)
-    for switch in (*fabric.leaves, *fabric.spines):
+    for switch in fabric.switches:
         discovery.switch_entered(switch.dpid, [port(number) for number in range(1, 4)])
     before = len(discovery.evidence.schedule)
     assert before
@@ -222,3 +222,17 @@ def test_edge_ports_are_always_those_that_are_up_and_lead_to_no_switch(events) -
         up = (each for each, is_up in discovery.snapshot().ports.items() if is_up)
         assert discovery.edge_ports() == sorted(each for each in up if discovery.is_edge(each))
         assert discovery.n_edge_ports == len(discovery.edge_ports())
+
+
+@given(removed=st.booleans())
+def test_a_port_leads_to_a_switch_from_the_first_discovery_packet_until_it_goes_down(removed: bool) -> None:
+    discovery, _ = connected()
+    assert not discovery.leads_to_switch(UPLINK)
+    link_up(discovery, UPLINK, FAR)
+    assert discovery.leads_to_switch(UPLINK)
+    assert discovery.leads_to_switch(FAR)
+    if removed:
+        discovery.port_gone(UPLINK.dpid, UPLINK.port)
+    else:
+        discovery.port_changed(UPLINK.dpid, port(UPLINK.port, up=False))
+    assert not discovery.leads_to_switch(UPLINK)

@@ -9,8 +9,8 @@ import pytest
 
 from controller.model.clos import clos
 from controller.southbound.rules import RuleSet
-from emulation.faults.expected import ExpectedPiece, PublishedRoutes, mistakes, rules
-from emulation.faults.state import FaultState
+from emulation.faults.expected import PublishedRoutes, mistakes, rules
+from emulation.faults.state import ExpectedPiece, FaultState
 
 JOBS = {"one": {"flows": "some"}}
 
@@ -84,3 +84,9 @@ def test_each_mode_expects_other_rules_and_a_planned_flow_one_of_its_own_where_r
     assert rules(state(), [over("spine2")])[1] != flow[1]
     ports = rules(state(enforcement="source_port"), [over("spine1")])
     assert ports == rules(state(enforcement="source_port"), [over("spine2")])
+
+
+def test_rules_stay_as_they_were_frozen_whatever_the_hosts_routes_have_since() -> None:
+    before = state(mode="planned", routes=(over("spine1"),))
+    frozen = state(mode="frozen", jobs={}, frozen=before)
+    assert rules(frozen, []) == rules(before, before.routes) != rules(before, [])
