@@ -58,9 +58,10 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE=
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE= LEARN=sflow|host
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster \
+	  $(if $(LEARN),--learn $(LEARN) --seconds 2)
 
 demo-times: setup ## measure jobs that compute and share links, with and without shifts, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link
