@@ -27,7 +27,9 @@ ELEPHANT_BYTES = 1_000_000
 LEAST_SHARE = 0.001
 """The same, as a part of the highest volume of the component."""
 KEPT_ITERATIONS = 6
-"""Iterations that the sightings which are kept of a QP should span."""
+"""Iterations that the sightings which are kept of a QP should span ..."""
+CERTAIN_ITERATIONS = 5
+"""... once so many were seen: the memory spans all that was seen before."""
 
 
 class Component(NamedTuple):
@@ -149,12 +151,8 @@ def infer(
     found = []
     for component in split_components(odometers, since, pushed, rng):
         job = infer_component(component, rng)
-        span = float(np.ptp(component.samples.at))
-        if job is not None and job.period_seconds:
+        if job is not None and job.iterations >= CERTAIN_ITERATIONS:
             odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / DEPTH)
-        elif len(component.samples.at) >= 0.75 * DEPTH * len(component.numbers):
-            # Full, and no period yet: look further back.
-            odometers.space(component.numbers, 2 * span / DEPTH)
         if job is not None:
             found.append(job)
     return sorted(found, key=lambda job: job.name)

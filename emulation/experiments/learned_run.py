@@ -32,7 +32,7 @@ from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collect
 TALLY_SECONDS = 0.1
 SAMPLING = 10
 """One of so many packets: a QP that fills a link of 15 Mbit/s is sampled 46 times a second."""
-COMPUTE = 0.5
+COMPUTE = 1.0
 """Seconds that a job computes, for each that it would send alone, where it states no computing times."""
 LEARNING_SECONDS = 60.0
 _POLL_SECONDS = 0.5
