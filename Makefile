@@ -20,7 +20,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo demo-times screenshots load constraints clean
-.PHONY: bench bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
+.PHONY: bench bench-learned bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
 .PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -72,6 +72,9 @@ bench: setup-test ## measure every policy (time, quality, memory, re-planning), 
 	@$(BIN)/python benchmarks/qps.py
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/simulator.py
+
+bench-learned: setup-test ## compare plans from learned traffic with those from pushed jobs (2,048 hosts, sampled); FILES=folder
+	@$(BIN)/python -m benchmarks.learned $(if $(FILES),--files $(FILES))
 
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py
