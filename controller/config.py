@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.errors import InputError
+from controller.model.learning import LEARNING
 from controller.model.qp_mode import MOST_QPS, QP_MODES
 
 if TYPE_CHECKING:
@@ -95,8 +96,9 @@ class Settings:
     )
     learning: str = _option(
         "observe",
-        "jobs that nobody pushes: off, or learned from sightings (POST /v1/sightings) and shown, without a plan",
-        choices=("off", "observe"),
+        "jobs that nobody pushes: off, learned from their traffic and shown (observe), or planned, too (act); unless "
+        "set on the running controller",
+        choices=LEARNING,
     )
     sflow_listen: str = _option(
         "",

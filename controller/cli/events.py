@@ -29,6 +29,7 @@ class Kind(StrEnum):
     MODE = "mode"
     DRIFT = "drift"
     SCHEDULE = "schedule"
+    LEARNING = "learning"
     ERROR = "error"
     RESET = "reset"
 

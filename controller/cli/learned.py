@@ -8,7 +8,7 @@ import typer
 
 from controller.cli.client import Client, described, described_rows
 from controller.cli.option_groups import with_groups
-from controller.cli.output import Printer, moment, plural, share, size
+from controller.cli.output import Printer, moment, number, plural, share, size
 from controller.cli.output import seconds as seconds_cell
 from controller.cli.remote import Remote
 from controller.cli.watch import Watch
@@ -18,14 +18,20 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of t
 app = typer.Typer(rich_markup_mode=None, help="List, show, adopt or forget the learned jobs of a running controller.")
 
 # Members that are read of the API's documents (controller.rest.schemas).
-_LISTED = ("name", "hosts", "flows", "bytes", "period_seconds", "iterations", "confidence", "seen", "groups")
+_LISTED = (
+    "name", "hosts", "flows", "bytes", "period_seconds", "iterations", "confidence", "planned", "hashed_speed",
+    "planned_speed", "seen", "groups",
+)  # fmt: skip
 _GROUP = ("shape", "phase", "flows", "hosts", "bytes")
 
 
 @app.callback(invoke_without_command=True, epilog="Example: fairspine learned show learned-1f0a2b3c")
 @with_groups
 def list_learned(ctx: typer.Context, *, remote: Remote, output: Printer, watch: Watch) -> None:
-    """List the learned jobs, unless a subcommand follows."""
+    """List the learned jobs, unless a subcommand follows.
+
+    'hashed' and 'plan' are the speeds of a job's slowest group if its flows are hashed, and if they are planned.
+    """
     if ctx.invoked_subcommand is None:
         client = remote.client()
         watch.show(lambda: _print_list(client, output))
@@ -82,7 +88,10 @@ def forget(name: NameArgument, *, remote: Remote) -> None:
 def _title(row: dict[str, Any]) -> str:
     period = row["period_seconds"]
     repeats = f"every {seconds_cell(period)}" if period else "no period"
-    return f"{row['name']}: {repeats}, confidence {share(row['confidence'])}, seen {moment(row['seen'])}"
+    parts = [repeats, f"confidence {share(row['confidence'])}", f"seen {moment(row['seen'])}"]
+    if row["hashed_speed"] is not None:
+        parts.append(f"speed {row['hashed_speed']:.3f} hashed and {row['planned_speed']:.3f} planned")
+    return f"{row['name']}{' (planned)' if row['planned'] else ''}: {', '.join(parts)}"
 
 
 def _print_list(client: Client, output: Printer) -> None:
@@ -92,11 +101,23 @@ def _print_list(client: Client, output: Printer) -> None:
         output.document(answer)
         return
     if answer["learning"] == "off":
-        typer.echo("learning is off; the controller's option learning=observe starts it")
+        typer.echo("learning is off; 'fairspine learning observe' turns it on")
         return
     output.table(
         f"{plural(len(rows), 'learned job')}; {plural(answer['qps'], 'QP')} seen",
-        ("job", "hosts>", "flows>", "bytes>", "period>", "iterations>", "confidence>", "groups"),
+        (
+            "job",
+            "hosts>",
+            "flows>",
+            "bytes>",
+            "period>",
+            "iterations>",
+            "confidence>",
+            "planned",
+            "hashed>",
+            "plan>",
+            "groups",
+        ),
         (
             (
                 row["name"],
@@ -106,9 +127,12 @@ def _print_list(client: Client, output: Printer) -> None:
                 seconds_cell(row["period_seconds"]),
                 str(row["iterations"]),
                 share(row["confidence"]),
+                "yes" if row["planned"] else "no",
+                number(row["hashed_speed"]),
+                number(row["planned_speed"]),
                 ", ".join(f"{group['flows']} {group['shape']}" for group in described_rows(row["groups"], *_GROUP)),
             )
             for row in rows
         ),
-        give_up=("iterations>", "confidence>", "groups"),
+        give_up=("hosts>", "iterations>", "confidence>", "bytes>", "groups"),
     )

@@ -23,6 +23,7 @@ from controller.cli import (
     job,
     jobs,
     learned,
+    learning,
     mode,
     network,
     planning,
@@ -96,6 +97,7 @@ _add("schedule", schedule.schedule, "fairspine schedule gpt3-a --format json")
 _add("drain", drain.drain, "fairspine drain leaf1-spine2")
 _add("undrain", drain.undrain, "fairspine undrain leaf1-spine2")
 _add("mode", mode.mode, "fairspine mode ecmp")
+_add("learning", learning.learning, "fairspine learning act")
 _add("events", events.events, "fairspine events --kind plan --format json")
 _add("status", status.status, "fairspine status")
 _add("doctor", doctor.doctor, "fairspine doctor --config-file etc/fairspine.conf")

@@ -9,11 +9,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from controller.model.enforcement import Enforcement, Mode
 from controller.model.fabric import IntArray
+from controller.model.learning import Learning
+from controller.model.traffic import ANY_PORT, Int64Array, unit_key
 from controller.workload.expand import JobTraffic
 
 UNPLACED = "its hosts are not known yet"
@@ -52,17 +56,32 @@ class AdmittedJob:
 
 @dataclass(frozen=True)
 class DesiredState:
-    """``jobs``: by position. ``drained``: ids of cables, spines and leaves. ``enforcement``: of mode ``planned``."""
+    """What the controller is asked for.
+
+    Attributes:
+        jobs: by position.
+        drained: ids of cables, spines and leaves.
+        enforcement: of mode ``planned``.
+        learning: what becomes of learned jobs; no part of what a plan depends on.
+        learned: the learned jobs to plan, by name; empty unless ``learning`` is ``act``. They are not saved.
+    """
 
     jobs: tuple[AdmittedJob, ...] = ()
     drained: frozenset[str] = frozenset()
     mode: Mode = "planned"
     enforcement: Enforcement = "per_flow"
+    learning: Learning = field(default="observe", compare=False)
+    learned: tuple[JobTraffic, ...] = ()
 
     @property
     def traffic(self) -> list[JobTraffic]:
         """The traffic of all jobs that have some, in order."""
         return [job.traffic for job in self.jobs if job.traffic is not None]
+
+    @functools.cached_property
+    def learned_traffic(self) -> list[JobTraffic]:
+        """The flows of learned jobs that are planned: those of no pushed job, and none where ports select the path."""
+        return [] if self.steered else without_pushed(self.learned, self.traffic)
 
     @property
     def left_out(self) -> list[AdmittedJob]:
@@ -95,6 +114,14 @@ class DesiredState:
         """Return the state with another mode or enforcement; ``None`` keeps the present one."""
         return dataclasses.replace(self, mode=mode or self.mode, enforcement=enforcement or self.enforcement)
 
+    def in_learning(self, learning: Learning) -> DesiredState:
+        """Return the state that treats learned jobs so."""
+        return dataclasses.replace(self, learning=learning, learned=self.learned if learning == "act" else ())
+
+    def planning_learned(self, learned: Sequence[JobTraffic]) -> DesiredState:
+        """Return the state with these learned jobs, if it is still to act on them."""
+        return dataclasses.replace(self, learned=tuple(learned) if self.learning == "act" else ())
+
     @property
     def steered(self) -> bool:
         """True if the source port of a flow selects its path, so that the controller must be free to choose it."""
@@ -104,6 +131,36 @@ class DesiredState:
     def next_position(self) -> int:
         """The position of the next new job: one above the largest in use."""
         return max((job.position for job in self.jobs), default=-1) + 1
+
+
+def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) -> list[JobTraffic]:
+    """Return learned jobs without the flows that a pushed job has, and without jobs that have none left.
+
+    A pushed job has a flow if hosts and source port are equal, or hosts alone where its ports are not known; and it has
+    all flows of a learned job of its name, which somebody has adopted and perhaps changed.
+    """
+    names = {job.name for job in pushed}
+    learned = [job for job in learned if job.n_flows and job.name not in names]
+    if not learned or not pushed:
+        return learned
+    known = np.unique(np.concatenate([unit_key(job.src, job.dst, job.udp_src) for job in pushed]))
+    found = []
+    for job in learned:
+        key = unit_key(job.src, job.dst, job.udp_src)
+        any_port = unit_key(job.src, job.dst, np.full_like(job.udp_src, ANY_PORT))
+        free = np.flatnonzero(~np.isin(key, known) & ~np.isin(any_port, known))
+        if len(free) == job.n_flows:
+            found.append(job)
+        elif len(free):
+            found.append(_with_flows(job, free))
+    return found
+
+
+def _with_flows(job: JobTraffic, flows: Int64Array) -> JobTraffic:
+    return dataclasses.replace(
+        job, src=job.src[flows], dst=job.dst[flows], bytes=job.bytes[flows], collective=job.collective[flows],
+        number=job.number[flows], udp_src=job.udp_src[flows],
+    )  # fmt: skip
 
 
 DesiredStateChange = Callable[[DesiredState], DesiredState]

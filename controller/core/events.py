@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-EventKind = Literal["plan", "link", "job", "error", "mode", "drift", "schedule", "reset"]
+EventKind = Literal["plan", "link", "job", "error", "mode", "drift", "schedule", "learning", "reset"]
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ def job_speeds(
         headroom: part of each link's capacity that plans leave free.
     """
     objective: Objective | None = None
+    if mode == "frozen":
+        candidate = candidate.pushed
     if mode == "planned":
         objective = candidate.plan.objective
     elif mode == "frozen" and applied is not None and applied.enforced:

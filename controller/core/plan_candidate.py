@@ -1,7 +1,12 @@
-"""A plan for the desired state on a fabric. Pure: reconciling makes one, and a preview tries one."""
+"""A plan for the desired state on a fabric. Pure: reconciling makes one, and a preview tries one.
+
+It is made in two steps. Pushed jobs are planned as if there were no others; learned jobs are then planned on the
+capacity that these leave. So learned jobs change neither the paths nor the levels of pushed ones.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +19,11 @@ from controller.model.plan import Bound, Plan
 from controller.model.traffic import Traffic
 from controller.planning.drain import Drain, drain, without_drained
 from controller.planning.headroom import with_headroom
+from controller.planning.join_plans import join_plans
 from controller.planning.kept_paths import plan_from_paths
 from controller.planning.make_plan import make_plan
 from controller.planning.plan_inputs import PlanInputs, fabric_hash, traffic_hash
+from controller.planning.remaining_capacity import with_loads
 from controller.routing import PreviousPlan
 from controller.workload.expand import combine
 
@@ -29,6 +36,8 @@ class PlanCandidate:
         drain: which drained cables carry nothing, and which are needed all the same.
         usable: the fabric without the former.
         planned_on: ``usable`` without headroom.
+        of_pushed: the candidate of the pushed jobs alone; ``None``: there are no others.
+        of_learned: the plan of the learned jobs, if there are any.
     """
 
     drain: Drain
@@ -37,6 +46,13 @@ class PlanCandidate:
     traffic: Traffic
     inputs: PlanInputs
     plan: Plan
+    of_pushed: PlanCandidate | None = None
+    of_learned: Plan | None = None
+
+    @property
+    def pushed(self) -> PlanCandidate:
+        """The candidate of the pushed jobs alone."""
+        return self.of_pushed or self
 
     @cached_property
     def paths(self) -> PreviousPlan:
@@ -55,7 +71,7 @@ def make_candidate(
     before: PlanCandidate | None = None,
     take: PreviousPlan | None = None,
 ) -> PlanCandidate:
-    """Return the plan for a fabric: the earlier one if none of its inputs has changed, else one close to it.
+    """Return the plan of pushed and learned jobs.
 
     Args:
         settings: headroom, policy, and its seed and options.
@@ -67,6 +83,51 @@ def make_candidate(
         before: the newest candidate.
         take: paths that flows are to have wherever they are live; the others stay where they are.
     """
+    earlier = None if before is None else before.pushed
+    pushed = _of_pushed(settings, intended, fabric, desired, applied, clock, before=earlier, take=take)
+    learned = combine(desired.learned_traffic)
+    if not learned.n_flows:
+        return pushed
+    left = with_loads(pushed.planned_on, pushed.plan.objective.link_load)
+    plan = None if before is None else before.of_learned
+    reference = None if intended is None else with_headroom(intended, settings.headroom)
+    if take is not None:
+        paths = [take] if applied is None else [take, applied.paths]
+        plan = plan_from_paths(
+            left, learned, paths, policy=settings.policy, status="earlier paths", intended=reference, clock=clock
+        )
+    elif plan is None or (plan.fabric_version, plan.traffic_version) != (left.version, learned.version):
+        plan = make_plan(
+            left,
+            learned,
+            policy=settings.policy,
+            seed=settings.seed,
+            previous=None if applied is None else applied.paths,
+            intended=reference,
+            # Hosts of jobs that nobody pushed are told neither when to begin nor which ports to use for pieces.
+            options=dataclasses.replace(options_of(settings), shifts="off", max_splits=0),
+            clock=clock,
+        )
+    if desired.traffic:
+        traffic = combine([*desired.traffic, *desired.learned_traffic])
+        both = join_plans(pushed.planned_on, pushed.plan, plan, learned, traffic)
+    else:
+        traffic, both = learned, plan
+    return dataclasses.replace(pushed, traffic=traffic, plan=both, of_pushed=pushed, of_learned=plan)
+
+
+def _of_pushed(
+    settings: Settings,
+    intended: Fabric | None,
+    fabric: Fabric,
+    desired: DesiredState,
+    applied: AppliedPlan | None,
+    clock: Callable[[], float],
+    *,
+    before: PlanCandidate | None = None,
+    take: PreviousPlan | None = None,
+) -> PlanCandidate:
+    """Return the plan of pushed jobs: the earlier one if none of its inputs has changed, else one close to it."""
     aside = drain(fabric, desired.drained)
     usable = without_drained(fabric, aside)
     planned_on = with_headroom(usable, settings.headroom)

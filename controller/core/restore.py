@@ -10,9 +10,10 @@ from controller.core.applied_plan import AppliedPlan
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import DesiredState
 from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import ModeSetting, SavedState
+from controller.core.saved_state import LearningSetting, ModeSetting, SavedState
 from controller.model.enforcement import ENFORCEMENTS, Enforcement, Mode
 from controller.model.fabric import Fabric
+from controller.model.learning import LEARNING, Learning
 from controller.model.plan import Bound
 from controller.planning.drain import known
 from controller.planning.plan_inputs import PlanInputs
@@ -21,20 +22,26 @@ from controller.routing import PreviousPlan
 _MODES: Mapping[str, Mode] = {"planned": "planned", "ecmp": "ecmp", "frozen": "frozen"}
 _ENFORCEMENTS: Mapping[str, Enforcement] = {name: name for name in ENFORCEMENTS}
 
+_LEARNING: Mapping[str, Learning] = {name: name for name in LEARNING}
+
 NO_PATHS = PreviousPlan((), (), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
 """The paths of a plan that gave the switches none."""
 
 
-def restore(saved: SavedState, intended: Fabric | None, option: str) -> ControllerState:
+def restore(saved: SavedState, intended: Fabric | None, option: str, learning: str = "observe") -> ControllerState:
     """Return the state before the restart, as far as it does not depend on the network.
 
     Args:
         saved: what the store held.
         intended: the fabric of the file; ``None``: discovery alone.
         option: the value of the option ``enforcement``.
+        learning: the value of the option ``learning``.
     """
     mode: Mode = "planned" if saved.mode is None else _MODES[saved.mode.mode]
-    desired = DesiredState(saved.jobs, saved.drained, mode, _ENFORCEMENTS[_enforcement(saved.mode, option)])
+    desired = DesiredState(
+        saved.jobs, saved.drained, mode, _ENFORCEMENTS[_enforcement(saved.mode, option)],
+        _LEARNING[_learning(saved.learning, learning)],
+    )  # fmt: skip
     applied = None if saved.plan is None else applied_plan_of(saved.plan)
     fabric = None
     if intended is not None and applied is not None:
@@ -47,6 +54,11 @@ def _enforcement(saved: ModeSetting | None, option: str) -> str:
     if saved is None or saved.enforcement is None or saved.option != option:
         return option
     return saved.enforcement
+
+
+def _learning(saved: LearningSetting | None, option: str) -> str:
+    """Return the most recent one: that set at run time, until the option has another value."""
+    return option if saved is None or saved.option != option else saved.learning
 
 
 def applied_plan_of(record: PlanRecord) -> AppliedPlan:

@@ -26,13 +26,28 @@ class ModeSetting:
 
 
 @dataclass(frozen=True)
+class LearningSetting:
+    """What becomes of learned jobs, as set on a running controller.
+
+    Attributes:
+        learning: ``off``, ``observe`` or ``act``.
+        option: the value of the option ``learning`` when it was set.
+    """
+
+    learning: str
+    changed: float
+    by: str
+    option: str
+
+
+@dataclass(frozen=True)
 class StateChange:
     """The content of one transaction, which is written completely or not at all.
 
     Attributes:
         put: jobs that are new or replace the ones of their names; ``deleted``: names, known or not.
         drained: everything that is drained from now on; ``None``: as before.
-        mode: ``None``: as before.
+        mode, learning: ``None``: as before.
         plans: records to add, in any order (several after a time without the store); one of a known epoch replaces it.
     """
 
@@ -40,6 +55,7 @@ class StateChange:
     deleted: tuple[str, ...] = ()
     drained: frozenset[str] | None = None
     mode: ModeSetting | None = None
+    learning: LearningSetting | None = None
     plans: tuple[PlanRecord, ...] = ()
 
 
@@ -49,13 +65,14 @@ class SavedState:
 
     Attributes:
         jobs: by position, without their traffic, which is not saved.
-        mode: ``None``: never set on a running controller.
+        mode, learning: ``None``: never set on a running controller.
         plan: the newest, with its paths.
     """
 
     jobs: tuple[AdmittedJob, ...] = ()
     drained: frozenset[str] = frozenset()
     mode: ModeSetting | None = None
+    learning: LearningSetting | None = None
     plan: PlanRecord | None = None
 
     @property

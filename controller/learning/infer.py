@@ -11,7 +11,7 @@ from controller.learning.activity import cluster
 from controller.learning.components import components
 from controller.learning.groups import groups_of
 from controller.learning.iterations import JobIterations, find_iterations
-from controller.learning.learned_job import LearnedGroup, LearnedJob
+from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
 from controller.learning.marks import Marks, marks_of
 from controller.learning.odometer import DEPTH, Odometers, Samples
 from controller.learning.sightings import QpKey
@@ -26,6 +26,9 @@ ELEPHANT_BYTES = 1_000_000
 """Bytes of a QP, in an iteration (or in a second where no period shows), from which it is part of a job."""
 LEAST_SHARE = 0.001
 """The same, as a part of the highest volume of the component."""
+SILENT_PERIODS, STEADY_SILENCE, SILENT_MARKS = 2.5, 30.0, 10
+"""A QP has ended that is silent for so many periods (seconds, where no period shows) longer than others of its job, and
+for so many times its usual time between marks."""
 KEPT_ITERATIONS = 6
 """Iterations that the sightings which are kept of a QP should span ..."""
 CERTAIN_ITERATIONS = 5
@@ -46,8 +49,10 @@ def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
     return (key.src, key.dst, key.udp_src) in pushed or (key.src, key.dst, ANY_PORT) in pushed
 
 
-def split_components(odometers: Odometers, since: float, pushed: FlowKeys, rng: np.random.Generator) -> list[Component]:
-    """Return the components of the QPs that were seen since a time and belong to no pushed job.
+def split_components(
+    odometers: Odometers, since: float, pushed: FlowKeys, rng: np.random.Generator, ended: Collection[int] = ()
+) -> list[Component]:
+    """Return the components of the QPs that were seen since a time, belong to no pushed job, and are not ``ended``.
 
     QPs from a host to itself are left out: their packets never reach a switch.
     """
@@ -56,6 +61,7 @@ def split_components(odometers: Odometers, since: float, pushed: FlowKeys, rng: 
         [key is not None and key.src != key.dst and not is_pushed(key, pushed) for key in odometers.keys],
         dtype=np.bool_,
     )
+    free[np.array(list(ended), dtype=np.int64)] = False
     samples = samples.of(free[samples.qp])
     numbers = np.unique(samples.qp)
     if not len(numbers):
@@ -76,6 +82,26 @@ def split_components(odometers: Odometers, since: float, pushed: FlowKeys, rng: 
             Component(mine, [keys[i] for i in np.searchsorted(numbers, mine).tolist()], own, marks_of(own, rng))
         )
     return found
+
+
+def ended_qps(component: Component, job: LearnedJob | None) -> list[int]:
+    """Return the numbers of the QPs that have sent nothing for so long that they have ended, while others go on.
+
+    QPs of which few packets are sampled are silent for long by chance: the time between their marks counts, too.
+    """
+    marks = component.marks
+    if not len(marks.at):
+        return []
+    silence = STEADY_SILENCE if job is None or not job.period_seconds else SILENT_PERIODS * job.period_seconds
+    qps = len(component.keys)
+    count = np.bincount(marks.qp, minlength=qps)
+    first, last = np.full(qps, np.inf), np.full(qps, -np.inf)
+    np.minimum.at(first, marks.qp, marks.at)
+    np.maximum.at(last, marks.qp, marks.at)
+    between = (last - first) / np.maximum(count - 1, 1)
+    silent = marks.at.max() - last > np.maximum(silence, SILENT_MARKS * between)
+    numbers: list[int] = component.numbers[silent & (count > 1)].tolist()
+    return numbers
 
 
 def steady_volumes(samples: Samples, qps: int) -> FloatArray:
@@ -115,11 +141,15 @@ def infer_component(component: Component, rng: np.random.Generator) -> LearnedJo
     groups.sort(key=lambda group: (group.phase, group.qps))
     before = np.concatenate(([clusters.end[-1] - 1], clusters.end[:-1]))
     idle = np.maximum(0.0, clusters.begin - before) * iterations.period_seconds
-    seen = float(component.samples.at.max())
+    seen = float(component.marks.at.max())
     confidence = known / qps * min(1.0, iterations.whole / 3)
     return LearnedJob(
         iterations.period_seconds, iterations.whole, tuple(groups), tuple(idle.tolist()), confidence,
         _last_begin(iterations, seen), seen,
+        tuple(
+            LearnedPhase(begin * iterations.period_seconds, end * iterations.period_seconds)
+            for begin, end in zip(clusters.begin.tolist(), clusters.end.tolist(), strict=True)
+        ),
     )  # fmt: skip
 
 
@@ -137,7 +167,7 @@ def _steady_job(component: Component, qps: int) -> LearnedJob | None:
     groups = groups_of(keys, filled[large], 0) if keys else []
     if not groups:
         return None
-    seen = float(component.samples.at.max())
+    seen = float(component.marks.at.max())
     return LearnedJob(0.0, 0, tuple(groups), (), float(np.isfinite(rate).mean()) / 2, seen, seen)
 
 
@@ -146,11 +176,17 @@ def infer(
 ) -> list[LearnedJob]:
     """Return the jobs of all QPs that were seen since a time and are not pushed, in order of their names.
 
+    QPs that have ended, while others of their job go on, are left out: those of a ring that has another order now.
+
     Sets how densely the sightings of each QP are kept from now on: so that they span some iterations.
     """
+    looked = [(each, infer_component(each, rng)) for each in split_components(odometers, since, pushed, rng)]
+    ended = {number for component, job in looked for number in ended_qps(component, job)}
+    if ended:
+        going_on = split_components(odometers, since, pushed, rng, ended)
+        looked = [(each, infer_component(each, rng)) for each in going_on]
     found = []
-    for component in split_components(odometers, since, pushed, rng):
-        job = infer_component(component, rng)
+    for component, job in looked:
         if job is not None and job.iterations >= CERTAIN_ITERATIONS:
             odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / DEPTH)
         if job is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from controller.learning.sightings import QpKey
+from controller.learning.volumes import SNAP
 
 Shape = Literal["ring", "direct", "flows"]
 
@@ -30,6 +31,13 @@ class LearnedGroup:
     bytes: tuple[int, ...]
 
 
+class LearnedPhase(NamedTuple):
+    """When a phase sends, in seconds from the begin of its iteration."""
+
+    begin: float
+    end: float
+
+
 @dataclass(frozen=True)
 class LearnedJob:
     """The communication of hosts that are connected by QPs.
@@ -42,6 +50,7 @@ class LearnedJob:
         confidence: between 0 and 1: the part of the bytes whose volume is known, within its standard error.
         begun: seconds at which the last iteration that was seen began; the next ones follow by the period.
         seen: seconds of the newest sighting.
+        phases: when each phase sends; empty where no period shows.
     """
 
     period_seconds: float
@@ -51,6 +60,7 @@ class LearnedJob:
     confidence: float
     begun: float
     seen: float
+    phases: tuple[LearnedPhase, ...] = ()
 
     @property
     def name(self) -> str:
@@ -62,6 +72,20 @@ class LearnedJob:
     def qps(self) -> frozenset[QpKey]:
         """All QPs."""
         return frozenset(key for group in self.groups for key in group.qps)
+
+    @property
+    def volumes(self) -> dict[tuple[int, QpKey], int]:
+        """Bytes of each QP in an iteration, by phase and QP."""
+        return {
+            (group.phase, key): size for group in self.groups for key, size in zip(group.qps, group.bytes, strict=True)
+        }
+
+    def has_volumes_of(self, other: LearnedJob) -> bool:
+        """Return whether the same QPs send as much in the same phases, as far as volumes can be told apart."""
+        before, after = self.volumes, other.volumes
+        return before.keys() == after.keys() and all(
+            abs(after[at] - size) <= SNAP * size for at, size in before.items()
+        )  # fmt: skip
 
     def document(self, host_of: Callable[[int], str | None]) -> dict[str, Any]:
         """Return the job document; ``host_of`` returns the host with an address, ``None`` if there is none.

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from controller.learning.learned_job import LearnedGroup, LearnedJob
-from controller.learning.volumes import SNAP
 
 AGREEING = 3
 """Iterations that must have been seen before a job appears; where none shows, looks that found the same QPs."""
@@ -36,7 +35,7 @@ class LearnedLife:
 
     def step(self, found: Iterable[LearnedJob], now: float) -> None:
         """Take over what was inferred now."""
-        newest = {job.name: job for job in found}
+        newest = {job.name: job for job in found if now < expires(job)}
         self._looks = {name: self._looks.get(name, 0) + 1 for name in newest}
         ready = {name: job for name, job in newest.items() if self._is_ready(job)}
         taken = {key for job in ready.values() for key in job.qps}
@@ -65,16 +64,7 @@ class LearnedLife:
         """Return the new job with the old volumes, unless they have differed for some time."""
         if old is None:
             return new
-        before = {
-            (group.phase, key): size for group in old.groups for key, size in zip(group.qps, group.bytes, strict=True)
-        }
-        after = {
-            (group.phase, key): size for group in new.groups for key, size in zip(group.qps, group.bytes, strict=True)
-        }
-        same = before.keys() == after.keys() and all(
-            abs(after[at] - size) <= SNAP * size for at, size in before.items()
-        )
-        if same:
+        if old.has_volumes_of(new):
             self._different.pop(new.name, None)
         else:
             self._different[new.name] = self._different.get(new.name, 0) + 1

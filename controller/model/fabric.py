@@ -37,12 +37,17 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Fabric:
-    """A two-tier Clos fabric. Build it with ``fabric_file`` or ``clos``: they validate, this class does not."""
+    """A two-tier Clos fabric. Build it with ``fabric_file`` or ``clos``: they validate, this class does not.
+
+    Attributes:
+        link_share: [E] part of each link's capacity that plans count on, above 0; empty: all of it.
+    """
 
     leaves: tuple[Switch, ...]
     spines: tuple[Switch, ...]
     hosts: tuple[Host, ...]
     cables: tuple[Cable, ...]
+    link_share: tuple[float, ...] = ()
 
     # -- names -----------------------------------------------------------------------------------------------
 
@@ -144,7 +149,8 @@ class Fabric:
         """[E] capacity in Gbit/s, whether the link is up or not."""
         hosts = [host.gbps for host in self.hosts]
         cables = [cable.gbps for cable in self.cables]
-        return np.concatenate([hosts, hosts, np.repeat(np.array(cables, dtype=np.float64), 2)]).astype(np.float64)
+        gbps = np.concatenate([hosts, hosts, np.repeat(np.array(cables, dtype=np.float64), 2)]).astype(np.float64)
+        return gbps * np.array(self.link_share) if self.link_share else gbps
 
     @cached_property
     def link_up(self) -> BoolArray:
@@ -375,9 +381,9 @@ class Fabric:
     @cached_property
     def version(self) -> str:
         """A short hash of the content: equal fabrics have equal versions."""
-        return hashlib.blake2b(
-            repr((self.leaves, self.spines, self.hosts, self.cables)).encode(), digest_size=8
-        ).hexdigest()
+        content: tuple[object, ...] = (self.leaves, self.spines, self.hosts, self.cables)
+        content += (self.link_share,) if self.link_share else ()
+        return hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest()
 
 
 # Tables that do not depend on ``up``: planning after a link failure need not compute them again.

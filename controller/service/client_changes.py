@@ -12,10 +12,11 @@ from controller.core.errors import ConflictError
 from controller.core.plan_record import PlanRecord
 from controller.core.ports.api import Condition
 from controller.core.ports.runtime import Runtime
-from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
 from controller.core.source_port_checks import own_ports
 from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import InputError, NotFoundError
+from controller.model.learning import Learning
 from controller.planning.drain import cables_of
 from controller.routing import PreviousPlan
 from controller.service.admission import Admission
@@ -138,6 +139,25 @@ class ClientChanges:
             )
             assert record is not None
             return record
+
+    def set_learning(
+        self, learning: Learning, caller: Caller
+    ) -> tuple[ControllerState, LearningSetting | None]:  # fmt: skip
+        """Change what becomes of learned jobs; return the state in which it is so, and the record of who set it."""
+        reconciler = self._reconciler
+        with reconciler.change_lock():
+            if reconciler.desired.learning == learning:
+                return reconciler.state, reconciler.learning
+            record = LearningSetting(learning, self._runtime.now(), caller.name, self._settings.learning)
+            request = ChangeRequest(
+                lambda desired: desired.in_learning(learning),
+                StateChange(learning=record),
+                f"learning {learning}",
+                caller.name,
+                ("learning", {"learning": learning}),
+            )
+            state, _ = reconciler.change(request)
+            return state, record
 
     def set_mode(
         self, mode: Mode | None, enforcement: Enforcement | None, caller: Caller

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from controller.core.controller_state import ControllerState
+from controller.core.desired_state import AdmittedJob, DesiredState
 from controller.core.errors import ConflictError
 from controller.core.ports.runtime import Runtime
 from controller.core.sighting_request import ReadSightings, SightingRequest
@@ -19,10 +20,12 @@ from controller.learning.odometer import Odometers
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
+from controller.model.learning import Learning
 from controller.model.traffic import Traffic
 from controller.service.vital_tasks import VitalTasks
 from controller.telemetry.instruments import Instruments
 from controller.views.learned import address_finder
+from controller.workload.expand import combine
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -37,29 +40,32 @@ CLOCKS_DIFFER = 60.0
 class Learner:
     """Learned jobs of the present traffic."""
 
-    def __init__(self, runtime: Runtime, read: ReadSightings, learning: str, instruments: Instruments) -> None:
+    def __init__(
+        self, runtime: Runtime, read: ReadSightings, learning: Callable[[], Learning], instruments: Instruments
+    ) -> None:  # fmt: skip
         """Begin without sightings.
 
         Args:
             runtime: tasks, threads and time.
             read: parses the body of a request, off the event loop.
-            learning: ``off`` or ``observe``.
+            learning: returns what becomes of learned jobs at present.
             instruments: count sightings.
         """
-        self._runtime, self._read, self._instruments = runtime, read, instruments
-        self.learning = learning
+        self._runtime, self._read, self._learning = runtime, read, learning
+        self._instruments = instruments
+        self.looked = runtime.signal()
+        """Set after each look."""
         self._odometers, self._life = Odometers(), LearnedLife()
         # The flows of pushed jobs, and what they were collected from.
         self._pushed: FlowKeys = frozenset()
         self._fabric: Fabric | None = None
-        self._traffic: Traffic | None = None
+        self._admitted: tuple[AdmittedJob, ...] = ()
         self._lock: Any = runtime.lock()
         self._fresh = runtime.signal()
 
     def start(self, tasks: VitalTasks, state: Callable[[], ControllerState]) -> None:
         """Look for jobs from now on; ``state()`` is the controller's newest state."""
-        if self.learning != "off":
-            tasks.spawn("learning", lambda: self._run(state))
+        tasks.spawn("learning", lambda: self._run(state))
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -71,7 +77,7 @@ class Learner:
             InputError: what is wrong with the body.
         """
         if self.learning == "off":
-            raise ConflictError("learning is off; set the option learning=observe")
+            raise ConflictError("learning is off; 'fairspine learning observe' turns it on")
         self.take("host", [self._runtime.offload(self._batch, self._read(body), fabric)])
         return len(self._odometers)
 
@@ -94,6 +100,17 @@ class Learner:
                 )  # fmt: skip
         keys = tuple(_keys(request, fabric))
         return SightingBatch(keys, request.qp, request.at, request.bytes)
+
+    @property
+    def learning(self) -> Learning:
+        """What becomes of learned jobs."""
+        return self._learning()
+
+    def forget_all(self) -> None:
+        """Forget all sightings and jobs."""
+        with self._lock:
+            self._odometers, self._life = Odometers(), LearnedLife()
+        self.looked.set()
 
     @property
     def known(self) -> tuple[int, int]:
@@ -139,8 +156,11 @@ class Learner:
             self._fresh.clear()
             # All hosts report about once a second: one look for all of them.
             self._runtime.sleep(LOOK_SECONDS)
+            if self.learning == "off":
+                continue
             try:
                 self.look(state())
+                self.looked.set()
                 failed = False
             except Exception:
                 # A fault of learning is no reason to stop routing; one that lasts is logged once.
@@ -151,13 +171,13 @@ class Learner:
     def look(self, state: ControllerState) -> None:
         """Look at the sightings once."""
         with self._lock:
-            self._runtime.offload(self._look, state.fabric, state.traffic, self._runtime.now())
+            self._runtime.offload(self._look, state.fabric, state.desired, self._runtime.now())
 
-    def _look(self, fabric: Fabric | None, traffic: Traffic, now: float) -> None:
+    def _look(self, fabric: Fabric | None, desired: DesiredState, now: float) -> None:
         self._odometers.forget(now - REMEMBERED_SECONDS)
-        if fabric is not self._fabric or traffic is not self._traffic:
-            self._pushed = frozenset() if fabric is None else pushed_flows(fabric, traffic)
-            self._fabric, self._traffic = fabric, traffic
+        if fabric is not self._fabric or desired.jobs is not self._admitted:
+            self._pushed = frozenset() if fabric is None else pushed_flows(fabric, combine(desired.traffic))
+            self._fabric, self._admitted = fabric, desired.jobs
         found = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
         self._life.step(found, now)
 

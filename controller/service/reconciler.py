@@ -29,7 +29,7 @@ from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
 from controller.core.reconcile import reconcile
 from controller.core.restore import restore
-from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
@@ -102,9 +102,10 @@ class Reconciler:
         settings, intended, saved = configuration.settings, configuration.intended, persistence.saved
         self._settings, self._intended, self._runtime = settings, intended, runtime
         self._southbound, self._admission, self._events = southbound, admission, events
-        self.state = restore(saved, intended, settings.enforcement)
+        self.state = restore(saved, intended, settings.enforcement, settings.learning)
         self.desired = self.state.desired
         self.mode: ModeSetting | None = saved.mode
+        self.learning: LearningSetting | None = saved.learning
         self._instruments = instruments
         self.tasks = VitalTasks(runtime)
         self.store_writer = StoreWriter(persistence.store, runtime, self.tasks, changed=self._store_changed)
@@ -220,8 +221,8 @@ class Reconciler:
         self.store_writer.commit(dataclasses.replace(request.change, plans=() if record is None else (record,)))
         # The change is saved and can no longer fail.
         self.desired = request.apply(self.desired)
-        if request.change.mode is not None:
-            self.mode = request.change.mode
+        self.mode = request.change.mode or self.mode
+        self.learning = request.change.learning or self.learning
         if self.state is not base:
             base, state, record = self._reconcile_on_newest(request)
             if record is not None:

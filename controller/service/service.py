@@ -18,6 +18,7 @@ from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
 from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import NotFoundError, UnavailableError
+from controller.model.learning import Learning
 from controller.model.plan import Plan
 from controller.routing import enforceable
 from controller.service.admission import Admission
@@ -26,6 +27,7 @@ from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
 from controller.service.history_recorder import HistoryRecorder
 from controller.service.known_state import KnownState
+from controller.service.learned_planning import LearnedPlanning
 from controller.service.learner import Learner
 from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
@@ -66,13 +68,16 @@ class Service:
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._links = LinkLists(runtime, measurements)
-        self._learner = Learner(runtime, admission.sightings, self._settings.learning, measurements.instruments)
+        self._learner = Learner(
+            runtime, admission.sightings, lambda: self._reconciler.desired.learning, measurements.instruments
+        )
         self._sflow = SflowFeeder(
             runtime, self._learner, measurements.instruments, self._settings.sflow_listen, self._settings.sflow_agents
         )
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
+        self._learned_planning = LearnedPlanning(configuration, runtime, self._reconciler, admission, self._learner)
         self._known = KnownState(self._reconciler, configuration.intended)
         self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
         confirmed = self._reconciler.installation.confirmed
@@ -88,6 +93,7 @@ class Service:
         self._reconciler.start()
         for part in (self._learner, self._sflow):
             part.start(self._reconciler.tasks, lambda: self._reconciler.state)
+        self._learned_planning.start()
         self.recorder.start()
 
     @property
@@ -254,14 +260,30 @@ class Service:
         """Take sightings of QPs from a host."""
         return {"qps": self._learner.see(body, self._known.fabric())}
 
+    def learning(self) -> Document:
+        """Return what becomes of learned jobs, since when, and by whom this was set."""
+        return documents.learning(self._reconciler.state, self._reconciler.learning)
+
+    def set_learning(self, learning: Learning, caller: Caller) -> Document:
+        """Change what becomes of learned jobs and return once this is saved."""
+        told = documents.learning(*self._changes.set_learning(learning, caller))
+        if learning == "off":
+            self._learner.forget_all()
+        return told
+
     def learned(self) -> Document:
         """Return the jobs that were learned from sightings."""
         learner = self._learner
-        return self._offload(learned.learned_list, learner.learning, *learner.known, learner.jobs)
+        return self._offload(
+            learned.learned_list, learner.learning, *learner.known, learner.jobs, self._learned_planning.values
+        )  # fmt: skip
 
     def learned_job(self, name: str) -> Document:
         """Return a learned job with its job document."""
-        return self._offload(learned.learned_document, self._learner.job(name), self._reconciler.state.fabric)
+        return self._offload(
+            learned.learned_document, self._learner.job(name), self._reconciler.state.fabric,
+            self._learned_planning.values,
+        )  # fmt: skip
 
     def forget_learned(self, name: str) -> None:
         """Forget a learned job until it is seen again."""

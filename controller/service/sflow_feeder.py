@@ -36,13 +36,17 @@ class SflowFeeder:
         self._collector = SflowCollector(runtime.start_process, listen, agents)
 
     def start(self, tasks: VitalTasks, state: Callable[[], ControllerState]) -> None:
-        """Start the collector, unless learning is off or no address is given."""
-        if self._learner.learning != "off" and self._listen:
+        """Start the collector where an address is given; it runs while learning is not off."""
+        if self._listen:
             tasks.spawn("sflow", lambda: self._run(state))
 
     def _run(self, state: Callable[[], ControllerState]) -> None:
         failed = False
         while True:
+            if self._learner.learning == "off":
+                self._runtime.offload(self._collector.close)
+                self._runtime.sleep(REPORT_SECONDS)
+                continue
             try:
                 report = self._runtime.offload(self._collector.report)
                 failed = False

@@ -23,11 +23,12 @@ from controller.store.postgres import PostgresDatabase
 from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
 from controller.store.sqlite import IMMEDIATE, MemoryDatabase, SqliteFile
 from controller.store.store_mapping import (
-    SELECT_MODE,
+    SELECT_SETTINGS,
     RowChanges,
     apply,
     inverse,
     job_from,
+    learning_from,
     mode_from,
     plan_from,
     prune_plans,
@@ -109,12 +110,13 @@ class Store:
             StoreError: it cannot be read.
         """
         with self._in_turn():
-            jobs, drains, mode, plan = self._attempt(_load, write=False)
+            jobs, drains, settings, plan = self._attempt(_load, write=False)
         try:
             return SavedState(
                 tuple(job_from(row) for row in jobs),
                 frozenset(row.name for row in drains),
-                mode_from(mode),
+                mode_from(settings),
+                learning_from(settings),
                 None if plan is None else plan_from(plan, plan.paths),
             )
         except DamagedError as error:
@@ -310,9 +312,9 @@ def _set_last_change(connection: sa.Connection, change: str) -> None:
 def _load(connection: sa.Connection) -> tuple[list[AnyRow], list[AnyRow], list[AnyRow], AnyRow | None]:
     jobs = connection.execute(sa.select(JOBS).order_by(JOBS.c.position, JOBS.c.name)).all()
     drains = connection.execute(sa.select(DRAINS)).all()
-    mode = connection.execute(SELECT_MODE).all()
+    settings = connection.execute(SELECT_SETTINGS).all()
     plan = connection.execute(_PLAN_WITH_PATHS.order_by(PLANS.c.epoch.desc()).limit(1)).one_or_none()
-    return list(jobs), list(drains), list(mode), plan
+    return list(jobs), list(drains), list(settings), plan
 
 
 def _database(url: sa.URL) -> Database:

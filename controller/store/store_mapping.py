@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import ModeSetting, StateChange
+from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
 from controller.store.codec import pack, pack_paths, pack_ports, unpack, unpack_paths, unpack_ports
 from controller.store.schema import DRAINS, JOBS, PLAN_COLUMN_NAMES, PLAN_PATHS, PLANS, SETTINGS
 
@@ -19,8 +19,10 @@ Row = dict[str, Any]
 
 MODE, ENFORCEMENT, OPTION = MODE_ROWS = ("mode", "enforcement", "enforcement_option")
 """Names of the settings that are a ``ModeSetting``."""
+LEARNING, LEARNING_OPTION = LEARNING_ROWS = ("learning", "learning_option")
+"""Names of the settings that are a ``LearningSetting``."""
 
-SELECT_MODE = sa.select(SETTINGS).where(SETTINGS.c.name.in_(MODE_ROWS))
+SELECT_SETTINGS = sa.select(SETTINGS).where(SETTINGS.c.name.in_(MODE_ROWS + LEARNING_ROWS))
 
 _NAMES_AT_ONCE = 500
 """Values in one IN (...); databases bound them."""
@@ -38,14 +40,15 @@ class RowChanges:
     Attributes:
         jobs_gone: names; jobs: rows to add after that.
         drains: all rows of the table.
-        mode: the mode's rows, or none.
+        settings_gone: names; settings: rows to add after that.
         plans_gone: epochs; plans, paths: rows to add after that.
     """
 
     jobs_gone: Sequence[str] = ()
     jobs: Sequence[Row] = ()
     drains: Sequence[Row] | None = None
-    mode: Sequence[Row] | None = None
+    settings_gone: Sequence[str] = ()
+    settings: Sequence[Row] = ()
     plans_gone: Sequence[int] = ()
     plans: Sequence[Row] = ()
     paths: Sequence[Row] = ()
@@ -57,7 +60,8 @@ def rows_of(change: StateChange) -> RowChanges:
         jobs_gone=[*change.deleted, *(job.name for job in change.put)],
         jobs=[_job_row(job) for job in change.put],
         drains=None if change.drained is None else [{"name": name} for name in sorted(change.drained)],
-        mode=None if change.mode is None else _mode_rows(change.mode),
+        settings_gone=(MODE_ROWS if change.mode else ()) + (LEARNING_ROWS if change.learning else ()),
+        settings=_mode_rows(change.mode) + _learning_rows(change.learning),
         plans_gone=[plan.epoch for plan in change.plans],
         plans=[_plan_row(plan) for plan in change.plans],
         paths=[
@@ -76,7 +80,8 @@ def inverse(connection: sa.Connection, edit: RowChanges) -> RowChanges:
         jobs_gone=edit.jobs_gone,
         jobs=jobs,
         drains=None if edit.drains is None else _rows(connection, sa.select(DRAINS)),
-        mode=None if edit.mode is None else _rows(connection, SELECT_MODE),
+        settings_gone=edit.settings_gone,
+        settings=_rows(connection, sa.select(SETTINGS).where(SETTINGS.c.name.in_(edit.settings_gone))),
         plans_gone=edit.plans_gone,
     )
 
@@ -88,9 +93,8 @@ def apply(connection: sa.Connection, edit: RowChanges) -> None:
     if edit.drains is not None:
         connection.execute(sa.delete(DRAINS))
         _insert(connection, DRAINS, edit.drains)
-    if edit.mode is not None:
-        connection.execute(sa.delete(SETTINGS).where(SETTINGS.c.name.in_(MODE_ROWS)))
-        _insert(connection, SETTINGS, edit.mode)
+    _delete(connection, SETTINGS.c.name, edit.settings_gone)
+    _insert(connection, SETTINGS, edit.settings)
     _delete(connection, PLANS.c.epoch, edit.plans_gone)
     _insert(connection, PLANS, edit.plans)
     _insert(connection, PLAN_PATHS, edit.paths)
@@ -149,12 +153,23 @@ def job_from(row: Any) -> AdmittedJob:
     )
 
 
-def _mode_rows(mode: ModeSetting) -> list[Row]:
+def _mode_rows(mode: ModeSetting | None) -> list[Row]:
+    if mode is None:
+        return []
     values = zip(MODE_ROWS, (mode.mode, mode.enforcement, mode.option), strict=True)
     return [
         {"name": name, "value": value, "changed": mode.changed, "changed_by": mode.by}
         for name, value in values
         if value is not None
+    ]
+
+
+def _learning_rows(setting: LearningSetting | None) -> list[Row]:
+    if setting is None:
+        return []
+    values = zip(LEARNING_ROWS, (setting.learning, setting.option), strict=True)
+    return [
+        {"name": name, "value": value, "changed": setting.changed, "changed_by": setting.by} for name, value in values
     ]
 
 
@@ -166,6 +181,15 @@ def mode_from(rows: Sequence[Any]) -> ModeSetting | None:
     value = {name: row.value for name, row in found.items()}
     said = found[MODE]
     return ModeSetting(said.value, said.changed, said.changed_by, value.get(ENFORCEMENT), value.get(OPTION))
+
+
+def learning_from(rows: Sequence[Any]) -> LearningSetting | None:
+    """Return what was set of learning; ``None`` if nothing was."""
+    found = {row.name: row for row in rows}
+    if LEARNING not in found or LEARNING_OPTION not in found:
+        return None
+    said = found[LEARNING]
+    return LearningSetting(said.value, said.changed, said.changed_by, found[LEARNING_OPTION].value)
 
 
 def _plan_row(plan: PlanRecord) -> Row:

@@ -12,7 +12,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
 from controller.core.plan_candidate import PlanCandidate
 from controller.core.ports.southbound import SwitchReport
-from controller.core.saved_state import ModeSetting
+from controller.core.saved_state import LearningSetting, ModeSetting
 from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
@@ -93,7 +93,9 @@ def jobs(state: ControllerState, active: Active, confirmed: bool) -> bytes:
     """Return all jobs by name, without their flows; ``confirmed``: every switch of the fabric has its rules."""
     members: dict[str, list[int]] = {job.name: [] for job in state.jobs}
     for k, row in enumerate(state.traffic.collectives):
-        members[row.job].append(k)
+        # Learned jobs are planned, too, and are no jobs of the state.
+        if row.job in members:
+            members[row.job].append(k)
     expected = None if state.plan is None else state.plan.times
     times = {} if expected is None else {row.job: job_times_document(row) for row in expected.jobs}
     rows = [
@@ -222,6 +224,15 @@ def mode(state: ControllerState, record: ModeSetting | None) -> dict[str, Any]:
         "since": None if record is None else when(record.changed),
         "by": None if record is None else record.by,
         "epoch": state.epoch,
+    }
+
+
+def learning(state: ControllerState, record: LearningSetting | None) -> dict[str, Any]:
+    """Return what becomes of learned jobs, since when, and by whom this was set."""
+    return {
+        "learning": state.desired.learning,
+        "since": None if record is None else when(record.changed),
+        "by": None if record is None else record.by,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from controller.core.learned_trial import PlanningValues
 from controller.learning.learned_job import LearnedJob
 from controller.learning.life import expires
 from controller.model.fabric import Fabric
@@ -27,8 +28,9 @@ def address_finder(fabric: Fabric) -> Callable[[str], int | None]:
     return lambda text: known.get(text, by_address.get(text))
 
 
-def summary(job: LearnedJob) -> dict[str, Any]:
+def summary(job: LearnedJob, values: PlanningValues) -> dict[str, Any]:
     """Return what lists tell of a learned job."""
+    speeds = values.speeds.get(job.name)
     return {
         "name": job.name,
         "hosts": len({address for key in job.qps for address in (key.src, key.dst)}),
@@ -37,6 +39,9 @@ def summary(job: LearnedJob) -> dict[str, Any]:
         "period_seconds": job.period_seconds or None,
         "iterations": job.iterations,
         "confidence": round(job.confidence, 3),
+        "planned": job.name in values.planned,
+        "hashed_speed": None if speeds is None else speeds.hashed_speed,
+        "planned_speed": None if speeds is None else speeds.planned_speed,
         "seen": when(job.seen),
         "expires": when(expires(job)),
         "groups": [
@@ -52,12 +57,14 @@ def summary(job: LearnedJob) -> dict[str, Any]:
     }
 
 
-def learned_list(learning: str, qps: int, ignored: int, jobs: Iterable[LearnedJob]) -> bytes:
+def learned_list(
+    learning: str, qps: int, ignored: int, jobs: Iterable[LearnedJob], values: PlanningValues
+) -> bytes:  # fmt: skip
     """Return the list of learned jobs."""
-    rows = [summary(job) for job in jobs]
+    rows = [summary(job, values) for job in jobs]
     return orjson.dumps({"learning": learning, "qps": qps, "ignored": ignored, "jobs": rows})
 
 
-def learned_document(job: LearnedJob, fabric: Fabric | None) -> bytes:
+def learned_document(job: LearnedJob, fabric: Fabric | None, values: PlanningValues) -> bytes:
     """Return a learned job with the document that would be pushed for it."""
-    return orjson.dumps({"summary": summary(job), "job": job.document(host_finder(fabric))})
+    return orjson.dumps({"summary": summary(job, values), "job": job.document(host_finder(fabric))})

@@ -17,6 +17,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.ports.southbound import SouthboundCounts, SwitchReport
 from controller.model.enforcement import ENFORCEMENTS, Mode
 from controller.model.fabric import Fabric
+from controller.model.learning import LEARNING
 from controller.model.plan import Plan
 from controller.planning.plan_document import slowest
 from controller.southbound.discovery_counts import DiscoveryCounts
@@ -118,6 +119,8 @@ def _controller(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield _one_of(
         "enforcement", "enforcement", "1 for the enforcement (the kind of rules).", ENFORCEMENTS, desired.enforcement
     )
+    yield _one_of("learning", "learning", "1 for what becomes of learned jobs.", LEARNING, desired.learning)
+    yield _gauge("learned_jobs_planned", "Learned jobs in the plan.", len(desired.learned_traffic))
     yield _gauge("store_up", "1 if the store accepts changes.", snapshot.store_works)
     yield _gauge("http_event_streams", "Clients that read the event stream.", snapshot.streams)
     yield _gauge(

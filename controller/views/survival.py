@@ -42,6 +42,7 @@ def analyse(
     fabric, candidate = state.fabric, state.candidate
     if fabric is None or candidate is None:
         raise UnavailableError("there is no plan yet")
+    candidate = candidate.pushed
     situation = Situation(
         fabric=with_headroom(fabric, settings.headroom),
         traffic=candidate.traffic,

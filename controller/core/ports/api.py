@@ -13,6 +13,7 @@ from controller.core.preview_request import ReadPreview
 from controller.core.sighting_request import ReadSightings
 from controller.core.survival_request import ReadSurvival
 from controller.model.enforcement import Enforcement, Mode
+from controller.model.learning import Learning
 
 Document = bytes | Mapping[str, Any]
 """An answer's JSON: encoded already (large ones come so from a worker), or values that orjson encodes, numpy included.
@@ -282,6 +283,17 @@ class Backend(Protocol):
         Raises:
             InputError: with an empty ``field``, the body is no JSON document (400); else that field is wrong (422).
             ConflictError: learning is off.
+        """
+
+    def learning(self) -> Document:
+        """Return what becomes of learned jobs, since when, and by whom this was set (``LearningDocument``)."""
+
+    def set_learning(self, learning: Learning, caller: Caller) -> Document:
+        """Change what becomes of learned jobs (``LearningDocument``); do nothing if that is already so.
+
+        Raises:
+            StorageError: it could not be saved, so it was not done.
+            UnavailableError: no plan could be made with it, so it was not done.
         """
 
     def learned(self) -> Document:

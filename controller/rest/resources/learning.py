@@ -7,8 +7,9 @@ from http import HTTPStatus
 import falcon
 
 from controller.core.caller import Role
-from controller.core.ports.api import Backend
+from controller.core.ports.api import Backend, Document
 from controller.rest import schemas
+from controller.rest.forms import read_form
 from controller.rest.operation import Body, Call, Operation, Resource
 from controller.rest.resources.answers import answer_job, answering, reading, refuse_members
 from controller.rest.resources.parameters import NAME
@@ -24,6 +25,10 @@ EXAMPLE_SIGHTINGS = {
 }
 
 
+def _set_learning(backend: Backend, call: Call) -> Document:
+    return backend.set_learning(read_form(call.body, schemas.LearningForm).learning, call.who)
+
+
 def _forget_learned(backend: Backend, call: Call, response: falcon.Response) -> None:
     backend.forget_learned(call.values["name"])
     response.status = HTTPStatus.NO_CONTENT
@@ -37,6 +42,23 @@ def _adopt(backend: Backend, call: Call, response: falcon.Response) -> None:
 
 LEARNING_RESOURCES: tuple[Resource, ...] = (
     Resource(
+        "learning",
+        "/v1/learning",
+        {
+            "GET": reading(
+                "getLearning", lambda b: b.learning(), "What becomes of learned jobs", schemas.LearningDocument
+            ),
+            "PUT": Operation(
+                "putLearning",
+                answering(_set_learning),
+                "Learn no jobs, show learned jobs, or plan them, too",
+                {200: schemas.LearningDocument},
+                role=Role.WRITE,
+                body=Body(schemas.LearningForm, {"learning": "act"}),
+            ),
+        },
+    ),
+    Resource(
         "sightings",
         "/v1/sightings",
         {
@@ -48,7 +70,7 @@ LEARNING_RESOURCES: tuple[Resource, ...] = (
                 role=Role.WRITE,
                 body=Body(schemas.SightingsForm, EXAMPLE_SIGHTINGS, most_bytes=MOST_SIGHTING_BYTES),
                 problems=frozenset({409}),
-                description="Sightings of one QP must come in order of time; older ones are ignored. 409: the option "
+                description="Sightings of one QP must come in order of time; older ones are ignored. 409: "
                 "learning is off.",
             )
         },

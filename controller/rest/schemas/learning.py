@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat
+from pydantic import AwareDatetime, Field, FiniteFloat
 
-from controller.rest.schemas.base import Count, Document, Form, JobName, Seconds, ThingId, UdpPort
+from controller.model.learning import Learning
+from controller.rest.schemas.base import Count, Document, Form, JobName, Seconds, Speed, ThingId, UdpPort
 
 MOST_QPS, MOST_SIGHTINGS = 10_000, 100_000
 LARGEST_TALLY = 2**62
@@ -40,6 +41,23 @@ class SightingsTaken(Document):
     qps: Count
 
 
+class LearningForm(Form):
+    """What becomes of learned jobs."""
+
+    learning: Learning
+
+
+class LearningDocument(Document):
+    """What becomes of jobs that nobody pushes.
+
+    ``off``: no traffic is looked at. ``observe``: learned jobs are shown. ``act``: they are planned, too.
+    """
+
+    learning: Learning
+    since: AwareDatetime | None = Field(description="null: since the start, by the option")
+    by: str | None
+
+
 class LearnedGroupDocument(Document):
     """QPs of a learned job that send at the same time and carry equal volumes."""
 
@@ -62,6 +80,9 @@ class LearnedSummary(Document):
     confidence: Annotated[float, Field(ge=0, le=1)] = Field(
         description="part of the flows whose volume is known, less with fewer than three iterations"
     )
+    planned: bool = Field(description="whether its flows are in the plan")
+    hashed_speed: Speed | None = Field(description="of its slowest group if its flows are hashed; null: not known yet")
+    planned_speed: Speed | None = Field(description="of its slowest group if its flows are planned")
     seen: str = Field(description="time of the newest sighting")
     expires: str = Field(description="when the job is forgotten unless it is seen again")
     groups: list[LearnedGroupDocument]
@@ -70,7 +91,7 @@ class LearnedSummary(Document):
 class LearnedList(Document):
     """The learned jobs, and what was seen."""
 
-    learning: Literal["off", "observe"]
+    learning: Learning
     qps: Count = Field(description="QPs that are known")
     ignored: Count = Field(description="sightings that told nothing: late ones, and packets that were sent again")
     jobs: list[LearnedSummary]

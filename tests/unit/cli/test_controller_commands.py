@@ -13,10 +13,13 @@ from controller.cli import events
 from controller.cli.client import NoAnswer, ServerEvent
 from controller.cli.command_error import CommandError
 from controller.cli.events import Kind, follow
+from controller.cli.learning import MEANING as LEARNING_MEANING
+from controller.cli.learning import LearningName
 from controller.cli.main import main
 from controller.cli.mode import MEANING, EnforcementName, ModeName
 from controller.core.events import EventKind
 from controller.model.enforcement import ENFORCEMENTS, Mode
+from controller.model.learning import LEARNING
 from controller.rest import schemas
 from tests.unit.cli.fake_controller import Controller, serving
 
@@ -95,6 +98,7 @@ def mode(name: str) -> tuple[int, Any]:
 def test_the_names_that_commands_take_are_those_of_the_interface() -> None:
     assert {name.value for name in ModeName} == set(get_args(Mode)) == {name.value for name in MEANING}
     assert {kind.value for kind in Kind} == set(get_args(EventKind))
+    assert {name.value for name in LearningName} == set(LEARNING) == {name.value for name in LEARNING_MEANING}
 
 
 # -- drain ---------------------------------------------------------------------------------------------------------

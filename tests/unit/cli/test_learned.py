@@ -14,13 +14,15 @@ from tests.unit.cli.test_controller_commands import Run, controller, run  # noqa
 NAME = "learned-1f0a2b3c"
 ROW: dict[str, Any] = {
     "name": NAME, "hosts": 16, "flows": 32, "bytes": 48_000_000_000, "period_seconds": 0.8125, "iterations": 7,
-    "confidence": 0.97, "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
+    "confidence": 0.97, "planned": True, "hashed_speed": 1 / 3, "planned_speed": 1.0,
+    "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
     "groups": [
         {"shape": "direct", "phase": 0, "flows": 240, "hosts": 16, "bytes": 100_000_000},
         {"shape": "ring", "phase": 1, "flows": 16, "hosts": 16, "bytes": 1_500_000_000},
     ],
 }  # fmt: skip
-LIST = {"learning": "observe", "qps": 256, "ignored": 3, "jobs": [ROW, ROW | {"period_seconds": None}]}
+UNKNOWN = ROW | {"period_seconds": None, "planned": False, "hashed_speed": None, "planned_speed": None}
+LIST = {"learning": "observe", "qps": 256, "ignored": 3, "jobs": [ROW, UNKNOWN]}
 DOCUMENT = {"summary": ROW, "job": {"name": NAME, "flows": []}}
 
 
@@ -45,7 +47,8 @@ def test_the_list_fits_a_screen_and_has_all_for_programs(
 def test_one_shows_its_groups_and_the_document(run: Run, controller: Controller) -> None:  # noqa: F811
     controller.lay_out(*[(200, DOCUMENT)] * 2)
     out = run("learned", "show", NAME)[1]
-    assert f"{NAME}: every 812.5 ms, confidence 97%, seen 2026-01-02 03:04:05" in out
+    assert f"{NAME} (planned): every 812.5 ms, confidence 97%, seen 2026-01-02 03:04:05" in out
+    assert "speed 0.333 hashed and 1.000 planned" in out
     assert "direct" in out
     assert "1.5 GB" in out
     assert json.loads(run("learned", "show", NAME, "--format", "json")[1]) == DOCUMENT
@@ -63,7 +66,7 @@ def test_adopting_and_forgetting_name_the_job(run: Run, controller: Controller) 
 
 def test_a_controller_that_does_not_learn_is_told(run: Run, controller: Controller) -> None:  # noqa: F811
     controller.lay_out((200, LIST | {"learning": "off", "jobs": []}))
-    assert run("learned")[1] == "learning is off; the controller's option learning=observe starts it\n"
+    assert run("learned")[1] == "learning is off; 'fairspine learning observe' turns it on\n"
 
 
 @pytest.mark.parametrize("answer", [[], {"learning": "observe", "qps": 1, "jobs": [{"name": "a"}]}])
@@ -72,3 +75,24 @@ def test_an_answer_that_is_not_understood_is_an_error(answer: Any, run: Run, con
     code, _, err = run("learned")
     assert code == 1
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("learning", "words"), [("off", "no traffic"), ("observe", "not planned"), ("act", "planned")])
+def test_what_becomes_of_learned_jobs_is_shown_and_set(
+    learning: str, words: str, run: Run, controller: Controller  # noqa: F811
+) -> None:  # fmt: skip
+    answer = {"learning": learning, "since": "2026-01-02T03:04:05Z", "by": "ops"}
+    controller.lay_out(*[(200, answer)] * 3)
+    out = run("learning")[1]
+    assert out.startswith(f"{learning}: ")
+    assert words in out
+    assert json.loads(run("learning", "--format", "json")[1]) == answer
+    assert run("learning", learning)[1] == out
+    assert [(method, path) for method, path, _ in controller.asked] == [
+        ("GET", "/v1/learning"), ("GET", "/v1/learning"), ("PUT", "/v1/learning"),
+    ]  # fmt: skip
+    assert json.loads(controller.asked[-1][2] or b"{}") == {"learning": learning}
+
+
+def test_another_value_is_refused(run: Run) -> None:  # noqa: F811
+    assert run("learning", "guess")[0] == 2

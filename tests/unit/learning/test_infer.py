@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -225,3 +227,22 @@ def test_qps_from_a_host_to_itself_belong_to_no_job() -> None:
     assert len(jobs) == 1
     assert not jobs[0].qps & set(inside.keys)
     assert not learn(inside, Draw(1.0, 8))
+
+
+@pytest.mark.parametrize("by", ["readings", "samples"])
+def test_a_ring_of_another_order_is_learned_in_four_iterations(by: str) -> None:
+    rng = np.random.default_rng(0)
+    in_order, shuffled = list(range(16)), [*range(0, 16, 2), *range(1, 16, 2)]
+    odometers = Odometers()
+    for order, draw in ((in_order, Draw(0.8, 12)), (shuffled, Draw(0.8, 4, start=12 * 0.8))):
+        pairs = [(a, order[(i + 1) % 16]) for i, a in enumerate(order)]
+        transfers = edges(pairs, GB, 0.4, 0.8, first_qp=1000 * (order is shuffled))
+        batch = (
+            polled_counters(transfers, draw, 0.1, rng)
+            if by == "readings"
+            else sampled_packets(transfers, dataclasses.replace(draw, sampling=50_000), rng)
+        )
+        odometers.add(batch)
+        (found,) = infer(odometers, -500.0, rng)
+        assert found.qps == frozenset(transfers.keys)
+        assert [group.shape for group in found.groups] == ["ring"]

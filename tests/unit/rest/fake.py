@@ -16,6 +16,7 @@ from controller.core.events import Event, EventKind
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Under
 from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import InputError, NotFoundError, UnavailableError
+from controller.model.learning import Learning
 from controller.rest import schemas
 from controller.rest.forms import read_form
 from controller.rest.readers import read_sightings
@@ -26,7 +27,8 @@ SHIFT = {
 }  # fmt: skip
 LEARNED: dict[str, Any] = {
     "name": "a", "hosts": 2, "flows": 1, "bytes": 5, "period_seconds": 0.8, "iterations": 7,
-    "confidence": 0.9, "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
+    "confidence": 0.9, "planned": False, "hashed_speed": 0.5, "planned_speed": 1.0,
+    "seen": "2026-01-02T03:04:05Z", "expires": "2026-01-02T03:04:35Z",
     "groups": [{"shape": "flows", "phase": 0, "flows": 1, "hosts": 2, "bytes": 5}],
 }  # fmt: skip
 SINCE = "2026-01-02T03:04:05Z"
@@ -72,6 +74,7 @@ class FakeBackend:
         self.by: dict[str, str] = {}
         self.drained: set[str] = set()
         self.enforced: Mode = "planned"
+        self.learns: Learning = "observe"
         self.enforcement: Enforcement = "per_flow"
         self.events: list[Event] = []
         self.subscriptions: list[FakeSubscription] = []
@@ -358,8 +361,16 @@ class FakeBackend:
     def see(self, body: bytes) -> Document:
         return {"qps": len(read_sightings(body).qps)}
 
+    def learning(self) -> Document:
+        return {"learning": self.learns, "since": SINCE, "by": None}
+
+    def set_learning(self, learning: Learning, caller: Caller) -> Document:
+        self.learns = learning
+        self._happened("learning", {"learning": learning, "by": caller.name})
+        return self.learning()
+
     def learned(self) -> Document:
-        return {"learning": "observe", "qps": 2, "ignored": 0, "jobs": [LEARNED]}
+        return {"learning": self.learns, "qps": 2, "ignored": 0, "jobs": [LEARNED]}
 
     def learned_job(self, name: str) -> Document:
         self._check_learned(name)

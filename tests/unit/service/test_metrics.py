@@ -138,7 +138,7 @@ def test_whatever_a_scraper_says_that_it_accepts_it_gets_text_of_a_type_that_the
 def test_labels_are_few_and_of_known_names() -> None:
     known = {
         "link", "layer", "leaf", "switch", "kind", "job", "policy", "operation", "method", "status", "mode",
-        "enforcement", "feeder", "outcome", "type", "version", "python", "le",
+        "enforcement", "learning", "feeder", "outcome", "type", "version", "python", "le",
         "implementation", "major", "minor", "patchlevel",
     }  # fmt: skip
     told = {label for family in everything() for sample in family.samples for label in sample.labels}

@@ -21,7 +21,7 @@ from controller.core.plan_record import PlanRecord
 from controller.core.ports.api import UNCONDITIONAL, Condition, PutOutcome
 from controller.core.ports.southbound import SouthboundCounts
 from controller.core.ports.store import Persistence
-from controller.core.saved_state import ModeSetting, SavedState, StateChange
+from controller.core.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
@@ -123,6 +123,7 @@ class FakeStore:
         self.jobs: dict[str, AdmittedJob] = {}
         self.drained: frozenset[str] = frozenset()
         self.mode: ModeSetting | None = None
+        self.learning: LearningSetting | None = None
         self.records: dict[int, PlanRecord] = {}
         self.broken = ""
         self.lost = ""
@@ -133,7 +134,7 @@ class FakeStore:
         saved = [dataclasses.replace(job, traffic=None, left_out=UNPLACED) for job in self.jobs.values()]
         jobs = tuple(sorted(saved, key=lambda job: job.position))
         newest = self.records[max(self.records)] if self.records else None
-        return SavedState(jobs, self.drained, self.mode, newest)
+        return SavedState(jobs, self.drained, self.mode, self.learning, newest)
 
     def commit(self, change: StateChange) -> None:
         assert self.hangs.wait(10)
@@ -144,6 +145,7 @@ class FakeStore:
         self.jobs.update({job.name: job for job in change.put})
         self.drained = self.drained if change.drained is None else change.drained
         self.mode = change.mode or self.mode
+        self.learning = change.learning or self.learning
         self.records.update({record.epoch: record for record in change.plans})
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from controller.core.desired_state import UNPLACED, AdmittedJob
 from controller.core.plan_record import PlanRecord
-from controller.core.saved_state import ModeSetting, SavedState, StateChange
+from controller.core.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
 from controller.model.port_numbers import MAX_PORT
 from controller.routing import PreviousPlan
 
@@ -55,6 +55,11 @@ modes = st.builds(
 )
 
 
+settings_of_learning = st.builds(
+    LearningSetting, st.sampled_from(["off", "observe", "act"]), TIMES, TEXTS, st.sampled_from(["off", "observe"])
+)
+
+
 def plans(epoch: int) -> st.SearchStrategy[PlanRecord]:
     """Any record of one epoch."""
     maybe = st.none() | NUMBERS
@@ -74,6 +79,7 @@ def changes(draw: st.DrawFn) -> StateChange:
         deleted=tuple(draw(st.lists(NAMES, max_size=2))),
         drained=draw(st.none() | st.frozensets(NAMES, max_size=3)),
         mode=draw(st.none() | modes),
+        learning=draw(st.none() | settings_of_learning),
         plans=tuple(draw(plans(epoch)) for epoch in epochs),
     )
 
@@ -86,6 +92,7 @@ class Model:
     jobs: dict[str, AdmittedJob] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
     mode: ModeSetting | None = None
+    learning: LearningSetting | None = None
     plans: dict[int, PlanRecord] = field(default_factory=dict)
 
     def commit(self, change: StateChange) -> None:
@@ -94,6 +101,7 @@ class Model:
         self.jobs |= {job.name: job for job in change.put}
         self.drained = self.drained if change.drained is None else change.drained
         self.mode = change.mode or self.mode
+        self.learning = change.learning or self.learning
         self.plans |= {plan.epoch: plan for plan in change.plans}
         newest = sorted(self.plans, reverse=True)[: self.plans_kept]
         self.plans = {epoch: self.plans[epoch] for epoch in newest}
@@ -101,7 +109,7 @@ class Model:
     def load(self) -> SavedState:
         in_order = sorted(self.jobs.values(), key=lambda job: (job.position, job.name.encode()))
         newest = self.plans[max(self.plans)] if self.plans else None
-        return SavedState(tuple(in_order), self.drained, self.mode, newest)
+        return SavedState(tuple(in_order), self.drained, self.mode, self.learning, newest)
 
     def listed(self) -> list[Any]:
         """``Store.plans``, comparable."""

@@ -1,0 +1,102 @@
+"""Two plans as one: of pushed jobs, and of learned jobs on the capacity that those leave."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.fabric import Fabric
+from controller.model.plan import Level, Objective, Plan
+from controller.model.timing import PlanTimes
+from controller.model.tolerances import TOLERANCE
+from controller.model.traffic import Traffic
+from controller.routing.bounds import gap
+from controller.routing.demand import Demand
+
+
+def join_plans(fabric: Fabric, first: Plan, second: Plan, second_traffic: Traffic, traffic: Traffic) -> Plan:
+    """Return the plan of both; the flows, speeds and levels of the first stay exactly what they are.
+
+    The bounds of the first hold for both: the lowest level of a plan of all flows is at most that of a plan of some.
+
+    Args:
+        fabric: on which the first was planned.
+        first: the plan with priority.
+        second: a plan on the capacity that the first one leaves.
+        second_traffic: its flows.
+        traffic: those of the first, then those of the second.
+    """
+    flows = traffic.n_flows - second_traffic.n_flows
+    one, other = first.assignment, second.assignment
+    assignment = Assignment(
+        np.concatenate([one.flow, other.flow + np.int32(flows)]),
+        np.concatenate([one.path, other.path]),
+        np.concatenate([one.share, other.share]),
+    )
+    objective = _joined(first.objective, _against(fabric, second_traffic, second.objective))
+    return Plan(
+        fabric_version=fabric.version,
+        traffic_version=traffic.version,
+        policy=first.policy,
+        assignment=assignment,
+        objective=objective,
+        bound=first.bound,
+        gap=gap(objective, first.bound, assignment),
+        unroutable=np.concatenate([first.unroutable, second.unroutable + np.int32(flows)]),
+        seconds=first.seconds + second.seconds,
+        status=first.status,
+        times=_joined_times(first.times, second.times),
+        schedule=first.schedule,
+    )
+
+
+def _against(fabric: Fabric, traffic: Traffic, objective: Objective) -> Objective:
+    """Return an objective with speeds relative to a fabric with more capacity than that of the plan."""
+    alone = Demand.of(fabric, traffic).ideal_seconds
+    with np.errstate(invalid="ignore"):
+        ratio = np.where(objective.speed > 0, alone / objective.ideal_seconds, 1.0)
+    speed = objective.speed * ratio
+    moving = speed[~np.isnan(speed)]
+    level = moving / traffic.weight[~np.isnan(speed)]
+    return dataclasses.replace(
+        objective,
+        ideal_seconds=alone,
+        speed=speed,
+        levels=tuple(Level(value, None, 1) for value in level.tolist()),
+        min_speed=float(moving.min(initial=1.0)),
+        min_level=float(level.min()) if len(level) else 1.0,
+    )
+
+
+def _joined(one: Objective, other: Objective) -> Objective:
+    return Objective(
+        ideal_seconds=np.concatenate([one.ideal_seconds, other.ideal_seconds]),
+        healthy_seconds=np.concatenate([one.healthy_seconds, other.healthy_seconds]),
+        speed=np.concatenate([one.speed, other.speed]),
+        link_load=one.link_load + other.link_load,
+        levels=_merged(one.levels + other.levels),
+        min_speed=min(one.min_speed, other.min_speed),
+        min_level=min(one.min_level, other.min_level),
+        exact_phases=one.exact_phases and other.exact_phases,
+    )
+
+
+def _merged(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    steps: list[Level] = []
+    for step in sorted(levels, key=lambda step: step.level):
+        if steps and step.level <= steps[-1].level * (1 + TOLERANCE):
+            steps[-1] = Level(steps[-1].level, None, steps[-1].collectives + step.collectives)
+        else:
+            steps.append(Level(step.level, None, step.collectives))
+    return tuple(steps)
+
+
+def _joined_times(one: PlanTimes | None, other: PlanTimes | None) -> PlanTimes | None:
+    if one is None or other is None:
+        return one or other
+    jobs = one.jobs + other.jobs
+    slowdown = float(np.average([job.slowdown for job in jobs], weights=[job.weight for job in jobs]))
+    # A slowdown is at least 1.
+    return PlanTimes(jobs, max(1.0, slowdown), 1.0)

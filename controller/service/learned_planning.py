@@ -1,0 +1,165 @@
+"""Planning of learned jobs while the controller runs (``learning = act``), and what it would gain."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from controller.core.configuration import Configuration
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import DesiredState
+from controller.core.learned_trial import LearnedSpeeds, PlanningValues, another_plan_pays, gains
+from controller.core.ports.runtime import Runtime
+from controller.core.saved_state import StateChange
+from controller.learning.acting import Need, need
+from controller.learning.learned_job import LearnedJob
+from controller.learning.prediction import next_idle
+from controller.model.errors import InputError, UnavailableError
+from controller.model.fabric import Fabric
+from controller.service.admission import Admission
+from controller.service.learner import Learner
+from controller.service.reconciler import ChangeRequest, Reconciler
+from controller.views.learned import host_finder
+from controller.workload.expand import JobTraffic
+
+LOG = logging.getLogger("fairspine.service")
+
+BETWEEN_PLANS = 60.0
+"""Least seconds between two plans of which the second only pays, without being needed."""
+WRITING_SECONDS = 0.2
+"""An idle time must be as long: planning, and writing about 2,000 rules (docs/explanation/learning.md)."""
+WAIT_SECONDS = 20.0
+"""Longest time to wait for an idle time; then rules are written while jobs send."""
+BY = "learning"
+
+
+class LearnedPlanning:
+    """Gives learned jobs to the reconciler, and takes them back when they have ended."""
+
+    def __init__(
+        self, configuration: Configuration, runtime: Runtime, reconciler: Reconciler, admission: Admission,
+        learner: Learner,
+    ) -> None:  # fmt: skip
+        """Begin without planned jobs; ``start`` begins to act."""
+        self._settings, self._intended = configuration.settings, configuration.intended
+        self._runtime, self._reconciler = runtime, reconciler
+        self._admission, self._learner = admission, learner
+        self._planned: Mapping[str, LearnedJob] = {}
+        self._last = -BETWEEN_PLANS
+        self.speeds: Mapping[str, LearnedSpeeds] = {}
+        """Of the present learned jobs, by name."""
+        self._valued: tuple[object, ...] = ()
+
+    def start(self) -> None:
+        """Act on what is learned from now on."""
+        self._reconciler.tasks.spawn("learned jobs are planned", self._run)
+
+    @property
+    def values(self) -> PlanningValues:
+        """Which learned jobs are planned, and what that is worth."""
+        planned = frozenset(job.name for job in self._reconciler.state.desired.learned_traffic)
+        return PlanningValues(planned, self.speeds)
+
+    def _run(self) -> None:
+        looked, failed = self._learner.looked, False
+        while True:
+            looked.wait()
+            looked.clear()
+            try:
+                self.step()
+                failed = False
+            except Exception:
+                # As in ``Learner``: one log of a fault that lasts.
+                if not failed:
+                    LOG.exception("learned jobs could not be planned")
+                failed = True
+
+    def step(self) -> None:
+        """Compare the learned jobs with the plan, and change the plan if they need it."""
+        state, present = self._reconciler.state, {job.name: job for job in self._learner.jobs}
+        fabric = state.fabric
+        if fabric is None or not state.network_known:
+            return
+        if not state.desired.learned:
+            self._planned = {}
+        acting = state.desired.learning == "act" and state.desired.mode == "planned" and not state.desired.steered
+        wanted = need(self._planned, present) if acting else Need.NONE
+        if wanted is Need.NOW or (wanted is Need.IF_IT_PAYS and self._runtime.clock() - self._last >= BETWEEN_PLANS):
+            self._plan(state, fabric, present, wanted)
+        self._value(fabric, present)
+
+    def _plan(
+        self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob], wanted: Need
+    ) -> None:  # fmt: skip
+        traffic = self._traffic(state, fabric, present)
+        names = {job.name for job in traffic}
+        tried = state.desired.planning_learned(traffic)
+        if wanted is Need.IF_IT_PAYS:
+            self._last = self._runtime.clock()
+            if not self._offload(another_plan_pays, state, tried):
+                return
+        self._wait_for_idle([job for name, job in present.items() if name in names])
+        gone, new = sorted(self._planned.keys() - names), sorted(names - self._planned.keys())
+        words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
+        request = ChangeRequest(
+            lambda desired: desired.planning_learned(traffic),
+            StateChange(),
+            f"learned jobs {' '.join(words[:5])}".strip() + (" ..." if len(words) > 5 else ""),
+            BY,
+            ("learning", {"learning": "act", "planned": sorted(names)}),
+        )
+        try:
+            with self._reconciler.change_lock():
+                if self._reconciler.desired.learning != "act":
+                    return
+                self._reconciler.change(request)
+        except (InputError, UnavailableError) as error:
+            LOG.warning("learned jobs stay as they are planned: %s", error)
+            return
+        self._last = self._runtime.clock()
+        self._planned = {name: job for name, job in present.items() if name in names}
+
+    def _wait_for_idle(self, jobs: Sequence[LearnedJob]) -> None:
+        """Wait until no job is expected to send for a while, if such a time is near."""
+        now = self._runtime.now()
+        idle = next_idle(jobs, now, WAIT_SECONDS, WRITING_SECONDS)
+        if idle is not None and idle.begin > now:
+            self._runtime.sleep(idle.begin - now)
+
+    def _traffic(
+        self, state: ControllerState, fabric: Fabric, present: Mapping[str, LearnedJob]
+    ) -> list[JobTraffic]:  # fmt: skip
+        """Return the flows of learned jobs, as far as there is room for them."""
+        found: list[JobTraffic] = []
+        for job in present.values():
+            document = self._runtime.offload(_document, job, fabric)
+            room = self._settings.max_flows - state.desired.n_flows - sum(other.n_flows for other in found)
+            try:
+                found.append(self._admission.admit(job.name, document, fabric, found, room))
+            except InputError as error:
+                LOG.warning("learned job %s is not planned: %s", job.name, error)
+        return found
+
+    def _value(self, fabric: Fabric, present: Mapping[str, LearnedJob]) -> None:
+        """Compute what the present jobs gain by a plan, unless nothing has changed."""
+        state = self._reconciler.state
+        if not present:
+            self.speeds, self._valued = {}, ()
+            return
+        valued = (state.epoch, *((name, job.groups) for name, job in present.items()))
+        if valued == self._valued:
+            return
+        tried = dataclasses.replace(state.desired, learned=tuple(self._traffic(state, fabric, present)))
+        self.speeds = self._offload(gains, state, tried)
+        self._valued = valued
+
+    def _offload(self, function: Callable[..., Any], state: ControllerState, desired: DesiredState) -> Any:
+        return self._runtime.offload(function, self._settings, self._intended, state, desired, self._runtime.clock)
+
+
+def _document(job: LearnedJob, fabric: Fabric) -> bytes:
+    return orjson.dumps(job.document(host_finder(fabric)))
