@@ -66,8 +66,9 @@ class QpCounters(NamedTuple):
         newest: [R] seconds of the newest sighting, kept or not.
         spacing: [R] seconds between sightings that are kept, about: many a second would fill the memory with a part of
             one iteration.
-        spaced: [R] whether ``spacing`` was set. Until then the memory spans all that was seen of a QP: when it is full,
-            every second sighting leaves, and those that follow are kept at twice the distance.
+        spaced: [R] whether ``spacing`` was set. Until then the memory spans all packets that were sampled of a QP: when
+            it is full, every second one leaves, and those that follow are kept at twice the distance. Counters that
+            are polled would no longer show pauses then: of these the oldest readings leave.
     """
 
     n_kept: Int64Array
@@ -141,7 +142,7 @@ def _record(
         # The distance is drawn, so that it does not beat with the job's period.
         if n and at[i] - counters.at[qp, last] < counters.spacing[qp] * (0.5 + _drawn(qp, n)):
             continue
-        if n >= DEPTH and not counters.spaced[qp] and counters.spacing[qp] < WIDEST:
+        if sampled and n >= DEPTH and not counters.spaced[qp] and counters.spacing[qp] < WIDEST:
             n = _thin_out(counters, qp, n)
         counters.at[qp, n % DEPTH] = at[i]
         counters.sent[qp, n % DEPTH] = sent
