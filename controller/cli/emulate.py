@@ -121,7 +121,12 @@ def emulate(
     names = None if policies is None else tuple(part.strip() for part in policies.split(","))
     if scenario is not None:
         given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--iterations": iterations}
-        given |= {"--learn": learn, "--expect-faster": expect_faster, "--qps": qps > 1, "--qp-mode": qp_mode != "split"}
+        given |= {
+            "--learn": learn is not None,
+            "--expect-faster": expect_faster,
+            "--qps": qps > 1,
+            "--qp-mode": qp_mode != "split",
+        }
         for option, value in given.items():
             if value:
                 raise InputError("is defined by the scenario", field=option)
