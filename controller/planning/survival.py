@@ -194,7 +194,7 @@ def single_failures(fabric: Fabric, kinds: Iterable[FailureKind]) -> list[Failur
             continue
         parts: dict[str, list[str]] = {}
         for name, cable in live:
-            part = cable.spine if kind is FailureKind.SPINE else f"{cable.leaf}-{cable.spine}:*"
+            part = cable.upper if kind is FailureKind.SPINE else f"{cable.lower}-{cable.upper}:*"
             parts.setdefault(part, []).append(name)
         failures += [
             Failure((kind,), (part,), tuple(cables))

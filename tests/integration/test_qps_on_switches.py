@@ -44,7 +44,7 @@ def lab(bench: Bench, fabric: Fabric) -> Lab:
 def talks(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
     with ExitStack() as stack:
         found = {}
-        for switch in (*fabric.leaves, *fabric.spines):
+        for switch in fabric.switches:
             wire = BridgeWire(bridge_socket(lab, switch.name))
             stack.callback(wire.close)
             found[switch.dpid] = Talk(wire)
@@ -103,8 +103,8 @@ def test_a_dead_uplink_takes_one_qp_of_each_connection_and_the_local_groups_spre
     wait_for_pings(lab)
     assert uplinks_used(lab, fabric, traffic, wire) == [len(pairs)] * SPINES
     cable = fabric.cables[fabric.cable_names.index("leaf1-spine1")]
-    assert cable.leaf_port is not None
-    lab.set_port("leaf1", cable.leaf_port, up=False)
+    assert cable.lower_port is not None
+    lab.set_port("leaf1", cable.lower_port, up=False)
     eventually(lambda: "LINK_DOWN" in lab.ofctl("dump-ports-desc", "leaf1"), "the switch knows")
     # Each connection had one QP there, and the three others stay where they are.
     dead = wire.path == fabric.path_names.index("spine1")

@@ -44,7 +44,7 @@ def containerlab_document(
         form = "eth{}" if node in servers else _INTERFACES.get(kind, "eth{}")
         return f"{node}:{form.format(ports[node])}"
 
-    links = [{"endpoints": [end(cable.leaf), end(cable.spine)]} for cable in fabric.cables if cable.up]
+    links = [{"endpoints": [end(cable.lower), end(cable.upper)]} for cable in fabric.cables if cable.up]
     hosts = sorted((host for host in fabric.hosts if host.up), key=lambda host: host.rail)
     links += [{"endpoints": [end(host.server), end(host.leaf)]} for host in hosts]
     nodes: dict[str, Any] = {switch: {"kind": kind, "group": role} for switch, role in switches.items()}
