@@ -19,8 +19,8 @@ INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 3 --dist loadfile --no-l
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test test test-unit check format docs run demo demo-times screenshots load constraints clean
-.PHONY: bench bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
+.PHONY: help setup setup-test test test-unit check format docs run demo demo-times demo-qps screenshots load constraints clean
+.PHONY: bench bench-qps bench-learned bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
 .PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -58,19 +58,31 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE=
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE= LEARN=sflow|host
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster \
+	  $(if $(LEARN),--learn $(LEARN) --seconds 2)
 
 demo-times: setup ## measure jobs that compute and share links, with and without shifts, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-fabric.yaml --seconds 3 --link-mbps 10 --name times-fabric
+
+demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and simulate the same (as root)
+	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps
 
 bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, and the simulator
 	@$(BIN)/python benchmarks/routing.py
 	@$(BIN)/python benchmarks/qps.py
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/simulator.py
+
+bench-learned: setup-test ## compare plans from learned traffic with those from pushed jobs (2,048 hosts, sampled); FILES=folder
+	@$(BIN)/python -m benchmarks.learned $(if $(FILES),--files $(FILES))
+
+bench-qps: setup ## compare hashed and planned QPs in each cell of the evaluation; fail where planning is slower
+	@$(BIN)/python benchmarks/qps_cells.py examples/scenarios/paper.yaml --qps 1,4,16 --seeds 1 --epochs 1
+	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,open shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
+	  --qps 1,4,16 --seeds 2 --epochs 8
 
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py
@@ -104,7 +116,7 @@ attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROU
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b
-	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1,--scenario examples/scenarios/$(name).yaml) \
+	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps,--scenario examples/scenarios/$(name).yaml) \
 	  $(if $(POLICIES),--policies $(POLICIES)) --workers 2 --out out/evaluation
 
 evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compare with the simulator (as root)

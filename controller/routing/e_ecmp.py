@@ -2,8 +2,9 @@
 
 Switches hash the destination QP beside the 5-tuple, or a UDP source port that the host derives from the QP numbers, as
 Linux does; both give each QP a path of its own ("RDMA over Ethernet for Distributed AI Training at Meta Scale", SIGCOMM
-2024). Here each placement unit sends over ``options.qps`` QPs with equal shares. Jobs whose traffic already has a flow
-for each QP need ``ecmp``, or this policy with one QP.
+2024). Here each placement unit sends over ``options.qps`` QPs with equal shares. The default is one, since the traffic
+of jobs that state their QPs has a flow for each. Hashed are ports as hosts derive them, not those of the traffic: the
+controller chooses consecutive ones, which CRC-32 spreads more evenly than chance does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import Fabric, IntArray
 from controller.model.mixing import splitmix64
 from controller.model.queue_pairs import udp_source_port
-from controller.model.traffic import Traffic, unit_key
+from controller.model.traffic import ANY_PORT, Traffic, unit_key
 from controller.routing.base import Options, Result
 from controller.routing.demand import NETWORK, Demand
 from controller.routing.ecmp import hash_units
@@ -31,13 +32,15 @@ def assign(
 ) -> Result:
     """Assign the paths that ``options.hash`` picks for the QPs of each unit; ``seed`` as for ``ecmp``.
 
-    A share is the part of the unit's QPs on that path. The two modes of QPs differ in no share (see
-    ``model.queue_pairs``).
+    A share is the part of the unit's QPs on that path. QPs that no switch can tell apart (the port of their flow is
+    unknown, or another flow of the two hosts has it) take the path of the first. The two modes of QPs differ in no
+    share (see ``model.queue_pairs``).
     """
     demand = Demand.of(fabric, traffic)
-    if options.qps == 1:
-        return Result(demand.assignment(hash_units(demand, seed, options)))
     path = np.stack([hash_units(demand, seed, options, _ports(demand, qp)) for qp in range(options.qps)], axis=1)
+    first = demand.part_flow[demand.part_ptr[:-1]]
+    alike = (np.diff(demand.part_ptr) > 1) | (traffic.udp_src[first] == ANY_PORT)
+    path[alike] = path[alike, :1]
     moving = np.flatnonzero(demand.fixed == NETWORK)
     key = moving[:, None] * fabric.n_paths + path[demand.unit_of_flow[moving]]
     row, qps = np.unique(key, return_counts=True)

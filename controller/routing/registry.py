@@ -34,7 +34,7 @@ BUILT_IN: dict[str, Policy] = {
         ),
         Policy("ecmp", "a hash of each flow's 5-tuple, as in switches", ecmp.assign),
         Policy(
-            "e_ecmp", "a hash of each of a flow's QPs (option qps), as Meta's switches do", e_ecmp.assign, True, False
+            "e_ecmp", "a hash of each QP, of which a flow has option qps, as Meta's switches do", e_ecmp.assign, True
         ),
         Policy("path_pinning", "the destination's position in its rack selects the path", path_pinning.assign),
         Policy("random", "each flow on a live path, drawn uniformly", random_path.assign),

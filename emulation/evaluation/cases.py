@@ -70,6 +70,8 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
         for count in form.qps:
             qps = QueuePairs(count, form.qp_mode)
             told = f", {count} QPs" if form.qps != [1] else ""
+            if qps.in_turn:
+                told += " in turn"
             yield Case(form.kind + told, name + told, simulated_jobs(fabric, jobs, qps), jobs, ring, qps)
 
 

@@ -56,11 +56,11 @@ class NamedPolicy:
     @property
     def splits(self) -> bool:
         """Whether the policy may split a flow over several paths; pacing makes a difference only then."""
-        return (
-            self.adaptive is None
-            and POLICIES[self.policy].splits
-            and (self.policy != "fair" or bool(self.options.max_splits))
-        )
+        if self.adaptive is not None:
+            return False
+        if self.policy == "fair":
+            return bool(self.options.max_splits)
+        return POLICIES[self.policy].splits and (self.policy != "e_ecmp" or self.options.qps > 1)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,9 @@ from emulation.roce.wire import (
     Write,
 )
 
+LEAST_WINDOW = 8
+"""Packets of the window of a QP that is not paced: with fewer, a queue of some packets on its path stops it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SenderOptions:
@@ -77,14 +80,18 @@ class SenderOptions:
             raise InputError("must not be negative", field="retries", value=self.retries)
 
     def part(self, share: float, *, paced: bool = True) -> SenderOptions:
-        """Return the options of one of several QPs: its share of the window (two packets at least), and of the rate.
+        """Return the options of one of several QPs of a connection.
 
-        A QP that is not ``paced`` may send at the whole rate.
+        A ``paced`` one is a piece of a split flow: it has its share of the window (two packets at least) and of the
+        rate. Others send as fast as they can, and have twice their share of the window, ``LEAST_WINDOW`` at least: QPs
+        meet different queues, and one that waits must not keep the others waiting at the end of each message.
         """
         if not 0 < share <= 1:
             raise InputError("a share must be above 0 and at most 1", field="share", value=share)
-        window = min(self.window, max(2, round(self.window * share)))
-        return replace(self, window=window, line_rate=self.line_rate * (share if paced else 1.0))
+        if paced:
+            window = min(self.window, max(2, round(self.window * share)))
+            return replace(self, window=window, line_rate=self.line_rate * share)
+        return replace(self, window=min(self.window, max(LEAST_WINDOW, round(2 * self.window * share))))
 
 
 @dataclass(slots=True)

@@ -75,6 +75,20 @@ def test_each_qp_is_counted_on_its_own_path(tmp_path: Path, mode: str, qp_mode: 
     assert [link["flows"] for link in run["links"] if link["id"].startswith("leaf")] == [4, 4, 4, 4]
 
 
+def test_hashed_and_pinned_qps_are_counted_on_their_paths(tmp_path: Path) -> None:
+    options = ["--policies", "e_ecmp,path_pinning", "--draws", "1", "--qps", "4", "--seconds", "1"]
+    done = subprocess.run(
+        command(tmp_path, *options, "--format", "json"), capture_output=True, text=True, timeout=EMULATION_SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert [run["policy"] for run in runs] == ["e_ecmp", "path_pinning"]
+    for run in runs:
+        assert run["off_plan"] == []
+        assert all(row["checked"] for row in run["collectives"])
+        assert sum(link["flows"] for link in run["links"] if link["id"].startswith("leaf")) == 16
+
+
 def test_jobs_that_compute_repeat_and_follow_the_shifts_of_the_plan(tmp_path: Path) -> None:
     argv = command(tmp_path, "--policies", "fair,fair+shifts", "--iterations", "3", "--seconds", "1")
     (tmp_path / "fabric.yaml").write_text("clos: {spines: 1, leaves: 2, hosts_per_leaf: 2, uplink_gbps: 100}\n")

@@ -21,7 +21,7 @@ from controller.routing.objective import evaluate
 from controller.routing.validate import validate_assignment
 from tests.unit.routing.instances import instances, random_fabric, random_traffic, traffic_of
 
-QUICK = Options(rounds=2000, annealing_rounds=500, nodes=20)
+QUICK = Options(rounds=2000, annealing_rounds=500, nodes=20, qps=3)
 names = st.sampled_from(sorted(POLICIES))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.queue_pairs import QueuePairs
-from controller.model.traffic import Collective, Traffic
+from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
 from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
@@ -56,7 +56,7 @@ def test_equal_qps_of_full_racks_reach_the_rounded_up_share(
     fabric = clos(spines, leaves, spines)
     gone = {f"spine{i + 1}" for i in range(failed)}
     fabric = fabric.without_links(
-        [name for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.spine in gone]
+        [name for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.upper in gone]
     )
     traffic = rings(fabric, qps)
     plan = assign("fair", fabric, traffic, seed=seed)
@@ -85,7 +85,7 @@ def test_planned_qps_are_never_slower_than_hashed_ones(seed: int, qps: int) -> N
         return
     planned = assign("fair", fabric, traffic, seed=seed).assignment
     validate_assignment(fabric, traffic, planned)
-    for policy in ("ecmp", "path_pinning"):
+    for policy in ("ecmp", "e_ecmp", "path_pinning"):
         hashed = assign(policy, fabric, traffic, seed=seed).assignment
         validate_assignment(fabric, traffic, hashed)
         level = [evaluate(fabric, traffic, each).min_level for each in (planned, hashed)]
@@ -174,11 +174,31 @@ def test_hashed_shares_are_multiples_of_one_qp(seed: int, qps: int) -> None:
     assert np.allclose(hashed.share * qps, np.round(hashed.share * qps))
 
 
-def test_one_hashed_qp_is_ecmp() -> None:
+def test_qps_that_no_switch_can_tell_apart_are_hashed_as_one() -> None:
     fabric = clos(4, 3, 4)
-    traffic = rings(fabric, 3)
-    one, other = (assign(name, fabric, traffic, seed=5).assignment for name in ("ecmp", "e_ecmp"))
-    assert one.path.tolist() == other.path.tolist()
+    unknown = dataclasses.replace(rings(fabric, 1), udp_src=np.full(fabric.n_hosts, ANY_PORT, dtype=np.int32))
+    assert not assign("e_ecmp", fabric, unknown, options=Options(qps=8)).assignment.is_split()
+
+
+@pytest.mark.parametrize("qps", [1, 4, 16])
+def test_hashed_qps_collide_as_often_as_drawn_ones(qps: int) -> None:
+    """The fullest link, mean over seeds: by ports that hosts derive, and by independent draws."""
+    fabric = clos(8, 8, 8)
+    traffic = rings(fabric, qps)
+
+    def fullest(policy: str) -> float:
+        plans = [assign(policy, fabric, traffic, seed=seed).assignment for seed in range(60)]
+        return float(np.mean([1 / evaluate(fabric, traffic, each).min_level for each in plans]))
+
+    assert fullest("e_ecmp") == pytest.approx(fullest("random"), rel=0.1)
+
+
+def test_qps_that_the_traffic_has_are_not_cut_again() -> None:
+    fabric = clos(4, 3, 4)
+    traffic = rings(fabric, 4)
+    hashed = assign("e_ecmp", fabric, traffic).assignment
+    validate_assignment(fabric, traffic, hashed)
+    assert not hashed.is_split()
 
 
 def test_pinned_paths_fill_full_racks_evenly_and_fragmented_ones_unevenly() -> None:

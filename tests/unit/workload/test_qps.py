@@ -118,7 +118,7 @@ def test_stated_ports_and_ports_of_linux_are_those_of_the_qps() -> None:
         ({"qps": 2.0}, "qps: 2.0: "),
         ({"qps": 2, "qp_mode": "both"}, "qp_mode: 'both': "),
         ({"qp_mode": "split"}, "qp_mode: 'split': there must be 'qps' with it"),
-        ({"qps": 2, "flows": [PAIR | {"udp_src": 50000}]}, "flows[0].udp_src: 50000: there are 1 of them, and"),
+        ({"qps": 2, "flows": [PAIR | {"udp_src": 50000}]}, "flows[0].udp_src: 50000: this is one port, and"),
         ({"flows": [PAIR | {"qp_ports": [50000, 50001]}]}, "flows[0].qp_ports: [50000, 50001]: there are 2 of them"),
         ({"qps": 2, "flows": [PAIR | {"qp_ports": [5, 5]}]}, "flows[0].qp_ports[1]: 5: flows[0] from h1 to"),
         ({"qps": 2, "flows": [PAIR | {"qp_numbers": [[1, 6], [2, 3]]}]}, "flows[0].qp_numbers[1]: 49158: flows[0] "),

@@ -220,7 +220,7 @@ _RCCL_END = re.compile(r" comm 0x[0-9a-f]{1,16} nRanks \d{1,9}(?: busId [0-9a-f]
 # with "-" (RFC 952), and NCCL cuts names at the first dot.
 _GLUED = re.compile(r"(?:-\d{1,9}|-?\d{1,9}\.\d{1,9})(?=[A-Za-z])")
 _WITHIN = re.compile(r"(?:P2P/|SHM|direct shared memory)(?!.*MNNVL)")
-_QPS = re.compile(r"NCCL_IB_(QPS_PER_CONNECTION|SPLIT_DATA_ON_QPS) set by environment to (\d{1,9})\.?\s*$")
+_QPS = re.compile(r"NCCL_IB_(QPS_PER_CONNECTION|SPLIT_DATA_ON_QPS) set by environment to (\d{1,19})\.?\s*$")
 _ONLY = re.compile(r"NCCL_ALGO set by environment to (\S+?)\.?\s*$")
 
 

@@ -18,6 +18,8 @@ def queue_pairs_of(log: Log) -> QueuePairs | None:
         log.notes.warn(f"ranks have different values of NCCL_IB_QPS_PER_CONNECTION: {sorted(counts)}")
     # NCCL itself uses at least one and at most this many.
     count = min(max(min(counts), 1), MOST_QPS)
+    if count not in counts:
+        log.notes.warn(f"NCCL_IB_QPS_PER_CONNECTION is {min(counts)}, NCCL uses {count} (1 to {MOST_QPS})")
     if count == 1:
         return None
     split = log.qp_settings.get("SPLIT_DATA_ON_QPS")

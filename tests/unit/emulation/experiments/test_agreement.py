@@ -57,7 +57,7 @@ def test_each_failure_is_an_experiment_whose_files_hold_it(tmp_path: Path) -> No
         assert read.fabric.version == each.fabric.version
         assert read.traffic.version == each.case.jobs[0].traffic.version
         assert [(draw.policy, draw.seed) for draw in read.draws] == [("ecmp", 3), ("ecmp", 8), ("greedy", 3)]
-    down = [cable.spine for cable in load_fabric(made[1].request.fabric).cables if not cable.up]
+    down = [cable.upper for cable in load_fabric(made[1].request.fabric).cables if not cable.up]
     assert down == ["spine4"] * 4
 
 
@@ -75,6 +75,20 @@ def test_each_number_of_qps_is_an_experiment_with_a_flow_for_each_qp(tmp_path: P
         assert len({flow["ids"][0] for flow in run["flows"]}) == len(run["flows"])
         (seconds,) = simulated_seconds(each, run).values()
         assert seconds == pytest.approx(14 / 8 * 8e9 / 100e9, rel=0.01)
+
+
+def test_both_modes_of_qps_are_experiments_of_their_own(tmp_path: Path) -> None:
+    cases = [{"collective": RINGS, "name": mode, "qps": [4], "qp_mode": mode} for mode in ("split", "round_robin")]
+    made, _ = experiments(tmp_path, cases=cases, policies=["fair"])
+    assert [each.request.qp_mode for each in made] == ["split", "round_robin"]
+    assert len({each.request.folder for each in made}) == 2
+
+
+def test_hashed_and_pinned_qps_are_on_packets_unless_the_policy_cuts_flows_itself(tmp_path: Path) -> None:
+    cutting = {"policy": "e_ecmp", "name": "e_ecmp-4", "options": {"qps": 4}}
+    made, notes = experiments(tmp_path, policies=["fair", "path_pinning", "e_ecmp", cutting])
+    assert [each.request.policies for each in made] == [("e_ecmp", "fair", "path_pinning")]
+    assert ["e_ecmp-4" in note for note in notes] == [True]
 
 
 def test_links_that_are_drawn_are_an_experiment_a_seed(tmp_path: Path) -> None:

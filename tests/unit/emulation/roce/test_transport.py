@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.model.errors import InputError
 from emulation.roce.psn import PSN_MODULUS, psn_offset
 from emulation.roce.receiver import Receiver
-from emulation.roce.sender import Sender, SenderOptions
+from emulation.roce.sender import LEAST_WINDOW, Sender, SenderOptions
 from emulation.roce.wire import (
     NAK_INVALID_REQUEST,
     NAK_REMOTE_ACCESS,
@@ -221,11 +221,19 @@ def test_packets_leave_no_faster_than_the_line_rate() -> None:
 def test_a_piece_has_its_share_of_the_rate_and_of_the_window() -> None:
     piece = SenderOptions(window=32, line_rate=1e9).part(0.25)
     assert (piece.window, piece.line_rate) == (8, 0.25e9)
-    free = SenderOptions(window=32, line_rate=1e9).part(0.25, paced=False)
-    assert (free.window, free.line_rate) == (8, 1e9)
     assert SenderOptions(window=4).part(0.01).window == 2
     with pytest.raises(InputError, match="share"):
         SenderOptions().part(0.0)
+
+
+@given(st.integers(1, 200), st.integers(1, 128))
+def test_a_qp_has_the_whole_rate_and_more_than_its_share_of_the_window(window: int, qps: int) -> None:
+    whole = SenderOptions(window=window, line_rate=1e9)
+    qp = whole.part(1 / qps, paced=False)
+    assert qp.line_rate == 1e9
+    assert window / qps <= qp.window <= window
+    assert qp.window >= min(window, LEAST_WINDOW)
+    assert whole.part(1.0, paced=False) == whole
 
 
 @pytest.mark.parametrize(

@@ -40,3 +40,14 @@ def test_ranks_with_different_qps_are_told() -> None:
         log.add("log:1", f"host:{pid}:34 [0] NCCL INFO NCCL_IB_QPS_PER_CONNECTION set by environment to {qps}.")
     assert queue_pairs_of(log) == QueuePairs(2, "round_robin")
     assert "different values of NCCL_IB_QPS_PER_CONNECTION: [2, 4]" in log.notes.warnings()[0]
+
+
+@pytest.mark.parametrize(("value", "qps"), [("0", None), ("1000000000", QueuePairs(128, "round_robin"))])
+def test_a_number_of_qps_that_nccl_does_not_use_is_told_with_the_one_that_it_does(
+    value: str, qps: QueuePairs | None
+) -> None:
+    log = Log(Notes())
+    log.add("log:1", f"host:12:34 [0] NCCL INFO NCCL_IB_QPS_PER_CONNECTION set by environment to {value}.")
+    assert queue_pairs_of(log) == qps
+    (warning,) = log.notes.warnings()
+    assert f"NCCL_IB_QPS_PER_CONNECTION is {value}, NCCL uses {1 if qps is None else 128}" in warning
