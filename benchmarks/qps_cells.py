@@ -7,9 +7,10 @@ ports that the controller chooses), ``e_ecmp`` (of those that hosts derive), ``f
 a cell is the time of iterations, computing included, divided by the time alone (``iteration`` of ``cell.row_of``).
 With ``--plans`` nothing is simulated: the value is the seconds of communication by the objective of a plan for all jobs
 at once, divided by the ideal, mean over jobs. That takes large scenarios a fraction of the time.
-``fair`` fails in a cell if it is slower than the mean over the draws of one of the hashes. Where a connection can have
-equally many QPs on all live uplinks of a leaf, it also fails if the mean over the cases of a scenario is more than 1 %
-above that of spraying. The program ends with 1 after any failure.
+
+``fair`` fails in a cell if it is slower than the mean over the draws of one of the hashes (by more than ``TOLERANCE``).
+Where a connection can have equally many QPs on all live uplinks of a leaf, it also fails if the mean over the cases of
+a scenario is more than 1 % above that of spraying. The program ends with 1 after any failure.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from statistics import fmean
 from typing import Any
 
 from controller.model.fabric_file import read_document
-from controller.model.tolerances import ROUNDING
+from controller.model.tolerances import TOLERANCE
 from controller.routing import assign
 from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
@@ -99,7 +100,7 @@ def failures_of(group: Group, cases: Mapping[str, Values], uplinks: int) -> list
         f"{case}, failed: {group[2]}: fair {of['fair']:.4f}, {name} {of[name]:.4f}"
         for case, of in cases.items()
         for name in HASHES
-        if of["fair"] > of[name] * (1 + ROUNDING)
+        if of["fair"] > of[name] * (1 + TOLERANCE)
     ]
     over = fmean(of["fair"] / of["spray"] for of in cases.values()) - 1
     if group[1] % uplinks == 0 and over > NEAR_SPRAYING:
