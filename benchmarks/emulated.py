@@ -341,7 +341,7 @@ def many_rules(folder: Path, out: Path) -> list[GapRow]:
 
 def cookies(lab: Lab, fabric: Fabric) -> set[tuple[str, int, str, str, int]]:
     """Return every rule with the epoch in which it was written, and every group."""
-    switches = [switch.name for switch in (*fabric.leaves, *fabric.spines)]
+    switches = [switch.name for switch in fabric.switches]
     rules = {(name, rule.table, rule.match, rule.actions, rule.cookie) for name in switches for rule in lab.flows(name)}
     groups = {
         (name, 0, group.type, str(group.buckets), group.number) for name in switches for group in lab.groups(name)

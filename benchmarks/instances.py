@@ -132,7 +132,7 @@ def odd(rng: np.random.Generator, *, phases: bool = True, weights: bool = False)
     kind = int(rng.integers(0, 3))
     kept = []
     for cable in fabric.cables if kind else ():
-        if kind == 2 and rng.random() < 0.1 and any(other.leaf == cable.leaf for other in kept):
+        if kind == 2 and rng.random() < 0.1 and any(other.leaf == cable.lower for other in kept):
             continue
         gbps = float(rng.choice([40, 100, 100, 100])) if kind == 2 else cable.gbps
         kept.append(dataclasses.replace(cable, gbps=gbps, up=bool(rng.random() > 0.07)))

@@ -111,7 +111,7 @@ def failures_of(group: Group, cases: Mapping[str, Values], uplinks: int) -> list
 def live_uplinks(cell: Cell) -> int:
     """Return the most live uplinks that a leaf has."""
     fabric = cell.failure.on(cell.fabric, cell.seed)
-    return max(Counter(cable.leaf for cable in fabric.cables if cable.up).values())
+    return max(Counter(cable.lower for cable in fabric.cables if cable.up).values())
 
 
 def main() -> None:

@@ -99,6 +99,8 @@ def _checked(args: list[str]) -> Startup:
     values = {option.name: getattr(conf, option.name) for option in fields(Settings)}
     settings = settings_from(values, policies=enforceable())
     fabric = load_fabric(settings.fabric) if settings.fabric else None
+    if fabric is not None:
+        fabric.require_leaf_spine("rules are made")
     if fabric is not None and settings.enforcement == "segment_routing":
         LabelBlock(settings.label_base).check(fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)

@@ -139,11 +139,11 @@ def wire_up(fabric: Fabric) -> Wiring:
         name = f"{host.name}-{host.leaf}"
         plugs.append((name, (host.name, 0), (host.leaf, ports.number(host.leaf, host.port)), host.gbps, host.up))
     for name, cable in zip(fabric.cable_names, fabric.cables, strict=True):
-        leaf = (cable.leaf, ports.number(cable.leaf, cable.leaf_port))
-        spine = (cable.spine, ports.number(cable.spine, cable.spine_port))
+        leaf = (cable.lower, ports.number(cable.lower, cable.lower_port))
+        spine = (cable.upper, ports.number(cable.upper, cable.upper_port))
         plugs.append((name, leaf, spine, cable.gbps, cable.up))
 
-    switches = (*fabric.leaves, *fabric.spines)
+    switches = fabric.switches
     bridges = {switch.name: switch.name for switch in switches}
     try:
         _check_names(_switch_names(bridges, plugs))
@@ -173,8 +173,8 @@ class _Ports:
         for host in fabric.hosts:
             self._claim(host.leaf, host.port)
         for cable in fabric.cables:
-            self._claim(cable.leaf, cable.leaf_port)
-            self._claim(cable.spine, cable.spine_port)
+            self._claim(cable.lower, cable.lower_port)
+            self._claim(cable.upper, cable.upper_port)
 
     def _claim(self, switch: str, port: int | None) -> None:
         taken = self.taken.setdefault(switch, set())

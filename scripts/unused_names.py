@@ -126,3 +126,6 @@ _.each_once
 # Observations: one switch of the interpreter, to be compared with a real switch; the window of a sender.
 _.forward
 _.outstanding
+
+# For the rules of aggregation switches and cores.
+_.pod_prefixes

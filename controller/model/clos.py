@@ -9,6 +9,9 @@ from controller.model.fabric import Cable, Fabric, Host, Switch
 SPINE_DPID = 64 * 1024
 """By convention leaf i has datapath id i and spine j has ``SPINE_DPID`` + j."""
 
+MAX_LEAVES = SPINE_DPID - 1
+"""Most leaves that have a datapath id and a /24 by convention."""
+
 
 def clos(
     spines: int,
@@ -66,17 +69,17 @@ def clos(
     )
     cables = tuple(
         Cable(
-            leaf=f"leaf{i}",
-            spine=f"spine{j}",
+            lower=f"leaf{i}",
+            upper=f"spine{j}",
             gbps=float(uplink_gbps),
-            leaf_port=hosts_per_leaf + (j - 1) * parallel + p + 1,
-            spine_port=(i - 1) * parallel + p + 1,
+            lower_port=hosts_per_leaf + (j - 1) * parallel + p + 1,
+            upper_port=(i - 1) * parallel + p + 1,
         )
         for i in range(1, leaves + 1)
         for j in range(1, spines + 1)
         for p in range(parallel)
     )
-    return Fabric(leaf_switches, spine_switches, hosts, cables)
+    return Fabric((leaf_switches, spine_switches), hosts, cables)
 
 
 def conventional_ip(leaf: int, number: int) -> str:

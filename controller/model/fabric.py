@@ -2,15 +2,15 @@
 
 Numbering, which every array in the program follows (H hosts, C cables, E = 2H + 2C directed links):
 
-* hosts 0..H-1 and leaves 0..L-1 and spines 0..S-1 in the order given;
+* hosts 0..H-1, and the switches of each layer from 0, in the order given;
 * link ``h`` is host h -> its leaf, link ``H + h`` is that leaf -> host h;
-* link ``2H + 2c`` is cable c from leaf to spine (an uplink), ``2H + 2c + 1`` the same cable from spine to leaf
-  (a downlink).
+* link ``2H + 2c`` is cable c from its lower to its upper switch (an uplink), ``2H + 2c + 1`` the same cable the other
+  way (a downlink).
 
-A *path* between two leaves is chosen by one number k, the path's *class*: in two tiers, a spine and one of its
-parallel cables. ``up_link[a, k]`` and ``down_link[b, k]`` are the links by which class k leaves leaf a and reaches
-leaf b (-1: no such link). A spine maps the i-th cable in to the (i mod n)-th cable out by a static rule on the
-in-port, so the class alone determines both. Classes keep their number when links fail: plans stay comparable.
+A *path* between two leaves is a number (``controller.model.ways``). It is made of choices, one for each tier of cables
+up to that above which the leaves meet: among spines, or among planes and then the cores of a plane, each with parallel
+cables. A switch maps the i-th cable in to the (i mod n)-th cable out, so the choices on the way up determine the way
+down. Choices keep their numbers when links fail: plans stay comparable.
 """
 
 from __future__ import annotations
@@ -25,10 +25,23 @@ from ipaddress import IPv4Network
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.model.errors import InputError
 from controller.model.fabric_parts import Cable as Cable
+from controller.model.fabric_parts import FabricParts
 from controller.model.fabric_parts import Host as Host
 from controller.model.fabric_parts import Switch as Switch
-from controller.model.ways import NO_LINK, Tier, Ways, one_tier
+from controller.model.path_tables import (
+    Choices,
+    Pods,
+    TierCables,
+    path_names,
+    pods_of,
+    three_layers,
+    two_layers,
+    ways_of,
+)
+from controller.model.prefixes import leaf_prefixes, merged_prefixes
+from controller.model.ways import NO_LINK, Tier, Ways
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
@@ -36,64 +49,16 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Fabric:
-    """A two-tier Clos fabric. Build it with ``fabric_file`` or ``clos``: they validate, this class does not.
+class Fabric(FabricParts):
+    """A Clos fabric of two or three layers of switches; each cable connects a layer with the next one.
+
+    Build it with ``fabric_file`` or ``clos``: they validate, this class does not.
 
     Attributes:
         link_share: [E] part of each link's capacity that plans count on, above 0; empty: all of it.
     """
 
-    leaves: tuple[Switch, ...]
-    spines: tuple[Switch, ...]
-    hosts: tuple[Host, ...]
-    cables: tuple[Cable, ...]
     link_share: tuple[float, ...] = ()
-
-    # -- names -----------------------------------------------------------------------------------------------
-
-    @cached_property
-    def leaf_index(self) -> dict[str, int]:
-        """The index of each leaf, by name."""
-        return {leaf.name: i for i, leaf in enumerate(self.leaves)}
-
-    @cached_property
-    def spine_index(self) -> dict[str, int]:
-        """The index of each spine, by name."""
-        return {spine.name: i for i, spine in enumerate(self.spines)}
-
-    @cached_property
-    def host_index(self) -> dict[str, int]:
-        """The index of each host, by name."""
-        return {host.name: i for i, host in enumerate(self.hosts)}
-
-    @cached_property
-    def switch_by_dpid(self) -> dict[int, Switch]:
-        """The switch of each OpenFlow datapath id."""
-        return {switch.dpid: switch for switch in (*self.leaves, *self.spines)}
-
-    @cached_property
-    def cable_names(self) -> tuple[str, ...]:
-        """[C] names: ``leaf1-spine2``; the second cable between the same two is ``leaf1-spine2:1``, and so on."""
-        return tuple(
-            f"{cable.leaf}-{cable.spine}" + (f":{number}" if number else "")
-            for cable, number in zip(self.cables, self.cable_number.tolist(), strict=True)
-        )
-
-    @cached_property
-    def link_ids(self) -> tuple[str, ...]:
-        """The name of each directed link, by link index: ``h1->leaf1``, ``leaf1->spine2``, ``spine2->leaf1:1``."""
-        ids = [f"{host.name}->{host.leaf}" for host in self.hosts]
-        ids += [f"{host.leaf}->{host.name}" for host in self.hosts]
-        for cable, number in zip(self.cables, self.cable_number.tolist(), strict=True):
-            suffix = f":{number}" if number else ""
-            ids.append(f"{cable.leaf}->{cable.spine}{suffix}")
-            ids.append(f"{cable.spine}->{cable.leaf}{suffix}")
-        return tuple(ids)
-
-    @cached_property
-    def link_index(self) -> dict[str, int]:
-        """The index of each directed link, by link id."""
-        return {name: i for i, name in enumerate(self.link_ids)}
 
     # -- arrays ----------------------------------------------------------------------------------------------
 
@@ -109,7 +74,7 @@ class Fabric:
 
     @property
     def n_spines(self) -> int:
-        """The number S of spines."""
+        """The number S of spines, or of cores where there are three layers."""
         return len(self.spines)
 
     @property
@@ -119,8 +84,8 @@ class Fabric:
 
     @property
     def n_paths(self) -> int:
-        """The number K of path classes; a path index is 0..K-1 for every pair of leaves."""
-        return len(self._classes)
+        """The number K of paths; a path is 0..K-1 for every pair of leaves."""
+        return self.ways.n_paths
 
     @property
     def first_cable_link(self) -> int:
@@ -160,65 +125,70 @@ class Fabric:
         return np.concatenate([hosts, hosts, np.repeat(cables, 2)])
 
     @cached_property
-    def cable_leaf(self) -> IntArray:
-        """[C] leaf index of each cable."""
-        return np.array([self.leaf_index[cable.leaf] for cable in self.cables], dtype=np.int32)
+    def cable_tier(self) -> IntArray:
+        """[C] tier of each cable: 0 for those of leaves."""
+        return np.array([self.layer_of[cable.lower] for cable in self.cables], dtype=np.int32)
 
     @cached_property
-    def cable_spine(self) -> IntArray:
-        """[C] spine index of each cable."""
-        return np.array([self.spine_index[cable.spine] for cable in self.cables], dtype=np.int32)
+    def cable_lower(self) -> IntArray:
+        """[C] index of the lower switch of each cable within its layer: the leaf, for cables of tier 0."""
+        return np.array([self.index_in_layer[cable.lower] for cable in self.cables], dtype=np.int32)
 
     @cached_property
-    def cable_number(self) -> IntArray:
-        """[C] number of earlier cables between the same two switches."""
-        seen: dict[tuple[str, str], int] = {}
-        numbers = []
-        for cable in self.cables:
-            key = (cable.leaf, cable.spine)
-            numbers.append(seen.get(key, 0))
-            seen[key] = numbers[-1] + 1
-        return np.array(numbers, dtype=np.int32)
+    def cable_upper(self) -> IntArray:
+        """[C] index of the upper switch of each cable within its layer."""
+        return np.array([self.index_in_layer[cable.upper] for cable in self.cables], dtype=np.int32)
 
     @cached_property
     def parallel(self) -> IntArray:
-        """[L, S] number of cables between each leaf and spine, up or not."""
-        count = np.zeros((self.n_leaves, self.n_spines), dtype=np.int32)
-        np.add.at(count, (self.cable_leaf, self.cable_spine), 1)
+        """[L, M] number of cables between each leaf and each switch of the next layer, up or not."""
+        lower = self.tier_cables[0]
+        count = np.zeros((self.n_leaves, len(self.layers[1])), dtype=np.int32)
+        np.add.at(count, (lower.lower, lower.upper), 1)
         return count
 
     @cached_property
-    def _classes(self) -> tuple[tuple[int, int], ...]:
-        """(spine, number of the cable in) of each path class."""
-        widest = self.parallel.max(axis=0, initial=0)
-        return tuple((s, i) for s in range(self.n_spines) for i in range(int(widest[s])))
+    def tier_cables(self) -> tuple[TierCables, ...]:
+        """The cables of each tier, from those of the leaves up."""
+        found = []
+        for tier in range(len(self.layers) - 1):
+            (which,) = np.nonzero(self.cable_tier == tier)
+            uplink = (self.first_cable_link + 2 * which).astype(np.int32)
+            found.append(TierCables(self.cable_lower[which], self.cable_upper[which], self.cable_number[which], uplink))
+        return tuple(found)
+
+    @cached_property
+    def pods(self) -> Pods:
+        """The pods and planes, for fabrics of three layers."""
+        leaves, aggs, cores = (len(layer) for layer in self.layers)
+        return pods_of((leaves, aggs, cores), *self.tier_cables)
+
+    @cached_property
+    def choices(self) -> tuple[Choices, ...]:
+        """The choices that the switches below each tier of cables have, from the leaves up; up or not."""
+        if len(self.layers) == 2:
+            return two_layers((self.n_leaves, self.n_spines), self.tier_cables[0])
+        return three_layers(self.pods, *self.tier_cables)
 
     @cached_property
     def path_spine(self) -> IntArray:
-        """[K] the spine of each path class. For display and for the rule compilers; routing needs only links."""
-        return np.array([spine for spine, _ in self._classes], dtype=np.int32)
+        """[K] the spine of each path of a leaf-spine fabric. For the rule compilers; routing needs only links."""
+        return self.choices[0].place
 
     @cached_property
     def path_names(self) -> tuple[str, ...]:
-        """[K] ``spine2``, or ``spine2:1`` for the class of its second parallel cable."""
-        return tuple(self.spines[s].name + (f":{i}" if i else "") for s, i in self._classes)
+        """[K] ``spine2``, or ``spine2:1`` for a second parallel cable; in three layers ``plane2``, ``plane2.core4``."""
+        return path_names(self.choices, [spine.name for spine in self.spines])
 
-    @cached_property
+    @property
     def up_link(self) -> IntArray:
-        """[L, K] link by which path class k leaves a leaf, -1 where it has no such cable."""
-        table = np.full((self.n_leaves, self.n_paths), NO_LINK, dtype=np.int32)
-        column = self._first_class[self.cable_spine] + self.cable_number
-        table[self.cable_leaf, column] = self.first_cable_link + 2 * np.arange(len(self.cables), dtype=np.int32)
-        return table
+        """[L, K] link by which each choice leaves a leaf, -1 where it has no such cable."""
+        return self.ways.tier(0).up
 
-    @cached_property
+    @property
     def down_link(self) -> IntArray:
-        """[L, K] link by which path class k reaches a leaf, -1 where its spine has no cable to it."""
-        cables = self.parallel[:, self.path_spine]
-        number = np.arange(self.n_paths) - self._first_class[self.path_spine]
-        column = self._first_class[self.path_spine] + number % np.maximum(cables, 1)
-        up = np.take_along_axis(self.up_link, column, axis=1)
-        return np.ascontiguousarray(np.where(cables > 0, up + 1, NO_LINK), dtype=np.int32)
+        """[L, K] link by which each choice reaches a leaf, -1 where there is no cable to it."""
+        return self.ways.tier(0).down
 
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
@@ -228,7 +198,10 @@ class Fabric:
     @cached_property
     def ways(self) -> Ways:
         """All paths between leaves, whether their cables are up or not."""
-        return one_tier(self.up_link, self.down_link)
+        group = np.zeros((len(self.choices), self.n_leaves), dtype=np.int32)
+        if len(self.layers) == 3:
+            group[0] = self.pods.of_leaf
+        return ways_of(self.choices, group)
 
     @cached_property
     def live_ways(self) -> Ways:
@@ -237,7 +210,7 @@ class Fabric:
 
     @cached_property
     def path_type(self) -> IntArray:
-        """[K] type 0, 1, .. of each path class, equal for those that no leaf can distinguish; -1: no leaf can use it.
+        """[K] type 0, 1, .. of each choice of the leaves, equal for those that no leaf can distinguish; -1: unusable.
 
         Alike means: the same capacity up and down at every leaf, and no link in common. Free splitting may then treat
         all of them as one path of the total capacity.
@@ -245,7 +218,7 @@ class Fabric:
         gbps = np.concatenate([self.link_gbps, [0.0]])
         up, down = self.tiers[0]
         column = np.concatenate([gbps[up], gbps[down]]).T
-        kind = np.full(self.n_paths, -1, dtype=np.int32)
+        kind = np.full(up.shape[1], -1, dtype=np.int32)
         usable = np.flatnonzero((up >= 0).any(axis=0) & (down >= 0).any(axis=0))
         if self.shares_links:
             kind[usable] = np.arange(len(usable))
@@ -258,27 +231,21 @@ class Fabric:
 
     @cached_property
     def shares_links(self) -> bool:
-        """Whether two path classes reach a leaf by one link (a spine with more cables to one leaf than to another)."""
-        down = self.down_link[self.down_link != NO_LINK]
+        """Whether two choices reach a switch by one link (a spine with more cables to one leaf than to another)."""
+        down = self.ways.down[self.ways.down != NO_LINK]
         return len(np.unique(down)) < len(down)
 
-    @cached_property
-    def _first_class(self) -> IntArray:
-        """[S] the first path class of each spine."""
-        widest = self.parallel.max(axis=0, initial=0)
-        first: IntArray = (np.cumsum(widest) - widest).astype(np.int32)
-        return first
-
     def cables_between(self, leaf: int, spine: int) -> list[int]:
-        """Return the cable indices between a leaf and a spine, in their static order; up or not."""
+        """Return the cable indices between a leaf and a switch above it, in their static order; up or not."""
         return self._between.get((leaf, spine), [])
 
     @cached_property
     def _between(self) -> dict[tuple[int, int], list[int]]:
         """Cable indices by leaf and spine index."""
         found: dict[tuple[int, int], list[int]] = {}
-        for c, ends in enumerate(zip(self.cable_leaf.tolist(), self.cable_spine.tolist(), strict=True)):
-            found.setdefault(ends, []).append(c)
+        lower = self.tier_cables[0]
+        for leaf, upper, link in zip(lower.lower.tolist(), lower.upper.tolist(), lower.uplink.tolist(), strict=True):
+            found.setdefault((leaf, upper), []).append((link - self.first_cable_link) // 2)
         return found
 
     # -- paths -----------------------------------------------------------------------------------------------
@@ -322,11 +289,12 @@ class Fabric:
         """
         if name in self._cable_index:
             return [self._cable_index[name]], []
-        if name in self.spine_index:
-            return np.flatnonzero(self.cable_spine == self.spine_index[name]).tolist(), []
-        if name in self.leaf_index:
-            leaf = self.leaf_index[name]
-            return np.flatnonzero(self.cable_leaf == leaf).tolist(), np.flatnonzero(self.host_leaf == leaf).tolist()
+        if name in self.layer_of:
+            layer, index = self.layer_of[name], self.index_in_layer[name]
+            above = (self.cable_tier == layer) & (self.cable_lower == index)
+            below = (self.cable_tier == layer - 1) & (self.cable_upper == index)
+            hosts = np.flatnonzero(self.host_leaf == index) if layer == 0 else np.zeros(0, np.int64)
+            return np.flatnonzero(above | below).tolist(), hosts.tolist()
         return [], [self._host_link_index[name]]
 
     @cached_property
@@ -360,36 +328,44 @@ class Fabric:
 
     @cached_property
     def leaf_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
-        """[L] the IPv4 prefixes by which spines and other leaves reach a leaf's hosts.
+        """[L] the IPv4 prefixes by which spines and other leaves reach a leaf's hosts."""
+        return leaf_prefixes([host.ip for host in self.hosts], self.host_leaf.tolist(), self.n_leaves)
 
-        A /24 whose hosts all sit on one leaf is that leaf's; hosts of a mixed /24 are routed one by one (/32).
+    @cached_property
+    def pod_prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
+        """[P] the IPv4 prefixes by which cores reach a pod's hosts, for fabrics of three layers."""
+        return merged_prefixes(self.leaf_prefixes, self.pods.of_leaf.tolist())
+
+    def require_leaf_spine(self, what: str) -> None:
+        """Refuse a fabric of three layers.
+
+        Args:
+            what: what is possible for leaf-spine fabrics only.
+
+        Raises:
+            InputError: the fabric has aggregation switches and cores.
         """
-        owners: dict[IPv4Network, set[int]] = {}
-        for host, leaf in zip(self.hosts, self.host_leaf.tolist(), strict=True):
-            owners.setdefault(IPv4Network(f"{host.ip}/24", strict=False), set()).add(leaf)
-        prefixes: list[list[IPv4Network]] = [[] for _ in self.leaves]
-        for net, leaves in owners.items():
-            if len(leaves) == 1:
-                prefixes[next(iter(leaves))].append(net)
-        for host, leaf in zip(self.hosts, self.host_leaf.tolist(), strict=True):
-            if len(owners[IPv4Network(f"{host.ip}/24", strict=False)]) > 1:
-                prefixes[leaf].append(IPv4Network(f"{host.ip}/32"))
-        return tuple(tuple(sorted(nets)) for nets in prefixes)
+        if len(self.layers) > 2:
+            name = self.layers[1][0].name
+            raise InputError(
+                f"{what} only for leaf-spine fabrics, and this fabric has aggregation switches", value=name
+            )
 
     # -- general questions ---------------------------------------------------------------------------------------
 
     @cached_property
     def version(self) -> str:
         """A short hash of the content: equal fabrics have equal versions."""
-        content: tuple[object, ...] = (self.leaves, self.spines, self.hosts, self.cables)
+        content: tuple[object, ...] = (self.layers, self.hosts, self.cables)
         content += (self.link_share,) if self.link_share else ()
         return hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest()
 
 
 # Tables that do not depend on ``up``: planning after a link failure need not compute them again.
 _STRUCTURAL = (
-    "leaf_index", "spine_index", "host_index", "switch_by_dpid", "cable_names", "link_ids", "link_index", "host_names",
-    "host_leaf", "host_ip", "link_gbps", "cable_leaf", "cable_spine", "cable_number", "parallel", "_classes",
-    "_first_class", "_between", "path_spine", "path_names", "up_link", "down_link", "ways", "shares_links",
-    "leaf_prefixes", "_cable_index", "_host_link_index",
+    "switches", "layer_of", "index_in_layer", "leaf_index", "spine_index", "host_index", "switch_by_dpid",
+    "cable_names", "link_ids", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps", "cable_tier",
+    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "pods", "choices", "_between",
+    "path_spine", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes", "_cable_index",
+    "_host_link_index",
 )  # fmt: skip

@@ -2,87 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Hashable, Iterable
-from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import ValidationError
 
-from controller.model.clos import SPINE_DPID, clos, conventional_ip, conventional_mac
+from controller.model.clos import MAX_LEAVES, clos, conventional_ip, conventional_mac
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
+from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm, HostRow, LinkRow, SwitchRow
+from controller.model.fabric_parts import ROLES
+from controller.model.pod_clos import pod_clos, subnets_per_pod
 from controller.model.unique_keys import check_yaml, json_document
-
-MAX_HOSTS_PER_LEAF = 250
-"""Most hosts in a leaf's conventional /24, with room for a gateway and the broadcast address."""
-
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._]([A-Za-z0-9._-]{0,62})$")]
-Gbps = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
-Port = Annotated[int, Field(ge=1, lt=0xFFFFFF00)]
-Mac = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$", to_lower=True)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ClosForm(_Strict):
-    """The short form: a healthy symmetric Clos fabric."""
-
-    spines: Annotated[int, Field(ge=1, le=4096)]
-    leaves: Annotated[int, Field(ge=1, le=SPINE_DPID - 1)]
-    hosts_per_leaf: Annotated[int, Field(ge=1)]
-    host_gbps: Gbps = 100.0
-    uplink_gbps: Gbps = 100.0
-    parallel: Annotated[int, Field(ge=1, le=64)] = 1
-    nics_per_server: Annotated[int, Field(ge=1, le=64)] = 1
-    rail_optimized: bool = False
-
-
-class SwitchRow(_Strict):
-    """A switch of the explicit form."""
-
-    name: Name
-    role: Literal["leaf", "spine"]
-    dpid: Annotated[int, Field(ge=1, lt=1 << 64)]
-
-
-class HostRow(_Strict):
-    """A host of the explicit form; missing addresses are the conventional ones."""
-
-    name: Name
-    leaf: str
-    gbps: Gbps = 100.0
-    ip: IPv4Address | None = None
-    mac: Mac | None = None
-    server: Name | None = None
-    rail: Annotated[int, Field(ge=0)] = 0
-    port: Port | None = None
-    up: bool = True
-
-
-class LinkRow(_Strict):
-    """A leaf-spine cable of the explicit form, with its ports."""
-
-    a: str
-    b: str
-    gbps: Gbps = 100.0
-    up: bool = True
-    a_port: Port | None = None
-    b_port: Port | None = None
-
-
-class FabricForm(_Strict):
-    """The whole file; exactly one of ``clos`` and ``switches`` is given."""
-
-    clos: ClosForm | None = None
-    switches: list[SwitchRow] | None = None
-    hosts: list[HostRow] = []
-    links: list[LinkRow] = []
-    failed: list[str] = []
 
 
 def load_fabric(path: str | Path) -> Fabric:
@@ -157,7 +92,7 @@ def parse_fabric(document: Any, *, source: str = "") -> Fabric:
     """
     try:
         if not isinstance(document, dict):
-            raise InputError("a fabric is a mapping with 'clos' or 'switches'", value=document)
+            raise InputError("a fabric is a mapping with 'clos', 'three_tier' or 'switches'", value=document)
         try:
             form = FabricForm.model_validate(document)
         except ValidationError as error:
@@ -182,9 +117,10 @@ def from_validation_error(error: ValidationError) -> InputError:
 
 
 def _build(form: FabricForm) -> Fabric:
-    if (form.clos is None) == (form.switches is None):
-        raise InputError("give either 'clos' or 'switches', not both", field="clos")
-    fabric = _short(form) if form.clos is not None else _explicit(form)
+    given = [name for name in ("clos", "three_tier", "switches") if getattr(form, name) is not None]
+    if len(given) != 1:
+        raise InputError("give one of 'clos', 'three_tier' and 'switches'", field=given[0] if given else "clos")
+    fabric = _explicit(form) if form.switches is not None else _short(form, given[0])
     for i, name in enumerate(form.failed):
         try:
             fabric = fabric.without_links([name])
@@ -193,68 +129,107 @@ def _build(form: FabricForm) -> Fabric:
     return fabric
 
 
-def _short(form: FabricForm) -> Fabric:
-    assert form.clos is not None
+def _short(form: FabricForm, key: str) -> Fabric:
+    short = form.clos or form.three_tier
+    assert short is not None
     if form.hosts or form.links:
         raise InputError(
-            "not allowed with 'clos', which defines hosts and links", field="hosts" if form.hosts else "links"
+            f"not allowed with '{key}', which defines hosts and links", field="hosts" if form.hosts else "links"
         )
-    short = form.clos
     if short.hosts_per_leaf > MAX_HOSTS_PER_LEAF:
         raise InputError(
             f"a leaf's /24 prefix holds at most {MAX_HOSTS_PER_LEAF} hosts",
-            field="clos.hosts_per_leaf",
+            field=f"{key}.hosts_per_leaf",
             value=short.hosts_per_leaf,
         )
     # If a server were cut in two, it would be unknown which of its NICs are connected by NVLink.
     name, many = ("leaves", short.leaves) if short.rail_optimized else ("hosts_per_leaf", short.hosts_per_leaf)
     if many % short.nics_per_server:
         raise InputError(
-            f"clos.{name} is {many}, which cannot be divided evenly by it",
-            field="clos.nics_per_server",
+            f"{key}.{name} is {many}, which cannot be divided evenly by it",
+            field=f"{key}.nics_per_server",
             value=short.nics_per_server,
         )
-    return clos(
-        short.spines,
-        short.leaves,
-        short.hosts_per_leaf,
-        host_gbps=short.host_gbps,
-        uplink_gbps=short.uplink_gbps,
-        parallel=short.parallel,
-        nics_per_server=short.nics_per_server,
-        rail_optimized=short.rail_optimized,
-    )
+    numbers = short.model_dump()
+    if form.clos is not None:
+        return clos(**numbers)
+    _check_room(numbers)
+    return pod_clos(**numbers)
+
+
+def _check_room(three_tier: dict[str, Any]) -> None:
+    """Check that the ids and addresses of the short form of three layers suffice.
+
+    Raises:
+        InputError: they do not.
+    """
+    pods, leaves, aggs, cores = (three_tier[key] for key in ("pods", "leaves", "aggs", "cores_per_agg"))
+    if (pods + 1) * subnets_per_pod(leaves) > MAX_LEAVES + 1:
+        raise InputError(
+            f"{pods} pods of {leaves} leaves need more /24 prefixes than 10.0.0.0/8 has", field="three_tier.pods"
+        )
+    for many, what, key in ((pods * aggs, "aggregation switches", "aggs"), (aggs * cores, "cores", "cores_per_agg")):
+        if many > MAX_LEAVES:
+            raise InputError(f"there are ids for at most {MAX_LEAVES} {what}, not {many}", field=f"three_tier.{key}")
 
 
 def _explicit(form: FabricForm) -> Fabric:
     assert form.switches is not None
-    leaves = tuple(Switch(row.name, row.dpid) for row in form.switches if row.role == "leaf")
-    spines = tuple(Switch(row.name, row.dpid) for row in form.switches if row.role == "spine")
-    if not leaves:
-        raise InputError("at least one leaf is required", field="switches")
+    roles = _roles(form.switches)
+    layers = tuple(tuple(Switch(row.name, row.dpid) for row in form.switches if row.role == role) for role in roles)
+    for role, layer in zip(roles, layers, strict=True):
+        # A leaf-spine fabric may have no spine, but then no leaf has an uplink.
+        if not layer and role != "spine":
+            raise InputError(f"at least one {_SHOWN[role]} is required", field="switches")
     _unique("switches", "name", ((row.name, row.name) for row in form.switches))
     _unique("switches", "dpid", ((row.dpid, row.name) for row in form.switches))
-    hosts = _hosts(form.hosts, [leaf.name for leaf in leaves], {spine.name for spine in spines})
-    taken = {row.name for row in form.switches}
+    role_of: dict[str, str] = {row.name: row.role for row in form.switches}
+    hosts = _hosts(form.hosts, [leaf.name for leaf in layers[0]], role_of)
     for i, host in enumerate(hosts):
-        if host.name in taken:
+        if host.name in role_of:
             raise InputError("a switch already has this name", field=f"hosts[{i}].name", value=host.name)
-    cables = _cables(form.links, {leaf.name for leaf in leaves}, {spine.name for spine in spines})
-    wired = {cable.leaf for cable in cables}
-    for leaf in leaves:
+    cables = _cables(form.links, role_of, roles)
+    wired = {cable.lower for cable in cables}
+    for leaf in layers[0]:
         if leaf.name not in wired:
             raise InputError("this leaf has no uplink", field="links", value=leaf.name)
     _check_ports(hosts, cables)
-    return Fabric(leaves, spines, hosts, cables)
+    return Fabric(layers, hosts, cables)
 
 
-def _hosts(rows: list[HostRow], leaves: list[str], spines: set[str]) -> tuple[Host, ...]:
+_SHOWN = {"leaf": "leaf", "spine": "spine", "aggregation": "aggregation switch", "core": "core"}
+
+
+def _roles(rows: list[SwitchRow]) -> tuple[str, ...]:
+    """Return the roles of the layers that a list of switches has, from the leaves up.
+
+    Raises:
+        InputError: there are spines beside aggregation switches or cores.
+    """
+    upper = {row.role for row in rows} - {"leaf"}
+    if upper <= {"spine"}:
+        return ROLES[2]
+    for i, row in enumerate(rows):
+        if row.role == "spine":
+            other = next(other for other in rows if other.role in ("aggregation", "core"))
+            raise InputError(
+                f"{other.name} is {_A[other.role]}, so this fabric has aggregation switches and cores, but no spines",
+                field=f"switches[{i}].role",
+                value=row.name,
+            )
+    return ROLES[3]
+
+
+_A = {role: f"{'an' if shown[0] == 'a' else 'a'} {shown}" for role, shown in _SHOWN.items()}
+
+
+def _hosts(rows: list[HostRow], leaves: list[str], role_of: dict[str, str]) -> tuple[Host, ...]:
     number = {name: i for i, name in enumerate(leaves, start=1)}
     seated: dict[str, int] = {}
     hosts = []
     for i, row in enumerate(rows):
         if row.leaf not in number:
-            what = "a spine has no hosts" if row.leaf in spines else "no leaf has this name"
+            what = f"{_A[role_of[row.leaf]]} has no hosts" if row.leaf in role_of else "no leaf has this name"
             raise InputError(what, field=f"hosts[{i}].leaf", value=row.leaf)
         seat = seated[row.leaf] = seated.get(row.leaf, 0) + 1
         if (row.ip is None or row.mac is None) and seat > MAX_HOSTS_PER_LEAF:
@@ -281,34 +256,38 @@ def _hosts(rows: list[HostRow], leaves: list[str], spines: set[str]) -> tuple[Ho
     return tuple(hosts)
 
 
-def _cables(rows: list[LinkRow], leaves: set[str], spines: set[str]) -> tuple[Cable, ...]:
+def _cables(rows: list[LinkRow], role_of: dict[str, str], roles: tuple[str, ...]) -> tuple[Cable, ...]:
+    layer = {role: number for number, role in enumerate(roles)}
+    allowed = " or ".join(f"{_A[low]} and {_A[high]}" for low, high in itertools.pairwise(roles))
     cables = []
     for i, row in enumerate(rows):
         for key in ("a", "b"):
             name = getattr(row, key)
-            if name not in leaves and name not in spines:
+            if name not in role_of:
                 raise InputError("no switch has this name", field=f"links[{i}].{key}", value=name)
-        ends = f"{row.a}-{row.b}"
-        if row.a in leaves and row.b in leaves:
+        first, second = role_of[row.a], role_of[row.b]
+        if abs(layer[first] - layer[second]) != 1:
+            ends = f"two {_PLURAL[first]}" if first == second else f"{_A[first]} and {_A[second]}"
             raise InputError(
-                "a link must connect a leaf and a spine; this one connects two leaves", field=f"links[{i}]", value=ends
+                f"a link must connect {allowed}; this one connects {ends}",
+                field=f"links[{i}]",
+                value=f"{row.a}-{row.b}",
             )
-        if row.a in spines and row.b in spines:
-            raise InputError(
-                "a link must connect a leaf and a spine; this one connects two spines", field=f"links[{i}]", value=ends
-            )
-        leaf_first = row.a in leaves
+        a_first = layer[first] < layer[second]
         cables.append(
             Cable(
-                leaf=row.a if leaf_first else row.b,
-                spine=row.b if leaf_first else row.a,
+                lower=row.a if a_first else row.b,
+                upper=row.b if a_first else row.a,
                 gbps=row.gbps,
                 up=row.up,
-                leaf_port=row.a_port if leaf_first else row.b_port,
-                spine_port=row.b_port if leaf_first else row.a_port,
+                lower_port=row.a_port if a_first else row.b_port,
+                upper_port=row.b_port if a_first else row.a_port,
             )
         )
     return tuple(cables)
+
+
+_PLURAL = {"leaf": "leaves", "spine": "spines", "aggregation": "aggregation switches", "core": "cores"}
 
 
 def _unique(table: str, key: str, rows: Iterable[tuple[Hashable, str]]) -> None:
@@ -325,7 +304,7 @@ def _check_ports(hosts: tuple[Host, ...], cables: tuple[Cable, ...]) -> None:
     seen: dict[tuple[str, int], str] = {}
     used: list[tuple[str, int | None, str]] = [(h.leaf, h.port, h.name) for h in hosts]
     for c in cables:
-        used += [(c.leaf, c.leaf_port, c.spine), (c.spine, c.spine_port, c.leaf)]
+        used += [(c.lower, c.lower_port, c.upper), (c.upper, c.upper_port, c.lower)]
     for switch, port, peer in used:
         if port is None:
             continue
@@ -338,8 +317,9 @@ def fabric_document(fabric: Fabric) -> dict[str, Any]:
     """Return the explicit form of a fabric as plain data; ``parse_fabric`` gives an equal fabric back."""
     return {
         "switches": [
-            *({"name": s.name, "role": "leaf", "dpid": s.dpid} for s in fabric.leaves),
-            *({"name": s.name, "role": "spine", "dpid": s.dpid} for s in fabric.spines),
+            {"name": switch.name, "role": role, "dpid": switch.dpid}
+            for role, layer in zip(fabric.roles, fabric.layers, strict=True)
+            for switch in layer
         ],
         "hosts": [
             {
@@ -356,7 +336,7 @@ def fabric_document(fabric: Fabric) -> dict[str, Any]:
             for h in fabric.hosts
         ],
         "links": [
-            {"a": c.leaf, "b": c.spine, "gbps": c.gbps, "up": c.up, "a_port": c.leaf_port, "b_port": c.spine_port}
+            {"a": c.lower, "b": c.upper, "gbps": c.gbps, "up": c.up, "a_port": c.lower_port, "b_port": c.upper_port}
             for c in fabric.cables
         ],
     }

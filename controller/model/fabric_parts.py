@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROLES = {2: ("leaf", "spine"), 3: ("leaf", "aggregation", "core")}
+"""What the switches of each layer are called, by the number of layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A leaf or a spine, with the OpenFlow datapath id by which it connects."""
+    """A switch of any layer, with the OpenFlow datapath id by which it connects."""
 
     name: str
     dpid: int
@@ -30,11 +37,116 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """A leaf-spine cable (two directed links). Ports are OpenFlow port numbers, ``None`` where not known yet."""
+    """A cable between a switch and one of the layer above (two directed links).
 
-    leaf: str
-    spine: str
+    Ports are OpenFlow port numbers, ``None`` where not known yet.
+    """
+
+    lower: str
+    upper: str
     gbps: float
     up: bool = True
-    leaf_port: int | None = None
-    spine_port: int | None = None
+    lower_port: int | None = None
+    upper_port: int | None = None
+
+
+@dataclass(frozen=True)
+class FabricParts:
+    """The parts of a fabric, and their names.
+
+    Attributes:
+        layers: the switches of each layer, leaves first.
+        hosts: the hosts.
+        cables: the cables, each between one layer and the next.
+    """
+
+    layers: tuple[tuple[Switch, ...], ...]
+    hosts: tuple[Host, ...]
+    cables: tuple[Cable, ...]
+
+    # -- names -----------------------------------------------------------------------------------------------
+
+    @property
+    def leaves(self) -> tuple[Switch, ...]:
+        """The switches of the lowest layer, which have the hosts."""
+        return self.layers[0]
+
+    @property
+    def spines(self) -> tuple[Switch, ...]:
+        """The switches of the top layer: spines, or cores where there are three layers."""
+        return self.layers[-1]
+
+    @cached_property
+    def switches(self) -> tuple[Switch, ...]:
+        """All switches, layer by layer from the leaves up."""
+        return tuple(switch for layer in self.layers for switch in layer)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What the switches of each layer are called."""
+        return ROLES[len(self.layers)]
+
+    @cached_property
+    def layer_of(self) -> dict[str, int]:
+        """The layer of each switch, by name: 0 for leaves."""
+        return {switch.name: number for number, layer in enumerate(self.layers) for switch in layer}
+
+    @cached_property
+    def index_in_layer(self) -> dict[str, int]:
+        """The index of each switch within its layer, by name."""
+        return {switch.name: i for layer in self.layers for i, switch in enumerate(layer)}
+
+    @cached_property
+    def leaf_index(self) -> dict[str, int]:
+        """The index of each leaf, by name."""
+        return {leaf.name: i for i, leaf in enumerate(self.leaves)}
+
+    @cached_property
+    def spine_index(self) -> dict[str, int]:
+        """The index of each switch of the top layer, by name."""
+        return {spine.name: i for i, spine in enumerate(self.spines)}
+
+    @cached_property
+    def host_index(self) -> dict[str, int]:
+        """The index of each host, by name."""
+        return {host.name: i for i, host in enumerate(self.hosts)}
+
+    @cached_property
+    def switch_by_dpid(self) -> dict[int, Switch]:
+        """The switch of each OpenFlow datapath id."""
+        return {switch.dpid: switch for switch in self.switches}
+
+    @cached_property
+    def cable_names(self) -> tuple[str, ...]:
+        """[C] names: ``leaf1-spine2``; the second cable between the same two is ``leaf1-spine2:1``, and so on."""
+        return tuple(
+            f"{cable.lower}-{cable.upper}" + (f":{number}" if number else "")
+            for cable, number in zip(self.cables, self.cable_number.tolist(), strict=True)
+        )
+
+    @cached_property
+    def link_ids(self) -> tuple[str, ...]:
+        """The name of each directed link, by link index: ``h1->leaf1``, ``leaf1->spine2``, ``spine2->leaf1:1``."""
+        ids = [f"{host.name}->{host.leaf}" for host in self.hosts]
+        ids += [f"{host.leaf}->{host.name}" for host in self.hosts]
+        for cable, number in zip(self.cables, self.cable_number.tolist(), strict=True):
+            suffix = f":{number}" if number else ""
+            ids.append(f"{cable.lower}->{cable.upper}{suffix}")
+            ids.append(f"{cable.upper}->{cable.lower}{suffix}")
+        return tuple(ids)
+
+    @cached_property
+    def link_index(self) -> dict[str, int]:
+        """The index of each directed link, by link id."""
+        return {name: i for i, name in enumerate(self.link_ids)}
+
+    @cached_property
+    def cable_number(self) -> NDArray[np.int32]:
+        """[C] number of earlier cables between the same two switches."""
+        seen: dict[tuple[str, str], int] = {}
+        numbers = []
+        for cable in self.cables:
+            key = (cable.lower, cable.upper)
+            numbers.append(seen.get(key, 0))
+            seen[key] = numbers[-1] + 1
+        return np.array(numbers, dtype=np.int32)

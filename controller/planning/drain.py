@@ -39,9 +39,9 @@ def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
         NotFoundError: there is no cable, spine or leaf of this name.
     """
     if name in fabric.spine_index:
-        return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.spine == name)
+        return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.upper == name)
     if name in fabric.leaf_index:
-        return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.leaf == name)
+        return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.lower == name)
     if name in fabric.cable_names:
         return (name,)
     raise NotFoundError("link", name)
@@ -61,7 +61,7 @@ def drain(fabric: Fabric, drained: Iterable[str]) -> Drain:
         return Drain()
     wanted = np.array(
         [
-            not names.isdisjoint((name, cable.leaf, cable.spine))
+            not names.isdisjoint((name, cable.lower, cable.upper))
             for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)
         ],
         dtype=np.bool_,
@@ -83,7 +83,7 @@ def joined_by_spines(fabric: Fabric) -> BoolArray:
     """Return whether base forwarding leads from one leaf to the other [L, L]: a spine has a live cable to each."""
     up = fabric.link_up[fabric.first_cable_link :: 2]
     reach = np.zeros((fabric.n_leaves, fabric.n_spines), dtype=np.bool_)
-    reach[fabric.cable_leaf[up], fabric.cable_spine[up]] = True
+    reach[fabric.cable_lower[up], fabric.cable_upper[up]] = True
     return _any_way(reach, reach)
 
 
@@ -106,14 +106,14 @@ def _admit_spines(fabric: Fabric, up: BoolArray, aside: BoolArray) -> None:
     cables = cables[np.argsort(aside[cables], kind="stable")]
     spine = np.full((fabric.n_leaves, fabric.n_spines), -1, dtype=np.int32)
     # Backwards, so that the first of each pair is kept: one that is not drained, if there is one.
-    spine[fabric.cable_leaf[cables[::-1]], fabric.cable_spine[cables[::-1]]] = cables[::-1]
+    spine[fabric.cable_lower[cables[::-1]], fabric.cable_upper[cables[::-1]]] = cables[::-1]
     live = spine >= 0
     before = aside.copy()
     _admit(spine, spine, live, live, aside)
     taken_back = before & ~aside
     if taken_back.any():
         # Parallel cables of a pair are alike: all of them are kept in use.
-        pair = fabric.cable_leaf.astype(np.int64) * fabric.n_spines + fabric.cable_spine
+        pair = fabric.cable_lower.astype(np.int64) * fabric.n_spines + fabric.cable_upper
         aside[np.isin(pair, pair[taken_back])] = False
 
 

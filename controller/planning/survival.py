@@ -180,6 +180,11 @@ def one_by_one(situation: Situation, failures: Sequence[Failure]) -> Iterator[Ou
     return (situation.after(failure) for failure in failures)
 
 
+def all_at_once(situation: Situation, failures: Sequence[Failure]) -> list[Outcome]:
+    """Compute outcomes in this process before returning; to be called in another one."""
+    return list(one_by_one(situation, failures))
+
+
 def single_failures(fabric: Fabric, kinds: Iterable[FailureKind]) -> list[Failure]:
     """Return each failure of one part that is up, in the order of kinds and of the fabric.
 
@@ -194,7 +199,7 @@ def single_failures(fabric: Fabric, kinds: Iterable[FailureKind]) -> list[Failur
             continue
         parts: dict[str, list[str]] = {}
         for name, cable in live:
-            part = cable.spine if kind is FailureKind.SPINE else f"{cable.leaf}-{cable.spine}:*"
+            part = cable.upper if kind is FailureKind.SPINE else f"{cable.lower}-{cable.upper}:*"
             parts.setdefault(part, []).append(name)
         failures += [
             Failure((kind,), (part,), tuple(cables))

@@ -44,7 +44,12 @@ class Demand:
 
     @staticmethod
     def of(fabric: Fabric, traffic: Traffic) -> Demand:
-        """Classify the flows and compute the ideal times."""
+        """Classify the flows and compute the ideal times.
+
+        Raises:
+            InputError: the fabric has three layers of switches.
+        """
+        fabric.require_leaf_spine("paths are planned")
         leaf_src, leaf_dst, fixed = units.classify(
             traffic.src,
             traffic.dst,

@@ -66,6 +66,6 @@ def _leaf_capacity(fabric: Fabric) -> tuple[FloatArray, FloatArray]:
     """Return the total Gbit/s [L] of each leaf's live uplinks, and of its downlinks."""
     first = fabric.first_cable_link
     gbps = np.where(fabric.link_up, fabric.link_gbps, 0.0)
-    up = np.bincount(fabric.cable_leaf, weights=gbps[first::2], minlength=fabric.n_leaves)
-    down = np.bincount(fabric.cable_leaf, weights=gbps[first + 1 :: 2], minlength=fabric.n_leaves)
+    up = np.bincount(fabric.cable_lower, weights=gbps[first::2], minlength=fabric.n_leaves)
+    down = np.bincount(fabric.cable_lower, weights=gbps[first + 1 :: 2], minlength=fabric.n_leaves)
     return up.astype(np.float64), down.astype(np.float64)

@@ -58,8 +58,8 @@ class Incidence:
         fabric, n_flows = demand.fabric, demand.traffic.n_flows
         first, n_leaves = fabric.first_cable_link, fabric.n_leaves
         live = np.where(fabric.link_up, fabric.link_gbps, 0.0)
-        up = np.bincount(fabric.cable_leaf, weights=live[first::2], minlength=n_leaves)
-        down = np.bincount(fabric.cable_leaf, weights=live[first + 1 :: 2], minlength=n_leaves)
+        up = np.bincount(fabric.cable_lower, weights=live[first::2], minlength=n_leaves)
+        down = np.bincount(fabric.cable_lower, weights=live[first + 1 :: 2], minlength=n_leaves)
         leaf = np.arange(n_leaves, dtype=np.int32).reshape(-1, 1)
         return Incidence._build(
             demand,

@@ -85,7 +85,7 @@ class InstallationStatus:
         fabric = state.fabric
         if fabric is None:
             return False
-        live = {cable.spine for cable in fabric.cables if cable.up}
+        live = {cable.upper for cable in fabric.cables if cable.up}
         there = {report.dpid for report in self._southbound.switches() if report.epoch >= state.enforced}
         return all(switch.dpid in there for switch in fabric.leaves) and all(
             switch.dpid in there for switch in fabric.spines if switch.name in live

@@ -180,10 +180,10 @@ class NextHops:
         """Collect the live uplinks of each leaf towards each other leaf."""
         self._uplinks: list[list[tuple[int, int]]] = [[] for _ in fabric.leaves]
         reach: list[set[int]] = [set() for _ in fabric.leaves]
-        ends = zip(fabric.cables, fabric.cable_leaf.tolist(), fabric.cable_spine.tolist(), strict=True)
+        ends = zip(fabric.cables, fabric.cable_lower.tolist(), fabric.cable_upper.tolist(), strict=True)
         for cable, leaf, spine in ends:
-            if cable.up and cable.leaf_port is not None and cable.spine_port is not None:
-                self._uplinks[leaf].append((cable.leaf_port, spine))
+            if cable.up and cable.lower_port is not None and cable.upper_port is not None:
+                self._uplinks[leaf].append((cable.lower_port, spine))
                 reach[leaf].add(spine)
         # One object for equal sets: a key of the dictionary is then found without comparing them.
         one: dict[frozenset[int], frozenset[int]] = {}
@@ -273,7 +273,7 @@ def down_to(fabric: Fabric, usable: Fabric, b: int, s: int, number: int, builder
     order = [between[(number + i) % len(between)] for i in range(len(between))]
     order.sort(key=lambda c: not usable.cables[c].up)
     out = [fabric.cables[c] for c in order]
-    ports = [cable.spine_port for cable in out if cable.up and cable.spine_port is not None]
+    ports = [cable.upper_port for cable in out if cable.up and cable.upper_port is not None]
     if len(ports) > 1:
         return (ToGroup(builder.group("failover", map(port_bucket, ports))),)
     return tuple(map(Output, ports))
@@ -313,13 +313,13 @@ def _learning_leaf(fabric: Fabric, a: int, builder: RuleBuilder) -> None:
 
 def _uplink_ports(fabric: Fabric, a: int) -> list[int]:
     cables = [fabric.cables[c] for s in range(fabric.n_spines) for c in fabric.cables_between(a, s)]
-    return [cable.leaf_port for cable in cables if cable.leaf_port is not None]
+    return [cable.lower_port for cable in cables if cable.lower_port is not None]
 
 
 def _spine(fabric: Fabric, s: int, shared: _Shared, builder: RuleBuilder) -> None:
     for b in range(fabric.n_leaves):
         for c in fabric.cables_between(b, s):
-            port = fabric.cables[c].spine_port
+            port = fabric.cables[c].upper_port
             if port is None or not fabric.cables[c].up:
                 continue
             builder.add_all(shared.to(b, (Output(port),)))
@@ -330,7 +330,7 @@ def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, ways: Ways, builder:
     widest = 0
     for b in range(fabric.n_leaves):
         for number, c in enumerate(fabric.cables_between(b, s)):
-            port = fabric.cables[c].spine_port
+            port = fabric.cables[c].upper_port
             if port is not None:
                 widest = max(widest, number + 1)
                 builder.add(Rule(0, PREFIX, match(in_port=port), goto=1, metadata=number))

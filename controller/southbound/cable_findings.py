@@ -23,13 +23,13 @@ def cable_findings(
     findings, missing, extra = swapped(intended, missing, extra)
     if not missing and not extra:
         return findings
-    names = {switch.name: switch.dpid for switch in (*intended.leaves, *intended.spines)}
+    names = {switch.name: switch.dpid for switch in intended.switches}
     for c in missing:
         name, cable = intended.cable_names[c], intended.cables[c]
-        if not {names[cable.leaf], names[cable.spine]} <= observed.switches:
+        if not {names[cable.lower], names[cable.upper]} <= observed.switches:
             continue  # the missing switch is a finding of its own
         why = "discovery packets are lost"
-        for switch, port in ((cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)):
+        for switch, port in ((cable.lower, cable.lower_port), (cable.upper, cable.upper_port)):
             if port is not None and observed.ports.get(PortId(names[switch], port)) is False:
                 flaps = PortId(names[switch], port) in observed.flapping
                 why = f"port {port} of {switch} {'flaps' if flaps else 'is down'}"
@@ -59,10 +59,10 @@ def swapped(
     # Places in ``missing`` by ends, ascending; those reported as swapped are removed.
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place, c in enumerate(missing):
-        places[intended.cables[c].leaf, intended.cables[c].spine].append(place)
+        places[intended.cables[c].lower, intended.cables[c].upper].append(place)
     told: set[int] = set()
     for first, c in enumerate(missing):
-        a, x = intended.cables[c].leaf, intended.cables[c].spine
+        a, x = intended.cables[c].lower, intended.cables[c].upper
         if first in told:
             continue
         second = min(
@@ -75,7 +75,7 @@ def swapped(
         )  # fmt: skip
         if second is None:
             continue
-        b, y = intended.cables[missing[second]].leaf, intended.cables[missing[second]].spine
+        b, y = intended.cables[missing[second]].lower, intended.cables[missing[second]].upper
         left[a, y] -= 1
         left[b, x] -= 1
         for place, ends in ((first, (a, x)), (second, (b, y))):

@@ -76,7 +76,7 @@ def _against(intended: Fabric, observed: NetworkState, before: Fabric | None) ->
         findings.append(
             Finding(EXTRA_SWITCH, f"{dpid:#x}", f"switch {dpid:#x} is connected but not in the fabric file")
         )
-    for switch in (*intended.leaves, *intended.spines):
+    for switch in intended.switches:
         if switch.dpid not in observed.switches:
             findings.append(Finding(MISSING_SWITCH, switch.name, f"{switch.name} is not connected"))
     places = places_of(intended)

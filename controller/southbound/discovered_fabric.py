@@ -38,12 +38,12 @@ def discovered(
             findings.append(Finding("link between leaves", f"{a.dpid:#x}-{b.dpid:#x}", f"{text}: not used"))
         elif a.dpid in leaves:
             names = _name("leaf", a.dpid), _name("spine", b.dpid)
-            cables[a, b] = Cable(*names, uplink_gbps, leaf_port=a.port, spine_port=b.port)
+            cables[a, b] = Cable(*names, uplink_gbps, lower_port=a.port, upper_port=b.port)
     known = _known_cables(before, set(leaves), set(cables), observed, uplink_gbps)
     spines = _in_order([spine.dpid for spine in before.spines] if before else [], (b.dpid for _, b in cables))
     spines = [dpid for dpid in spines if dpid not in leaves]
     ordered = [cables.pop(ends, last) for ends, last in known.items()] + list(cables.values())
-    wired = {cable.leaf for cable in ordered}
+    wired = {cable.lower for cable in ordered}
     for dpid in leaves:
         if _name("leaf", dpid) not in wired and len(leaves) > 1:
             text = f"{_name('leaf', dpid)} has hosts and no uplink"
@@ -51,8 +51,10 @@ def discovered(
     hosts = {host.ip: dataclasses.replace(host, up=False, gbps=host_gbps) for host in (before.hosts if before else ())}
     hosts.update((ip, _heard_host(ip, place, host_gbps, observed)) for ip, place in edge.items())
     fabric = Fabric(
-        tuple(Switch(_name("leaf", dpid), dpid) for dpid in leaves),
-        tuple(Switch(_name("spine", dpid), dpid) for dpid in spines),
+        (
+            tuple(Switch(_name("leaf", dpid), dpid) for dpid in leaves),
+            tuple(Switch(_name("spine", dpid), dpid) for dpid in spines),
+        ),
         tuple(hosts.values()),
         tuple(ordered),
     )
@@ -70,12 +72,12 @@ def _known_cables(
     """Return the earlier cables by their ends, down if known to be, without those whose ends lead elsewhere now."""
     if before is None:
         return {}
-    dpid = {switch.name: switch.dpid for switch in (*before.leaves, *before.spines)}
+    dpid = {switch.name: switch.dpid for switch in before.switches}
     known = {}
     for cable in before.cables:
-        if cable.leaf_port is None or cable.spine_port is None or dpid[cable.spine] in leaves:
+        if cable.lower_port is None or cable.upper_port is None or dpid[cable.upper] in leaves:
             continue
-        ends = PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port)
+        ends = PortId(dpid[cable.lower], cable.lower_port), PortId(dpid[cable.upper], cable.upper_port)
         known[ends] = dataclasses.replace(cable, up=cable.up and not is_down(*ends, observed), gbps=gbps)
     # An end that is taken by another cable now was moved; the cable that had it before no longer exists.
     taken = {port for ends in present for port in ends}

@@ -141,6 +141,6 @@ class _Ingress:
 def uplinks(fabric: Fabric, leaf: int) -> list[int | None]:
     """Return the port [K] by which each path class leaves a leaf; ``None`` if there is none, or it is not known."""
     return [
-        None if link < 0 else fabric.cables[(link - fabric.first_cable_link) // 2].leaf_port
+        None if link < 0 else fabric.cables[(link - fabric.first_cable_link) // 2].lower_port
         for link in fabric.up_link[leaf].tolist()
     ]

@@ -27,10 +27,10 @@ class IntendedHosts:
     @classmethod
     def of(cls, fabric: Fabric) -> IntendedHosts:
         """Return the hosts of a fabric file."""
-        dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+        dpid = {switch.name: switch.dpid for switch in fabric.switches}
         named = {h.ip: PortId(dpid[h.leaf], h.port) for h in fabric.hosts if h.port is not None}
-        cables = {PortId(dpid[c.leaf], c.leaf_port) for c in fabric.cables if c.leaf_port is not None}
-        cables |= {PortId(dpid[c.spine], c.spine_port) for c in fabric.cables if c.spine_port is not None}
+        cables = {PortId(dpid[c.lower], c.lower_port) for c in fabric.cables if c.lower_port is not None}
+        cables |= {PortId(dpid[c.upper], c.upper_port) for c in fabric.cables if c.upper_port is not None}
         return cls(
             {h.ip: h for h in fabric.hosts},
             named,

@@ -60,13 +60,13 @@ class RuleInterpreter:
         """Index the cables and host links by port; ``down`` adds ports to those that are down."""
         self.fabric = fabric
         self.down = set(down)
-        self.dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+        self.dpid = {switch.name: switch.dpid for switch in fabric.switches}
         self.peer: dict[tuple[str, int], tuple[str, int]] = {}
         self.hosts: dict[tuple[str, int], str] = {}
         for cable in fabric.cables:
-            if cable.leaf_port is None or cable.spine_port is None:
+            if cable.lower_port is None or cable.upper_port is None:
                 continue
-            a, b = (cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)
+            a, b = (cable.lower, cable.lower_port), (cable.upper, cable.upper_port)
             self.peer[a], self.peer[b] = b, a
             if not cable.up:
                 self.down |= {a, b}

@@ -22,10 +22,10 @@ class IntendedPlaces:
 
     def __init__(self, intended: Fabric) -> None:
         """Look up the ports of the intended fabric."""
-        dpid = self.dpid = {switch.name: switch.dpid for switch in (*intended.leaves, *intended.spines)}
+        dpid = self.dpid = {switch.name: switch.dpid for switch in intended.switches}
         self.ends = [
-            (PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port))
-            if cable.leaf_port is not None and cable.spine_port is not None
+            (PortId(dpid[cable.lower], cable.lower_port), PortId(dpid[cable.upper], cable.upper_port))
+            if cable.lower_port is not None and cable.upper_port is not None
             else None
             for cable in intended.cables
         ]
@@ -67,9 +67,9 @@ def cables_elsewhere(
         ends = ((known[a.dpid].name, a.port), (known[b.dpid].name, b.port))
         if ends[0][0] in intended.spine_index:
             ends = (ends[1], ends[0])
-        (leaf, leaf_port), (spine, spine_port) = ends
+        (leaf, lower_port), (spine, upper_port) = ends
         if leaf in intended.leaf_index and spine in intended.spine_index:
-            found[leaf, spine].append((leaf_port, spine_port))
+            found[leaf, spine].append((lower_port, upper_port))
         else:
             extra.append((leaf, spine))
     return found, extra
@@ -95,10 +95,10 @@ def place_cables(
             if links.get(a) == b and links.get(b) == a and ports.get(a) and ports.get(b):
                 continue
         cable = cables[c]
-        rest = found.get((cable.leaf, cable.spine))
+        rest = found.get((cable.lower, cable.upper))
         if rest:
-            leaf_port, spine_port = rest.pop(0)
-            cables[c] = dataclasses.replace(cable, leaf_port=leaf_port, spine_port=spine_port)
+            lower_port, upper_port = rest.pop(0)
+            cables[c] = dataclasses.replace(cable, lower_port=lower_port, upper_port=upper_port)
             is_moved = True
         else:
             left.append(c)
@@ -106,17 +106,17 @@ def place_cables(
     for c in left:
         cable, ends = cables[c], places.ends[c]
         last = before.cables[c] if before is not None else cable
-        at_leaf, at_spine = last.leaf_port, last.spine_port
-        if is_moved or ends is None or (at_leaf, at_spine) != (cable.leaf_port, cable.spine_port):
+        at_leaf, at_spine = last.lower_port, last.upper_port
+        if is_moved or ends is None or (at_leaf, at_spine) != (cable.lower_port, cable.upper_port):
             # A port that another cable was moved to is no longer this one's.
             at_leaf, at_spine = (port if (name, port) not in taken else None for name, port in _ends(last))
-            ends = _end(places.dpid[cable.leaf], at_leaf), _end(places.dpid[cable.spine], at_spine)
-        stays = (at_leaf, at_spine) == (last.leaf_port, last.spine_port)
+            ends = _end(places.dpid[cable.lower], at_leaf), _end(places.dpid[cable.upper], at_spine)
+        stays = (at_leaf, at_spine) == (last.lower_port, last.upper_port)
         up = cable.up and last.up and stays and not is_down(*ends, observed)
         if stays and up == last.up and cable.gbps == last.gbps:
             cables[c] = last
         else:
-            cables[c] = dataclasses.replace(last, up=up, gbps=cable.gbps, leaf_port=at_leaf, spine_port=at_spine)
+            cables[c] = dataclasses.replace(last, up=up, gbps=cable.gbps, lower_port=at_leaf, upper_port=at_spine)
         if up:
             unconfirmed += 1
         elif cable.up:
@@ -140,7 +140,7 @@ class _Taken:
 
 
 def _ends(cable: Cable) -> tuple[tuple[str, int | None], tuple[str, int | None]]:
-    return (cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)
+    return (cable.lower, cable.lower_port), (cable.upper, cable.upper_port)
 
 
 def _end(dpid: int, port: int | None) -> PortId:

@@ -32,7 +32,7 @@ def with_speeds(fabric: Fabric, gbps: Mapping[PortId, float], *, at_most: bool) 
     if not gbps or (len(set(gbps.values())) == 1 and max(map(len, capacities)) <= 1):
         # All ports say the same and all capacities are the same: so are the ratios. Large fabrics mostly are like that.
         return fabric
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
 
     def speed(up: bool, switch: str, port: int | None) -> float | None:
         return gbps.get(PortId(dpid[switch], port)) if up and port is not None else None
@@ -40,7 +40,7 @@ def with_speeds(fabric: Fabric, gbps: Mapping[PortId, float], *, at_most: bool) 
     cables = _scaled(
         [cable.gbps for cable in fabric.cables],
         [
-            _slower(speed(cable.up, cable.leaf, cable.leaf_port), speed(cable.up, cable.spine, cable.spine_port))
+            _slower(speed(cable.up, cable.lower, cable.lower_port), speed(cable.up, cable.upper, cable.upper_port))
             for cable in fabric.cables
         ],
         at_most,

@@ -105,7 +105,7 @@ class _Case:
         fabric = self._situation.fabric
         cable = fabric.cables[(link - fabric.first_cable_link) // 2]
         held = self._reading.switches.get(self._leaf.dpid)
-        return held is not None and cable.leaf_port in held.dead
+        return held is not None and cable.lower_port in held.dead
 
 
 def _is_of_a_flow(rule: Rule) -> bool:

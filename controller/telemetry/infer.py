@@ -138,7 +138,7 @@ class _Leaf:
             if link < fabric.first_cable_link:
                 continue
             if link % 2:
-                spine = int(fabric.cable_spine[(link - fabric.first_cable_link) // 2])
+                spine = int(fabric.cable_upper[(link - fabric.first_cable_link) // 2])
                 size -= float(self._sizes.lost_in_spine[spine])
             if carried[link] < size:
                 return True

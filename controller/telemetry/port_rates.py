@@ -151,11 +151,11 @@ def block_keys(fabric: Fabric, blocks: PortBlocks) -> list[RuleKey]:
 
 def _counted_at(fabric: Fabric) -> list[tuple[int, int | None, bool]]:
     """Return the datapath id and port that count each directed link [E], and whether as received packets."""
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
     places: list[tuple[int, int | None, bool]] = [(dpid[host.leaf], host.port, True) for host in fabric.hosts]
     places += [(dpid[host.leaf], host.port, False) for host in fabric.hosts]
     for cable in fabric.cables:
-        places += [(dpid[cable.leaf], cable.leaf_port, False), (dpid[cable.spine], cable.spine_port, False)]
+        places += [(dpid[cable.lower], cable.lower_port, False), (dpid[cable.upper], cable.upper_port, False)]
     return places
 
 

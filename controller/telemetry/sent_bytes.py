@@ -59,7 +59,7 @@ def between(fabric: Fabric, before: Mapping[int, SwitchCounters], now: Mapping[i
     For a cable, the sender's counter is used, or the receiver's if the sender was not read.
     """
     found = np.full((2, fabric.n_links), np.nan)
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
 
     def counted(switch: str, port: int | None, *, sent: bool) -> tuple[float, float]:
         old, new = before.get(dpid[switch]), now.get(dpid[switch])
@@ -73,7 +73,7 @@ def between(fabric: Fabric, before: Mapping[int, SwitchCounters], now: Mapping[i
         found[:, h] = counted(host.leaf, host.port, sent=False)
         found[:, fabric.n_hosts + h] = counted(host.leaf, host.port, sent=True)
     for c, cable in enumerate(fabric.cables):
-        ends = ((cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port))
+        ends = ((cable.lower, cable.lower_port), (cable.upper, cable.upper_port))
         for link, (sender, receiver) in enumerate((ends, ends[::-1]), fabric.first_cable_link + 2 * c):
             many = counted(*sender, sent=True)
             found[:, link] = counted(*receiver, sent=False) if math.isnan(many[0]) else many
@@ -130,6 +130,6 @@ def _lost_in_spines(fabric: Fabric, link: FloatArray) -> FloatArray:
     # Unknown counters of a cable that is down count as 0.
     alive = np.array([cable.up for cable in fabric.cables], dtype=np.bool_)
     lost = np.where(alive | ~np.isnan(up - down), up - down, 0.0)
-    each = np.bincount(fabric.cable_spine, weights=lost, minlength=fabric.n_spines)
+    each = np.bincount(fabric.cable_upper, weights=lost, minlength=fabric.n_spines)
     found: FloatArray = np.where(np.isnan(each), np.inf, np.maximum(each, 0.0))
     return found

@@ -125,10 +125,10 @@ def cable_ports(fabric: Fabric) -> dict[tuple[str, int], int]:
             found[host.leaf, host.port] = fabric.n_hosts + h
     for c, cable in enumerate(fabric.cables):
         up = fabric.first_cable_link + 2 * c
-        if cable.leaf_port is not None:
-            found[cable.leaf, cable.leaf_port] = up
-        if cable.spine_port is not None:
-            found[cable.spine, cable.spine_port] = up + 1
+        if cable.lower_port is not None:
+            found[cable.lower, cable.lower_port] = up
+        if cable.upper_port is not None:
+            found[cable.upper, cable.upper_port] = up + 1
     return found
 
 

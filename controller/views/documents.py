@@ -68,7 +68,7 @@ def drained_cables(state: ControllerState) -> list[bool]:
     there, ids = state.fabric, state.desired.drained
     assert there is not None
     return [
-        not ids.isdisjoint((name, cable.leaf, cable.spine))
+        not ids.isdisjoint((name, cable.lower, cable.upper))
         for name, cable in zip(there.cable_names, there.cables, strict=True)
     ]
 

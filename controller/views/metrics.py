@@ -294,5 +294,5 @@ def link_labels(fabric: Fabric) -> list[tuple[str, str, str]]:
     leaves = [host.leaf for host in fabric.hosts]
     places = [("from_host", leaf) for leaf in leaves] + [("to_host", leaf) for leaf in leaves]
     for cable in fabric.cables:
-        places += [("uplink", cable.leaf), ("downlink", cable.leaf)]
+        places += [("uplink", cable.lower), ("downlink", cable.lower)]
     return [(link, layer, leaf) for link, (layer, leaf) in zip(fabric.link_ids, places, strict=True)]

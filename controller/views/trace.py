@@ -70,7 +70,7 @@ def document(
             **under_ecmp(candidate.usable, candidate.traffic, capacity=candidate.planned_on, job=job),
             "plan_min_speed": candidate.plan.objective.min_speed,
         }
-    switches = (*fabric.leaves, *fabric.spines)
+    switches = fabric.switches
     return orjson.dumps(
         {
             "at": when(reading.at),

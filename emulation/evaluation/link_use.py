@@ -35,7 +35,7 @@ def link_use(results: Results) -> LinkUse:
     if not there.any() or seconds <= 0:
         return LinkUse(0.0, 0.0, None)
     # A cable has its uplink first and its downlink second (controller.model.fabric).
-    end = (fabric.cable_leaf[:, None] * 2 + np.array([0, 1]))[there]
+    end = (fabric.cable_lower[:, None] * 2 + np.array([0, 1]))[there]
     gbit, gbps = gbit[there], gbps[there]
     used = gbit / gbps
     total, room = np.bincount(end, weights=gbit), np.bincount(end, weights=gbps)

@@ -107,12 +107,12 @@ def _groups(lab: Lab, leaf: str) -> dict[int, GroupCount]:
 
 
 def _sent(lab: Lab, fabric: Fabric) -> dict[str, int]:
-    ports = {switch.name: lab.port_counters(switch.name) for switch in (*fabric.leaves, *fabric.spines)}
+    ports = {switch.name: lab.port_counters(switch.name) for switch in fabric.switches}
     found = {}
     for name, cable, suffix in zip(fabric.cable_names, fabric.cables, _suffixes(fabric), strict=True):
         wire = lab.wiring.wire(name)
-        found[f"{cable.leaf}->{cable.spine}{suffix}"] = ports[cable.leaf][wire.a.port].tx_bytes
-        found[f"{cable.spine}->{cable.leaf}{suffix}"] = ports[cable.spine][wire.b.port].tx_bytes
+        found[f"{cable.lower}->{cable.upper}{suffix}"] = ports[cable.lower][wire.a.port].tx_bytes
+        found[f"{cable.upper}->{cable.lower}{suffix}"] = ports[cable.upper][wire.b.port].tx_bytes
     return found
 
 

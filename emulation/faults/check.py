@@ -50,11 +50,11 @@ def _links(world: FaultLab) -> Iterator[str]:
     fabric = world.state.fabric
     seen = {link["id"]: link for link in world.get("/v1/fabric")["links"]}
     for name, cable in zip(fabric.cable_names, fabric.cables, strict=True):
-        if {cable.leaf, cable.spine} <= off:
+        if {cable.lower, cable.upper} <= off:
             continue
         if seen[name]["up"] != cable.up:
             yield f"{name} is {'up' if cable.up else 'down'}, but the controller reports otherwise"
-        drained = not world.state.drained.isdisjoint((name, cable.leaf, cable.spine))
+        drained = not world.state.drained.isdisjoint((name, cable.lower, cable.upper))
         if seen[name]["drained"] != drained:
             yield f"{name} is {'' if drained else 'not '}drained, but the controller reports otherwise"
 

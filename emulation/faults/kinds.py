@@ -172,7 +172,7 @@ def _planned(rng: random.Random, state: FaultState) -> Fault | None:
 
 def _drift(rng: random.Random, state: FaultState) -> Fault | None:
     """Change a rule or a group of each switch in turn: one that is changed often is repaired once a minute only."""
-    names = [switch.name for switch in (*state.healthy.leaves, *state.healthy.spines)]
+    names = [switch.name for switch in state.healthy.switches]
     name = names[state.drifts % len(names)]
     how = rng.choice(("rule deleted", "rule changed", "group deleted"))
     return Fault(f"drift, {how}", name, rng.randrange(1000)) if name not in state.off else None

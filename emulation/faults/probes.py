@@ -132,7 +132,7 @@ class Probes:
         found = {}
         for cable, number in zip(self._fabric.cables, self._fabric.cable_number.tolist(), strict=True):
             suffix = f":{number}" if number else ""
-            ends = (cable.spine, cable.spine_port, cable.leaf), (cable.leaf, cable.leaf_port, cable.spine)
+            ends = (cable.upper, cable.upper_port, cable.lower), (cable.lower, cable.lower_port, cable.upper)
             for end, port, source in ends:
                 if end in ports and port in ports[end]:
                     found[f"{source}->{end}{suffix}"] = ports[end][port].rx_bytes

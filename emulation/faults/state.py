@@ -67,14 +67,14 @@ class FaultState:
         dead = {
             name
             for name, cable in zip(self.healthy.cable_names, self.healthy.cables, strict=True)
-            if not self.off.isdisjoint((cable.leaf, cable.spine))
+            if not self.off.isdisjoint((cable.lower, cable.upper))
         }
         return self.healthy.without_links(self.down | dead)
 
     @property
     def switches(self) -> list[str]:
         """Names of the switches with power."""
-        return [s.name for s in (*self.healthy.leaves, *self.healthy.spines) if s.name not in self.off]
+        return [s.name for s in self.healthy.switches if s.name not in self.off]
 
     @property
     def reachable(self) -> list[Pair]:

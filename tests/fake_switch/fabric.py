@@ -69,7 +69,7 @@ class FakeFabric:
                 switch.dpid, switch.name, ports_of(fabric, switch.name), table_limit=table_limit, part_bytes=part_bytes,
                 checks_chains=checks_chains, most_meters=most_meters, clock=time.monotonic,
             )
-            for switch in (*fabric.leaves, *fabric.spines)
+            for switch in fabric.switches
         }  # fmt: skip
         self._tempers = {name: Temper(reorder=shuffle) for name in self._switches}
         self._connections: dict[str, Connection] = {}
@@ -153,7 +153,7 @@ class FakeFabric:
             links = {}
             for number, cable in enumerate(self.fabric.cables):
                 first = self.fabric.first_cable_link + 2 * number
-                ends = (cable.spine, cable.spine_port), (cable.leaf, cable.leaf_port)
+                ends = (cable.upper, cable.upper_port), (cable.lower, cable.lower_port)
                 for link, (name, port) in zip(self.fabric.link_ids[first : first + 2], ends, strict=True):
                     if port is not None:
                         links[link] = self._switches[name].ports[port].rx_packets

@@ -62,4 +62,4 @@ def ports_of(fabric: Fabric, switch: str) -> Iterator[Port]:
 
 def cable_ends(cable: Cable) -> tuple[tuple[str, int | None], tuple[str, int | None]]:
     """Switch and port of both ends."""
-    return (cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)
+    return (cable.lower, cable.lower_port), (cable.upper, cable.upper_port)

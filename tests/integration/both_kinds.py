@@ -42,7 +42,7 @@ class Bridges(Lab):
     """A lab whose switches are asked over OpenFlow what they hold."""
 
     def held(self) -> RuleSet:
-        return RuleSet({s.dpid: self._held(s.name) for s in (*self.fabric.leaves, *self.fabric.spines)})
+        return RuleSet({s.dpid: self._held(s.name) for s in self.fabric.switches})
 
     def _held(self, switch: str) -> SwitchRules:
         # A bridge that was made anew has a new socket, so a connection is not kept.

@@ -8,7 +8,7 @@ from emulation.lab import Lab
 
 def next_hops(fabric: Fabric) -> dict[str, dict[str, int]]:
     """[switch][host] the port; towards other leaves by the first live path."""
-    hops: dict[str, dict[str, int]] = {switch.name: {} for switch in (*fabric.leaves, *fabric.spines)}
+    hops: dict[str, dict[str, int]] = {switch.name: {} for switch in fabric.switches}
     for index, host in enumerate(fabric.hosts):
         leaf = int(fabric.host_leaf[index])
         assert host.port is not None
@@ -19,10 +19,10 @@ def next_hops(fabric: Fabric) -> dict[str, dict[str, int]]:
             path = int(fabric.live_paths(other, leaf)[0])
             up = fabric.cables[(int(fabric.up_link[other, path]) - fabric.first_cable_link) // 2]
             down = fabric.cables[(int(fabric.down_link[leaf, path]) - fabric.first_cable_link) // 2]
-            assert up.leaf_port is not None
-            assert down.spine_port is not None
-            hops[up.leaf][host.name] = up.leaf_port
-            hops[down.spine][host.name] = down.spine_port
+            assert up.lower_port is not None
+            assert down.upper_port is not None
+            hops[up.lower][host.name] = up.lower_port
+            hops[down.upper][host.name] = down.upper_port
     return hops
 
 

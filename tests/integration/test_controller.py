@@ -52,13 +52,13 @@ def as_intended(controller: Controller) -> bool:
 
 
 def names(fabric: Fabric) -> list[str]:
-    return [switch.name for switch in (*fabric.leaves, *fabric.spines)]
+    return [switch.name for switch in fabric.switches]
 
 
 def rules_are(lab: Lab, fabric: Fabric, **options: object) -> bool:
     """Whether every switch holds exactly the base rules of this fabric."""
     rules = compile_base(fabric, **options)  # type: ignore[arg-type]
-    switches = (*fabric.leaves, *fabric.spines)
+    switches = fabric.switches
     return all(held(lab, switch.name) == wanted(rules[switch.dpid]) for switch in switches)
 
 
@@ -96,7 +96,7 @@ def test_parallel_cables_and_a_failed_one_carry_everybody(bench, tmp_path) -> No
     lab, controller = started(bench, fabric, tmp_path)
     controller.wait_for("the cabling is as intended", lambda: as_intended(controller))
     for name in names(fabric):
-        dpid = next(s.dpid for s in (*fabric.leaves, *fabric.spines) if s.name == name)
+        dpid = next(s.dpid for s in fabric.switches if s.name == name)
         assert held(lab, name) == wanted(compile_base(fabric)[dpid])
     wait_for_pings(lab)
 
@@ -105,10 +105,10 @@ def test_missing_swapped_and_extra_cables_are_named(bench, tmp_path) -> None:
     intended = clos(2, 3, 1)
     by_name = dict(zip(intended.cable_names, intended.cables, strict=True))
     first, second = by_name["leaf1-spine1"], by_name["leaf2-spine2"]
-    by_name["leaf1-spine1"] = dataclasses.replace(first, spine="spine2", spine_port=second.spine_port)
-    by_name["leaf2-spine2"] = dataclasses.replace(second, spine="spine1", spine_port=first.spine_port)
+    by_name["leaf1-spine1"] = dataclasses.replace(first, upper="spine2", upper_port=second.upper_port)
+    by_name["leaf2-spine2"] = dataclasses.replace(second, upper="spine1", upper_port=first.upper_port)
     del by_name["leaf3-spine1"]
-    extra = dataclasses.replace(by_name["leaf3-spine2"], leaf_port=9, spine_port=9)
+    extra = dataclasses.replace(by_name["leaf3-spine2"], lower_port=9, upper_port=9)
     real = dataclasses.replace(intended, cables=(*by_name.values(), extra))
     lab, controller = started(bench, intended, tmp_path, wired_as=real)
     expected = [

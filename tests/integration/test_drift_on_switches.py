@@ -30,7 +30,7 @@ FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
 
 def held(lab: Lab) -> dict[str, Any]:
     """Rules without counters, and groups, of every switch."""
-    names = [switch.name for switch in (*FABRIC.leaves, *FABRIC.spines)]
+    names = [switch.name for switch in FABRIC.switches]
     return {
         name: (
             {(flow.table, flow.priority, flow.match, flow.actions) for flow in lab.flows(name)},

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from controller.southbound.rules import EMPTY, RuleSet, difference
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL
 from tests.integration.harness import READY_SECONDS, Bench, eventually, wait_for_pings
-from tests.integration.raw_openflow import BridgeWire, Talk, bridge_socket
+from tests.integration.raw_openflow import Talk, talks_with_switches
 
 pytestmark = pytest.mark.switches
 
@@ -80,12 +79,7 @@ def lab(bench: Bench, fabric: Fabric) -> Lab:
 
 @pytest.fixture
 def talks(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
-    with ExitStack() as stack:
-        found = {}
-        for switch in (*fabric.leaves, *fabric.spines):
-            wire = BridgeWire(bridge_socket(lab, switch.name))
-            stack.callback(wire.close)
-            found[switch.dpid] = Talk(wire)
+    with talks_with_switches(lab, fabric) as found:
         yield found
 
 
@@ -120,14 +114,14 @@ def put(talks: dict[int, Talk], rules: RuleSet) -> None:
 
 def link_packets(lab: Lab, fabric: Fabric) -> Counter[str]:
     """Packets that have left switches by each link between them."""
-    counters = {switch.name: lab.port_counters(switch.name) for switch in (*fabric.leaves, *fabric.spines)}
+    counters = {switch.name: lab.port_counters(switch.name) for switch in fabric.switches}
     seen: Counter[str] = Counter()
     for cable, up in zip(fabric.cables, fabric.link_ids[fabric.first_cable_link :: 2], strict=True):
         number = up.partition(":")[1] + up.partition(":")[2]
-        assert cable.leaf_port is not None
-        assert cable.spine_port is not None
-        seen[up] = counters[cable.leaf][cable.leaf_port].tx_packets
-        seen[f"{cable.spine}->{cable.leaf}{number}"] = counters[cable.spine][cable.spine_port].tx_packets
+        assert cable.lower_port is not None
+        assert cable.upper_port is not None
+        seen[up] = counters[cable.lower][cable.lower_port].tx_packets
+        seen[f"{cable.upper}->{cable.lower}{number}"] = counters[cable.upper][cable.upper_port].tx_packets
     return seen
 
 
@@ -207,10 +201,10 @@ def test_without_a_controller_a_dead_uplink_costs_no_packet_that_is_sent_later(
     put(talks, compile_rules(enforcement, fabric, traffic, wire))
     wait_for_pings(lab)
     dead = fabric.cables[fabric.cable_names.index("leaf1-spine1")]
-    assert dead.leaf_port is not None
+    assert dead.lower_port is not None
     # Only this end, and what comes down this cable is not sent: its own direction waits for new rules.
     up_only = np.flatnonzero(traffic.src[wire.flow] == 0)
     wire = FlowEncoding(wire.flow[up_only], wire.path[up_only], wire.share[up_only], wire.udp_src[up_only])
-    lab.set_port("leaf1", dead.leaf_port, up=False)
+    lab.set_port("leaf1", dead.lower_port, up=False)
     eventually(lambda: "LINK_DOWN" in lab.ofctl("dump-ports-desc", "leaf1"), "the switch knows")
     assert sent(lab, fabric, traffic, wire) == wanted(fabric, traffic, wire)

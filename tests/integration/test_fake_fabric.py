@@ -43,7 +43,7 @@ def settled(controller: Controller) -> None:
 
 
 def names(fabric: Fabric) -> list[str]:
-    return [switch.name for switch in (*fabric.leaves, *fabric.spines)]
+    return [switch.name for switch in fabric.switches]
 
 
 def sent(fakes: FakeFabric) -> int:

@@ -34,7 +34,7 @@ def groups(lab: Lab, switch: str) -> dict[int, str]:
 
 
 def everything(lab: Lab) -> list[object]:
-    names = [switch.name for switch in (*FABRIC.leaves, *FABRIC.spines)]
+    names = [switch.name for switch in FABRIC.switches]
     return [dumps(lab, FABRIC), {name: groups(lab, name) for name in names}]
 
 

@@ -95,9 +95,9 @@ def uplink_packets(lab: Lab, fabric: Fabric) -> Counter[str]:
     for spine in fabric.spines:
         counters = lab.port_counters(spine.name)
         for cable in fabric.cables:
-            if cable.spine == spine.name:
-                assert cable.spine_port is not None
-                seen[f"{cable.leaf}->{spine.name}"] += counters[cable.spine_port].rx_packets
+            if cable.upper == spine.name:
+                assert cable.upper_port is not None
+                seen[f"{cable.lower}->{spine.name}"] += counters[cable.upper_port].rx_packets
     return seen
 
 
@@ -182,7 +182,7 @@ def holds_base_rules_only(lab: Lab, fabric: Fabric) -> bool:
     rules = compile_base(fabric)
     return all(
         held(lab, switch.name) == wanted(rules[switch.dpid]) and lab.groups(switch.name) == []
-        for switch in (*fabric.leaves, *fabric.spines)
+        for switch in fabric.switches
     )
 
 

@@ -25,16 +25,18 @@ pytestmark = pytest.mark.switches
 MakeLab = Callable[..., Lab]
 
 STRANGE = Fabric(
-    leaves=(Switch("rack-12.row-3.tor-a", 0xFFFF_FFFF_FFFF_FFFE), Switch("b", 7)),
-    spines=(Switch("lo", 0x1234_5678_9ABC),),
+    layers=(
+        (Switch("rack-12.row-3.tor-a", 0xFFFF_FFFF_FFFF_FFFE), Switch("b", 7)),
+        (Switch("lo", 0x1234_5678_9ABC),),
+    ),
     hosts=(
         Host("gpu-node-0001-nic-3.example", "rack-12.row-3.tor-a", 1.0, "10.9.8.7", "02:aa:00:00:00:01", "n1", port=40),
         Host("h", "b", 1.0, "10.200.0.1", "02:aa:00:00:00:02", "n2", port=None),
     ),
     cables=(
-        Cable("rack-12.row-3.tor-a", "lo", 1.0, leaf_port=65279, spine_port=2),
-        Cable("rack-12.row-3.tor-a", "lo", 1.0, leaf_port=3, spine_port=None),
-        Cable("b", "lo", 1.0, leaf_port=None, spine_port=200),
+        Cable("rack-12.row-3.tor-a", "lo", 1.0, lower_port=65279, upper_port=2),
+        Cable("rack-12.row-3.tor-a", "lo", 1.0, lower_port=3, upper_port=None),
+        Cable("b", "lo", 1.0, lower_port=None, upper_port=200),
     ),
 )
 """Nothing here is as usual, and all of it is allowed."""

@@ -52,8 +52,8 @@ def forged(dpid: int, port: int) -> bytes:
 
 def uplink(fabric: Fabric, name: str) -> tuple[str, int]:
     cable = fabric.cables[fabric.cable_names.index(name)]
-    assert cable.leaf_port is not None
-    return cable.leaf, cable.leaf_port
+    assert cable.lower_port is not None
+    return cable.lower, cable.lower_port
 
 
 def metric(controller: Controller, name: str) -> float:
@@ -126,7 +126,7 @@ def test_after_the_controller_stood_still_a_cable_that_fails_silently_is_noticed
 
 def rules_are(lab: Lab, fabric: Fabric) -> bool:
     rules = compile_base(fabric)
-    return all(held(lab, each.name) == wanted(rules[each.dpid]) for each in (*fabric.leaves, *fabric.spines))
+    return all(held(lab, each.name) == wanted(rules[each.dpid]) for each in fabric.switches)
 
 
 @pytest.mark.switches

@@ -36,7 +36,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 
 def point(lab: Lab, target: str) -> None:
-    for switch in (*FABRIC.leaves, *FABRIC.spines):
+    for switch in FABRIC.switches:
         lab.ovs.vsctl("set", "controller", lab.wiring.switch(switch.name).bridge, f'target="{target}"')
 
 
@@ -89,7 +89,7 @@ def test_switches_with_the_right_certificate_are_served_and_others_get_nothing_a
     point(lab, f"ssl:127.0.0.1:{port}")
     controller.wait_for("all switches are there", lambda: connected(controller, 4))
     rules = compile_base(FABRIC)
-    for switch in (*FABRIC.leaves, *FABRIC.spines):
+    for switch in FABRIC.switches:
         eventually(lambda s=switch: held(lab, s.name) == wanted(rules[s.dpid]), f"{switch.name} has its rules")
     wait_for_pings(lab)
     # One connection a process is what Ryu's own listener can do.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 from emulation.lab import Lab
 from tests.integration.harness import Bench, eventually, wait_for_pings
-from tests.integration.raw_openflow import BridgeWire, Talk, bridge_socket
+from tests.integration.raw_openflow import Talk, talks_with_switches
 from tests.integration.test_enforcements import PACKETS, link_packets, put, sent, wanted
 
 pytestmark = pytest.mark.switches
@@ -42,12 +41,7 @@ def lab(bench: Bench, fabric: Fabric) -> Lab:
 
 @pytest.fixture
 def talks(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
-    with ExitStack() as stack:
-        found = {}
-        for switch in (*fabric.leaves, *fabric.spines):
-            wire = BridgeWire(bridge_socket(lab, switch.name))
-            stack.callback(wire.close)
-            found[switch.dpid] = Talk(wire)
+    with talks_with_switches(lab, fabric) as found:
         yield found
 
 
@@ -103,8 +97,8 @@ def test_a_dead_uplink_takes_one_qp_of_each_connection_and_the_local_groups_spre
     wait_for_pings(lab)
     assert uplinks_used(lab, fabric, traffic, wire) == [len(pairs)] * SPINES
     cable = fabric.cables[fabric.cable_names.index("leaf1-spine1")]
-    assert cable.leaf_port is not None
-    lab.set_port("leaf1", cable.leaf_port, up=False)
+    assert cable.lower_port is not None
+    lab.set_port("leaf1", cable.lower_port, up=False)
     eventually(lambda: "LINK_DOWN" in lab.ofctl("dump-ports-desc", "leaf1"), "the switch knows")
     # Each connection had one QP there, and the three others stay where they are.
     dead = wire.path == fabric.path_names.index("spine1")

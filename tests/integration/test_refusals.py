@@ -212,7 +212,7 @@ def test_ports_that_a_switch_does_not_have_are_found_and_nothing_is_sent_there(s
     fakes.wait_connected()
     controller.wait_for("it is told", lambda: "leaf1 does not have port 77" in reasons(controller))
     settled(controller)  # before, some switches may have no rules yet, or those for a network that was not all there
-    switches = [switch.name for switch in (*FABRIC.leaves, *FABRIC.spines)]
+    switches = [switch.name for switch in FABRIC.switches]
     eventually(lambda: all(len(fakes.rules(name)) > 0 for name in switches), "every switch has rules")
     assert "port=77" not in repr(fakes.rules("leaf1"))
     others = [host.name for host in FABRIC.hosts if host.name != "h1"]

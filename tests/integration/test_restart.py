@@ -25,7 +25,7 @@ JOB = {
 
 
 def switches(fabric: Fabric) -> list[str]:
-    return [switch.name for switch in (*fabric.leaves, *fabric.spines)]
+    return [switch.name for switch in fabric.switches]
 
 
 def dumps(lab: Lab, fabric: Fabric) -> dict[str, set[tuple[Any, ...]]]:

@@ -27,7 +27,7 @@ from tests.integration.real_controller import free_ports
 from tests.integration.rogue import Rogue, memory, packet_in, ports, processor_seconds
 
 FABRIC = clos(2, 2, 1)
-SWITCHES = tuple(switch.name for switch in (*FABRIC.leaves, *FABRIC.spines))
+SWITCHES = tuple(switch.name for switch in FABRIC.switches)
 MIB = 1 << 20
 
 PORTS = (1, 2, 3)

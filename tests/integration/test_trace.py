@@ -150,7 +150,7 @@ def framed(data: bytes) -> Iterator[bytes]:
 
 
 def port_of(cable: str) -> int:
-    port = FABRIC.cables[FABRIC.cable_names.index(cable)].leaf_port
+    port = FABRIC.cables[FABRIC.cable_names.index(cable)].lower_port
     assert port is not None
     return port
 

@@ -255,11 +255,11 @@ def _intended_ports(fabric: Fabric | None) -> tuple[dict[PortId, PortId], dict[P
     """Return, of a fabric file, the other end of each cable's port, and the host of each host's port."""
     if fabric is None:
         return {}, {}
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
     cables = {}
     for cable in fabric.cables:
-        if cable.leaf_port is not None and cable.spine_port is not None:
-            a, b = PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port)
+        if cable.lower_port is not None and cable.upper_port is not None:
+            a, b = PortId(dpid[cable.lower], cable.lower_port), PortId(dpid[cable.upper], cable.upper_port)
             cables[a], cables[b] = b, a
     hosts = {PortId(dpid[host.leaf], host.port): host.name for host in fabric.hosts if host.port is not None}
     return cables, hosts

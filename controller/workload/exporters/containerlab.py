@@ -33,7 +33,7 @@ def containerlab_document(
         InputError: a server and a switch have the same name.
     """
     servers = dict.fromkeys(host.server for host in fabric.hosts)
-    switches = {switch.name: "leaf" for switch in fabric.leaves} | {switch.name: "spine" for switch in fabric.spines}
+    switches = {switch.name: role for role, layer in zip(fabric.roles, fabric.layers, strict=True) for switch in layer}
     for server in servers:
         if server in switches:
             raise InputError("a switch and a server have the same name", field="hosts", value=server)
@@ -44,7 +44,7 @@ def containerlab_document(
         form = "eth{}" if node in servers else _INTERFACES.get(kind, "eth{}")
         return f"{node}:{form.format(ports[node])}"
 
-    links = [{"endpoints": [end(cable.leaf), end(cable.spine)]} for cable in fabric.cables if cable.up]
+    links = [{"endpoints": [end(cable.lower), end(cable.upper)]} for cable in fabric.cables if cable.up]
     hosts = sorted((host for host in fabric.hosts if host.up), key=lambda host: host.rail)
     links += [{"endpoints": [end(host.server), end(host.leaf)]} for host in hosts]
     nodes: dict[str, Any] = {switch: {"kind": kind, "group": role} for switch, role in switches.items()}

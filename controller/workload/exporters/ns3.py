@@ -25,10 +25,10 @@ def ns3_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> Iterator[str]:
     Raises:
         InputError: a speed is not a whole number of kbit/s.
     """
-    switches = [switch.name for switch in (*fabric.leaves, *fabric.spines)]
+    switches = [switch.name for switch in fabric.switches]
     number = {name: fabric.n_hosts + i for i, name in enumerate(switches)}
     links = [(i, number[host.leaf], host.gbps) for i, host in enumerate(fabric.hosts) if host.up]
-    links += [(number[cable.leaf], number[cable.spine], cable.gbps) for cable in fabric.cables if cable.up]
+    links += [(number[cable.lower], number[cable.upper], cable.gbps) for cable in fabric.cables if cable.up]
     yield f"{fabric.n_hosts + len(switches)} {len(switches)} {len(links)}"
     yield " ".join(str(number[name]) for name in switches)
     for a, b, gbps in links:

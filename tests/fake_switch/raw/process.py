@@ -59,11 +59,11 @@ class Fabric:
         self.fabric = clos(spines, leaves, hosts)
         self.controller = ("127.0.0.1", port)
         self.wiring = RuleInterpreter(self.fabric)
-        ports: dict[str, list[int]] = {each.name: [] for each in (*self.fabric.leaves, *self.fabric.spines)}
+        ports: dict[str, list[int]] = {each.name: [] for each in self.fabric.switches}
         for name, number in (*self.wiring.hosts, *self.wiring.peer):
             ports[name].append(number)
         self.switches: dict[str, RawSwitch] = {}
-        for each in (*self.fabric.leaves, *self.fabric.spines):
+        for each in self.fabric.switches:
             switch = RawSwitch(each.name, each.dpid, sorted(ports[each.name]), lambda port, frame: None)
             switch._sends_out = self._sender(switch)
             self.switches[each.name] = switch

@@ -26,8 +26,8 @@ def half_numbered(draw: st.DrawFn) -> Fabric:
     cables = tuple(
         dataclasses.replace(
             c,
-            leaf_port=c.leaf_port if draw(known) else None,
-            spine_port=c.spine_port if draw(known) else None,
+            lower_port=c.lower_port if draw(known) else None,
+            upper_port=c.upper_port if draw(known) else None,
         )
         for c in fabric.cables
     )
@@ -42,13 +42,13 @@ def switch_ends(wiring: Wiring) -> list[CableEnd]:
 def test_every_cable_has_the_ends_and_ports_and_name_that_the_fabric_gives_it(fabric: Fabric) -> None:
     wiring = wire_up(fabric)
     assert [(switch.name, switch.dpid) for switch in wiring.switches] == [
-        (switch.name, switch.dpid) for switch in (*fabric.leaves, *fabric.spines)
+        (switch.name, switch.dpid) for switch in fabric.switches
     ]
     assert [(host.name, host.ip, host.mac) for host in wiring.hosts] == [(h.name, h.ip, h.mac) for h in fabric.hosts]
     plugged = {wire.name: (wire.a.node, wire.a.port, wire.b.node, wire.b.port) for wire in wiring.wires}
     hosts = {f"{h.name}-{h.leaf}": (h.name, 0, h.leaf, h.port) for h in fabric.hosts}
     cables = {
-        name: (c.leaf, c.leaf_port, c.spine, c.spine_port)
+        name: (c.lower, c.lower_port, c.upper, c.upper_port)
         for name, c in zip(fabric.cable_names, fabric.cables, strict=True)
     }
     assert plugged == hosts | cables
@@ -64,8 +64,8 @@ def test_no_two_cables_share_a_port_and_given_numbers_are_kept(fabric: Fabric) -
         assert host.port in (None, wiring.wire(f"{host.name}-{host.leaf}").b.port)
     for name, cable in zip(fabric.cable_names, fabric.cables, strict=True):
         wire = wiring.wire(name)
-        assert cable.leaf_port in (None, wire.a.port)
-        assert cable.spine_port in (None, wire.b.port)
+        assert cable.lower_port in (None, wire.a.port)
+        assert cable.upper_port in (None, wire.b.port)
 
 
 @given(closes)
@@ -73,7 +73,7 @@ def test_a_fabric_without_any_numbers_is_plugged_like_the_conventional_one(fabri
     bare = dataclasses.replace(
         fabric,
         hosts=tuple(dataclasses.replace(host, port=None) for host in fabric.hosts),
-        cables=tuple(dataclasses.replace(cable, leaf_port=None, spine_port=None) for cable in fabric.cables),
+        cables=tuple(dataclasses.replace(cable, lower_port=None, upper_port=None) for cable in fabric.cables),
     )
     assert wire_up(bare) == wire_up(fabric)
 
@@ -86,12 +86,12 @@ def test_whatever_switches_are_called_linux_takes_every_interface_name(switches:
     leaves = tuple(Switch(name, i) for i, name in enumerate(switches[:2], start=1))
     spines = tuple(Switch(name, i) for i, name in enumerate(switches[2:], start=11))
     cables = tuple(
-        Cable(leaf.name, spine.name, 1.0, leaf_port=port + s, spine_port=port + n)
+        Cable(leaf.name, spine.name, 1.0, lower_port=port + s, upper_port=port + n)
         for n, leaf in enumerate(leaves)
         for s, spine in enumerate(spines)
     )
     hosts = (Host("a-host-with-a-long-name", leaves[0].name, 1.0, "10.0.0.1", "02:00:00:00:00:01", "server"),)
-    wiring = wire_up(Fabric(leaves, spines, hosts, cables))
+    wiring = wire_up(Fabric((leaves, spines), hosts, cables))
     made = [switch.bridge for switch in wiring.switches] + [end.interface for end in switch_ends(wiring)]
     assert len(made) == len(set(made))
     assert all(0 < len(name) <= LONGEST_INTERFACE_NAME for name in made)
@@ -103,15 +103,15 @@ def test_a_switch_whose_name_is_another_ones_port_gets_a_name_of_ours() -> None:
     fabric = clos(1, 1, 1)
     clash = dataclasses.replace(
         fabric,
-        spines=(Switch("leaf1-eth2", 9),),
-        cables=(dataclasses.replace(fabric.cables[0], spine="leaf1-eth2"),),
+        layers=(fabric.leaves, (Switch("leaf1-eth2", 9),)),
+        cables=(dataclasses.replace(fabric.cables[0], upper="leaf1-eth2"),),
     )
     assert [switch.bridge for switch in wire_up(clash).switches] == ["sw1", "sw2"]
 
 
 def test_a_port_number_that_open_vswitch_does_not_have_is_refused() -> None:
     fabric = clos(1, 1, 1)
-    cables = (dataclasses.replace(fabric.cables[0], leaf_port=65280),)
+    cables = (dataclasses.replace(fabric.cables[0], lower_port=65280),)
     with pytest.raises(InputError, match="leaf1 port: 65280: Open vSwitch numbers ports"):
         wire_up(dataclasses.replace(fabric, cables=cables))
 

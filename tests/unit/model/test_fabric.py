@@ -130,14 +130,14 @@ def explicit(**changes: object) -> dict[str, object]:
 
 def test_the_explicit_form_may_name_a_link_from_either_end() -> None:
     fabric = parse_fabric(explicit())
-    assert [(cable.leaf, cable.spine) for cable in fabric.cables] == [("leaf1", "spine1"), ("leaf2", "spine1")]
+    assert [(cable.lower, cable.upper) for cable in fabric.cables] == [("leaf1", "spine1"), ("leaf2", "spine1")]
 
 
 HOST_1 = {"name": "h1", "leaf": "leaf1"}
 BAD = {
     "not a mapping": (["clos"], "F: ['clos']: a fabric is a mapping"),
-    "neither form": ({}, "F: clos: give either 'clos' or 'switches'"),
-    "both forms": ({"clos": SHORT, "switches": []}, "F: clos: give either"),
+    "neither form": ({}, "F: clos: give one of 'clos', 'three_tier' and 'switches'"),
+    "both forms": ({"clos": SHORT, "switches": []}, "F: clos: give one of"),
     "unknown key": ({"clos": SHORT | {"spine": 2}}, "F: clos.spine: 2: unknown key"),
     "missing key": ({"clos": {"spines": 2, "leaves": 2}}, "F: clos.hosts_per_leaf: field required"),
     "negative": ({"clos": SHORT | {"leaves": -2}}, "F: clos.leaves: -2: "),

@@ -27,7 +27,7 @@ def every_path(fabric: Fabric) -> tuple[np.ndarray, ...]:  # type: ignore[type-a
 @given(fabrics())
 def test_the_links_of_a_path_go_up_from_one_leaf_and_down_to_the_other_by_one_spine(fabric: Fabric) -> None:
     a, b, path = every_path(fabric)
-    ends = [(cable.leaf, cable.spine) for cable in fabric.cables]
+    ends = [(cable.lower, cable.upper) for cable in fabric.cables]
     for src, dst, k, (up, down) in zip(a, b, path, fabric.ways.links(a, b, path), strict=True):
         spine = fabric.spines[fabric.path_spine[k]].name
         for leaf, link, odd in ((src, up, 0), (dst, down, 1)):

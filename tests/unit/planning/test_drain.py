@@ -105,7 +105,7 @@ def test_base_forwarding_uses_no_drained_uplink_and_delivers_what_comes_down_one
     usable = without_drained(fabric, found)
     hops = NextHops(usable)
     unused = {
-        (cable.leaf, cable.leaf_port)
+        (cable.lower, cable.lower_port)
         for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)
         if name in found.unused
     }

@@ -105,7 +105,7 @@ def test_what_a_plan_depends_on_does_not_depend_on_the_order_of_discovery(
     fabric, _ = instance
     cables, hosts = list(fabric.cables), list(fabric.hosts)
     random.shuffle(hosts)  # type: ignore[attr-defined]
-    ported = [dataclasses.replace(cable, leaf_port=77) for cable in cables]
+    ported = [dataclasses.replace(cable, lower_port=77) for cable in cables]
     other = dataclasses.replace(fabric, cables=tuple(ported), hosts=tuple(hosts))
     assert fabric_hash(other) == fabric_hash(fabric)
     for name in fabric.cable_names[:1]:

@@ -38,7 +38,7 @@ def random_fabric(rng: np.random.Generator, *, symmetric: bool = False, most: in
         return fabric
     kept: list[Cable] = []
     for leaf in fabric.leaves:
-        own = [cable for cable in fabric.cables if cable.leaf == leaf.name]
+        own = [cable for cable in fabric.cables if cable.lower == leaf.name]
         chosen = [cable for cable in own if rng.random() > 0.15] or own[:1]
         kept += [
             dataclasses.replace(cable, gbps=float(rng.choice([40, 100, 100])), up=bool(rng.random() > 0.1))

@@ -30,7 +30,7 @@ def symmetric_ideal_seconds(fabric: Fabric, traffic: Traffic) -> dict[int, Fract
         if a != b:
             ends += [("up", a), ("down", b)]
             for end in (("up", a), ("down", b)):
-                width[end] = sum((Fraction(c.gbps) for c in fabric.cables if c.leaf == end[1]), Fraction(0))
+                width[end] = sum((Fraction(c.gbps) for c in fabric.cables if c.lower == end[1]), Fraction(0))
         for end in ends:
             load[k][end] += gbit
     return {k: max(amount / width[end] for end, amount in ends.items()) for k, ends in load.items()}

@@ -91,8 +91,8 @@ def test_equal_units_are_rounded_up_per_uplink(flows: int, spines: int, expected
 def test_unequal_uplinks_hold_only_so_many_whole_units() -> None:
     # Three units of 40 Gbit/s into links of 100 and 50: two and one. A fourth would have to share.
     fabric = clos(2, 2, 4, host_gbps=40)
-    cables = tuple(c if c.spine == "spine1" else type(c)(c.leaf, c.spine, 50.0) for c in fabric.cables)
-    uneven = Fabric(fabric.leaves, fabric.spines, fabric.hosts, cables)
+    cables = tuple(c if c.upper == "spine1" else type(c)(c.lower, c.upper, 50.0) for c in fabric.cables)
+    uneven = Fabric(fabric.layers, fabric.hosts, cables)
     three = traffic_of([(i, 4 + i, 10**9, i) for i in range(3)], [Collective("a", str(i)) for i in range(3)])
     four = traffic_of([(i, 4 + i, 10**9, i) for i in range(4)], [Collective("a", str(i)) for i in range(4)])
     assert single_bound(Demand.of(uneven, three)) >= 1.0

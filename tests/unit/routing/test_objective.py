@@ -100,8 +100,8 @@ def test_with_the_ideal_times_held_more_capacity_never_lowers_the_best(
 
 
 def _in_order(fabric: Fabric, shuffled: Fabric) -> tuple:  # type: ignore[type-arg]
-    by_ports = {(c.leaf, c.leaf_port): c for c in shuffled.cables}
-    return tuple(by_ports[c.leaf, c.leaf_port] for c in fabric.cables)
+    by_ports = {(c.lower, c.lower_port): c for c in shuffled.cables}
+    return tuple(by_ports[c.lower, c.lower_port] for c in fabric.cables)
 
 
 @settings(max_examples=60, deadline=None)

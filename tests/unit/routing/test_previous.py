@@ -50,7 +50,9 @@ def test_hosts_and_spines_keep_their_names_in_a_fabric_with_other_numbers() -> N
     previous = PreviousPlan.of(fabric, traffic, assign("ecmp", fabric, traffic, seed=4).assignment)
     # The same fabric with hosts and spines listed the other way round, and without h2.
     turned = dataclasses.replace(
-        fabric, hosts=tuple(h for h in fabric.hosts[::-1] if h.name != "h2"), spines=fabric.spines[::-1]
+        fabric,
+        hosts=tuple(h for h in fabric.hosts[::-1] if h.name != "h2"),
+        layers=(fabric.leaves, fabric.spines[::-1]),
     )
     there = traffic_of([(2, 1, 1, 0)], [Collective("a", "c")], [50000])
     [path] = previous.on(turned).single_paths(there).tolist()

@@ -56,7 +56,7 @@ def test_equal_qps_of_full_racks_reach_the_rounded_up_share(
     fabric = clos(spines, leaves, spines)
     gone = {f"spine{i + 1}" for i in range(failed)}
     fabric = fabric.without_links(
-        [name for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.spine in gone]
+        [name for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.upper in gone]
     )
     traffic = rings(fabric, qps)
     plan = assign("fair", fabric, traffic, seed=seed)

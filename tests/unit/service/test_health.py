@@ -57,7 +57,7 @@ def confirm(world: World) -> World:
     epoch = world.service.state.enforced
     world.southbound.reports = [
         SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=epoch, error="", missing=())
-        for switch in (*FABRIC.leaves, *FABRIC.spines)
+        for switch in FABRIC.switches
     ]
     world.switches_changed()
     return world

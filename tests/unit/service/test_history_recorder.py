@@ -61,7 +61,7 @@ def test_the_speed_of_a_job_is_recorded_while_all_switches_have_its_rules_and_go
     world.put("a", [flow("h1", "h3"), flow("h2", "h3")])
     world.service.recorder.sample()
     assert newest(job(world, "a")) == [(None, None)] * 3, "not confirmed"
-    dpids = [switch.dpid for switch in (*FABRIC.leaves, *FABRIC.spines)]
+    dpids = [switch.dpid for switch in FABRIC.switches]
     epoch = world.service.state.enforced
     world.southbound.reports = [
         SimpleNamespace(dpid=dpid, name=str(dpid), epoch=epoch, error="", missing=()) for dpid in dpids

@@ -33,7 +33,7 @@ assert PLANNED.encoding is not None
 STEP = dataclasses.replace(
     PLANNED,
     rules=compile_rules("per_flow", FABRIC, PLANNED.traffic, PLANNED.encoding),
-    names={switch.dpid: switch.name for switch in (*FABRIC.leaves, *FABRIC.spines)},
+    names={switch.dpid: switch.name for switch in FABRIC.switches},
 )
 REFUSAL = Refusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name, "table full", 0, 10, 7, "table full")
 
@@ -41,8 +41,7 @@ REFUSAL = Refusal(5, None, FABRIC.leaves[0].dpid, FABRIC.leaves[0].name, "table 
 def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
     """All switches but the last are connected, were read twice, and one of them refuses the plan."""
     switches = [
-        SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=5, error="", missing=())
-        for switch in (*FABRIC.leaves, *FABRIC.spines)
+        SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=5, error="", missing=()) for switch in FABRIC.switches
     ][:-1]
     readings = Readings()
     for at, octets in ((1.0, 0), (2.0, 1_250_000_000)):

@@ -19,10 +19,10 @@ WIRE = 1e-4
 
 def cable_ports(fabric: Fabric) -> dict[PortId, PortId]:
     """Return the other end of each port of a cable."""
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
     found = {}
     for cable in fabric.cables:
-        a, b = PortId(dpid[cable.leaf], cable.leaf_port or 0), PortId(dpid[cable.spine], cable.spine_port or 0)
+        a, b = PortId(dpid[cable.lower], cable.lower_port or 0), PortId(dpid[cable.upper], cable.upper_port or 0)
         found[a], found[b] = b, a
     return found
 

@@ -34,7 +34,7 @@ def arp(target: str) -> Packet:
 def joined(fabric: Fabric, src: int, dst: int) -> bool:
     """Whether some spine has a live cable to both leaves (a spine sends on by any live cable out if it has to)."""
     a, b = (fabric.leaves[fabric.host_leaf[host]].name for host in (src, dst))
-    spines = [{cable.spine for cable in fabric.cables if cable.up and cable.leaf == leaf} for leaf in (a, b)]
+    spines = [{cable.upper for cable in fabric.cables if cable.up and cable.lower == leaf} for leaf in (a, b)]
     return a == b or not spines[0].isdisjoint(spines[1])
 
 
@@ -60,9 +60,9 @@ def test_an_uplink_that_dies_is_passed_over_by_the_leaf_itself(fabric, data) -> 
     """The rules were compiled before the failure; only uplinks whose far end is the packet's own spine matter."""
     rules = compile_base(fabric)
     cable = data.draw(st.sampled_from(fabric.cables))
-    network = RuleInterpreter(fabric, down=[(cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)])
-    source = next(host for host in fabric.hosts if host.leaf == cable.leaf)
-    target = next(host for host in fabric.hosts if host.leaf != cable.leaf)
+    network = RuleInterpreter(fabric, down=[(cable.lower, cable.lower_port), (cable.upper, cable.upper_port)])
+    source = next(host for host in fabric.hosts if host.leaf == cable.lower)
+    target = next(host for host in fabric.hosts if host.leaf != cable.lower)
     packet = {"eth_type": 0x800, "ipv4_src": source.ip, "ipv4_dst": target.ip}
     walk = network.walk(rules, packet, source=source.name)
     others_left = fabric.n_spines > 1 or int(fabric.parallel.max()) > 1
@@ -95,8 +95,8 @@ def test_a_spine_maps_the_cable_in_to_the_cable_out_that_the_path_class_names(fa
                 target = next(host for host in fabric.hosts if host.leaf == fabric.leaves[b].name)
                 packet = {"eth_type": 0x800, "ipv4_dst": target.ip}
                 spine = fabric.spines[int(fabric.path_spine[k])]
-                out = network.forward(rules[spine.dpid], spine.name, up.spine_port, packet, min)
-                assert out == down.spine_port
+                out = network.forward(rules[spine.dpid], spine.name, up.upper_port, packet, min)
+                assert out == down.upper_port
 
 
 def test_a_leaf_never_sends_up_what_came_down() -> None:

@@ -19,11 +19,11 @@ from tests.unit.strategies import fabrics
 
 def seen(fabric: Fabric, *, hosts: bool = False) -> NetworkState:
     """What a network that is cabled like this shows: down cables have both ports down and carry nothing."""
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
     ports: dict[PortId, bool] = {}
     links: dict[PortId, PortId] = {}
     for cable in fabric.cables:
-        a, b = PortId(dpid[cable.leaf], cable.leaf_port), PortId(dpid[cable.spine], cable.spine_port)
+        a, b = PortId(dpid[cable.lower], cable.lower_port), PortId(dpid[cable.upper], cable.upper_port)
         ports[a] = ports[b] = cable.up
         if cable.up:
             links[a], links[b] = b, a
@@ -43,7 +43,7 @@ def rewired(fabric: Fabric, changes: dict[str, tuple[str, str]]) -> Fabric:
     for name, cable in by_name.items():
         if name in changes:
             spine, port_of = changes[name]
-            cable = dataclasses.replace(cable, spine=spine, spine_port=by_name[port_of].spine_port)
+            cable = dataclasses.replace(cable, upper=spine, upper_port=by_name[port_of].upper_port)
         cables.append(cable)
     return dataclasses.replace(fabric, cables=tuple(cables))
 
@@ -77,7 +77,7 @@ def test_two_swapped_cables_are_reported_as_swapped_and_not_as_missing() -> None
 
 def test_a_cable_too_many_is_reported_and_not_used() -> None:
     intended = clos(1, 2, 1)
-    extra = dataclasses.replace(intended.cables[0], leaf_port=7, spine_port=7)
+    extra = dataclasses.replace(intended.cables[0], lower_port=7, upper_port=7)
     found = survey(intended, seen(dataclasses.replace(intended, cables=(*intended.cables, extra))))
     assert [(finding.kind, finding.subject) for finding in found.findings] == [("extra", "leaf1-spine1")]
     assert found.fabric == intended
@@ -85,7 +85,7 @@ def test_a_cable_too_many_is_reported_and_not_used() -> None:
 
 def test_cables_in_other_ports_of_the_right_switches_are_used_as_they_are() -> None:
     intended = clos(2, 2, 1)
-    moved = dataclasses.replace(intended.cables[0], leaf_port=9, spine_port=8)
+    moved = dataclasses.replace(intended.cables[0], lower_port=9, upper_port=8)
     real = dataclasses.replace(intended, cables=(moved, *intended.cables[1:]))
     found = survey(intended, seen(real))
     assert found.matches
@@ -121,14 +121,14 @@ def test_what_was_never_seen_counts_as_there_while_switches_have_only_begun_to_c
 
 def test_a_port_that_another_cable_was_moved_to_is_no_longer_the_missing_ones() -> None:
     intended = clos(1, 2, 1, parallel=2)
-    gone, moved = intended.cables[1], dataclasses.replace(intended.cables[2], spine_port=2)
-    assert (gone.leaf, gone.spine_port, moved.leaf) == ("leaf1", 2, "leaf2")
+    gone, moved = intended.cables[1], dataclasses.replace(intended.cables[2], upper_port=2)
+    assert (gone.lower, gone.upper_port, moved.lower) == ("leaf1", 2, "leaf2")
     real = dataclasses.replace(intended, cables=(intended.cables[0], moved, intended.cables[3]))
     shown = seen(real)
     shown = dataclasses.replace(shown, ports={**shown.ports, PortId(1, 3): False})
     found = survey(intended, shown, before=intended)
     assert found.fabric is not None
-    assert [(c.up, c.spine_port) for c in found.fabric.cables] == [(True, 1), (False, None), (True, 2), (True, 4)]
+    assert [(c.up, c.upper_port) for c in found.fabric.cables] == [(True, 1), (False, None), (True, 2), (True, 4)]
     compile_base(found.fabric)  # no two rules for one port
 
 
@@ -156,7 +156,7 @@ def test_without_evidence_cables_are_as_the_file_says_or_as_before(intended, dat
     both = NetworkState(shown.ports, shown.switches, links).cables()
     confirmed = {port for ends in both for port in ends}
     for name, cable, now in zip(intended.cable_names, intended.cables, found.fabric.cables, strict=True):
-        end = PortId(next(leaf.dpid for leaf in intended.leaves if leaf.name == cable.leaf), cable.leaf_port or 0)
+        end = PortId(next(leaf.dpid for leaf in intended.leaves if leaf.name == cable.lower), cable.lower_port or 0)
         assert now.up == (end in confirmed or name not in down)
     assert found.settled == (found.unconfirmed == 0)
 
@@ -167,12 +167,12 @@ def test_a_cable_that_is_surely_silent_at_either_end_is_down_and_named(intended,
     silent = data.draw(st.sets(st.sampled_from(sorted(shown.links)), min_size=1))
     links = {a: b for a, b in shown.links.items() if a not in silent}
     found = survey(intended, dataclasses.replace(shown, links=links, silent=frozenset(silent)), before=intended)
-    dpid = {switch.name: switch.dpid for switch in (*intended.leaves, *intended.spines)}
+    dpid = {switch.name: switch.dpid for switch in intended.switches}
     lost = {
         name
         for name, cable in zip(intended.cable_names, intended.cables, strict=True)
         if not silent.isdisjoint(
-            (PortId(dpid[cable.leaf], cable.leaf_port or 0), PortId(dpid[cable.spine], cable.spine_port or 0))
+            (PortId(dpid[cable.lower], cable.lower_port or 0), PortId(dpid[cable.upper], cable.upper_port or 0))
         )
     }
     assert found.fabric == intended.without_links(lost)
@@ -221,7 +221,7 @@ def test_a_host_never_leaves_the_port_or_the_leaf_that_the_file_names_whatever_i
         assert after.leaf == before.leaf
         assert before.port is None or after.port == before.port
     places = [(host.leaf, host.port) for host in found.hosts if host.port is not None]
-    cable_ends = {(cable.leaf, cable.leaf_port) for cable in intended.cables}
+    cable_ends = {(cable.lower, cable.lower_port) for cable in intended.cables}
     assert len(set(places)) == len(places)
     assert cable_ends.isdisjoint(places)
 

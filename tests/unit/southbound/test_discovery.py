@@ -184,7 +184,7 @@ def test_a_port_that_comes_back_with_another_speed_is_a_reported_change() -> Non
 def test_ports_of_a_switch_that_is_not_in_the_fabric_file_take_no_part_in_discovery() -> None:
     fabric = clos(2, 2, 1)
     discovery = Discovery(Clock(), fabric)
-    for switch in (*fabric.leaves, *fabric.spines):
+    for switch in fabric.switches:
         discovery.switch_entered(switch.dpid, [port(number) for number in range(1, 4)])
     before = len(discovery.evidence.schedule)
     assert before

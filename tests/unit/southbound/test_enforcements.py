@@ -34,7 +34,7 @@ def links_of(fabric: Fabric, walk: Walk) -> tuple[int, ...]:
     cables = {}
     for c, cable in enumerate(fabric.cables):
         up = fabric.first_cable_link + 2 * c
-        cables[cable.leaf, cable.leaf_port], cables[cable.spine, cable.spine_port] = up, up + 1
+        cables[cable.lower, cable.lower_port], cables[cable.upper, cable.upper_port] = up, up + 1
     return tuple(cables[hop.switch, hop.out_port] for hop in walk.hops[:-1])
 
 
@@ -111,14 +111,14 @@ def test_when_an_uplink_dies_its_leaf_still_reaches_whatever_another_uplink_lead
     src, dst, packet = data.draw(packets(case))
     a, b = int(case.fabric.host_leaf[src]), int(case.fabric.host_leaf[dst])
     cable = data.draw(st.sampled_from(case.fabric.cables))
-    dead = {(cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)}
+    dead = {(cable.lower, cable.lower_port), (cable.upper, cable.upper_port)}
     walk = RuleInterpreter(case.fabric, down=dead).walk(
         case.rules, packet, source=case.fabric.hosts[src].name, choose=choose
     )
     others = set(NextHops(case.usable).ports(a, b)) - {
-        cable.leaf_port if cable.leaf == case.fabric.leaves[a].name else None
+        cable.lower_port if cable.lower == case.fabric.leaves[a].name else None
     }
-    if a == b or (others and cable.leaf != case.fabric.leaves[b].name):
+    if a == b or (others and cable.lower != case.fabric.leaves[b].name):
         assert walk.host == case.fabric.hosts[dst].name
     else:
         assert walk.host in (None, case.fabric.hosts[dst].name)
@@ -181,8 +181,8 @@ def test_a_leaf_falls_back_on_uplinks_that_lead_to_the_leaf_in_question(enforcem
     paths = [port - FIRST_PORT for _, _, port in flows]
     case = Case(fabric, fabric, traffic_of(flows), Assignment.single(np.array(paths)), enforcement)
     for cable in fabric.cables[:3]:
-        assert cable.leaf_port is not None
-        network = RuleInterpreter(fabric, down=[("leaf1", cable.leaf_port)])
+        assert cable.lower_port is not None
+        network = RuleInterpreter(fabric, down=[("leaf1", cable.lower_port)])
         for (_, b, _), port in zip(flows, case.encoding.udp_src.tolist(), strict=True):
             for choose in (min, max):
                 walk = network.walk(case.rules, roce(fabric, 0, b, port), source="h1", choose=choose)
@@ -267,7 +267,7 @@ def test_the_other_uplinks_share_what_a_dead_one_carried() -> None:
     for enforcement in ENFORCEMENTS:
         case = Case(fabric, fabric, traffic, Assignment.single(np.array([1])), enforcement)
         packet = roce(fabric, 0, 1, int(case.encoding.udp_src[0]))
-        port = fabric.cables[1].leaf_port
+        port = fabric.cables[1].lower_port
         assert port is not None
         taken = set()
         for pick in range(3):

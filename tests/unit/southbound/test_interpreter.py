@@ -83,6 +83,6 @@ def test_a_bucket_s_label_is_on_the_packet_that_leaves_by_it_only(kind: str) -> 
         spine.add(Rule(0, 1, match(**labelled(label, 1)), (PopMpls(0x800), Output(2))))
         other = RuleBuilder()
         other.add(Rule(0, 1, match(in_port=port), (Output(1),)))
-        dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+        dpid = {switch.name: switch.dpid for switch in fabric.switches}
         rules = RuleSet({dpid["leaf1"]: leaf, dpid["leaf2"]: other.build(), dpid[f"spine{port - 1}"]: spine.build()})
         assert network.walk(rules, PING, source="h1").host == "h2"

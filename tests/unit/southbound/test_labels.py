@@ -47,4 +47,4 @@ def test_the_first_and_the_last_block_that_fit_are_accepted() -> None:
 def test_more_switches_than_a_part_of_the_block_holds_are_refused() -> None:
     spines = tuple(Switch(f"spine{j}", j) for j in range(PART + 1))
     with pytest.raises(InputError, match="4096 spines"):
-        LabelBlock().check(dataclasses.replace(clos(1, 1, 1), spines=spines, cables=()))
+        LabelBlock().check(dataclasses.replace(clos(1, 1, 1), layers=(clos(1, 1, 1).leaves, spines), cables=()))

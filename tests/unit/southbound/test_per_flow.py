@@ -75,8 +75,8 @@ def test_every_planned_flow_takes_exactly_its_planned_links(case, ecmp_action) -
             cables = [
                 fabric.cables[(link - fabric.first_cable_link) // 2] for link in fabric.flow_links(src, dst, path)[1:3]
             ]
-            assert walk.hops[0].out_port == cables[0].leaf_port
-            assert walk.hops[1].out_port == cables[1].spine_port
+            assert walk.hops[0].out_port == cables[0].lower_port
+            assert walk.hops[1].out_port == cables[1].upper_port
 
 
 @given(case=plans(), data=st.data())
@@ -130,7 +130,7 @@ def test_a_flow_whose_uplink_dies_goes_on_over_the_others_at_once() -> None:
     fabric = clos(3, 2, 1)
     traffic, encoding = planned(fabric, [(0, 1, 50000)], [1])
     rules = compile_per_flow(fabric, traffic, encoding)
-    port = fabric.cables[1].leaf_port
+    port = fabric.cables[1].lower_port
     for down, ports in (([], {port}), ([("leaf1", port)], {2, 4})):
         network = RuleInterpreter(fabric, down=down)
         walks = [network.walk(rules, packet(fabric, 0, 1, 50000), source="h1", choose=choose) for choose in (min, max)]

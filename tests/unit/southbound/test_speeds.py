@@ -19,11 +19,11 @@ from tests.unit.strategies import fabrics
 
 def speeds(fabric: Fabric, scale: float = 1.0) -> dict[PortId, float]:
     """Every port at its cable's capacity, times something."""
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
     told = {PortId(dpid[host.leaf], host.port or 0): host.gbps * scale for host in fabric.hosts}
     for cable in fabric.cables:
-        told[PortId(dpid[cable.leaf], cable.leaf_port or 0)] = cable.gbps * scale
-        told[PortId(dpid[cable.spine], cable.spine_port or 0)] = cable.gbps * scale
+        told[PortId(dpid[cable.lower], cable.lower_port or 0)] = cable.gbps * scale
+        told[PortId(dpid[cable.upper], cable.upper_port or 0)] = cable.gbps * scale
     return told
 
 
@@ -36,7 +36,7 @@ def test_ports_that_agree_with_each_other_change_nothing_whatever_their_unit(fab
 def test_a_cable_that_comes_back_slower_has_less_capacity_and_one_that_recovers_has_it_back(intended) -> None:
     fabric = clos(4, 3, 2)
     told = speeds(fabric, 0.1)
-    slow = told | {PortId(1, fabric.cables[0].leaf_port or 0): 2.5}
+    slow = told | {PortId(1, fabric.cables[0].lower_port or 0): 2.5}
     observed = dataclasses.replace(seen(fabric, hosts=True), gbps=slow)
     known = fabric if intended else None
     found = survey(known, observed)
@@ -58,7 +58,7 @@ def test_a_cable_that_comes_back_slower_has_less_capacity_and_one_that_recovers_
 def test_with_a_fabric_file_a_faster_port_changes_nothing_without_one_it_does() -> None:
     fabric = clos(4, 3, 2)
     dpid, cable = fabric.spines[0].dpid, fabric.cables[0]
-    fast = {PortId(1, cable.leaf_port or 0): 400.0, PortId(dpid, cable.spine_port or 0): 400.0}
+    fast = {PortId(1, cable.lower_port or 0): 400.0, PortId(dpid, cable.upper_port or 0): 400.0}
     told = speeds(fabric) | fast
     assert with_speeds(fabric, told, at_most=True) == fabric
     assert with_speeds(fabric, told, at_most=False).cables[0].gbps == 400.0

@@ -21,7 +21,7 @@ def compared(
 ) -> tuple[list[Finding], list[int], list[tuple[str, str]]]:
     """Every missing cable with every other."""
     findings, extra = [], list(extra)
-    gone = {intended.cable_names[c]: (c, intended.cables[c].leaf, intended.cables[c].spine) for c in missing}
+    gone = {intended.cable_names[c]: (c, intended.cables[c].lower, intended.cables[c].upper) for c in missing}
     for first, (_, a, x) in list(gone.items()):
         for second, (_, b, y) in list(gone.items()):
             if first in gone and second in gone and (a, y) in extra and (b, x) in extra and a != b and x != y:

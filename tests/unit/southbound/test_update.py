@@ -117,9 +117,9 @@ def test_a_table_gets_its_rules_before_those_that_lead_there_and_exceptions_befo
 @given(before=fabrics(), after=fabrics())
 def test_real_rules_need_no_port_that_their_fabric_does_not_have(before, after) -> None:
     have, want = compile_base(before), compile_base(after)
-    for switch in (*after.leaves, *after.spines):
-        ports = {c.leaf_port for c in after.cables if c.leaf == switch.name}
-        ports |= {c.spine_port for c in after.cables if c.spine == switch.name}
+    for switch in after.switches:
+        ports = {c.lower_port for c in after.cables if c.lower == switch.name}
+        ports |= {c.upper_port for c in after.cables if c.upper == switch.name}
         ports |= {h.port for h in after.hosts if h.leaf == switch.name}
         todo = work(have[switch.dpid], want[switch.dpid], frozenset(p for p in ports if p is not None))
         assert todo.missing == ()

@@ -33,8 +33,8 @@ PERIODS = st.floats(0.001, 100)
 
 def with_ports(fabric: Fabric) -> dict[int, list[int]]:
     """Port numbers of every switch, by datapath id."""
-    found: dict[int, list[int]] = {switch.dpid: [] for switch in (*fabric.leaves, *fabric.spines)}
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    found: dict[int, list[int]] = {switch.dpid: [] for switch in fabric.switches}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
     for name, port in end_points(fabric):
         if port is not None:
             found[dpid[name]].append(port)
@@ -44,7 +44,7 @@ def with_ports(fabric: Fabric) -> dict[int, list[int]]:
 def end_points(fabric: Fabric) -> list[tuple[str, int | None]]:
     ends: list[tuple[str, int | None]] = [(host.leaf, host.port) for host in fabric.hosts]
     for cable in fabric.cables:
-        ends += [(cable.leaf, cable.leaf_port), (cable.spine, cable.spine_port)]
+        ends += [(cable.lower, cable.lower_port), (cable.upper, cable.upper_port)]
     return ends
 
 
@@ -61,15 +61,15 @@ def counted(draw: st.DrawFn, fabric: Fabric, values: st.SearchStrategy[int] = MA
 def place(fabric: Fabric, link: str) -> tuple[int, int, bool]:
     """Datapath id, port, and whether on receipt, of a link by its name alone."""
     src, dst = link.partition(":")[0].split("->")
-    dpid = {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    dpid = {switch.name: switch.dpid for switch in fabric.switches}
     for end, receives in ((src, True), (dst, False)):
         if end in fabric.host_index:
             host = fabric.hosts[fabric.host_index[end]]
             assert host.port is not None
             return dpid[host.leaf], host.port, receives
-    between = [cable for cable in fabric.cables if {cable.leaf, cable.spine} == {src, dst}]
+    between = [cable for cable in fabric.cables if {cable.lower, cable.upper} == {src, dst}]
     cable = between[int(link.partition(":")[2] or 0)]
-    port = cable.leaf_port if src == cable.leaf else cable.spine_port
+    port = cable.lower_port if src == cable.lower else cable.upper_port
     assert port is not None
     return dpid[src], port, False
 

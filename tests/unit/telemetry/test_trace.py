@@ -102,8 +102,8 @@ def test_a_dead_port_shows_as_fail_over_of_those_that_were_planned_over_it(
 ) -> None:
     case = data.draw(cases(enforcement))
     cable = data.draw(st.sampled_from(case.fabric.cables))
-    assert cable.leaf_port is not None
-    read = reading(case.fabric, case.rules, dead=[(cable.leaf, cable.leaf_port)])
+    assert cable.lower_port is not None
+    read = reading(case.fabric, case.rules, dead=[(cable.lower, cable.lower_port)])
     name = case.fabric.cable_names[case.fabric.cables.index(cable)]
     up = case.fabric.first_cable_link + 2 * case.fabric.cables.index(cable)
     for row, flow in enumerate(told(case, read)):

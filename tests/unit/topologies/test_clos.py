@@ -25,7 +25,7 @@ def topology(**sizes: int) -> Any:
 
 def cables_of(fabric: Fabric) -> set[tuple[str, int, str, int]]:
     hosts = {(host.name, 0, host.leaf, host.port) for host in fabric.hosts}
-    cables = {(cable.leaf, cable.leaf_port, cable.spine, cable.spine_port) for cable in fabric.cables}
+    cables = {(cable.lower, cable.lower_port, cable.upper, cable.upper_port) for cable in fabric.cables}
     return hosts | cables  # type: ignore[return-value]
 
 
@@ -41,7 +41,7 @@ def test_mininets_clos_has_the_names_ids_addresses_and_ports_of_the_models_clos(
     topo = topology(spines=spines, leaves=leaves, hosts=hosts, parallel=parallel)
     fabric = clos(spines, leaves, hosts, parallel=parallel)
     switches = {name: int(topo.nodeInfo(name)["dpid"], 16) for name in topo.switches()}
-    assert switches == {switch.name: switch.dpid for switch in (*fabric.leaves, *fabric.spines)}
+    assert switches == {switch.name: switch.dpid for switch in fabric.switches}
     built = {name: (topo.nodeInfo(name)["ip"], topo.nodeInfo(name)["mac"]) for name in topo.hosts()}
     assert built == {host.name: (f"{host.ip}/8", host.mac) for host in fabric.hosts}
     links = [topo_link[2] for topo_link in topo.links(withInfo=True)]

@@ -57,7 +57,7 @@ def test_each_failure_is_an_experiment_whose_files_hold_it(tmp_path: Path) -> No
         assert read.fabric.version == each.fabric.version
         assert read.traffic.version == each.case.jobs[0].traffic.version
         assert [(draw.policy, draw.seed) for draw in read.draws] == [("ecmp", 3), ("ecmp", 8), ("greedy", 3)]
-    down = [cable.spine for cable in load_fabric(made[1].request.fabric).cables if not cable.up]
+    down = [cable.upper for cable in load_fabric(made[1].request.fabric).cables if not cable.up]
     assert down == ["spine4"] * 4
 
 

@@ -55,7 +55,7 @@ def test_a_containerlab_topology_has_each_of_its_cables(shared_data: Path) -> No
     ends = [tuple(end.partition(":")[0] for end in row["endpoints"]) for row in document["links"]]
     servers = {name for name, row in document["nodes"].items() if row["kind"] == "linux"}
     one = _fabric(_imported("containerlab", file))
-    assert Counter(frozenset((cable.leaf, cable.spine)) for cable in one.cables) == Counter(
+    assert Counter(frozenset((cable.lower, cable.upper)) for cable in one.cables) == Counter(
         frozenset(pair) for pair in ends if not servers & set(pair)
     )
     assert Counter((host.server, host.leaf) for host in one.hosts) == Counter(

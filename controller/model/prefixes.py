@@ -1,0 +1,82 @@
+"""The IPv4 prefixes by which switches reach the hosts of leaves and pods."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Sequence
+from ipaddress import IPv4Network
+
+Prefixes = tuple[IPv4Network, ...]
+
+
+def leaf_prefixes(ips: Sequence[str], leaf_of: Sequence[int], n_leaves: int) -> tuple[Prefixes, ...]:
+    """Return [L] the prefixes of each leaf's hosts, ascending.
+
+    A /24 whose hosts all sit on one leaf is that leaf's; hosts of a mixed /24 are routed one by one (/32).
+
+    Args:
+        ips: [H] address of each host.
+        leaf_of: [H] leaf of each host.
+        n_leaves: the number L of leaves.
+    """
+    nets = [IPv4Network(f"{ip}/24", strict=False) for ip in ips]
+    owners: dict[IPv4Network, set[int]] = {}
+    for net, leaf in zip(nets, leaf_of, strict=True):
+        owners.setdefault(net, set()).add(leaf)
+    prefixes: list[list[IPv4Network]] = [[] for _ in range(n_leaves)]
+    for net, leaves in owners.items():
+        if len(leaves) == 1:
+            prefixes[next(iter(leaves))].append(net)
+    for ip, net, leaf in zip(ips, nets, leaf_of, strict=True):
+        if len(owners[net]) > 1:
+            prefixes[leaf].append(IPv4Network(f"{ip}/32"))
+    return tuple(tuple(sorted(each)) for each in prefixes)
+
+
+def merged_prefixes(prefixes: Sequence[Prefixes], group_of: Sequence[int]) -> tuple[Prefixes, ...]:
+    """Return the fewest aligned prefixes of each group of leaves, none of which has an address of another group.
+
+    A prefix may have addresses that no host has: a pod of three leaves with neighbouring /24 is one /22.
+
+    Args:
+        prefixes: [L] prefixes of each leaf, which do not overlap.
+        group_of: [L] group of each leaf.
+
+    Returns:
+        [G] prefixes of each group, ascending.
+    """
+    placed = sorted((net, group) for nets, group in zip(prefixes, group_of, strict=True) for net in nets)
+    found: list[list[IPv4Network]] = [[] for _ in range(1 + max(group_of, default=-1))]
+    before = -1
+    for group, run in itertools.groupby(placed, key=lambda one: one[1]):
+        nets = [net for net, _ in run]
+        place = bisect.bisect_right(placed, (nets[-1], group))
+        after = int(placed[place][0].network_address) if place < len(placed) else 1 << 32
+        last = int(nets[-1].broadcast_address)
+        while nets:
+            merged = _merged(nets, before, after)
+            found[group].append(merged)
+            nets = [net for net in nets if not net.subnet_of(merged)]
+        before = last
+    return tuple(tuple(nets) for nets in found)
+
+
+def _merged(nets: Sequence[IPv4Network], before: int, after: int) -> IPv4Network:
+    """Return the smallest prefix with the first of ascending prefixes and as many of the others as possible.
+
+    Args:
+        nets: one prefix or more.
+        before: the prefix must begin after this address.
+        after: the prefix must end before this address.
+    """
+    best = wider = nets[0]
+    covered = 1
+    while covered < len(nets):
+        wider = wider.supernet()
+        if int(wider.network_address) <= before or int(wider.broadcast_address) >= after:
+            break
+        many = sum(net.subnet_of(wider) for net in nets)
+        if many > covered:
+            best, covered = wider, many
+    return best
