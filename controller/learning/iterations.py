@@ -31,13 +31,14 @@ LEAST_SECONDS = 0.05
 FEWEST = 2.5
 """Iterations that must have been seen."""
 HARMONICS = 32
-"""Most harmonics: so many that a period and its double see the same frequencies, where only the penalty tells them."""
+"""The largest number of harmonics of a frequency that are summed. A period and its double then sum the same
+frequencies, and ``PENALTY`` decides between them."""
 NEAR_HARMONICS = 10
 """The same where the best frequency is refined."""
 PENALTY = 2.5
-"""What a harmonic must add to be counted, in deviations of the power of random marks."""
+"""The least power of a harmonic that is summed, in standard deviations of the power of random marks."""
 CLEAR = 12.0
-"""Power, in the same unit, from which on a period is believed."""
+"""The least power of a period that is reported, in the same unit."""
 PRIMES = (2, 3)
 SHARE = 0.2
 """The lower of two frequencies is the job's if the harmonics that only it has hold this part of the power."""
