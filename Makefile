@@ -80,9 +80,9 @@ bench-learned: setup-test ## compare plans from learned traffic with those from 
 	@$(BIN)/python -m benchmarks.learned $(if $(FILES),--files $(FILES))
 
 bench-qps: setup ## compare hashed and planned QPs in each cell of the evaluation; fail where planning is slower
-	@$(BIN)/python benchmarks/qps_cells.py examples/scenarios/paper.yaml --qps 1,4,16 --seeds 1 --epochs 1
-	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,open shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
-	  --qps 1,4,16 --seeds 2 --epochs 8
+	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,paper open,examples/scenarios/$(name).yaml) --plans --seeds 1
+	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
+	  --seeds 2 --epochs 8
 
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py
