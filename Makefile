@@ -20,7 +20,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo demo-times demo-qps screenshots load constraints clean
-.PHONY: bench bench-qps bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
+.PHONY: bench bench-qps bench-learned bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
 .PHONY: faults faults-night kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -58,9 +58,10 @@ run: setup ## run the controller with FABRIC=file (default: examples/clos-4x4x4.
 	@exec $(BIN)/ryu-manager --config-file etc/fairspine.conf --store sqlite:///$(CURDIR)/out/run.db \
 	  $(if $(FABRIC),--fabric $(FABRIC)) controller.app
 
-demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE=
+demo: setup ## measure two training jobs on packets under ECMP and fairspine (as root); MODE= POLICY= QPS= QP_MODE= LEARN=sflow|host
 	@$(BIN)/fairspine emulate --fabric $(FABRIC) --job examples/gpt3-a.json --job examples/llama-b.json \
-	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster
+	  --enforcement $(MODE) --qps $(QPS) --qp-mode $(QP_MODE) $(if $(POLICY),--policies ecmp$(comma)$(POLICY)) --name demo --expect-faster \
+	  $(if $(LEARN),--learn $(LEARN) --seconds 2)
 
 demo-times: setup ## measure jobs that compute and share links, with and without shifts, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/times-one-link.yaml --seconds 2 --name times-one-link
@@ -75,10 +76,13 @@ bench: setup-test ## measure every policy (time, quality, memory, re-planning), 
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/simulator.py
 
+bench-learned: setup-test ## compare plans from learned traffic with those from pushed jobs (2,048 hosts, sampled); FILES=folder
+	@$(BIN)/python -m benchmarks.learned $(if $(FILES),--files $(FILES))
+
 bench-qps: setup ## compare hashed and planned QPs in each cell of the evaluation; fail where planning is slower
-	@$(BIN)/python benchmarks/qps_cells.py examples/scenarios/paper.yaml --qps 1,4,16 --seeds 1 --epochs 1
-	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,open shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
-	  --qps 1,4,16 --seeds 2 --epochs 8
+	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,paper open,examples/scenarios/$(name).yaml) --plans --seeds 1
+	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
+	  --seeds 2 --epochs 8
 
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py

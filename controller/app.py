@@ -93,6 +93,7 @@ class FairspineApp(app_manager.RyuApp):
         self.poller.stop()
         self.southbound.close()
         self.admission.close()
+        self.service.close()
         self.runtime.close()
         self.store.close()
 

@@ -96,8 +96,8 @@ class Settings:
     )
     learning: str = _option(
         "observe",
-        "jobs that nobody pushes: off, learned from their traffic and shown (observe), or planned, too (act); unless "
-        "set on the running controller",
+        "observe: infer jobs from their traffic and list them; act: plan them, too; off: accept no reports; a value "
+        "that was set on the running controller has precedence",
         choices=LEARNING,
     )
     sflow_listen: str = _option(

@@ -132,6 +132,10 @@ class OpenFlowSouthbound:
         """Bring the switches to these rules; does not block."""
         self.installer.target(rules)
 
+    def withhold_changes(self, reason: str) -> None:
+        """Change no switch from now on, for this reason; empty: change them again."""
+        self.installer.permission.withheld = reason
+
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard."""
         self._hosts.fabric = fabric

@@ -147,6 +147,13 @@ class PrivateOvs:
             link.symlink_to(path)
         return f"unix:{link}"
 
+    def sample(self, switches: Iterable[Bridge], target: tuple[str, int], sampling: int) -> None:
+        """Have switches send sFlow of one of ``sampling`` packets to a UDP address in the lab's namespace."""
+        create = ["--id=@sampled", "create", "sflow", "agent=lo", f'target="{target[0]}:{target[1]}"']
+        create += ["header=128", f"sampling={sampling}", "polling=0"]
+        uses = [part for switch in switches for part in ("--", "set", "bridge", switch.bridge, "sflow=@sampled")]
+        self.vsctl("--", *create, *uses)
+
     def delete_bridge(self, switch: Bridge) -> None:
         """Delete the bridge of a switch and its connection state."""
         self.vsctl("del-br", switch.bridge)

@@ -29,7 +29,7 @@ PruneOption = Annotated[
 
 @dataclass(frozen=True)
 class AppliedJob:
-    """What becomes of one job: ``create``, ``replace``, ``keep`` or ``delete``; ``body``: empty for the last."""
+    """The change of one job. ``change``: ``create``, ``replace``, ``keep`` or ``delete``; ``body``: empty to delete."""
 
     name: str
     change: str

@@ -13,17 +13,38 @@ from typing import Any
 from controller.model.errors import InputError
 from controller.whole_file import replace_private
 
+DEFAULT_URL = "http://127.0.0.1:8080"
+
 _KEYS = ("url", "token", "token_file", "ca_file")
 _CONTEXTS = "contexts"
 
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """How to reach one controller; ``None`` where the file does not say."""
+    """The URL of a controller, and the credentials for it. ``None``: not given.
+
+    ``token_file``: the file with the token, if ``token`` is not given; it is read when a command uses it.
+    """
 
     url: str | None = None
     token: str | None = None
     ca_file: Path | None = None
+    token_file: Path | None = None
+
+    @property
+    def has_token(self) -> bool:
+        """Whether a token is configured."""
+        return self.token is not None or self.token_file is not None
+
+    def secret(self) -> str | None:
+        """Return the token.
+
+        Raises:
+            InputError: its file cannot be read, is empty, or other users can read it.
+        """
+        if self.token is None and self.token_file is not None:
+            return _secret(self.token_file)
+        return self.token
 
 
 @dataclass(frozen=True)
@@ -45,11 +66,19 @@ class Config:
         return self.contexts[name]
 
     def settings_for(self, url: str) -> ConnectionSettings:
-        """Return the settings of the controller with this URL; empty ones if the file does not have it."""
+        """Return the settings of the controller with this URL; empty ones if the file does not have it.
+
+        Settings at the top of the file without a URL are those of ``DEFAULT_URL``.
+        """
         for one in (self.unnamed, *self.contexts.values()):
-            if one.url is not None and one.url.rstrip("/") == url.rstrip("/"):
+            if same_url(one.url or DEFAULT_URL, url):
                 return one
         return ConnectionSettings()
+
+
+def same_url(one: str, other: str) -> bool:
+    """Return whether two URLs are of the same controller."""
+    return one.rstrip("/") == other.rstrip("/")
 
 
 def config_folder() -> Path:
@@ -84,7 +113,7 @@ def read_config() -> Config:
     """Return the content of the user's config file; empty if the file does not exist.
 
     Raises:
-        InputError: the file is not TOML, has unknown keys or values of a wrong type, or others can read its tokens.
+        InputError: the file is not TOML, has unknown keys or values of a wrong type, or others can read a token in it.
     """
     path = config_file()
     try:
@@ -123,12 +152,11 @@ def _settings(table: Mapping[str, Any], path: Path, mode: int, within: str) -> C
         _check_private(mode, f"{within}token", path)
     if "token" in table and "token_file" in table:
         raise InputError("cannot be used with token", field=f"{within}token_file", source=str(path))
-    token = _secret(path.parent / Path(table["token_file"]).expanduser()) if "token_file" in table else None
-    return ConnectionSettings(
-        table.get("url"),
-        table.get("token", token),
-        path.parent / Path(table["ca_file"]).expanduser() if "ca_file" in table else None,
-    )
+
+    def beside(key: str) -> Path | None:
+        return path.parent / Path(table[key]).expanduser() if key in table else None
+
+    return ConnectionSettings(table.get("url"), table.get("token"), beside("ca_file"), beside("token_file"))
 
 
 def _secret(path: Path) -> str:

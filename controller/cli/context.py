@@ -24,7 +24,7 @@ def list_contexts(*, output: Printer) -> None:
     """List the contexts: named controllers of the config file. The one in use has a star."""
     used = used_context()
     rows = [
-        {"name": name, "url": one.url, "token": one.token is not None, "used": name == used}
+        {"name": name, "url": one.url, "token": one.has_token, "used": name == used}
         for name, one in read_config().contexts.items()
     ]
     if not output.is_table:

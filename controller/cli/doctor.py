@@ -130,7 +130,7 @@ def _readable() -> str:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What was found at the controller's URL."""
+    """The result of a request to the controller: its health, or the reason why there is no answer."""
 
     url: str
     health: Mapping[str, Any] | None

@@ -88,6 +88,16 @@ def emulate(
     expect_faster: Annotated[
         bool, typer.Option("--expect-faster", help="Fail if a job is not faster than under the first policy.")
     ] = False,
+    learn: Annotated[
+        str | None,
+        typer.Option(
+            "--learn",
+            metavar="FEEDER",
+            help="Push no job: have the controller learn them from what hosts report (host) or switches sample "
+            "(sflow), compare with the truth, and measure the plan for what was learned beside that for pushed jobs.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     output: Printer,
 ) -> None:
@@ -111,7 +121,12 @@ def emulate(
     names = None if policies is None else tuple(part.strip() for part in policies.split(","))
     if scenario is not None:
         given = {"--fabric": fabric, "--job": job, "--seed": seed, "--draws": draws, "--iterations": iterations}
-        given |= {"--expect-faster": expect_faster, "--qps": qps > 1, "--qp-mode": qp_mode != "split"}
+        given |= {
+            "--learn": learn is not None,
+            "--expect-faster": expect_faster,
+            "--qps": qps > 1,
+            "--qp-mode": qp_mode != "split",
+        }
         for option, value in given.items():
             if value:
                 raise InputError("is defined by the scenario", field=option)
@@ -138,5 +153,6 @@ def emulate(
         out=out,
         name=name,
         expect_faster=expect_faster,
+        learn=learn or "",
     )
     sys.exit(run_isolated(request, "json" if not output.is_table else "table"))

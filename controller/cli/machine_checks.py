@@ -1,4 +1,4 @@
-"""What ``fairspine doctor`` checks: each function judges what was read of the machine, and reads nothing itself."""
+"""The checks of ``fairspine doctor``: pure functions from what was read of the machine to a ``MachineCheck``."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,8 @@ import typer
 
 from controller.cli import completion
 from controller.cli.client import Client
-from controller.cli.config_file import Config, ConnectionSettings, read_config, used_context
+from controller.cli.config_file import DEFAULT_URL, Config, ConnectionSettings, read_config, same_url, used_context
 from controller.model.errors import InputError
-
-DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 @dataclass(frozen=True)
@@ -68,35 +67,38 @@ class Remote:
         """
         chosen = self._settings(read_config())
         url = chosen.url or DEFAULT_URL
-        return Client(url, token=chosen.token, ca_file=chosen.ca_file, timeout=timeout)
+        return Client(url, token=chosen.secret(), ca_file=chosen.ca_file, timeout=timeout)
 
     def _settings(self, config: Config) -> ConnectionSettings:
-        """Return the settings of the first that is given: an option, the environment, the context in use, the file."""
+        """Return the settings of the first that is given: an option, the environment, the context in use, the file.
+
+        A token is sent to the controller that it was given for, and to no other one: that of a context to the
+        context's URL, FAIRSPINE_TOKEN to FAIRSPINE_URL, or, if that is not set, to a URL that no context supplies.
+        """
         if self.context is not None:
             if self.url is not None:
                 raise InputError("cannot be used with --url", field="--context", value=self.context)
-            # The secret of the environment belongs to another controller, perhaps.
             return self._over(config.named(self.context, "--context"))
-        from_environment = ConnectionSettings(
-            os.environ.get("FAIRSPINE_URL"),
-            os.environ.get("FAIRSPINE_TOKEN"),
-            Path(os.environ["FAIRSPINE_CA_FILE"]) if os.environ.get("FAIRSPINE_CA_FILE") else None,
-        )
-        url = self.url or from_environment.url
+        of_environment = os.environ.get("FAIRSPINE_URL")
+        url = self.url or of_environment
         if url:
-            # The secret of a configured controller is sent to no other one.
             kept = config.settings_for(url)
-            kept = ConnectionSettings(url, kept.token, kept.ca_file or config.unnamed.ca_file)
+            kept = dataclasses.replace(kept, url=url, ca_file=kept.ca_file or config.unnamed.ca_file)
         elif named := os.environ.get("FAIRSPINE_CONTEXT"):
-            kept = config.named(named, "FAIRSPINE_CONTEXT")
+            return self._over(config.named(named, "FAIRSPINE_CONTEXT"))
         elif used := used_context():
-            kept = config.named(used, "fairspine context use")
+            return self._over(config.named(used, "fairspine context use"))
         else:
             kept = config.unnamed
-        return self._over(
-            ConnectionSettings(kept.url, from_environment.token or kept.token, from_environment.ca_file or kept.ca_file)
-        )
+        token = os.environ.get("FAIRSPINE_TOKEN")
+        if url and of_environment and not same_url(url, of_environment):
+            token = None
+        if ca_file := os.environ.get("FAIRSPINE_CA_FILE"):
+            kept = dataclasses.replace(kept, ca_file=Path(ca_file))
+        return self._over(dataclasses.replace(kept, token=token or kept.token))
 
     def _over(self, kept: ConnectionSettings) -> ConnectionSettings:
         """Return the settings with those options in their place that the command line gives."""
-        return ConnectionSettings(self.url or kept.url, self.token or kept.token, self.ca_file or kept.ca_file)
+        return dataclasses.replace(
+            kept, url=self.url or kept.url, token=self.token or kept.token, ca_file=self.ca_file or kept.ca_file
+        )

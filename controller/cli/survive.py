@@ -116,7 +116,7 @@ class _Pool:
         self._workers = workers
 
     def __call__(self, situation: Situation, failures: Sequence[Failure]) -> Iterator[Outcome]:
-        from controller.planning.survival import one_by_one
+        from controller.planning.survival import all_at_once, one_by_one
 
         # A new process takes seconds to load compiled code: a few hundred plans are faster in this process.
         if self._workers == 1 or len(failures) < 500:
@@ -127,14 +127,8 @@ class _Pool:
         chunk = -(-len(failures) // (4 * self._workers))
         pool = Parallel(n_jobs=self._workers, return_as="generator_unordered")
         parts = (failures[i : i + chunk] for i in range(0, len(failures), chunk))
-        for outcomes in pool(delayed(_outcomes)(situation, part) for part in parts):
+        for outcomes in pool(delayed(all_at_once)(situation, part) for part in parts):
             yield from outcomes
-
-
-def _outcomes(situation: Situation, failures: Sequence[Failure]) -> list[Outcome]:
-    from controller.planning.survival import one_by_one
-
-    return list(one_by_one(situation, failures))
 
 
 def _print(output: Printer, found: Survival, above: float | None, sequence: list[Outcome] | None, rows: int) -> None:

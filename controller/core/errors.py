@@ -24,6 +24,10 @@ class ConflictError(Exception):
         self.reason = reason
 
 
+class TakenOverError(UnavailableError):
+    """The store is in use by another controller, which decides now what switches hold."""
+
+
 class StorageError(UnavailableError):
     """The change could not be saved and was not made: the disk is full or read-only, the database is unreachable.
 

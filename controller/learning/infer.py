@@ -30,7 +30,9 @@ SILENT_PERIODS, STEADY_SILENCE, SILENT_MARKS = 2.5, 30.0, 10
 """A QP has ended that is silent for so many periods (seconds, where no period shows) longer than others of its job, and
 for so many times its usual time between marks."""
 KEPT_ITERATIONS = 6
-"""Iterations that the sightings which are kept of a QP should span."""
+"""Iterations that the sightings which are kept of a QP should span ..."""
+CERTAIN_ITERATIONS = 5
+"""... once so many were seen of packets: their memory spans all that was seen before."""
 
 
 class Component(NamedTuple):
@@ -185,12 +187,12 @@ def infer(
         looked = [(each, infer_component(each, rng)) for each in going_on]
     found = []
     for component, job in looked:
-        span = float(np.ptp(component.samples.at))
-        if job is not None and job.period_seconds:
+        sampled = bool(component.samples.sampled.any())
+        if job is not None and job.iterations >= (CERTAIN_ITERATIONS if sampled else 1):
             odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / DEPTH)
-        elif len(component.samples.at) >= 0.75 * DEPTH * len(component.numbers):
+        elif not sampled and len(component.samples.at) >= 0.75 * DEPTH * len(component.numbers):
             # Full, and no period yet: look further back.
-            odometers.space(component.numbers, 2 * span / DEPTH)
+            odometers.space(component.numbers, 2 * float(np.ptp(component.samples.at)) / DEPTH)
         if job is not None:
             found.append(job)
     return sorted(found, key=lambda job: job.name)

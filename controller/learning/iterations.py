@@ -26,16 +26,19 @@ FINER = 8
 MOST_MARKS = 20_000
 MOST_QPS = 32
 """QPs that are looked at one by one."""
+LEAST_SECONDS = 0.05
+"""Of an iteration; the packets of a QP on a slow link are regular, too."""
 FEWEST = 2.5
 """Iterations that must have been seen."""
 HARMONICS = 32
-"""Most harmonics: so many that a period and its double see the same frequencies, where only the penalty tells them."""
+"""The largest number of harmonics of a frequency that are summed. A period and its double then sum the same
+frequencies, and ``PENALTY`` decides between them."""
 NEAR_HARMONICS = 10
 """The same where the best frequency is refined."""
 PENALTY = 2.5
-"""What a harmonic must add to be counted, in deviations of the power of random marks."""
+"""The least power of a harmonic that is summed, in standard deviations of the power of random marks."""
 CLEAR = 12.0
-"""Power, in the same unit, from which on a period is believed."""
+"""The least power of a period that is reported, in the same unit."""
 PRIMES = (2, 3)
 SHARE = 0.2
 """The lower of two frequencies is the job's if the harmonics that only it has hold this part of the power."""
@@ -45,6 +48,10 @@ COHERENT = 3
 """Harmonics that are compared so; where iterations are unequal, higher ones hold power everywhere."""
 STEPS = 81
 """Frequencies that are looked at around the best one."""
+RARE = 12.0
+"""An idle time so many times as long as that between marks, and the logarithm of their number, is no chance."""
+REGULAR = 0.25
+"""Part by which the distances between idle times may differ from their median."""
 SEARCH = 0.3
 """Part of the period before and after its expected end in which an iteration's end is sought."""
 
@@ -198,7 +205,8 @@ def period(marks: Marks, rng: np.random.Generator) -> float:
         return 0.0
     points = _points(marks, rng)
     excess = _spectrum(points)
-    bins = np.arange(int(FINER * FEWEST), FINER * BINS // 8, dtype=np.int64)
+    most = min(BINS / 8, span / LEAST_SECONDS)
+    bins = np.arange(int(FINER * FEWEST), max(int(FINER * most), int(FINER * FEWEST) + 1), dtype=np.int64)
     power = _with_harmonics(excess, bins)
     best = int(np.argmax(power))
     if power[best] < CLEAR:
@@ -212,12 +220,32 @@ def period(marks: Marks, rng: np.random.Generator) -> float:
     return span / _fundamental(chosen, cycles)
 
 
+def period_of_gaps(at: FloatArray) -> float:
+    """Return the period in seconds by which marks at sorted times pause; 0 if they show none.
+
+    It tells iterations with one phase and a short pause, of which the spectrum shows little.
+    """
+    gap = np.diff(at)
+    # The median of exponential distances.
+    usual = float(np.median(gap)) / np.log(2)
+    long = np.flatnonzero(gap > usual * (RARE + np.log(len(at))))
+    if len(long) < 2:
+        return 0.0
+    pause = at[long] + gap[long] / 2
+    between = np.diff(pause)
+    seconds = float(np.median(between))
+    ends = max(float(pause[0] - at[0]), float(at[-1] - pause[-1]))
+    regular = (np.abs(between / seconds - 1) < REGULAR).all() and ends < (1 + REGULAR) * seconds
+    return seconds if regular and seconds >= LEAST_SECONDS and at[-1] - at[0] > (FEWEST - 0.5) * seconds else 0.0
+
+
 def find_iterations(marks: Marks, rng: np.random.Generator) -> JobIterations | None:
     """Return the iterations of the marks of one component; ``None`` if no period shows."""
     if len(marks.at) > MOST_MARKS:
         marks = marks.of(np.sort(rng.choice(len(marks.at), MOST_MARKS, replace=False)))
-    seconds = period(marks, rng)
-    return follow(np.sort(marks.at), seconds) if seconds else None
+    at = np.sort(marks.at)
+    seconds = period(marks, rng) or period_of_gaps(at)
+    return follow(at, seconds) if seconds else None
 
 
 def follow(at: FloatArray, seconds: float) -> JobIterations:

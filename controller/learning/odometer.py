@@ -21,6 +21,9 @@ BoolArray = NDArray[np.bool_]
 DEPTH = 64
 """Sightings that are kept of a QP."""
 
+WIDEST = 10.0
+"""Seconds between sightings that are kept, from which the oldest ones leave instead."""
+
 MOST_SAMPLES = 1_000_000
 """Sightings that are looked at together ..."""
 FEWEST = 8
@@ -63,6 +66,9 @@ class QpCounters(NamedTuple):
         newest: [R] seconds of the newest sighting, kept or not.
         spacing: [R] seconds between sightings that are kept, about: many a second would fill the memory with a part of
             one iteration.
+        spaced: [R] whether ``spacing`` was set. Until then the memory spans all packets that were sampled of a QP: when
+            it is full, every second one leaves, and those that follow are kept at twice the distance. Counters that
+            are polled would no longer show pauses then: of these the oldest readings leave.
     """
 
     n_kept: Int64Array
@@ -73,6 +79,7 @@ class QpCounters(NamedTuple):
     total: Int64Array
     newest: FloatArray
     spacing: FloatArray
+    spaced: BoolArray
 
     @staticmethod
     def empty(rows: int) -> QpCounters:
@@ -80,7 +87,7 @@ class QpCounters(NamedTuple):
         none = np.zeros(rows, dtype=np.int64)
         return QpCounters(
             none, none.copy(), np.zeros((rows, DEPTH)), np.zeros((rows, DEPTH), dtype=np.int64),
-            np.zeros(rows, np.bool_), none.copy(), np.zeros(rows), np.zeros(rows),
+            np.zeros(rows, np.bool_), none.copy(), np.zeros(rows), np.zeros(rows), np.zeros(rows, np.bool_),
         )  # fmt: skip
 
 
@@ -91,6 +98,19 @@ def _drawn(qp: int, n: int) -> float:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+
+
+@njit(cache=True, nogil=True)
+def _thin_out(counters: QpCounters, qp: int, n: int) -> int:
+    """Keep every second sighting of a QP whose memory is full after ``n``; return the number of those that stay."""
+    span = counters.at[qp, (n - 1) % DEPTH] - counters.at[qp, n % DEPTH]
+    at, sent = counters.at[qp].copy(), counters.sent[qp].copy()
+    half = DEPTH // 2
+    for i in range(half):
+        column = (n + 1 + 2 * i) % DEPTH
+        counters.at[qp, i], counters.sent[qp, i] = at[column], sent[column]
+    counters.spacing[qp] = span / half
+    return half
 
 
 @njit(cache=True, nogil=True)
@@ -122,6 +142,8 @@ def _record(
         # The distance is drawn, so that it does not beat with the job's period.
         if n and at[i] - counters.at[qp, last] < counters.spacing[qp] * (0.5 + _drawn(qp, n)):
             continue
+        if sampled and n >= DEPTH and not counters.spaced[qp] and counters.spacing[qp] < WIDEST:
+            n = _thin_out(counters, qp, n)
         counters.at[qp, n % DEPTH] = at[i]
         counters.sent[qp, n % DEPTH] = sent
         counters.n_kept[qp] = n + 1
@@ -170,7 +192,7 @@ class Odometers:
 
     def space(self, qp: IntArray, seconds: FloatArray | float) -> None:
         """Keep from now on about one sighting in so many seconds of the QPs with these numbers."""
-        self._counters.spacing[qp] = seconds
+        self._counters.spacing[qp], self._counters.spaced[qp] = seconds, True
 
     def spacing(self, qp: IntArray) -> FloatArray:
         """Return what ``space`` has set, 0 at first."""
@@ -225,7 +247,7 @@ class Odometers:
             del self._number[key]
             self.keys[number] = None
             self._counters.n_kept[number] = 0
-            self._counters.spacing[number] = 0.0
+            self._counters.spacing[number], self._counters.spaced[number] = 0.0, False
             self._free.append(number)
 
     def _make_room(self, coming: set[QpKey]) -> None:

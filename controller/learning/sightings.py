@@ -14,7 +14,7 @@ from controller.model.traffic import Int64Array
 
 
 class QpKey(NamedTuple):
-    """What identifies a QP in packets: IPv4 addresses as integers, UDP source port, destination QP number."""
+    """The key of a QP, as packets show it: IPv4 addresses as integers, UDP source port, destination QP number."""
 
     src: int
     dst: int

@@ -39,7 +39,7 @@ class QueuePairs:
 
     @property
     def in_turn(self) -> bool:
-        """Whether whole messages take turns on several QPs, so that no QP can carry another share."""
+        """Whether whole messages are sent over several QPs by turns; then a plan cannot choose the shares of QPs."""
         return self.count > 1 and self.mode == "round_robin"
 
     def shares(self, size: NDArray[np.int64]) -> NDArray[np.int64]:

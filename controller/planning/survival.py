@@ -180,6 +180,11 @@ def one_by_one(situation: Situation, failures: Sequence[Failure]) -> Iterator[Ou
     return (situation.after(failure) for failure in failures)
 
 
+def all_at_once(situation: Situation, failures: Sequence[Failure]) -> list[Outcome]:
+    """Compute outcomes in this process before returning; to be called in another one."""
+    return list(one_by_one(situation, failures))
+
+
 def single_failures(fabric: Fabric, kinds: Iterable[FailureKind]) -> list[Failure]:
     """Return each failure of one part that is up, in the order of kinds and of the fabric.
 

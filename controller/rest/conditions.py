@@ -10,6 +10,7 @@ from pydantic import StringConstraints
 
 from controller.core.ports.api import UNCONDITIONAL, Condition
 from controller.rest.operation import Operation, Parameter
+from controller.rest.representation import ZIPPED
 
 _TAG = r'(?:W/)?"[!#-~]*"'
 ENTITY_TAGS = rf"(?:\*|[A-Za-z0-9._-]{{1,64}}|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*)"
@@ -61,5 +62,7 @@ def header_parameters(operation: Operation) -> tuple[Parameter, ...]:
 def _revisions(tags: Sequence[str], *, weak: bool) -> frozenset[str]:
     """Return the revisions of a header; none for ``*``."""
     return frozenset(
-        str(tag) if weak or not getattr(tag, "is_weak", False) else f"W/{tag}" for tag in tags if tag != "*"
+        str(tag).removesuffix(ZIPPED) if weak or not getattr(tag, "is_weak", False) else f"W/{tag}"
+        for tag in tags
+        if tag != "*"
     )

@@ -1,4 +1,4 @@
-"""What the interface needs of the event loop that it runs on."""
+"""The functions of the event loop that the HTTP interface calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _at_once(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @dataclass(frozen=True)
 class EventLoop:
-    """Functions of the event loop; without arguments: of a program that has none.
+    """Functions of the event loop. The defaults are for programs without one, such as tests.
 
     Attributes:
         yield_turn: lets other tasks run.

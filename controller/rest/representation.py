@@ -20,6 +20,10 @@ LEVEL = 4
 """Of gzip. A list of 8,192 measured links takes 9 ms, a quarter of the time at level 9, and has a fifth more bytes."""
 
 
+ZIPPED = "-gzip"
+"""What is appended to the strong tag of a compressed representation."""
+
+
 class Representation(NamedTuple):
     """A body as it is sent. ``tag``: the entity tag of its content; empty: not wanted."""
 
@@ -67,6 +71,9 @@ def represent(request: falcon.Request, response: falcon.Response, offload: Calla
             return
     response.data = made.body
     if made.zipped:
+        if response.etag and not made.tag:
+            # A strong tag is one of these bytes (RFC 9110, section 8.8.3.3), so the compressed ones have another.
+            response.etag = response.etag[:-1] + f'{ZIPPED}"'
         response.set_header("Content-Encoding", "gzip")
 
 

@@ -108,7 +108,9 @@ class Reconciler:
         self.learning: LearningSetting | None = saved.learning
         self._instruments = instruments
         self.tasks = VitalTasks(runtime)
-        self.store_writer = StoreWriter(persistence.store, runtime, self.tasks, changed=self._store_changed)
+        self.store_writer = StoreWriter(
+            persistence.store, runtime, self.tasks, changed=self._store_changed, taken=southbound.withhold_changes
+        )
         self.computed_at = saved.plan.at if saved.plan is not None else runtime.now()
         self.installation = InstallationStatus(settings, runtime, events, southbound, instruments)
         self.failed = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -20,6 +20,7 @@ from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.learning import Learning
 from controller.model.plan import Plan
+from controller.planning.survival import Failure, Outcome, Situation, all_at_once, one_by_one
 from controller.routing import enforceable
 from controller.service.admission import Admission
 from controller.service.client_changes import ClientChanges
@@ -33,6 +34,7 @@ from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
 from controller.service.reconciler import Reconciler
 from controller.service.sflow_feeder import SflowFeeder
+from controller.service.worker_process import Worker
 from controller.views import documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
 
@@ -66,6 +68,7 @@ class Service:
         self._southbound, self._admission = southbound, admission
         self._events, self._measurements = events, measurements
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
+        self._analyst = Worker(runtime.start_process)
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._links = LinkLists(runtime, measurements)
         self._learner = Learner(
@@ -95,6 +98,10 @@ class Service:
             part.start(self._reconciler.tasks, lambda: self._reconciler.state)
         self._learned_planning.start()
         self.recorder.start()
+
+    def close(self) -> None:
+        """End the process of failure analyses."""
+        self._analyst.close()
 
     @property
     def ended(self) -> Sequence[str]:
@@ -228,9 +235,16 @@ class Service:
         # One at a time, and beside previews: it may take seconds.
         with self._analysing:
             request = self._admission.survival(body)
-            return self._offload(
-                survival.analyse, self._settings, self._known.state(), request, gone, self._runtime.rest
-            )
+            return self._offload(survival.analyse, self._settings, self._known.state(), request, gone, self._outcomes)
+
+    def _outcomes(self, situation: Situation, failures: Sequence[Failure]) -> Iterable[Outcome]:
+        """Compute outcomes: a few in this thread, many in a process, on another core and without this one's lock."""
+        if len(failures) < survival.PART:
+            for outcome in one_by_one(situation, failures):
+                yield outcome
+                self._runtime.rest()
+            return
+        yield from self._analyst.run(all_at_once, situation, failures)
 
     def routes(self, host: str) -> Document:
         """Return the flows that a host sends, with their paths."""

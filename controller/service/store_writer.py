@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from controller.core.errors import StorageError
+from controller.core.errors import StorageError, TakenOverError
 from controller.core.plan_record import PlanRecord
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.store import StateStore
@@ -35,10 +35,24 @@ class StoreWriter:
     """The only writer to the store."""
 
     def __init__(
-        self, keeping: StateStore, runtime: Runtime, tasks: VitalTasks, *, changed: Callable[[str], None]
+        self,
+        keeping: StateStore,
+        runtime: Runtime,
+        tasks: VitalTasks,
+        *,
+        changed: Callable[[str], None],
+        taken: Callable[[str], None],
     ) -> None:
-        """Call ``changed`` when the store stops working (with the reason) and when it works again (empty)."""
-        self._keeping, self._runtime, self._changed = keeping, runtime, changed
+        """Write to a store.
+
+        Args:
+            keeping: the store.
+            runtime: tasks and waiting.
+            tasks: the tasks of the controller, which get those of the writer.
+            changed: called when the store stops working (with the reason) and when it works again (empty).
+            taken: called when another controller uses it (with the reason), and when it works again (empty).
+        """
+        self._keeping, self._runtime, self._changed, self._taken = keeping, runtime, changed, taken
         self._tasks, self._writing = tasks, runtime.lock()
         self._wake = runtime.signal()
         self._waiting: deque[PlanRecord] = deque(maxlen=WAITING)
@@ -64,7 +78,7 @@ class StoreWriter:
             with self._writing:
                 self._write(change)
         except UnavailableError as error:
-            self._broken(error.reason)
+            self._broken(error)
             raise StorageError(error.reason) from None
 
     def later(self, record: PlanRecord) -> None:
@@ -85,10 +99,10 @@ class StoreWriter:
                 with self._writing:
                     self._runtime.offload(self._keeping.check)
             except UnavailableError as error:
-                self._broken(error.reason)
+                self._broken(error)
             except Exception as error:
                 LOG.exception("the store failed with an unexpected error")
-                self._broken(str(error))
+                self._broken(error)
 
     def _run(self) -> None:
         delay = RETRY_FIRST
@@ -102,7 +116,7 @@ class StoreWriter:
             except Exception as error:
                 if not isinstance(error, UnavailableError):
                     LOG.exception("the store failed with an unexpected error")
-                self._broken(str(error))
+                self._broken(error)
                 self._runtime.sleep(delay)
                 delay = min(2 * delay, RETRY_LAST)
                 continue
@@ -110,6 +124,7 @@ class StoreWriter:
             if self.error:
                 self.error = ""
                 LOG.info("the store works again")
+                self._taken("")
                 self._changed("")
 
     def _write(self, change: StateChange) -> None:
@@ -120,7 +135,10 @@ class StoreWriter:
         if change.drained is not None:
             self._drained = change.drained
 
-    def _broken(self, reason: str) -> None:
+    def _broken(self, error: Exception) -> None:
+        reason = str(error)
+        if isinstance(error, TakenOverError):
+            self._taken(reason)
         if reason != self.error:
             LOG.error("the store does not work: %s", reason)
         if not self.error:

@@ -42,6 +42,9 @@ class Database(Protocol):
             StoreError: what is written would be lost.
         """
 
+    def beat(self, connection: sa.Connection) -> None:
+        """Show other controllers that this one is running; from the first call on it must be repeated."""
+
     def keep(self, connection: sa.Connection) -> None:
         """Make a committed write more durable, as far as possible; called after a commit that a restart would find."""
 

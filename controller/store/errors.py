@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.core.errors import TakenOverError
 from controller.model.errors import UnavailableError
 
 
@@ -11,3 +12,7 @@ class StoreError(UnavailableError):
     A change whose commit raised this is not kept, with one exception that no database can rule out: where a server
     went away while it was acknowledging, the change may be found again after a restart (docs/reference/store.md).
     """
+
+
+class StoreTakenError(StoreError, TakenOverError):
+    """The store is in use by another controller."""

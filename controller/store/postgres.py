@@ -3,10 +3,15 @@
 One connection does everything and holds an advisory lock: as long as it lives, no other controller can use the
 database, and when it is lost so is the lock (PostgreSQL, "Explicit Locking", section "Advisory Locks"). The lock
 belongs to the session, so nothing between may share sessions out by transaction (pgbouncer's ``transaction`` mode).
+
+The kernel of a process that is stopped or hangs still answers the server, which therefore keeps its lock. So a running
+controller sends a statement every few seconds, and its session's name says that it does. Another controller ends such
+a session once it has sent nothing for ``SILENT_SECONDS``, and takes the lock. The ended session commits nothing more.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 from uuid import uuid4
@@ -17,8 +22,10 @@ from psycopg.abc import RV, PQGen
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
-from controller.store.errors import StoreError
+from controller.store.errors import StoreError, StoreTakenError
 from controller.store.location import shown, without_secrets
+
+LOG = logging.getLogger(__name__)
 
 LOCK_KEY = int.from_bytes(b"fairspne", "big")
 """Of the advisory lock: eight letters of our name. Such keys are known to one database only."""
@@ -26,7 +33,25 @@ LOCK_KEY = int.from_bytes(b"fairspne", "big")
 CLAIM_SECONDS = 3.0
 """Seconds that a server may need to notice that the earlier controller has ended."""
 
+SILENT_SECONDS = 15.0
+"""Seconds without a statement after which the holder of the lock counts as stopped; while it runs, it sends one every
+2 s."""
+
+_BEATS = "-beats"
+"""Ends the name of a session whose controller sends statements regularly."""
+
 _RETRY_SECONDS = 0.1
+
+_HOLDER = sa.text(
+    "SELECT pid, CASE WHEN state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' "
+    "THEN clock_timestamp() ELSE state_change END AS heard "
+    "FROM pg_stat_activity JOIN pg_locks USING (pid) "
+    "WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database() "
+    "AND pg_locks.database = datid AND (classid::bigint << 32 | objid::bigint) = :key "
+    "AND application_name LIKE '%' || :beats AND state_change IS NOT NULL"
+)
+"""The session that holds the lock, if it should send statements regularly. While the server works for it, ``heard`` is
+another one each time."""
 
 _CONNECT = {
     "connect_timeout": 5,
@@ -137,15 +162,28 @@ class PostgresDatabase:
         connection.execute(
             sa.text(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE application_name = :session AND pid <> pg_backend_pid()"
+                "WHERE application_name LIKE :session || '%' AND pid <> pg_backend_pid()"
             ),
             {"session": self._session},
         )
-        deadline = time.monotonic() + CLAIM_SECONDS
+        began, first = time.monotonic(), _holder(connection)
         while not connection.scalar(sa.text("SELECT pg_try_advisory_lock(:key)"), {"key": LOCK_KEY}):
-            if time.monotonic() > deadline:
-                raise StoreError(f"{self.shown} is in use by another controller")
+            waited = time.monotonic() - began
+            if first is None or _holder(connection) != first:
+                if waited > CLAIM_SECONDS:
+                    raise StoreTakenError(f"{self.shown} is in use by another controller")
+            elif waited > SILENT_SECONDS:
+                LOG.warning("%s: the controller that uses it has been silent for %g s; it is ended", self.shown, waited)
+                connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": first.pid})
+                # From here on as with any session that has ended and still has its lock.
+                began, first = time.monotonic(), None
             _pause(connection)
+
+    def beat(self, connection: sa.Connection) -> None:
+        """Send a statement, under a name that says that there will be more."""
+        connection.execute(
+            sa.text("SELECT set_config('application_name', :name, false)"), {"name": f"{self._session}{_BEATS}"}
+        )
 
     def check(self) -> bool:
         """Return ``True``: a commit is durable on the server."""
@@ -166,6 +204,12 @@ class PostgresDatabase:
 
     def release(self) -> None:
         """Do nothing: the lock ended with the connection."""
+
+
+def _holder(connection: sa.Connection) -> sa.Row[Any] | None:
+    # Within a transaction the server would show the same activity again.
+    connection.execute(sa.text("SELECT pg_stat_clear_snapshot()"))
+    return connection.execute(_HOLDER, {"key": LOCK_KEY, "beats": _BEATS}).one_or_none()
 
 
 def _pause(connection: sa.Connection) -> None:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
-from controller.store.errors import StoreError
+from controller.store.errors import StoreError, StoreTakenError
 from controller.store.location import shown
 from controller.store.schema import VERSION_TABLE
 from controller.store.sqlite_files import SqliteFiles
@@ -68,7 +68,7 @@ class SqliteFile:
             self._files.claim()
         except BlockingIOError:
             self.release()
-            raise StoreError(f"{self.shown} is in use by another controller") from None
+            raise StoreTakenError(f"{self.shown} is in use by another controller") from None
         except OSError as error:
             self.release()
             raise StoreError(f"{self.shown} cannot be created or written: {error.strerror}") from None
@@ -120,6 +120,9 @@ class SqliteFile:
     def check(self) -> bool:
         """Return whether the file that SQLite has open is the one that a restart finds."""
         return self._files.in_use()
+
+    def beat(self, connection: sa.Connection) -> None:
+        """Do nothing: the kernel knows who holds the lock."""
 
     def keep(self, connection: sa.Connection) -> None:
         """Copy the write-ahead log into the database file, as far as that is possible without waiting."""
@@ -181,6 +184,9 @@ class MemoryDatabase:
     def check(self) -> bool:
         """Return ``True``: there is no file to lose."""
         return True
+
+    def beat(self, connection: sa.Connection) -> None:
+        """Do nothing: no other process can use it."""
 
     def keep(self, connection: sa.Connection) -> None:
         """Do nothing: the data ends with the process."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from controller.store.errors import StoreError
+from controller.store.errors import StoreError, StoreTakenError
 
 Identity = tuple[int, int]
 
@@ -163,7 +163,7 @@ class SqliteFiles:
         except FileExistsError:
             raise StoreError(f"{self._shown} was removed or replaced; restart the controller") from None
         except BlockingIOError:
-            raise StoreError(f"{self._shown} is in use by another controller") from None
+            raise StoreTakenError(f"{self._shown} is in use by another controller") from None
         finally:
             fresh.unlink(missing_ok=True)
         _sync(self.path.parent)

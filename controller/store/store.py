@@ -204,12 +204,18 @@ class Store:
     def check(self) -> None:
         """Check that committed changes will be found after a restart, and repair the database where possible.
 
+        Whoever has called this once calls it every few seconds: another controller may take over the database of one
+        that is silent (``controller.store.postgres``).
+
         Raises:
-            StoreError: it will not.
+            StoreError: it will not, or the database cannot be reached.
         """
         with self._in_turn():
-            if self._connection is not None and not self._database.check():
+            if self._connection is None:
+                return
+            if not self._database.check():
                 self._connection = self._mended(self._connection)
+            self._attempt(self._database.beat, write=False)
 
     def close(self) -> None:
         """Let another controller in. Harmless when called twice; all other calls then raise ``StoreError``."""

@@ -10,7 +10,16 @@ from controller.core.controller_state import ControllerState
 from controller.core.survival_request import SurvivalRequest
 from controller.model.errors import InputError, UnavailableError
 from controller.planning.headroom import with_headroom
-from controller.planning.survival import Failure, Outcome, Situation, pairs, single_failures, survive, worst_sequence
+from controller.planning.survival import (
+    Failure,
+    Outcome,
+    Outcomes,
+    Situation,
+    pairs,
+    single_failures,
+    survive,
+    worst_sequence,
+)
 from controller.planning.survival_document import survival_document
 
 MOST_FAILURES = 10_000
@@ -18,13 +27,16 @@ MOST_FAILURES = 10_000
 
 MOST_IN_SEQUENCE = 16
 
+PART = 32
+"""Failures between two looks at whether the client is still there."""
+
 
 def analyse(
     settings: Settings,
     state: ControllerState,
     request: SurvivalRequest,
     gone: Callable[[], bool],
-    rest: Callable[[], None],
+    compute: Outcomes,
 ) -> dict[str, Any]:
     """Plan anew after each failure, as the controller would.
 
@@ -33,7 +45,7 @@ def analyse(
         state: with a candidate.
         request: the failures to analyse.
         gone: whether the client has disconnected; then the analysis ends.
-        rest: called between two plans, to let other threads run.
+        compute: computes the outcomes of at most ``PART`` failures at a time.
 
     Raises:
         InputError: these are too many failures.
@@ -61,11 +73,10 @@ def analyse(
         raise InputError(reason, field="pairs" if request.pairs else "kinds")
 
     def outcomes(situation: Situation, failures: Sequence[Failure]) -> Iterator[Outcome]:
-        for failure in failures:
+        for first in range(0, len(failures), PART):
             if gone():
                 raise UnavailableError("the client has disconnected")
-            yield situation.after(failure)
-            rest()
+            yield from compute(situation, failures[first : first + PART])
 
     found = survive(situation, pairs(single) if request.pairs else single, outcomes)
     above = request.above

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,12 +69,14 @@ def _serve(scenario: EmulatedScenario, output: str) -> int:
     from emulation.experiments.run import run
 
     started = time.monotonic()
+    request = scenario.request
 
     def say(text: str) -> None:
         print(f"{time.monotonic() - started:6.1f} s  {text}", file=sys.stderr, flush=True)
 
+    if request.learn:
+        return _serve_learned(scenario, output, say)
     outcome = run(scenario, say)
-    request = scenario.request
     values = document(outcome)
     numbers, drawing = request.out / f"{request.name}.json", request.out / f"{request.name}.png"
     # The numbers last: who finds them finds the picture, too.
@@ -85,6 +87,26 @@ def _serve(scenario: EmulatedScenario, output: str) -> int:
     for note in outcome.notes():
         say(f"note: {note}")
     failures = outcome.failures()
+    for failure in failures:
+        complain(failure)
+    return 1 if failures else 0
+
+
+def _serve_learned(scenario: EmulatedScenario, output: str, say: Callable[[str], None]) -> int:
+    from emulation.experiments.learned_run import run_learned
+    from emulation.experiments.learned_table import print_learned
+
+    request = scenario.request
+    learned = run_learned(scenario, say)
+    numbers = request.out / f"{request.name}.json"
+    values = {"feeder": learned.feeder, "jobs": learned.rows()}
+    write_bytes(numbers, [f"{json.dumps(values, indent=1)}\n".encode()])
+    if output == "json":
+        print(json.dumps(values))
+    elif output == "table":
+        print_learned(learned)
+    say(f"wrote {numbers}")
+    failures = learned.failures(expect_faster=request.expect_faster)
     for failure in failures:
         complain(failure)
     return 1 if failures else 0

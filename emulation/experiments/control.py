@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,13 +24,14 @@ READY_SECONDS = 120.0
 class ExperimentController:
     """``ryu-manager --fabric FABRIC --policy POLICY --seed SEED ...``, which keeps nothing, until ``with`` ends."""
 
-    def __init__(self, lab: Lab, request: ExperimentRequest, draw: Draw) -> None:
-        """Start the controller process for one draw of an experiment."""
+    def __init__(self, lab: Lab, request: ExperimentRequest, draw: Draw, more: Sequence[str] = ()) -> None:
+        """Start the controller process for one draw of an experiment; ``more`` are further options."""
         command = Path(sys.executable).with_name("ryu-manager")
         options = ["--fabric", str(request.fabric), "--policy", draw.routing, "--seed", str(draw.seed)]
         options += ["--policy-options", ",".join(draw.options)]
         options += ["--enforcement", request.mode, "--store", "memory"]
         options += ["--default-qps", str(request.qps), "--default-qp-mode", request.qp_mode]
+        options += more
         listen = ["--ofp-tcp-listen-port", str(DEFAULT_CONTROLLER[1]), "--wsapi-port", str(HTTP[1])]
         self._lab = lab
         self._reasons: list[str] = []
@@ -67,6 +69,19 @@ class ExperimentController:
         """Return the routes of a host: its flows and their UDP source ports."""
         document: dict[str, Any] = self._ask("GET", f"/v1/routes?host={quote(host, safe='')}")
         return document
+
+    def see(self, sightings: Mapping[str, Any]) -> None:
+        """Report what queue pairs have sent."""
+        self._ask("POST", "/v1/sightings", sightings)
+
+    def learned(self) -> list[dict[str, Any]]:
+        """Return the learned jobs, each with its document."""
+        names = [job["name"] for job in self._ask("GET", "/v1/learned")["jobs"]]
+        return [self._ask("GET", f"/v1/learned/{quote(name, safe='')}") for name in names]
+
+    def adopt(self, name: str) -> None:
+        """Push a learned job."""
+        self._ask("POST", f"/v1/learned/{quote(name, safe='')}:adopt", b"")
 
     def delete(self, name: str) -> None:
         """Delete a job."""

@@ -27,6 +27,11 @@ from emulation.policy_names import SHIFTS
 
 MAX_DRAWS = 100
 
+FEEDERS = ("host", "sflow")
+"""Of learned jobs."""
+LEARNING_ITERATIONS = 4
+"""Of each job whose communication is learned."""
+
 MAX_ITERATIONS = 1000
 ITERATIONS = 10
 """Of each job, if some job computes between its collectives."""
@@ -49,6 +54,7 @@ class ExperimentRequest:
         link_mbps: rate of the fastest link; ``None``: as much as the machine carries (scale.py).
         name: name of the files that are written to ``out``, and of the folder with the logs.
         expect_faster: fail unless every job is faster under each further policy than under the first.
+        learn: the feeder from which the controller learns the jobs, instead of having them pushed; empty: none.
     """
 
     fabric: Path
@@ -64,6 +70,7 @@ class ExperimentRequest:
     out: Path = Path("out")
     name: str = "emulate"
     expect_faster: bool = False
+    learn: str = ""
 
     @property
     def folder(self) -> Path:
@@ -140,6 +147,12 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
         raise InputError(f"1 to {MAX_DRAWS}", field="--draws", value=len(request.seeds))
     if not 0.1 <= request.seconds <= 600:
         raise InputError("0.1 to 600", field="--seconds", value=request.seconds)
+    if request.learn and request.learn not in FEEDERS:
+        raise InputError(f"must be one of {', '.join(FEEDERS)}", field="--learn", value=request.learn)
+    if request.learn and request.mode == "source_port":
+        raise InputError("ports that hosts choose cannot be learned and steered", field="--enforcement")
+    if request.learn and len(request.policies) != 2:
+        raise InputError("two are needed: of the hashed traffic, and of the plan", field="--policies")
     if not request.jobs:
         raise InputError("at least one job is needed", field="--job")
     fabric = load_fabric(request.fabric)
@@ -156,7 +169,8 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
 
 
 def _iterations(request: ExperimentRequest, jobs: Sequence[Job], *, timed: bool) -> dict[str, int]:
-    given = request.iterations or (ITERATIONS if timed else 1,)
+    usual = LEARNING_ITERATIONS if request.learn else ITERATIONS if timed else 1
+    given = request.iterations or (usual,)
     for number in given:
         if not 1 <= number <= MAX_ITERATIONS:
             raise InputError(f"1 to {MAX_ITERATIONS}", field="--iterations", value=number)

@@ -23,6 +23,7 @@ from emulation.experiments.workload import collectives, routes
 from emulation.lab import Lab
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle
+from emulation.roce.launcher import Spawn
 from emulation.roce.run import CollectiveResult, FlowKey, PortShare, run_collectives
 from emulation.roce.sender import SenderOptions
 from emulation.socket_buffers import enlarge_packet_buffers
@@ -92,11 +93,7 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
     )
     with ExperimentController(lab, request, draw) as controller:
         controller.wait_ready()
-        lost = lab.ping_all(_neighbours(scenario))
-        if lost:
-            raise LabError(f"{len(lost)} pairs of hosts cannot reach each other; the first is {' and '.join(lost[0])}")
-        # Only now has every switch sent something, and so opened the socket by which it sends.
-        enlarge_packet_buffers(lab.ovs.daemon.pid)
+        check_reachable(lab, scenario)
         for job, document in zip(scenario.jobs, scenario.documents, strict=True):
             controller.push(job.name, document)
         plan = controller.wait_active()
@@ -120,6 +117,38 @@ def _run(lab: Lab, scenario: EmulatedScenario, scale: Scale, draw: Draw, say: Sa
     return done
 
 
+def check_reachable(lab: Lab, scenario: EmulatedScenario) -> None:
+    """Check that hosts that communicate reach each other, and prepare the switches for their traffic.
+
+    Raises:
+        LabError: some do not.
+    """
+    lost = lab.ping_all(_neighbours(scenario))
+    if lost:
+        raise LabError(f"{len(lost)} pairs of hosts cannot reach each other; the first is {' and '.join(lost[0])}")
+    # Only now has every switch sent something, and so opened the socket by which it sends.
+    enlarge_packet_buffers(lab.ovs.daemon.pid)
+
+
+def sender_options(scenario: EmulatedScenario, scale: Scale) -> SenderOptions:
+    """Return the options of all queue pairs."""
+    return SenderOptions(
+        line_rate=max(host.gbps for host in scenario.fabric.hosts) * scale.mbps_per_gbps * 1e6,
+        first_timeout=FIRST_TIMEOUT,
+        min_timeout=LEAST_TIMEOUT,
+        max_timeout=LONGEST_TIMEOUT,
+    )
+
+
+def spawn_in(lab: Lab) -> Spawn:
+    """Return a function that starts a program on a host of the lab."""
+
+    def spawn(host: str, argv: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+        return lab.popen(host, argv, stdin=stdin, stdout=stdout, stderr=stderr)
+
+    return spawn
+
+
 def _measure(
     lab: Lab,
     scenario: EmulatedScenario,
@@ -132,22 +161,12 @@ def _measure(
     seconds = {(row["job"], row["name"]): row["seconds"] * scale.time for row in plan["collectives"] if row["seconds"]}
     of_jobs = cycles(scenario, plan.get("schedule"), scale.time)
     predicted = {cycle.job: _predicted(cycle, specs, seconds, plan, scale) for cycle in of_jobs}
-    line_rate = max(host.gbps for host in scenario.fabric.hosts) * scale.mbps_per_gbps * 1e6
-
-    def spawn(host: str, argv: Sequence[str], *, stdin: int, stdout: int, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-        return lab.popen(host, argv, stdin=stdin, stdout=stdout, stderr=stderr)
-
     results = run_collectives(
         {host.name: host.ip for host in scenario.fabric.hosts},
-        spawn,
+        spawn_in(lab),
         specs,
         ports,
-        options=SenderOptions(
-            line_rate=line_rate,
-            first_timeout=FIRST_TIMEOUT,
-            min_timeout=LEAST_TIMEOUT,
-            max_timeout=LONGEST_TIMEOUT,
-        ),
+        options=sender_options(scenario, scale),
         timeout=_START_UP_SECONDS + _SLACK * sum(predicted[cycle.job] * cycle.iterations for cycle in of_jobs),
         log_dir=scenario.request.folder / "logs",
         cycles=of_jobs,

@@ -30,6 +30,7 @@ def run_agent(source: str) -> int:
     Prints one JSON object, the result. With no ``start_at`` in the configuration there is a launcher: prints
     ``{"event": "ready"}`` before, waits for ``{"start_at": seconds}`` on standard input, reports the end of each stage
     of a job but the last, waits for ``{"job", "stage", "ended_at"}``, and answers its peers until standard input ends.
+    With ``tally_seconds``, it also prints regularly what its queue pairs have sent (``{"event": "tally"}``).
 
     Returns:
         0, or 1 if a result was wrong.
@@ -53,6 +54,8 @@ def run_agent(source: str) -> int:
             orders.obey = agent.on_order
         endpoint.run(lambda: orders.ended, deadline=start_at)
         agent.begin(start_at)
+        if config.tally_seconds:
+            agent.tell_tallies(_say, start_at)
         try:
             endpoint.run(lambda: agent.done or orders.ended)
         except QueuePairError as error:
@@ -89,6 +92,23 @@ class Agent:
         """Begin all jobs; ``start_at`` of the monotonic clock is their common start."""
         for job in self._jobs.values():
             job.begin(start_at)
+
+    def tell_tallies(self, say: Callable[[dict[str, Any]], None], at: float) -> None:
+        """Report what each queue pair has sent so far, at ``at`` of the monotonic clock and regularly until the end."""
+        rows = [row for part in self._parts for row in part.tallies()]
+        say(
+            {
+                "event": "tally",
+                "at": time.time(),
+                "qps": [
+                    {"src": self._config.ip, "dst": peer, "udp_src": port, "dst_qp": qp} for peer, port, qp, _ in rows
+                ],
+                "bytes": [size for _, _, _, size in rows],
+            }
+        )
+        if not self.done:
+            following = at + self._config.tally_seconds
+            self._endpoint.call_at(following, lambda: self.tell_tallies(say, following))
 
     def on_order(self, order: dict[str, Any]) -> None:
         """Take an order of the launcher: a stage of a job has ended at all of its hosts."""

@@ -57,6 +57,7 @@ class AgentConfig:
         start_at: time of the monotonic clock at which all begin; None: the agent reports that it is ready and reads the
             time from standard input. (All network namespaces of a machine share one monotonic clock.)
         linger: seconds for which an agent with ``start_at`` answers its peers after it is done.
+        tally_seconds: seconds between two reports of what each queue pair has sent; 0: none are made.
     """
 
     host: str
@@ -67,6 +68,7 @@ class AgentConfig:
     start_at: float | None = None
     linger: float = 5.0
     cycles: tuple[JobCycle, ...] = ()
+    tally_seconds: float = 0.0
 
 
 def to_document(config: AgentConfig) -> dict[str, Any]:
@@ -77,6 +79,7 @@ def to_document(config: AgentConfig) -> dict[str, Any]:
         "port": config.port,
         "start_at": config.start_at,
         "linger": config.linger,
+        "tally_seconds": config.tally_seconds,
         "options": {f.name: getattr(config.options, f.name) for f in fields(SenderOptions)},
         "jobs": [
             {
@@ -139,6 +142,7 @@ def parse(document: Any) -> AgentConfig:
         port=row.take("port", int, ROCE_PORT),
         start_at=row.take("start_at", float, None),
         linger=row.take("linger", float, 5.0),
+        tally_seconds=row.take("tally_seconds", float, 0.0),
     )
     row.nothing_left()
     if config.start_at is not None:

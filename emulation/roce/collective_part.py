@@ -86,6 +86,14 @@ class CollectivePart:
             self._wrong.append(f"iteration {len(self._times)}: {wrong}")
         self.ended(now)
 
+    def tallies(self) -> list[tuple[str, int, int, int]]:
+        """Return (peer's address, UDP source port, queue pair, bytes of acknowledged messages) of each sender."""
+        return [
+            (self.config.collective.ranks[peer], piece.udp_src, piece.qp, sender.counters.bytes)
+            for peer, pieces in self.config.sends.items()
+            for piece, sender in zip(pieces, self._connections[peer].senders, strict=True)
+        ]
+
     def state(self) -> str:
         """Return what the part waits for, as text."""
         missing = self._collective.missing()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import selectors
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,12 +42,16 @@ class _Agent:
     jobs: frozenset[str]
 
 
+OnTally = Callable[[dict[str, Any]], None]
+"""Takes what an agent says of its queue pairs; called in the thread that waits for the agents."""
+
+
 class Launcher:
     """The processes of the agents. Leaving the ``with`` block ends those that still run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, on_tally: OnTally = lambda tally: None) -> None:
         """Write the logs of agents to ``folder``."""
-        self._folder = folder
+        self._folder, self._on_tally = folder, on_tally
         self._agents: list[_Agent] = []
         self._selector = selectors.DefaultSelector()
         self._ends: dict[tuple[str, int], dict[str, float]] = {}
@@ -124,6 +128,8 @@ class Launcher:
             for line in agent.lines.feed(data):
                 if line.get("event") == "ended":
                     self._gather_end(agent, line["job"], line["stage"], line["at"])
+                elif line.get("event") == "tally":
+                    self._on_tally(line)
                 else:
                     agent.said[str(line.get("event"))] = line
         except LineError as error:

@@ -19,7 +19,7 @@ from controller.model.port_numbers import ROCE_PORT
 from emulation.roce.agent_config import FIRST_QP, AgentConfig, PartConfig, PieceConfig
 from emulation.roce.collectives.spec import CollectiveSpec
 from emulation.roce.job_cycle import JobCycle, cycles_of
-from emulation.roce.launcher import GOODBYE_SECONDS, Launcher, Spawn
+from emulation.roce.launcher import GOODBYE_SECONDS, Launcher, OnTally, Spawn
 from emulation.roce.sender import SenderOptions
 
 START_AFTER = 0.3
@@ -150,6 +150,8 @@ def run_collectives(
     python: str = sys.executable,
     log_dir: Path | None = None,
     cycles: Sequence[JobCycle] = (),
+    tally_seconds: float = 0.0,
+    on_tally: OnTally = lambda tally: None,
 ) -> list[CollectiveResult]:
     """Run jobs at the same time and return the measurements of their collectives, in their order.
 
@@ -164,6 +166,8 @@ def run_collectives(
         python: interpreter of the agents, which has this package.
         log_dir: folder of ``agent-HOST.log`` (standard error of the agents); None: a temporary folder.
         cycles: when jobs compute and send; a job that is not listed does not compute.
+        tally_seconds: seconds between two reports of each host of what its queue pairs have sent; 0: none are made.
+        on_tally: called with these reports.
 
     Raises:
         InputError: the collectives or routes are invalid; nothing was started.
@@ -174,8 +178,9 @@ def run_collectives(
     with tempfile.TemporaryDirectory(prefix="fairspine-agents-") as temporary:
         folder = log_dir or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        with Launcher(folder) as agents:
-            for host, config in configs.items():
+        with Launcher(folder, on_tally) as agents:
+            for host, plain in configs.items():
+                config = replace(plain, tally_seconds=tally_seconds)
                 agents.start(host, spawn, [python, "-m", "emulation.roce", "agent", "--config", "-"], config)
             agents.wait("ready", deadline)
             start_at = time.monotonic() + START_AFTER

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 from ryu.ofproto import ofproto_v1_3 as ofp
 from ryu.ofproto import ofproto_v1_3_parser as parser
 
+from controller.model.fabric import Fabric
 from controller.southbound.message_check import check
 from controller.southbound.rules import COOKIE_PREFIX, SwitchRules
 from emulation.lab import Lab
@@ -147,3 +149,15 @@ class Talk:
 
     def _entries(self, request: Any) -> list[Any]:
         return [entry for part in self.say([request]) for entry in part.body]
+
+
+@contextmanager
+def talks_with_switches(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
+    """Open an OpenFlow connection to each switch of a fabric; by dpid."""
+    with ExitStack() as stack:
+        found = {}
+        for switch in fabric.switches:
+            wire = BridgeWire(bridge_socket(lab, switch.name))
+            stack.callback(wire.close)
+            found[switch.dpid] = Talk(wire)
+        yield found

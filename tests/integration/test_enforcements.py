@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from controller.southbound.rules import EMPTY, RuleSet, difference
 from emulation.lab import Lab
 from tests.fake_switch.decode import PROTOCOL
 from tests.integration.harness import READY_SECONDS, Bench, eventually, wait_for_pings
-from tests.integration.raw_openflow import BridgeWire, Talk, bridge_socket
+from tests.integration.raw_openflow import Talk, talks_with_switches
 
 pytestmark = pytest.mark.switches
 
@@ -80,12 +79,7 @@ def lab(bench: Bench, fabric: Fabric) -> Lab:
 
 @pytest.fixture
 def talks(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
-    with ExitStack() as stack:
-        found = {}
-        for switch in fabric.switches:
-            wire = BridgeWire(bridge_socket(lab, switch.name))
-            stack.callback(wire.close)
-            found[switch.dpid] = Talk(wire)
+    with talks_with_switches(lab, fabric) as found:
         yield found
 
 

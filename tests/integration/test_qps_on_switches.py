@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from controller.workload.expand import combine, expand
 from controller.workload.job_file import parse_job
 from emulation.lab import Lab
 from tests.integration.harness import Bench, eventually, wait_for_pings
-from tests.integration.raw_openflow import BridgeWire, Talk, bridge_socket
+from tests.integration.raw_openflow import Talk, talks_with_switches
 from tests.integration.test_enforcements import PACKETS, link_packets, put, sent, wanted
 
 pytestmark = pytest.mark.switches
@@ -42,12 +41,7 @@ def lab(bench: Bench, fabric: Fabric) -> Lab:
 
 @pytest.fixture
 def talks(lab: Lab, fabric: Fabric) -> Iterator[dict[int, Talk]]:
-    with ExitStack() as stack:
-        found = {}
-        for switch in fabric.switches:
-            wire = BridgeWire(bridge_socket(lab, switch.name))
-            stack.callback(wire.close)
-            found[switch.dpid] = Talk(wire)
+    with talks_with_switches(lab, fabric) as found:
         yield found
 
 

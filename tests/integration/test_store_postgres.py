@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -60,7 +63,8 @@ def test_a_server_gives_back_what_a_dictionary_would(postgres_url: str, history:
     with closing(Store.open(postgres_url, plans_kept=5)) as store:
         sql(
             postgres_url,
-            "DELETE FROM jobs; DELETE FROM drains; DELETE FROM plans; DELETE FROM settings WHERE name='mode'",
+            "DELETE FROM jobs; DELETE FROM drains; DELETE FROM plans; "
+            "DELETE FROM settings WHERE name IN ('mode', 'learning')",
         )
         model = Model(5)
         for change in history:
@@ -291,3 +295,59 @@ def test_who_lost_the_store_to_another_controller_does_not_write_to_it(
             store.commit(step(2))
         with closing(Store.open(postgres_url)) as other:
             assert other.load().epoch == 3
+
+
+def test_a_stopped_controller_loses_the_store_and_writes_nothing_when_it_goes_on(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "CLAIM_SECONDS", 0.2)
+    monkeypatch.setattr(postgres, "SILENT_SECONDS", 0.5)
+    command = [sys.executable, "-m", "tests.integration.store_stopped", postgres_url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stopped:
+        assert stopped.stdin is not None
+        assert stopped.stdout is not None
+        try:
+            assert stopped.stdout.readline() == "ready\n"
+            stopped.send_signal(signal.SIGSTOP)
+            with closing(Store.open(postgres_url)) as other:
+                stopped.stdin.write("\n")
+                stopped.stdin.flush()
+                stopped.send_signal(signal.SIGCONT)
+                assert "in use by another controller" in stopped.stdout.readline()
+                assert other.load().epoch == 0
+                other.commit(step(1))
+        finally:
+            stopped.kill()
+
+
+def test_a_controller_that_is_heard_keeps_the_store(
+    store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "CLAIM_SECONDS", 0.2)
+    store.check()
+    over = threading.Event()
+
+    def be_heard() -> None:
+        while not over.wait(0.01):
+            store.check()
+
+    heard = threading.Thread(target=be_heard)
+    heard.start()
+    try:
+        # Refused, long before the time after which a silent one would lose it.
+        with pytest.raises(StoreError, match="in use by another controller"):
+            Store.open(postgres_url)
+    finally:
+        over.set()
+        heard.join()
+    store.commit(step(1))
+
+
+def test_who_never_said_that_it_is_heard_keeps_the_store(
+    store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "CLAIM_SECONDS", 0.5)
+    monkeypatch.setattr(postgres, "SILENT_SECONDS", 0.1)
+    with pytest.raises(StoreError, match="in use by another controller"):
+        Store.open(postgres_url)
+    store.commit(step(1))

@@ -85,6 +85,9 @@ class Southbound(Protocol):
     def install(self, rules: DesiredRules) -> None:
         """Bring the switches to these rules; does not block."""
 
+    def withhold_changes(self, reason: str) -> None:
+        """Change no switch from now on, for this reason; empty: change them again. Does not block."""
+
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard; ``None``: the fabric is not known."""
 

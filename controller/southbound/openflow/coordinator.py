@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from controller.southbound.quiet_log import QuietLog
 from controller.southbound.rollout import Refusal, Rollout
 from controller.southbound.rules import SwitchRules
+from controller.southbound.write_permission import WritePermission
 
 
 class Coordinator(Protocol):
@@ -15,6 +16,10 @@ class Coordinator(Protocol):
     @property
     def rollout(self) -> Rollout | None:
         """The newest rollout."""
+
+    @property
+    def permission(self) -> WritePermission:
+        """The permission to change switches."""
 
     @property
     def instance(self) -> int:

@@ -27,6 +27,7 @@ from controller.southbound.rollout import Refusal, Rollout
 from controller.southbound.rules import SwitchRules
 from controller.southbound.switch_names import SwitchNames
 from controller.southbound.update import Stage
+from controller.southbound.write_permission import WritePermission
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -78,6 +79,7 @@ class Installer:
             meters: whether switches that have meters are given some.
         """
         self.instance, self.meters = instance, meters
+        self.permission = WritePermission()
         self.offload, self.was_read = offload, was_read
         self._names, self._told_settled, self._clock = names, settled, clock
         self._sessions: dict[int, Session] = {}

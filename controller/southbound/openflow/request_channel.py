@@ -13,6 +13,7 @@ from ryu.lib import hub
 
 from controller.southbound.openflow import messages, raw_replies
 from controller.southbound.rule_bytes import Template
+from controller.southbound.write_permission import WritePermission
 
 BATCH_BYTES = 64 * 1024
 """Bytes of messages per write: putting them together holds the event loop for less than a millisecond."""
@@ -27,6 +28,10 @@ class SwitchGone(Exception):
 
 class NotSupported(SwitchGone):
     """The switch has answered a request with an error."""
+
+
+class NotPermitted(SwitchGone):
+    """This controller may not change switches now."""
 
 
 class Refused(NamedTuple):
@@ -54,9 +59,16 @@ class _Asked(NamedTuple):
 class RequestChannel:
     """One connection to a switch. All methods block the calling greenlet only."""
 
-    def __init__(self, datapath: Any, timeout: float = 5.0) -> None:
-        """Exchange messages over one connection; ``timeout``: seconds to wait for an answer."""
+    def __init__(self, datapath: Any, timeout: float = 5.0, permission: WritePermission | None = None) -> None:
+        """Exchange messages over one connection.
+
+        Args:
+            datapath: the connection.
+            timeout: seconds to wait for an answer.
+            permission: to change the switch; ``None``: always given.
+        """
         self.datapath = datapath
+        self._permission = permission or WritePermission()
         self.timeout = timeout
         self._waiting: dict[int, Event] = {}
         self._sent: dict[int, Any] = {}
@@ -125,11 +137,14 @@ class RequestChannel:
     def send_templates(self, templates: Iterable[Template], causes: Iterable[Any]) -> None:
         """Send messages that are encoded already, in batches, letting other greenlets run in between.
 
+        Every message that changes a switch is sent here, and only with the permission to do so.
+
         Args:
             templates: the encoded messages.
             causes: the value to report for each message if it is refused.
 
         Raises:
+            NotPermitted: the permission is withheld; the messages of earlier batches are sent.
             SwitchGone: the connection is closing.
         """
         datapath, sent, size = self.datapath, self._sent, 0
@@ -142,11 +157,11 @@ class RequestChannel:
             size += 8 + len(rest)
             if size >= BATCH_BYTES:
                 datapath.xid = xid
-                self._send(b"".join(out))
+                self._send_change(b"".join(out))
                 hub.sleep(0)
                 out, size, xid = [], 0, datapath.xid
         datapath.xid = xid
-        self._send(b"".join(out))
+        self._send_change(b"".join(out))
 
     # -- what the application's handlers call -----------------------------------------------------------------
 
@@ -231,6 +246,11 @@ class RequestChannel:
             message.serialize()
             data += message.buf
         self._send(bytes(data))
+
+    def _send_change(self, data: bytes) -> None:
+        if self._permission.withheld:
+            raise NotPermitted(self._permission.withheld)
+        self._send(data)
 
     def _send(self, data: bytes) -> None:
         if data and not self.datapath.send(data):

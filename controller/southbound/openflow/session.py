@@ -74,7 +74,7 @@ class Session:
     def __init__(self, coordinator: Coordinator, datapath: Any, name: str) -> None:
         """Prepare the session of a switch; ``start`` begins it."""
         self._coordinator = coordinator
-        self.exchange = RequestChannel(datapath)
+        self.exchange = RequestChannel(datapath, permission=coordinator.permission)
         self.state = SwitchState(datapath.id, name)
         self._holding: HeldRules | None = None
         self._done: tuple[Rollout, frozenset[int]] | None = None

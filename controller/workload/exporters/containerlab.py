@@ -33,7 +33,7 @@ def containerlab_document(
         InputError: a server and a switch have the same name.
     """
     servers = dict.fromkeys(host.server for host in fabric.hosts)
-    switches = {switch.name: "leaf" for switch in fabric.leaves} | {switch.name: "spine" for switch in fabric.spines}
+    switches = {switch.name: role for role, layer in zip(fabric.roles, fabric.layers, strict=True) for switch in layer}
     for server in servers:
         if server in switches:
             raise InputError("a switch and a server have the same name", field="hosts", value=server)

@@ -1,9 +1,10 @@
-"""htsim's topology files (``.topo``) of two tiers, and fabrics as such files.
+"""htsim's topology files (``.topo``) of two and three tiers, and fabrics as such files.
 
 The grammar is that of ``FatTreeTopology::load`` in htsim's sim/datacenter/fat_tree_topology.cpp (Broadcom/csg-htsim):
-a head of ``Nodes``, ``Tiers`` and ``Podsize``, then for each tier (0 are the leaves, 1 the spines) ``Tier N`` and its
-values, each a word in any case and a number. The first value of a word counts in htsim; here a second one
-is rejected. ``Radix_Down`` and ``Radix_Up`` count cables, of which ``Bundle`` (of the spines) go to one spine;
+a head of ``Nodes``, ``Tiers`` and ``Podsize``, then for each tier (0 are the leaves, the last one the spines or cores)
+``Tier N`` and its values, each a word in any case and a number. The first value of a word counts in htsim; here a
+second one is rejected. ``Radix_Down`` and ``Radix_Up`` count cables, of which ``Bundle`` (of the upper tier) go to one
+upper switch; core c has cables to aggregation switch c mod (aggregation switches of a pod) of each pod.
 ``Downlink_speed_Gbps`` is the speed of the cables below a tier, in both directions. ``Oversubscribed`` follows from
 the rest and is only compared. Latencies and queues are not part of a fabric and are left out.
 """
@@ -14,12 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from controller.model.errors import InputError, shorten
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
-from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF, ClosForm
+from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF, ClosForm, PodClosForm
+from controller.model.pod_clos import pod_clos
 from controller.workload.importers.base import Source
 from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.notes import Notes
@@ -67,10 +70,10 @@ class _Values:
 
 
 def read_topology(source: Source) -> Topology:
-    """Parse a leaf-spine fabric from its text.
+    """Parse a fabric from its text.
 
     Raises:
-        InputError: a line does not match the grammar, there are three tiers, or numbers do not fit each other.
+        InputError: a line does not match the grammar, or numbers do not fit each other.
     """
     tiers: dict[int, _Values] = {-1: _Values(SourceLine(source, 1))}
     notes = Notes()
@@ -93,7 +96,7 @@ def read_topology(source: Source) -> Topology:
             _add(tiers[current], place, key, words[1])
         else:
             notes.add("such words", f"{at_line(source, number)}: {shorten(words[0])} is unknown and left out")
-    return _leaf_spine(tiers, notes.sentences())
+    return _topology(tiers, notes.sentences())
 
 
 def write_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> str:
@@ -106,6 +109,8 @@ def write_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> str:
     Raises:
         InputError: the fabric is not symmetric, or htsim's arithmetic has no room for it.
     """
+    if len(fabric.layers) == 3:
+        return _write_pods(fabric, latency_ns)
     clos = symmetric(fabric)
     return (
         f"Nodes {fabric.n_hosts}\n"
@@ -127,6 +132,42 @@ def write_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> str:
         f"Downlink_Latency_ns {latency_ns}\n"
         "Switch_Latency_ns 0\n"
     )
+
+
+def _write_pods(fabric: Fabric, latency_ns: int) -> str:
+    """Return the topology file of a fabric of three layers.
+
+    Raises:
+        InputError: the fabric is not symmetric, or its parts are not in htsim's order.
+    """
+    per_leaf = _hosts_up(fabric)
+    pods = 1 + int(fabric.pods.of_leaf.max())
+    leaves, aggs = fabric.n_leaves // pods, 1 + int(fabric.pods.plane.max())
+    cores, parallel = fabric.n_spines // aggs, [int(tier.number.max(initial=0)) + 1 for tier in fabric.tier_cables]
+    like = pod_clos(pods, leaves, aggs, cores, per_leaf, parallel=parallel[0], core_parallel=parallel[1])
+    if [len(layer) for layer in like.layers] != [len(layer) for layer in fabric.layers] or any(
+        sorted(zip(one.lower.tolist(), one.upper.tolist(), strict=True))
+        != sorted(zip(other.lower.tolist(), other.upper.tolist(), strict=True))
+        for one, other in zip(fabric.tier_cables, like.tier_cables, strict=True)
+    ):
+        raise InputError(
+            "htsim requires pods of the same cables, leaves and aggregation switches pod by pod, and core c at "
+            f"aggregation switch c mod {aggs} of each pod",
+            field="fabric",
+        )
+    speeds = [_speed(fabric, np.arange(fabric.first_cable_link))]
+    speeds += [_speed(fabric, tier.uplink) for tier in fabric.tier_cables]
+    down = [per_leaf, leaves * parallel[0], pods * parallel[1]]
+    up = [aggs * parallel[0], cores * parallel[1]]
+    text = f"Nodes {fabric.n_hosts}\nTiers 3\nPodsize {leaves * per_leaf}\n"
+    for tier in range(3):
+        text += f"\nTier {tier}\nDownlink_speed_Gbps {speeds[tier]}\nRadix_Down {down[tier]}\n"
+        if tier < 2:
+            text += f"Radix_Up {up[tier]}\nOversubscribed {max(1, down[tier] // up[tier])}\n"
+        if tier > 0:
+            text += f"Bundle {parallel[tier - 1]}\n"
+        text += f"Downlink_Latency_ns {latency_ns}\nSwitch_Latency_ns 0\n"
+    return text
 
 
 @dataclass(frozen=True)
@@ -160,10 +201,7 @@ def symmetric(fabric: Fabric) -> Symmetric:
     Raises:
         InputError: parts are not alike, not up, or not possible in htsim.
     """
-    if not fabric.link_up.all():
-        down = fabric.link_ids[int(np.flatnonzero(~fabric.link_up)[0])]
-        raise InputError("htsim's topology files do not support failed links", field="failed", value=down)
-    per_leaf = hosts_per_leaf(fabric)
+    per_leaf = _hosts_up(fabric)
     cables = np.unique(fabric.parallel)
     if len(cables) != 1 or not cables[0]:
         raise InputError("htsim requires the same number of cables between each leaf and each spine", field="fabric")
@@ -184,7 +222,15 @@ def symmetric(fabric: Fabric) -> Symmetric:
     return Symmetric(fabric.n_spines, fabric.n_leaves, per_leaf, hosts, uplinks, parallel, oversubscribed)
 
 
-def _speed(fabric: Fabric, part: slice) -> int:
+def _hosts_up(fabric: Fabric) -> int:
+    """Return the number of hosts on each leaf of a fabric without failed links."""
+    if not fabric.link_up.all():
+        down = fabric.link_ids[int(np.flatnonzero(~fabric.link_up)[0])]
+        raise InputError("htsim's topology files do not support failed links", field="failed", value=down)
+    return hosts_per_leaf(fabric)
+
+
+def _speed(fabric: Fabric, part: slice | NDArray[np.integer]) -> int:
     speeds = np.unique(fabric.link_gbps[part])
     if len(speeds) != 1 or speeds[0] != int(speeds[0]) or speeds[0] < 1:
         shown = ", ".join(f"{speed:g}" for speed in speeds[:3].tolist())
@@ -205,56 +251,92 @@ def _add(into: _Values, place: SourceLine, key: str, text: str) -> None:
     into.values[key] = (place, place.whole(text, key, 1, most))
 
 
-def _leaf_spine(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
+def _topology(tiers: dict[int, _Values], notes: tuple[str, ...]) -> Topology:
     head = tiers[-1]
     count = head.get("Tiers")
-    if count == 3:
-        raise head.error("Tiers", "three tiers are not supported yet, only leaf-spine fabrics of two")
-    if count != 2:
-        raise head.error("Tiers", "a leaf-spine fabric has two tiers")
-    if 2 in tiers:
-        raise tiers[2].place.error("the tiers must be 0 and 1", "Tier 2")
-    for number in (0, 1):
-        if number not in tiers:
+    if count not in (2, 3):
+        raise head.error("Tiers", "a fabric has two or three tiers")
+    for number in range(3):
+        if number < count and number not in tiers:
             raise head.error("Tiers", f"tier {number} is missing")
-    leaf, spine = tiers[0], tiers[1]
+        if number >= count and number in tiers:
+            raise tiers[number].place.error("the tiers must be 0 and 1", f"Tier {number}")
     nodes = head.get("Nodes")
-    if head.get("Podsize", nodes) != nodes:
+    per_pod = head.get("Podsize", None if count == 3 else nodes)
+    if count == 2 and per_pod != nodes:
         raise head.error("Podsize", f"two tiers are one pod of all {nodes} nodes")
-    per_leaf, up, down = leaf.get("Radix_Down"), leaf.get("Radix_Up"), spine.get("Radix_Down")
-    bundle = spine.get("Bundle", 1)
+    if nodes % per_pod:
+        raise head.error("Podsize", f"{nodes} nodes are not a multiple of it")
+    pods = nodes // per_pod
+    leaf, above = tiers[0], tiers[1]
+    per_leaf = leaf.get("Radix_Down")
     if leaf.get("Bundle", 1) != 1:
         raise leaf.error("Bundle", "a host must have one cable")
-    if nodes % per_leaf:
-        raise leaf.error("Radix_Down", f"{nodes} nodes are not a multiple of it")
-    if up % bundle:
-        raise leaf.error("Radix_Up", f"it is not a multiple of the spines' bundle of {bundle}")
-    leaves = nodes // per_leaf
-    if down != leaves * bundle:
-        raise spine.error("Radix_Down", f"{leaves} leaves with {bundle} cables each to a spine make {leaves * bundle}")
-    host_gbps, uplink_gbps = leaf.get("Downlink_speed_Gbps"), spine.get("Downlink_speed_Gbps")
-    # htsim itself divides the numbers of cables; many files divide the capacities.
-    ratios = {max(1, per_leaf // up), max(1, per_leaf * host_gbps // (up * uplink_gbps))}
-    if leaf.get("Oversubscribed", per_leaf // up) not in ratios and "Oversubscribed" in leaf.values:
-        raise leaf.error(
-            "Oversubscribed",
-            f"{per_leaf} x {host_gbps} Gbit/s down and {up} x {uplink_gbps} Gbit/s up give another value",
-        )
-    clos: dict[str, Any] = {
-        "spines": up // bundle,
+    if per_pod % per_leaf:
+        raise leaf.error("Radix_Down", f"{per_pod} nodes are not a multiple of it")
+    leaves = per_pod // per_leaf
+    names = ("leaves", "spine", "spines") if count == 2 else ("leaves", "aggregation switch", "aggregation switches")
+    switches = _above(leaf, above, leaves, names)
+    _check_oversubscribed(leaf, above, per_leaf)
+    short: dict[str, Any] = {
         "leaves": leaves,
         "hosts_per_leaf": per_leaf,
-        "host_gbps": host_gbps,
-        "uplink_gbps": uplink_gbps,
+        "host_gbps": leaf.get("Downlink_speed_Gbps"),
+        "uplink_gbps": above.get("Downlink_speed_Gbps"),
     }
-    if bundle > 1:
-        clos["parallel"] = bundle
+    if above.get("Bundle", 1) > 1:
+        short["parallel"] = above.get("Bundle", 1)
+    cables = pods * leaves * leaf.get("Radix_Up")
+    if count == 2:
+        key, short = "clos", {"spines": switches} | short
+    else:
+        core = tiers[2]
+        key = "three_tier"
+        short = {"pods": pods, "aggs": switches} | short
+        short["cores_per_agg"] = _above(above, core, pods, ("pods", "core", "cores"))
+        short["core_gbps"] = core.get("Downlink_speed_Gbps")
+        if core.get("Bundle", 1) > 1:
+            short["core_parallel"] = core.get("Bundle", 1)
+        _check_oversubscribed(above, core, above.get("Radix_Down"))
+        cables += pods * switches * above.get("Radix_Up")
     if per_leaf > MAX_HOSTS_PER_LEAF:
         raise leaf.error("Radix_Down", f"a leaf may have at most {MAX_HOSTS_PER_LEAF} hosts")
-    if leaves * up > MAX_CABLES:
-        raise leaf.error("Radix_Up", f"{leaves} leaves would have more than {MAX_CABLES} cables")
+    if cables > MAX_CABLES:
+        raise leaf.error("Radix_Up", f"{pods * leaves} leaves would have more than {MAX_CABLES} cables")
     try:
-        ClosForm.model_validate(clos)
+        (ClosForm if count == 2 else PodClosForm).model_validate(short)
     except ValidationError as error:
         raise from_validation_error(error).with_source(head.place.source.name) from None
-    return Topology({"clos": clos}, nodes, notes)
+    return Topology({key: short}, nodes, notes)
+
+
+def _above(lower: _Values, upper: _Values, below: int, names: tuple[str, str, str]) -> int:
+    """Return how many switches of the upper tier a switch has cables to.
+
+    Args:
+        lower: the values of the lower tier.
+        upper: the values of the upper tier.
+        below: the number of lower switches to which an upper switch has cables.
+        names: what these are called, and one and several upper switches.
+    """
+    up, bundle = lower.get("Radix_Up"), upper.get("Bundle", 1)
+    if up % bundle:
+        raise lower.error("Radix_Up", f"it is not a multiple of the {names[2]}' bundle of {bundle}")
+    if upper.get("Radix_Down") != below * bundle:
+        raise upper.error(
+            "Radix_Down", f"{below} {names[0]} with {bundle} cables each to a {names[1]} make {below * bundle}"
+        )
+    return up // bundle
+
+
+def _check_oversubscribed(lower: _Values, upper: _Values, down: int) -> None:
+    """Compare what a tier says of its oversubscription with its cables and speeds; ``down`` is its cables below."""
+    up = lower.get("Radix_Up")
+    host_gbps, uplink_gbps = lower.get("Downlink_speed_Gbps"), upper.get("Downlink_speed_Gbps")
+    # htsim itself divides the numbers of cables; many files divide the capacities.
+    ratios = {max(1, down // up), max(1, down * host_gbps // (up * uplink_gbps))}
+    if lower.get("Oversubscribed", down // up) not in ratios and "Oversubscribed" in lower.values:
+        raise lower.error(
+            "Oversubscribed",
+            f"{down} x {host_gbps} Gbit/s down and {up} x {uplink_gbps} Gbit/s up give another value",
+        )

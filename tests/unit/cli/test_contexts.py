@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.config_file import config_file, read_config
+from controller.cli.config_file import DEFAULT_URL, config_file, read_config
 from controller.cli.main import main
 from controller.cli.remote import Remote
 from controller.model.errors import InputError
@@ -64,12 +64,18 @@ def test_an_option_goes_before_the_environment_and_this_before_the_context_in_us
     monkeypatch.setenv("FAIRSPINE_URL", "http://other:4")
     monkeypatch.setenv("FAIRSPINE_TOKEN", "of-other")
     assert selected() == ("http://other:4", "of-other")
+    # Nor to one that it names by another URL.
+    assert selected(url="http://named:5") == ("http://named:5", None)
     assert selected(url="http://named:5", token="mine") == ("http://named:5", "mine")
     # The secret of the environment is not sent to a controller that the command line names as a context.
     assert selected(context="open") == ("http://open:3", None)
     assert selected(context="lab") == ("https://lab:2", "of-lab")
     monkeypatch.delenv("FAIRSPINE_URL")
+    # Nor to a context that the environment or 'context use' selects.
+    assert selected() == ("http://open:3", None)
+    assert selected(url="http://named:5") == ("http://named:5", "of-other")
     monkeypatch.delenv("FAIRSPINE_CONTEXT")
+    assert selected() == ("https://lab:2", "of-lab")
     monkeypatch.delenv("FAIRSPINE_TOKEN")
     assert run("context", "use")[0] == 0
     assert selected() == ("http://first:1", "of-first")
@@ -77,6 +83,13 @@ def test_an_option_goes_before_the_environment_and_this_before_the_context_in_us
 
 def test_a_token_of_the_file_goes_to_its_own_controller_alone(config: Path) -> None:
     assert selected(url="https://lab:2/") == ("https://lab:2/", "of-lab")
+    assert selected(url="http://lab:9") == ("http://lab:9", None)
+
+
+def test_a_token_without_a_url_is_of_the_default_url(config: Path) -> None:
+    private(config_file(), 'token = "of-default"')
+    assert selected() == (DEFAULT_URL, "of-default")
+    assert selected(url=DEFAULT_URL) == (DEFAULT_URL, "of-default")
     assert selected(url="http://lab:9") == ("http://lab:9", None)
 
 
@@ -104,7 +117,6 @@ def test_a_wrong_context_is_one_line_that_lists_the_contexts(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[contexts.a]\ntoken_file = 'x'", "x: No such file"),
         ("[contexts.a]\nca_file = 'x'", "contexts.a.url: is missing"),
         ("[contexts.a]\nurls = 'x'", "contexts.a.urls: unknown key"),
         ("contexts = 'a'", "contexts: must be tables"),
@@ -121,7 +133,16 @@ def test_wrong_contexts_are_one_line_that_names_the_key(config: Path, text: str,
 def test_a_token_file_that_others_may_read_is_refused(config: Path) -> None:
     (config / "lab.token").chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
-        read_config()
+        selected(context="lab")
+
+
+def test_a_token_file_is_read_only_where_its_token_is_used(config: Path) -> None:
+    (config / "lab.token").unlink()
+    assert selected() == ("http://first:1", "of-first")
+    assert selected(context="open") == ("http://open:3", None)
+    assert selected(context="lab", token="mine") == ("https://lab:2", "mine")
+    with pytest.raises(InputError, match=r"lab.token: No such file"):
+        selected(context="lab")
 
 
 def test_contexts_are_listed_without_their_secrets(config: Path, run: Run) -> None:  # noqa: F811

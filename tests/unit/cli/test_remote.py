@@ -14,8 +14,8 @@ import pytest
 
 from controller.cli.client import Client, NoAnswer, ServerEvent
 from controller.cli.command_error import CommandError
-from controller.cli.config_file import Config, ConnectionSettings, config_file, read_config
-from controller.cli.remote import DEFAULT_URL, Remote
+from controller.cli.config_file import DEFAULT_URL, Config, ConnectionSettings, config_file, read_config
+from controller.cli.remote import Remote
 from controller.model.errors import InputError
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.learning.infer import infer
+from controller.learning.iterations import period_of_gaps
 from controller.learning.learned_job import LearnedJob
 from controller.learning.odometer import DEPTH, Odometers
 from controller.learning.sightings import QpKey
@@ -154,6 +155,23 @@ def test_polled_counters_show_the_job(every: float) -> None:
         assert size == pytest.approx(true[key], rel=CLOSE)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_short_pauses_between_long_bursts_show_the_iterations(seed: int) -> None:
+    transfers = ring(range(8), GB, 1.0, 7.0)
+    rng = np.random.default_rng(seed)
+    odometers = Odometers()
+    odometers.add(sampled_packets(transfers, Draw(7.0, 3, period_jitter=0.03, sampling=5_000), rng))
+    (job,) = infer(odometers, -1.0, rng)
+    assert (job.qps, job.iterations) == (frozenset(transfers.keys), 3)
+    assert job.period_seconds == pytest.approx(7.0, rel=0.05)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 2000))
+@settings(deadline=None)
+def test_marks_at_random_times_show_no_pauses(seed: int, number: int) -> None:
+    assert period_of_gaps(np.sort(np.random.default_rng(seed).random(number)) * 100) == 0
+
+
 def test_computing_times_are_the_idle_times_before_the_phases() -> None:
     transfers = together(ring(range(16), GB, 0.3, 0.5), ring(range(16), GB, 0.6, 1.0, first_qp=1000))
     rng = np.random.default_rng(1)
@@ -169,7 +187,7 @@ def test_jobs_on_other_hosts_are_other_jobs() -> None:
     rng = np.random.default_rng(0)
     odometers = Odometers()
     odometers.add(sampled_packets(ring(range(8), GB, 0.4, 0.8), Draw(0.8, 10, sampling=20_000), rng))
-    odometers.add(sampled_packets(ring(range(20, 36), GB, 0.1, 1.3), Draw(1.3, 6, sampling=20_000), rng))
+    odometers.add(sampled_packets(ring(range(20, 36), GB, 0.4, 1.3), Draw(1.3, 6, sampling=20_000), rng))
     jobs = infer(odometers, -1.0, rng)
     assert sorted(len(job.qps) for job in jobs) == [8, 16]
     assert sorted(job.period_seconds for job in jobs) == [pytest.approx(0.8, rel=0.03), pytest.approx(1.3, rel=0.03)]

@@ -17,7 +17,7 @@ BEFORE = -np.inf
 
 
 @given(
-    st.lists(st.integers(0, 2_000_000), min_size=1, max_size=DEPTH),
+    st.lists(st.integers(0, 2_000_000), min_size=1, max_size=DEPTH - 1),
     st.integers(0, PSN_WRAP - 1),
     st.lists(st.integers(0, DEPTH), max_size=5),
 )
@@ -32,9 +32,27 @@ def test_bytes_are_those_between_first_and_last_sighting_however_they_come(
         if a < b:
             odometers.add(packets(rows[a:b], 4096))
     samples = odometers.samples(BEFORE)
-    kept = psn[-DEPTH:]
-    assert samples.sent.tolist() == [(value - psn[0]) * 4096 for value in kept]
-    assert samples.at.tolist() == [float(i) for i in range(len(psn))][-DEPTH:]
+    assert samples.sent.tolist() == [(value - psn[0]) * 4096 for value in psn]
+    assert samples.at.tolist() == [float(i) for i in range(len(psn))]
+
+
+@given(st.integers(DEPTH + 1, 20 * DEPTH), st.integers(0, 2**32))
+def test_a_full_memory_spans_all_that_was_seen_until_it_is_told_what_to_keep(number: int, seed: int) -> None:
+    at = np.cumsum(np.random.default_rng(seed).exponential(0.1, number))
+    rows = [(KEY, float(seconds), 3 * i) for i, seconds in enumerate(at)]
+    odometers = Odometers()
+    odometers.add(packets(rows, 1))
+    samples = odometers.samples(BEFORE)
+    sent = dict(zip(at.tolist(), range(0, 3 * number, 3), strict=True))
+    assert DEPTH // 4 <= len(samples.at) <= DEPTH
+    assert samples.sent.tolist() == [sent[seconds] for seconds in samples.at.tolist()]
+    assert (np.diff(samples.at) > 0).all()
+    # No part of the time is missing but what is shorter than a few distances between those that are kept.
+    widest = max(np.diff(np.concatenate(([at[0]], samples.at, [at[-1]]))))
+    assert widest <= 8 * (at[-1] - at[0]) / (DEPTH // 2) + 8 * np.diff(at).max()
+    odometers.space(np.array([0], dtype=np.int32), 0.0)
+    odometers.add(packets([(KEY, float(at[-1] + i), 3 * number + i) for i in range(1, DEPTH + 1)], 1))
+    assert len(odometers.samples(float(at[-1]) + 0.5).at) == DEPTH
 
 
 @given(st.lists(st.integers(1, 1000), min_size=3, max_size=30), st.integers(1, RESTART_STEPS // 1000))

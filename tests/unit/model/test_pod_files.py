@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from hypothesis import strategies as st
 
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
-from controller.model.fabric_file import fabric_document, parse_fabric, read_document, yaml_of
+from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric, read_document, yaml_of
 from controller.model.pod_clos import pod_clos
+from controller.model.traffic import Traffic
+from controller.routing.registry import assign
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "fat-tree-k4.yaml"
 FOUR = {"pods": 4, "leaves": 2, "aggs": 2, "cores_per_agg": 2, "hosts_per_leaf": 2}
 
 
@@ -52,7 +56,8 @@ def test_the_explicit_form_is_the_same_after_a_file(tmp_path: Any) -> None:
 
 
 def test_the_short_form_is_the_fat_tree_of_its_numbers() -> None:
-    fabric = parse_fabric({"three_tier": FOUR})
+    fabric = load_fabric(EXAMPLE)
+    assert fabric == parse_fabric({"three_tier": FOUR})
     assert fabric == pod_clos(4, 2, 2, 2, 2)
     assert [len(layer) for layer in fabric.layers] == [8, 8, 4]
     assert (fabric.n_hosts, len(fabric.cables)) == (16, 32)
@@ -168,3 +173,9 @@ def test_a_bad_fabric_of_pods_is_one_line_that_names_the_switch_or_the_field(doc
         parse_fabric(document, source="F")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_a_fabric_of_three_layers_is_not_yet_planned_and_one_line_says_so() -> None:
+    fabric = load_fabric(EXAMPLE)
+    with pytest.raises(InputError, match=r"agg1.*paths are planned only for leaf-spine fabrics"):
+        assign("fair", fabric, Traffic.empty())

@@ -80,6 +80,19 @@ def test_a_job_is_always_sent_because_its_tag_is_of_what_was_pushed() -> None:
     assert (again.status, again.headers["ETag"]) == (200, tag)
 
 
+def test_a_strong_tag_is_another_for_the_compressed_bytes_and_both_are_conditions() -> None:
+    plain = ask("job", body=b"", name="large")
+    zipped = ask("job", body=b"", name="large", headers=ZIPPED)
+    assert zipped.headers["Content-Encoding"] == "gzip"
+    assert zipped.headers["ETag"] != plain.headers["ETag"]
+    assert zipped.headers["ETag"] == plain.headers["ETag"][:-1] + '-gzip"'
+    backend = FakeBackend()
+    tag = ask("job", "PUT", backend=backend).headers["ETag"]
+    compressed = tag[:-1] + '-gzip"'
+    assert ask("job", "PUT", backend=backend, headers={"If-None-Match": compressed}).status == 412
+    assert ask("job", "DELETE", backend=backend, headers={"If-Match": compressed}, body=b"").status == 204
+
+
 def test_problems_and_the_health_have_no_tag() -> None:
     unknown = ask("routes", query="host=h9", headers={"If-None-Match": "*"}, body=b"")
     assert unknown.status == 404

@@ -309,3 +309,17 @@ def test_a_store_that_loses_its_files_is_noticed_without_a_change_and_used_again
     world.until(lambda: "the file was removed" in str(world.health["reasons"]))
     store.lost = store.broken = ""
     world.until(lambda: "the file was removed" not in str(world.health["reasons"]))
+
+
+def test_who_lost_the_store_to_another_controller_changes_no_switch_until_it_has_it_again(monkeypatch: Any) -> None:
+    monkeypatch.setattr("controller.service.store_writer.WATCH", 0.01)
+    monkeypatch.setattr("controller.service.store_writer.RETRY_FIRST", 0.01)
+    store = FakeStore()
+    world = World(FABRIC, seen(FABRIC), store).planned()
+    store.lost = store.broken = "the disk is full"
+    world.until(lambda: "the disk is full" in str(world.health["reasons"]))
+    assert world.southbound.withheld == ""
+    store.taken, store.lost, store.broken = True, "in use by another controller", "in use by another controller"
+    world.until(lambda: world.southbound.withheld == "in use by another controller")
+    store.lost = store.broken = ""
+    world.until(lambda: world.southbound.withheld == "")

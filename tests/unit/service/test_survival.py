@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
+import subprocess
 from typing import Any
 
 import pytest
 
 from controller.model.clos import clos
 from controller.model.errors import InputError, UnavailableError
+from controller.planning.survival import one_by_one
 from controller.rest.schemas import SurvivalDocument
+from controller.views import survival
 from controller.views.survival import MOST_IN_SEQUENCE
-from tests.unit.service.world import ANN, World, flow
+from tests.unit.service.world import ANN, Threads, World, flow
 from tests.unit.southbound.test_cabling import seen
 
 FABRIC = clos(3, 3, 2)
@@ -21,6 +25,10 @@ JOBS = {"a": [flow("h1", "h3"), flow("h2", "h4")], "b": [flow("h3", "h5"), flow(
 
 @pytest.fixture
 def world() -> World:
+    return planned_world()
+
+
+def planned_world() -> World:
     made = World(FABRIC, seen(FABRIC)).planned()
     for name, flows in JOBS.items():
         made.put(name, flows)
@@ -67,7 +75,29 @@ def test_pairs_and_sequences_are_analysed_on_request(world: World) -> None:
     assert told.sequence[-1].min_speed < 0.9
 
 
-def test_an_analysis_ends_with_its_client_and_leaves_room_for_the_next(world: World) -> None:
+def test_many_failures_are_computed_in_another_process_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(_runtime: Threads, command: list[str]) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        return started[-1]
+
+    monkeypatch.setattr(Threads, "start_process", start)
+    world = planned_world()
+    here = asked(world, above=0.9)
+    assert not started
+    monkeypatch.setattr(survival, "PART", 4)
+    there = asked(world, above=0.9)
+    world.service.close()
+    assert [process.wait() for process in started] == [-signal.SIGKILL]
+    assert there == here
+
+
+def test_an_analysis_ends_with_its_client_and_leaves_room_for_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survival, "PART", 1)
+    monkeypatch.setattr(world.service, "_outcomes", one_by_one)
     looks = iter([False, False, True])
     with pytest.raises(UnavailableError, match="the client has disconnected"):
         asked(world, lambda: next(looks))

@@ -34,7 +34,7 @@ from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.rollout import Refusal
 from controller.southbound.rules import RuleSet
-from controller.store.errors import StoreError
+from controller.store.errors import StoreError, StoreTakenError
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.port_rates import Readings
 
@@ -117,7 +117,7 @@ class Threads:
 
 class FakeStore:
     """A store as the real one says that it is; ``broken`` makes it refuse, ``hangs`` makes it wait, and what is
-    ``lost`` shows when it is looked at."""
+    ``lost`` shows when it is looked at. ``taken``: another controller has it then."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, AdmittedJob] = {}
@@ -127,6 +127,7 @@ class FakeStore:
         self.records: dict[int, PlanRecord] = {}
         self.broken = ""
         self.lost = ""
+        self.taken = False
         self.hangs = threading.Event()
         self.hangs.set()
 
@@ -139,7 +140,7 @@ class FakeStore:
     def commit(self, change: StateChange) -> None:
         assert self.hangs.wait(10)
         if self.broken:
-            raise StoreError(self.broken)
+            raise (StoreTakenError if self.taken else StoreError)(self.broken)
         for name in change.deleted:
             self.jobs.pop(name, None)
         self.jobs.update({job.name: job for job in change.put})
@@ -150,7 +151,7 @@ class FakeStore:
 
     def check(self) -> None:
         if self.lost:
-            raise StoreError(self.lost)
+            raise (StoreTakenError if self.taken else StoreError)(self.lost)
 
     def plans(self, before: int | None = None, limit: int = 50) -> list[PlanRecord]:
         known = sorted(self.records, reverse=True)
@@ -173,6 +174,7 @@ class FakeSouthbound:
 
     def __init__(self, runtime: Threads, network: NetworkState) -> None:
         self.network_changed, self.cable_failed, self.switches_changed = (runtime.signal() for _ in range(3))
+        self.withheld = ""
         self.network = network
         self.installed: list[tuple[RuleSet, int]] = []
         self.reports = [SimpleNamespace(dpid=1, name="leaf1", epoch=-1, error="", missing=())]
@@ -183,6 +185,9 @@ class FakeSouthbound:
 
     def observe(self) -> NetworkState:
         return self.network
+
+    def withhold_changes(self, reason: str) -> None:
+        self.withheld = reason
 
     def install(self, rules: DesiredRules) -> None:
         self.installed.append((rules.rules, rules.epoch))

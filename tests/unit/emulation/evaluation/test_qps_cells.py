@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.qps_cells import failures_of, groups_of, live_uplinks, with_qps
+from benchmarks.qps_cells import failures_of, groups_of, live_uplinks, planned_row, with_qps
 from emulation.evaluation.cell import run_cell
 from tests.unit.emulation.evaluation.small import document
 
@@ -31,6 +31,8 @@ def test_in_no_cell_planned_qps_are_slower_than_hashed_ones_and_as_many_as_uplin
         ("none", UPLINKS), ("1 spine", UPLINKS - 1), ("2 spines", UPLINKS - 2),
     }  # fmt: skip
     assert [each for group, cases in groups.items() for each in failures_of(group, cases, uplinks[group])] == []
+    by_plans = groups_of(cells, [planned_row(cell) for cell in cells])
+    assert [each for group, cases in by_plans.items() for each in failures_of(group, cases, uplinks[group])] == []
     assert all(len(cases) == 2 for cases in groups.values())
     assert any(of["e_ecmp"] > of["fair"] * 1.1 for cases in groups.values() for of in cases.values())
 

@@ -217,7 +217,8 @@ def test_a_matrix_beside_its_topology_is_on_that_fabrics_hosts() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "field", "reason"),
     [
-        ("Tiers 2", "Tiers 3", "line 3", "three tiers are not supported yet"),
+        ("Tiers 2", "Tiers 3", "line 3", "tier 2 is missing"),
+        ("Tiers 2", "Tiers 4", "line 3", "two or three tiers"),
         ("Podsize 24", "Podsize 12", "line 4", "one pod of all 24 nodes"),
         ("Radix_Down 6", "Radix_Down 5", "line 15", "make 6"),
         ("Oversubscribed 2", "Oversubscribed 4", "line 11", "give another value"),

@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 
 from controller.model.clos import clos
-from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import parse_fabric
 from controller.model.job import Job
+from controller.model.pod_clos import pod_clos
 from controller.planning.make_plan import make_plan
 from controller.workload.expand import combine, expand
 from controller.workload.importers.base import Imported, ImportRequest
+from controller.workload.importers.htsim import read
+from controller.workload.importers.htsim_topology import write_topology
 from controller.workload.importers.placing import on_fabric
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.job_document import document_of
 from controller.workload.job_file import parse_job
+from tests.unit.workload.importers.texts import read_text
 
 # One cached fabric of each size: their tables are most of the time here.
 _clos = cache(clos)
@@ -92,13 +95,21 @@ def test_a_matrix_is_planned_on_its_topology(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", ["csg-htsim/fat_tree_1024.topo", "uet-htsim/fat_tree_128_1os.topo", "astra-sim/8nodes.topo"]
+    ("file", "fabric"),
+    [
+        ("csg-htsim/fat_tree_1024.topo", pod_clos(16, 8, 8, 8, 8)),
+        ("uet-htsim/fat_tree_128_1os.topo", pod_clos(8, 4, 4, 4, 4)),
+        ("astra-sim/8nodes.topo", pod_clos(2, 2, 2, 2, 2, host_gbps=200, uplink_gbps=200, core_parallel=2)),
+    ],
 )
-def test_htsims_topologies_of_three_tiers_are_refused_by_file_and_line(shared_data: Path, file: str) -> None:
-    with pytest.raises(InputError, match="three tiers are not supported yet") as error:
-        _imported("htsim", shared_data / file)
-    assert error.value.source.endswith(file)
-    assert error.value.field.startswith("line ")
+def test_htsims_topologies_of_three_tiers_are_fabrics_and_written_back(
+    shared_data: Path, file: str, fabric: Fabric
+) -> None:
+    imported = _imported("htsim", shared_data / file)
+    assert imported.fabric is not None
+    assert parse_fabric(dict(imported.fabric)) == fabric
+    again = read_text(read, write_topology(fabric))
+    assert again.fabric == imported.fabric
 
 
 @pytest.mark.parametrize(("file", "hosts", "ranks", "groups", "collectives"), WORKLOADS)
