@@ -90,6 +90,8 @@ def cuts_of(ways: Ways, link_gbps: Floats) -> tuple[TierCuts, ...]:
         if number + 1 < ways.n_tiers:
             above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
             n_above = int(ways.table[number + 2] - ways.table[number + 1]) // max(1, int(ways.width[number + 1]))
+            # Without an uplink there, the tables do not show how many switches the next tier has.
+            n_above = max(n_above, int(above.max(initial=-1)) + 1)
             leaf = np.full(n_above, -1, dtype=np.int64)
             switch, choice = np.nonzero(above >= 0)
             leaf[above[switch, choice]] = below[switch]

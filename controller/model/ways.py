@@ -147,18 +147,3 @@ class Ways(NamedTuple):
         up = np.where((self.up >= 0) & link_up[self.up], self.up, NO_LINK).astype(np.int32)
         down = np.where((self.down >= 0) & link_up[self.down], self.down, NO_LINK).astype(np.int32)
         return self._replace(up=up, down=down)
-
-
-def one_tier(up: LinkTable, down: LinkTable) -> Ways:
-    """Return the ways through one tier of cables, by the tables [L, K] of uplinks and downlinks."""
-    n_leaves, width = up.shape
-    ends = np.array([0, width], dtype=np.int64)
-    return Ways(
-        first=ends,
-        width=ends[1:],
-        table=ends * n_leaves,
-        up=np.ascontiguousarray(up.reshape(-1)),
-        down=np.ascontiguousarray(down.reshape(-1)),
-        above=np.zeros(0, dtype=np.int32),
-        group=np.zeros((1, n_leaves), dtype=np.int32),
-    )

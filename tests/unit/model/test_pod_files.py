@@ -175,7 +175,7 @@ def test_a_bad_fabric_of_pods_is_one_line_that_names_the_switch_or_the_field(doc
     assert "\n" not in str(caught.value)
 
 
-def test_a_fabric_of_three_layers_is_not_yet_planned_and_one_line_says_so() -> None:
+def test_a_fabric_of_three_layers_is_refused_in_one_line_where_only_two_are_known() -> None:
     fabric = load_fabric(EXAMPLE)
-    with pytest.raises(InputError, match=r"agg1.*paths are planned only for leaf-spine fabrics"):
-        assign("fair", fabric, Traffic.empty())
+    with pytest.raises(InputError, match="plans only fabrics with one tier of cables between leaves"):
+        assign("split", fabric, Traffic.empty())

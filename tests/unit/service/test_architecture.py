@@ -26,7 +26,12 @@ def names_in(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
 def test_each_file_and_function_that_the_architecture_names_exists(file: str, name: str) -> None:
-    places = [ROOT / "controller" / file, ROOT / "controller/southbound" / file, ROOT / "controller/service" / file]
+    places = [
+        ROOT / file,
+        ROOT / "controller" / file,
+        ROOT / "controller/southbound" / file,
+        ROOT / "controller/service" / file,
+    ]
     path = next((each for each in places if each.is_file()), None)
     assert path is not None, file
     assert not name or name in names_in(path), f"{file} has no {name}"

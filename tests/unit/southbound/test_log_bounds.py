@@ -24,6 +24,7 @@ from controller.southbound.openflow.session import Session  # noqa: E402
 from controller.southbound.quiet_log import QuietLog  # noqa: E402
 from controller.southbound.rules import Rule, match  # noqa: E402
 from controller.southbound.update import RuleEdit  # noqa: E402
+from controller.southbound.write_permission import WritePermission  # noqa: E402
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -56,6 +57,7 @@ class Again:
 
     def __init__(self) -> None:
         self.quiet = QuietLog(LOG)
+        self.permission = WritePermission()
 
     def moved_on(self) -> None:
         pass

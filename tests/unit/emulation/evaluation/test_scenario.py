@@ -165,7 +165,11 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
             "requires the trigger 'epoch'",
         ),
         ({"policies": [{"policy": "least_loaded", "planned": "sending"}]}, "policies[0]", "makes no plans"),
-        ({"fabric": {"clos": {"spines": 0}}}, "fabric.clos.spines", "greater than or equal"),
+        (
+            {"fabric": {"clos": {"spines": 0, "leaves": 2, "hosts_per_leaf": 1}}},
+            "fabric.clos.spines",
+            "greater than or equal",
+        ),
         ({"fabric": 7}, "fabric", "a mapping"),
         ({"cases": [{}]}, "cases[0]", "exactly one"),
         ({"cases": document()["cases"] * 2}, "cases[1].name", "of this name"),
