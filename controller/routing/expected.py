@@ -83,7 +83,8 @@ def iterations_of(stages: Stages, assignment: Assignment) -> tuple[kernel.Iterat
     by_stage = np.argsort(stage, kind="stable")
     n_links = int(link.max(initial=-1)) + 1
     problem = kernel.Iterations(
-        stages.first, stages.job, stages.weight, stages.compute, stages.send, _begins(link, n_links), stage,
+        stages.first, stages.job, _proportion(stages, assignment), stages.compute, stages.send,
+        _begins(link, n_links), stage,
         _begins(stage, n_stages), link[by_stage], part[by_stage],
     )  # fmt: skip
     code = np.random.default_rng(0).integers(1, 1 << 63, n_stages, dtype=np.uint64)
@@ -92,6 +93,21 @@ def iterations_of(stages: Stages, assignment: Assignment) -> tuple[kernel.Iterat
         np.zeros(n_links, dtype=np.int64), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
     return problem, cache
+
+
+def _proportion(stages: Stages, assignment: Assignment) -> FloatArray:
+    """Return the proportions [S] of the speeds of stages that share a full link; the largest is 1.
+
+    Flows that share a link have equal rates, times the weight of the job, and the largest flow of a stage decides.
+    """
+    if not len(stages.row):
+        return np.zeros(0)
+    rate = np.zeros(len(stages.demand.traffic.collectives))
+    row = assignment.flow
+    np.maximum.at(rate, stages.demand.traffic.collective[row], stages.demand.gbps[row] * assignment.share)
+    proportion: FloatArray = stages.weight[stages.job] / rate[stages.row]
+    proportion /= proportion.max()
+    return proportion
 
 
 def _begins(number: Int64Array, n: int) -> Int64Array:

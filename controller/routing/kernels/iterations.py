@@ -16,7 +16,7 @@ class Iterations(NamedTuple):
     Attributes:
         first: [J+1] first stage of each job.
         job: [S] job of each stage.
-        weight: [J] weight of each job.
+        weight: [S] speeds of stages that share a full link are in these proportions.
         compute: [S] seconds of computing before the stage.
         send: [S] seconds that the stage takes alone.
         link_ptr: [E+1] first entry of each link.
@@ -92,12 +92,8 @@ def speeds(problem, cache, at, speed):
         at: [J] the stage that each job sends, -1 while it computes.
         speed: [J] the result; 0 for jobs that compute.
     """
-    weight, stage_ptr, stage_link, stage_part = (
-        problem.weight,
-        problem.stage_ptr,
-        problem.stage_link,
-        problem.stage_part,
-    )
+    weight, stage_ptr = problem.weight, problem.stage_ptr
+    stage_link, stage_part = problem.stage_link, problem.stage_part
     room, slope, hot = cache.room, cache.slope, cache.hot
     n_jobs, n_hot, left, work = len(at), 0, 0, 0
     room[:] = 1.0
@@ -109,7 +105,7 @@ def speeds(problem, cache, at, speed):
             left += 1
             for i in range(stage_ptr[at[j]], stage_ptr[at[j] + 1]):
                 room[stage_link[i]] -= stage_part[i]
-                slope[stage_link[i]] += stage_part[i] * weight[j]
+                slope[stage_link[i]] += stage_part[i] * weight[at[j]]
             work += stage_ptr[at[j] + 1] - stage_ptr[at[j]]
     for e in range(len(room)):
         # A link that can carry all of them at full speed limits none of them.
@@ -121,7 +117,7 @@ def speeds(problem, cache, at, speed):
         level, full = np.inf, -1
         for j in range(n_jobs):
             if speed[j] < 0.0:
-                level = min(level, 1.0 / weight[j])
+                level = min(level, 1.0 / weight[at[j]])
         work += n_hot + n_jobs
         h = 0
         while h < n_hot:
@@ -134,15 +130,15 @@ def speeds(problem, cache, at, speed):
                 level, full = max(room[e], ROUNDING) / slope[e], e
             h += 1
         for j in range(n_jobs):
-            if speed[j] >= 0.0 or (full < 0 and 1.0 / weight[j] > level):
+            if speed[j] >= 0.0 or (full < 0 and 1.0 / weight[at[j]] > level):
                 continue
             if full >= 0 and not _loads(problem, at[j], full):
                 continue
-            speed[j] = level * weight[j] if full >= 0 else 1.0
+            speed[j] = level * weight[at[j]] if full >= 0 else 1.0
             left -= 1
             for i in range(stage_ptr[at[j]], stage_ptr[at[j] + 1]):
                 room[stage_link[i]] -= stage_part[i] * speed[j]
-                slope[stage_link[i]] -= stage_part[i] * weight[j]
+                slope[stage_link[i]] -= stage_part[i] * weight[at[j]]
             work += stage_ptr[at[j] + 1] - stage_ptr[at[j]]
     cache.work[0] += work + len(room)
 
@@ -213,8 +209,8 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
     Returns:
         ``Played``.
     """
-    first, job, weight, compute, send = problem[:5]
-    n_jobs = len(weight)
+    first, job, compute, send = problem.first, problem.job, problem.compute, problem.send
+    n_jobs = len(first) - 1
     at = np.full(n_jobs, -1, np.int64)
     stage = first[:-1].copy()
     until, part = np.zeros(n_jobs), np.zeros(n_jobs)

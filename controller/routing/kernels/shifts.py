@@ -44,7 +44,7 @@ class ShiftProblem(NamedTuple):
 
 @nb.njit(nogil=True, cache=True)
 def slowdown(iterations, cache, problem, shift, hold, log_at, log_seconds):
-    """Return the mean slowdown of a schedule, and the simulation."""
+    """Return the mean slowdown of a schedule by ``share`` of the jobs, and the simulation."""
     played = play(iterations, cache, -shift, hold, problem.horizon, problem.most_events, log_at, log_seconds)
     mean = 0.0 if len(shift) else 1.0
     for j in range(len(shift)):

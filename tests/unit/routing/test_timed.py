@@ -134,12 +134,26 @@ def test_speeds_of_stages_that_send_together_are_those_of_progressive_filling_ov
     active = np.zeros(len(rows), dtype=np.bool_)
     active[stages.row[at[at >= 0]]] = True
     incidence = Incidence.of(stages.demand, assignment)
-    weight = stages.demand.traffic.weight
+    weight = np.ones(len(rows))
+    weight[stages.row] = problem.weight
     zero = np.zeros(len(rows), dtype=np.int32)
     level = incidence._fill(weight, np.full(len(rows), -1.0), active, zero, zero[:1])
     for j, stage in enumerate(at):
         row = stages.row[stage]
         assert found[j] == pytest.approx(level[row] * weight[row] if stage >= 0 else 0.0, rel=1e-6)
+
+
+def test_flows_of_two_jobs_that_share_a_link_have_equal_rates() -> None:
+    # Host 0 sends one flow for a, hosts 1 and 2 two flows each for b, at half of the rate each: on one uplink each of
+    # the five has a fifth of it. So a has a fifth of its speed, and b two fifths, until its end.
+    rows = [Collective(name, "c", timing=computing(10.0)) for name in "ab"]
+    ends = [(0, 3, 0), (1, 4, 1), (1, 5, 1), (2, 4, 1), (2, 5, 1)]
+    traffic = traffic_of([(a, b, TENTH if k == 0 else TENTH // 2, k) for a, b, k in ends], rows)
+    demand = Demand.of(clos(2, 2, 3), traffic)
+    problem, cache = iterations_of(Stages.of(demand), one_path(5))
+    found = np.zeros(2)
+    speeds(problem, cache, np.array([0, 1]), found)
+    assert found == pytest.approx([0.2, 0.4])
 
 
 # -- the policy -----------------------------------------------------------------------------------------------------
