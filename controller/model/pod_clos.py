@@ -28,7 +28,7 @@ def pod_clos(
 
     Core c (from 0) is in plane c mod ``aggs``, as in htsim (``FatTreeTopology``). Ports of a leaf: hosts first, then
     its uplinks aggregation switch by aggregation switch; of an aggregation switch: leaf by leaf, then core by core; of
-    a core: pod by pod. ``topologies/fat_tree.py`` wires Mininet the same way.
+    a core: pod by pod.
 
     Args:
         pods: the number of pods.
