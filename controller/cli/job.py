@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Describe a job file, or place its ranks on hosts.")
 
-JobOption = Annotated[Path, typer.Option("--job", metavar="FILE", help="The job (JSON or YAML).", show_default=False)]
+JobArgument = Annotated[Path, typer.Argument(metavar="JOB", help="The job file (JSON or YAML).", show_default=False)]
 
 _FIRST = 6  # largest number of ranks of a group in a table; the JSON has all of them
 
 
 class Method(StrEnum):
-    """Values of ``--method``."""
+    """Values of ``--placement``."""
 
     PACKED = "packed"
     SCATTERED = "scattered"
@@ -35,11 +35,11 @@ class Method(StrEnum):
 
 @app.command(
     "describe",
-    epilog="Example: fairspine job describe --job examples/gpt3-175b-tp8-pp8-dp4.yaml",
+    epilog="Example: fairspine job describe examples/gpt3-175b-tp8-pp8-dp4.yaml",
 )
 @with_groups
 def describe(
-    job: JobOption,
+    job: JobArgument,
     fabric: Annotated[
         Path | None,
         typer.Option("--fabric", metavar="FILE", help="The fabric with the hosts of the job.", show_default=False),
@@ -81,17 +81,17 @@ def describe(
 
 @app.command(
     "place",
-    epilog="Example: fairspine job place --job examples/gpt3-175b-tp8-pp8-dp4.yaml "
-    "--fabric examples/clos-8x16x32-rails.yaml --method packed --out placed.json",
+    epilog="Example: fairspine job place examples/gpt3-175b-tp8-pp8-dp4.yaml "
+    "--fabric examples/clos-8x16x32-rails.yaml --placement packed --out placed.json",
 )
 @with_groups
 def place(
-    job: JobOption,
+    job: JobArgument,
     fabric: Annotated[Path, typer.Option("--fabric", metavar="FILE", help="The fabric.", show_default=False)],
     method: Annotated[
         Method,
         typer.Option(
-            "--method", help="Minimise the bytes between leaves, use the leaves in turn, or draw servers at random."
+            "--placement", help="Minimise the bytes between leaves, use the leaves in turn, or draw servers at random."
         ),
     ] = Method.PACKED,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of a random placement.")] = 0,

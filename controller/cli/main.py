@@ -156,8 +156,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-RENAMED = {"emulate": {"--mode": "--enforcement"}, "simulate": {"--jobs": "--workers"}}
-"""Former names of options, by command."""
+RENAMED = {
+    "emulate": {"--mode": "--enforcement"},
+    "job": {"--job": "", "--method": "--placement"},
+    "simulate": {"--jobs": "--workers"},
+}
+"""Former names of options, by command; the value of one without a name is an argument now."""
 
 
 def _present(arguments: Sequence[str]) -> list[str]:
@@ -166,10 +170,14 @@ def _present(arguments: Sequence[str]) -> list[str]:
     names = []
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        if name in former:
+        if name not in former:
+            names.append(argument)
+        elif former[name]:
             typer.echo(f"fairspine: {name} is called {former[name]} now", err=True)
-            argument = former[name] + equals + value
-        names.append(argument)
+            names.append(former[name] + equals + value)
+        else:
+            typer.echo(f"fairspine: {name} is not needed any more: name the file alone", err=True)
+            names += [value] if equals else []
     return names
 
 

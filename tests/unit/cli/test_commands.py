@@ -418,6 +418,7 @@ def test_the_policies_in_texts_of_help_are_those_of_the_registry(run: Any) -> No
     [
         (["emulate", "--mode=openflow", "--fabric", "x"], "--mode is called --enforcement now"),
         (["simulate", "--jobs", "0", "--scenario", "x"], "--jobs is called --workers now"),
+        (["job", "place", "x", "--method", "wild", "--fabric", "x"], "--method is called --placement now"),
     ],
 )
 def test_former_names_of_options_are_taken_with_a_note(run: Any, arguments: list[str], told: str) -> None:
@@ -425,3 +426,12 @@ def test_former_names_of_options_are_taken_with_a_note(run: Any, arguments: list
     assert (code, out) == (2, "")
     assert err.startswith(f"fairspine: {told}\n")
     assert told.split()[-2] in err.split("\n", 1)[1], "the value is refused under the present name"
+
+
+@pytest.mark.parametrize("former", [["--job", "missing.yaml"], ["--job=missing.yaml"]])
+def test_a_job_file_after_its_former_option_is_the_argument(run: Any, former: list[str]) -> None:
+    code, out, err = run("job", "describe", *former)
+    assert (code, out) == (2, "")
+    note, refusal = err.splitlines()
+    assert note == "fairspine: --job is not needed any more: name the file alone"
+    assert refusal == "fairspine: missing.yaml: cannot be read: No such file or directory"

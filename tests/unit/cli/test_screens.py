@@ -277,7 +277,7 @@ FILES = [
         (["compare", *FILES, "--policies", "all"], 24),
         (["trace", *FILES, "--policy", "ecmp"], 30),
         (["survive", *FILES], 30),
-        (["job", "describe", "--job", str(EXAMPLES / "gpt3-175b-tp8-pp8-dp4.yaml")], 40),
+        (["job", "describe", str(EXAMPLES / "gpt3-175b-tp8-pp8-dp4.yaml")], 40),
     ],
 )
 def test_tables_made_from_files_fit_the_screen(run: Run, command: list[str], lines: int) -> None:  # noqa: F811
