@@ -83,14 +83,17 @@ def cuts_of(ways: Ways, link_gbps: Floats) -> tuple[TierCuts, ...]:
     for number in range(ways.n_tiers):
         tier = ways.tier(number)
         group = np.arange(n_leaves) if number == 0 else ways.group[number - 1].astype(np.int64)
-        owner = np.where(below >= 0, group[below], -1)
+        if ways.width[number]:
+            owner = np.where(below >= 0, group[below], -1)
+        else:
+            # Nothing leads up from this tier, and its tables do not show how many switches it has.
+            owner = np.full(len(tier.up), -1, dtype=np.int64)
         n_groups = int(group.max(initial=-1)) + 1
         up, down = (_cut(table, owner, n_groups, link_gbps) for table in (tier.up, tier.down))
         found.append(TierCuts(group.astype(np.int32), up, down))
         if number + 1 < ways.n_tiers:
             above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
             n_above = int(ways.table[number + 2] - ways.table[number + 1]) // max(1, int(ways.width[number + 1]))
-            # Without an uplink there, the tables do not show how many switches the next tier has.
             n_above = max(n_above, int(above.max(initial=-1)) + 1)
             leaf = np.full(n_above, -1, dtype=np.int64)
             switch, choice = np.nonzero(above >= 0)
