@@ -1,8 +1,8 @@
 """All tolerances of comparisons between floating-point numbers, and why there is more than one.
 
 ``TOLERANCE`` says when two results are equal. The others are finer and allow for rounding inside a computation, so that
-its errors never add up to a difference of ``TOLERANCE``. Kernels compile these values in, and Numba's caches do not
-notice a change of this file: after a change here, delete ``__pycache__`` of the kernels.
+its errors never add up to a difference of ``TOLERANCE``. Kernels compile these values in, and are
+compiled anew when this file changes (``controller.routing.kernels.stale_cache``).
 """
 
 from __future__ import annotations

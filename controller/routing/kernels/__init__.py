@@ -7,5 +7,7 @@ collectives, where there is no path), E links, G phase groups.
 """
 
 from controller.routing.kernels.compile_notice import announce_compilation
+from controller.routing.kernels.stale_cache import remove_stale_kernels
 
+remove_stale_kernels()
 announce_compilation()
