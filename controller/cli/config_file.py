@@ -33,7 +33,7 @@ class ConnectionSettings:
 
     @property
     def has_token(self) -> bool:
-        """Whether a token is configured."""
+        """Tell whether a token is configured."""
         return self.token is not None or self.token_file is not None
 
     def secret(self) -> str | None:

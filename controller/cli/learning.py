@@ -1,4 +1,4 @@
-"""``fairspine learning``: what a running controller does with jobs that nobody pushes."""
+"""``fairspine learning``: whether a running controller learns jobs from their traffic, and plans them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from controller.model.errors import InputError
 
 
 class LearningName(StrEnum):
-    """What becomes of learned jobs."""
+    """The values of the setting ``learning``."""
 
     OFF = "off"
     OBSERVE = "observe"
@@ -40,7 +40,7 @@ def learning(
     output: Printer,
     watch: Watch,
 ) -> None:
-    """Show or set what becomes of jobs that nobody pushes. The setting survives restarts.
+    """Show or set whether jobs are learned from their traffic, and planned. The setting survives restarts.
 
     off: no traffic is looked at. observe: jobs are learned from their traffic and shown ('fairspine learned'). act:
     learned jobs are planned, too, without a change for pushed jobs.

@@ -56,7 +56,7 @@ class AdmittedJob:
 
 @dataclass(frozen=True)
 class DesiredState:
-    """What the controller is asked for.
+    """The jobs, drains and modes that users have requested.
 
     Attributes:
         jobs: by position.
@@ -137,7 +137,7 @@ def without_pushed(learned: Sequence[JobTraffic], pushed: Sequence[JobTraffic]) 
     """Return learned jobs without the flows that a pushed job has, and without jobs that have none left.
 
     A pushed job has a flow if hosts and source port are equal, or hosts alone where its ports are not known; and it has
-    all flows of a learned job of its name, which somebody has adopted and perhaps changed.
+    all flows of a learned job of its name, because that one was adopted, and perhaps changed.
     """
     names = {job.name for job in pushed}
     learned = [job for job in learned if job.n_flows and job.name not in names]

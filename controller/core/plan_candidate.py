@@ -104,7 +104,7 @@ def make_candidate(
             seed=settings.seed,
             previous=None if applied is None else applied.paths,
             intended=reference,
-            # Hosts of jobs that nobody pushed are told neither when to begin nor which ports to use for pieces.
+            # Hosts of learned jobs receive neither shifts nor source ports, so plans have no shifts and no splits.
             options=dataclasses.replace(options_of(settings), shifts="off", max_splits=0),
             clock=clock,
         )

@@ -27,7 +27,7 @@ class ModeSetting:
 
 @dataclass(frozen=True)
 class LearningSetting:
-    """What becomes of learned jobs, as set on a running controller.
+    """The setting ``learning``: whether jobs are learned and planned, as set on a running controller.
 
     Attributes:
         learning: ``off``, ``observe`` or ``act``.

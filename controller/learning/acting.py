@@ -21,7 +21,7 @@ FlowIdentity = tuple[int, int, int]
 
 
 class Need(Enum):
-    """How much the planned jobs differ from the present ones."""
+    """The differences between the planned learned jobs and the present ones."""
 
     NONE = 0
     IF_IT_PAYS = 1

@@ -1,4 +1,4 @@
-"""What becomes of jobs that nobody pushes."""
+"""The three ways to treat jobs that are learned from their traffic."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Learner:
 
     @property
     def learning(self) -> Learning:
-        """What becomes of learned jobs."""
+        """The present setting ``learning``."""
         return self._learning()
 
     def forget_all(self) -> None:

@@ -275,7 +275,7 @@ class Service:
         return {"qps": self._learner.see(body, self._known.fabric())}
 
     def learning(self) -> Document:
-        """Return what becomes of learned jobs, since when, and by whom this was set."""
+        """Return whether jobs are learned and planned, since when, and by whom this was set."""
         return documents.learning(self._reconciler.state, self._reconciler.learning)
 
     def set_learning(self, learning: Learning, caller: Caller) -> Document:

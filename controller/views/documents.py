@@ -228,7 +228,7 @@ def mode(state: ControllerState, record: ModeSetting | None) -> dict[str, Any]:
 
 
 def learning(state: ControllerState, record: LearningSetting | None) -> dict[str, Any]:
-    """Return what becomes of learned jobs, since when, and by whom this was set."""
+    """Return whether jobs are learned and planned, since when, and by whom this was set."""
     return {
         "learning": state.desired.learning,
         "since": None if record is None else when(record.changed),

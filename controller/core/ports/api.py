@@ -286,7 +286,7 @@ class Backend(Protocol):
         """
 
     def learning(self) -> Document:
-        """Return what becomes of learned jobs, since when, and by whom this was set (``LearningDocument``)."""
+        """Return whether jobs are learned and planned, since when, and by whom this was set (``LearningDocument``)."""
 
     def set_learning(self, learning: Learning, caller: Caller) -> Document:
         """Change what becomes of learned jobs (``LearningDocument``); do nothing if that is already so.

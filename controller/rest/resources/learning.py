@@ -46,7 +46,10 @@ LEARNING_RESOURCES: tuple[Resource, ...] = (
         "/v1/learning",
         {
             "GET": reading(
-                "getLearning", lambda b: b.learning(), "What becomes of learned jobs", schemas.LearningDocument
+                "getLearning",
+                lambda b: b.learning(),
+                "Whether jobs are learned from their traffic, and planned",
+                schemas.LearningDocument,
             ),
             "PUT": Operation(
                 "putLearning",

@@ -42,13 +42,13 @@ class SightingsTaken(Document):
 
 
 class LearningForm(Form):
-    """What becomes of learned jobs."""
+    """Whether jobs are learned from their traffic, and whether they are planned."""
 
     learning: Learning
 
 
 class LearningDocument(Document):
-    """What becomes of jobs that nobody pushes.
+    """Whether jobs are learned from their traffic, and whether they are planned.
 
     ``off``: no traffic is looked at. ``observe``: learned jobs are shown. ``act``: they are planned, too.
     """
