@@ -82,6 +82,10 @@ def environment(pid: int) -> str:
     return Path(f"/proc/{pid}/environ").read_text(errors="replace")
 
 
+def command(process: Identity) -> str:
+    return Path(f"/proc/{process.pid}/comm").read_text().strip()
+
+
 def until(ready: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not ready() and time.monotonic() < deadline:
@@ -156,6 +160,8 @@ def test_what_an_owner_left_that_was_killed_is_swept_at_the_next_start(run_folde
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         label = owner.stdout.readline().strip()
+        # While the shell's children become setsid and sleep, they have no environment for a moment.
+        until(lambda: len(labelled(label)) == 2 and set(map(command, labelled(label))) == {"sleep"})
         left = labelled(label)
         swept_too_early = sweep_dead()
         owner.kill()
