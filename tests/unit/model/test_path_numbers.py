@@ -1,4 +1,4 @@
-"""Paths in documents are named by their links: the names lead back to the number, on fabrics of two and three layers."""
+"""The names of the links of a path lead back to its number, on fabrics of two and three layers."""
 
 from __future__ import annotations
 
