@@ -10,8 +10,9 @@ from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import ANY_PORT, Int64Array
+from controller.routing import placing
 from controller.routing.demand import Demand
-from controller.routing.kernels import place, splitting
+from controller.routing.kernels import splitting
 from controller.routing.kernels.breakout_search import breakout_search
 
 
@@ -125,15 +126,12 @@ class Pieces:
 
     def assignment(self, demand: Demand) -> Assignment:
         """Return rows for every flow of the traffic; a part without load takes its least loaded path whole."""
-        fabric = demand.fabric
         idle = np.setdiff1d(np.arange(len(demand.part_flow)), self.part)
         whole = np.full(demand.n_units, -1, dtype=np.int32)
         if len(idle):
             unit = np.repeat(np.arange(demand.n_units), np.diff(demand.part_ptr))
             whole[unit[self.part]] = self.path
-            place.repair(
-                demand.unit_src, demand.unit_dst, demand.unit_load, demand.tier, fabric.link_gbps, whole,
-            )  # fmt: skip
+            placing.repair(demand, whole)
             idle_rows = Pieces(idle.astype(np.int64), whole[unit[idle]].astype(np.int64), np.ones(len(idle)))
             return Pieces.joined([self, idle_rows]).merged()._rows(demand)
         return self._rows(demand)

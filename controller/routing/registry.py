@@ -49,19 +49,13 @@ BUILT_IN: dict[str, Policy] = {
         Policy("greedy", "heaviest leaf first, each flow on its emptiest spine (arXiv 2503.05324)", greedy.assign),
         Policy("coloring", "edge colouring of the leaf multigraph, spines being the colours", coloring.assign),
         Policy("first_fit", "each flow on the first path with room (Hedera's Global First Fit)", first_fit.assign),
-        Policy(
-            "annealing",
-            "one spine per destination host, by simulated annealing (Hedera)",
-            annealing.assign,
-            several_choices=False,
-        ),
+        Policy("annealing", "one path per destination host, by simulated annealing (Hedera)", annealing.assign),
         Policy("ilp", "the optimum by integer programming (HiGHS), for small instances", ilp.assign),
         Policy(
             "ethereal",
             "the remaining flows of each sender cut into equal pieces (arXiv 2407.00550)",
             ethereal.assign,
             True,
-            several_choices=False,
         ),
         Policy(
             "split",
