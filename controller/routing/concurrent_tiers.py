@@ -193,7 +193,7 @@ def kinds(ways: Ways, gbps: FloatArray) -> list[NDArray[np.int64]]:
             alike.setdefault(hashlib.blake2b(kind.encode()).hexdigest(), []).append(k)
         own = np.unique(switch[switch >= 0])
         for members in alike.values():
-            found[number][np.ix_(own, members)] = members[0]
+            found[number][np.ix_(own, np.array(members))] = members[0]
         return sorted((kind, len(members)) for kind, members in alike.items())
 
     visit(0, np.arange(ways.group.shape[1]))

@@ -76,7 +76,7 @@ def by_kind(routing: Divided, load: FloatArray) -> list[tuple[int, Int64Array, F
     return [(int(kind), order[flow_at[which == kind]], (cuts - begin)[which == kind]) for kind in np.unique(which)]
 
 
-class Ends(NamedTuple):
+class SwitchLoads(NamedTuple):
     """The N loads to divide, by the switches between which they go.
 
     Attributes:
@@ -95,7 +95,9 @@ class Ends(NamedTuple):
     n_switches: int
 
 
-def spread(choices: Int64Array, ends: Ends, room: tuple[FloatArray, FloatArray], steady: bool, seed: int) -> Pieces:
+def spread(
+    choices: Int64Array, ends: SwitchLoads, room: tuple[FloatArray, FloatArray], steady: bool, seed: int
+) -> Pieces:
     """Divide loads among equivalent choices.
 
     Args:
@@ -117,7 +119,7 @@ def spread(choices: Int64Array, ends: Ends, room: tuple[FloatArray, FloatArray],
     return halve(choices, ends, limit if steady else limit * 0.0)
 
 
-def halve(choices: Int64Array, ends: Ends, limit: FloatArray, weight: FloatArray | None = None) -> Pieces:
+def halve(choices: Int64Array, ends: SwitchLoads, limit: FloatArray, weight: FloatArray | None = None) -> Pieces:
     """Divide what each switch sends, and receives, in each phase group in proportion to the weights of choices.
 
     Args:
@@ -137,9 +139,9 @@ def halve(choices: Int64Array, ends: Ends, limit: FloatArray, weight: FloatArray
     return Pieces.joined(blocks)
 
 
-def _time_slots(classes: Int64Array, ends_of: Ends, room: float, seed: int) -> Pieces | None:
+def _time_slots(classes: Int64Array, loads: SwitchLoads, room: float, seed: int) -> Pieces | None:
     """Lay colour classes as slots of time onto the spines; ``None`` if they take more than all spines' ``room``."""
-    part, load, src, dst, _, n_leaves = ends_of
+    part, load, src, dst, _, n_leaves = loads
     sizes, size_of = np.unique(np.round(load / load.max(), 9), return_inverse=True)
     size_of = size_of.reshape(-1)
     ends = np.stack([np.bincount(size_of * n_leaves + end, minlength=len(sizes) * n_leaves) for end in (src, dst)])

@@ -19,7 +19,7 @@ from controller.routing import coloring, concurrent
 from controller.routing.base import Options, Result
 from controller.routing.bounds import split_bound
 from controller.routing.demand import Demand
-from controller.routing.dividing import Ends, by_kind, spread
+from controller.routing.dividing import SwitchLoads, by_kind, spread
 from controller.routing.fewest_pieces import fewest_pieces
 from controller.routing.improve_levels import levels_of
 from controller.routing.incremental_split import incremental_split
@@ -100,7 +100,7 @@ def _divided(demand: Demand, level: float, seed: int) -> Pieces:
         classes = np.flatnonzero(fabric.path_type == kind).astype(np.int64)
         flow = demand.part_flow[part]
         src, dst = demand.leaf_src[flow], demand.leaf_dst[flow]
-        ends = Ends(part, load, src, dst, demand.part_group[part], fabric.n_leaves)
+        ends = SwitchLoads(part, load, src, dst, demand.part_group[part], fabric.n_leaves)
         room = gbps[demand.tier.up[src, classes[0]]] * seconds, gbps[demand.tier.down[dst, classes[0]]] * seconds
         blocks.append(spread(classes, ends, room, len(demand.group_job) == 1, seed))
     return Pieces.joined(blocks)

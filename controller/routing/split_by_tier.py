@@ -19,7 +19,7 @@ from controller.model.traffic import Int64Array
 from controller.model.ways import NO_LINK, Ways
 from controller.routing import concurrent_tiers
 from controller.routing.demand import Demand
-from controller.routing.dividing import Ends, by_kind, halve, spread
+from controller.routing.dividing import SwitchLoads, by_kind, halve, spread
 from controller.routing.pieces import Pieces
 
 
@@ -75,11 +75,11 @@ class _Problem:
         """Whether all phase groups are one."""
         return len(self.demand.group_job) == 1
 
-    def ends(self, tier: int, loads: _Climbing) -> Ends:
+    def ends(self, tier: int, loads: _Climbing) -> SwitchLoads:
         """Return the loads by their rows."""
         group = self.demand.part_group[loads.part]
         n_switches = len(self.ways.tier(tier).up)
-        return Ends(np.arange(len(loads.part)), loads.load, loads.lower, loads.upper, group, n_switches)
+        return SwitchLoads(np.arange(len(loads.part)), loads.load, loads.lower, loads.upper, group, n_switches)
 
     def room(self, tier: int, choice: int, loads: _Climbing) -> tuple[FloatArray, FloatArray]:
         """Return the Gbit/s that a choice has for each load [N], from its switch and to its switch.
