@@ -1,4 +1,4 @@
-"""Functions that write a file whole or not at all, and name the mend if it cannot be written."""
+"""Functions that write a file whole or not at all, and say what to do if it cannot be written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_bytes(path: Path, parts: Iterable[bytes]) -> None:
     Raises:
         InputError: the file cannot be written; one of this name is as it was.
     """
-    with _told(path):
+    with naming_the_mend(path):
         if path.exists() and not path.is_file():
             # A device or a pipe cannot be replaced.
             with path.open("wb") as file:
@@ -35,7 +35,7 @@ def replace_private(path: Path, text: str) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    with _told(path):
+    with naming_the_mend(path):
         _replace(path.resolve(), [text.encode()], 0o600)
 
 
@@ -76,7 +76,12 @@ _MENDS = {
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def naming_the_mend(path: Path) -> Iterator[None]:
+    """Turn an error of the operating system into one that names the path and what to do.
+
+    Raises:
+        InputError: the path cannot be written.
+    """
     try:
         yield
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -169,6 +170,9 @@ class Client:
 
     def _broken(self, error: Exception) -> CommandError:
         """Return a failure that names the first cause of the exception in one line."""
+        import httpx
+
+        broke_the_protocol = isinstance(error, httpx.RemoteProtocolError)
         # httpx wraps the exceptions of httpcore, which wrap those of the standard library.
         while isinstance(cause := error.__cause__ or error.__context__, Exception):
             error = cause
@@ -178,8 +182,11 @@ class Client:
             return CommandError(f"{self.url}: its certificate is not trusted: {error.verify_message} (see --ca-file)")
         if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
             return NoAnswer(f"{self.url}: there is no TLS at this address; use http:// in place of https://")
+        if isinstance(error, socket.gaierror):
+            return NoAnswer(f"{self.url}: {error.strerror}; is the name in the URL right?")
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return NoAnswer(f"{self.url}: {reason}")
+        hint = "; is this the HTTP port of a controller?" if broke_the_protocol else ""
+        return NoAnswer(f"{self.url}: {reason}{hint}")
 
 
 def _server_event(data: str) -> ServerEvent:

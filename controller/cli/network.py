@@ -9,9 +9,11 @@ import typer
 
 from controller.cli import completion
 from controller.cli.client import Client, described, described_rows
+from controller.cli.command_error import CommandError
 from controller.cli.output import Printer, number, plural, size
 from controller.cli.remote import Remote
 from controller.cli.watch import Watch
+from controller.model.errors import shorten
 
 # Members that are read of the API's documents (controller.rest.schemas).
 _SWITCH = ("name", "role", "connected")
@@ -90,13 +92,16 @@ def links(
 
 def _show_links(client: Client, names: list[str] | None, output: Printer) -> None:
     answer = described(client.request("GET", "links").document, "links")
+    rows = [(row, _names_of(str(row["id"]))) for row in described_rows(answer["links"], *_LINK)]
     wanted = set(names or ())
-    rows = [row for row in described_rows(answer["links"], *_LINK) if not wanted or wanted & _names_of(str(row["id"]))]
+    if unknown := sorted(wanted.difference(*(known for _, known in rows))):
+        raise CommandError(f"{client.url}: {shorten(unknown[0])} is no link, and no switch, cable or host of one")
+    shown = [row for row, known in rows if not wanted or wanted & known]
     if not output.is_table:
-        output.document({**answer, "links": rows})
+        output.document({**answer, "links": shown})
         return
     output.table(
-        plural(len(rows), "link"),
+        plural(len(shown), "link"),
         ("link", "Gbit/s>", "measured>", "planned>", "dropped>", "errors>", "state"),
         (
             (
@@ -108,7 +113,7 @@ def _show_links(client: Client, names: list[str] | None, output: Printer) -> Non
                 _count(row.get("errors")),
                 "failed" if not row["up"] else "drained" if row["drained"] else "up",
             )
-            for row in rows
+            for row in shown
         ),
         give_up=("errors>", "dropped>", "Gbit/s>"),
     )

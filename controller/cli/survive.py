@@ -146,8 +146,7 @@ def _print(output: Printer, found: Survival, above: float | None, sequence: list
             )
             for outcome in found.outcomes[:rows]
         ),
-        give_up=("moved flows>",),
-        shorten=("failure",),
+        give_up=("moved flows>", "cut flows>", "slowed jobs>"),
     )
     output.table(
         "jobs",

@@ -51,17 +51,19 @@ class NotFoundError(LookupError):
     Attributes:
         kind: the kind of thing, in one word: ``job``, ``host``, ``link``.
         name: the name as given.
+        kinds: the kind for people, where one word does not say it: ``cable, spine or leaf``.
     """
 
-    def __init__(self, kind: str, name: str) -> None:
+    def __init__(self, kind: str, name: str, kinds: str = "") -> None:
         """Create the error for a thing of this kind and name."""
-        super().__init__(kind, name)
+        super().__init__(kind, name, kinds)
         self.kind = kind
         self.name = name
+        self.kinds = kinds or kind
 
     def __str__(self) -> str:
         """Return the message, with the kind and the name."""
-        return f"no {self.kind} has the name {shorten(self.name)}"
+        return f"no {self.kinds} has the name {shorten(self.name)}"
 
 
 class UnavailableError(RuntimeError):

@@ -44,7 +44,7 @@ def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
         return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.lower == name)
     if name in fabric.cable_names:
         return (name,)
-    raise NotFoundError("link", name)
+    raise NotFoundError("link", name, "cable, spine or leaf")
 
 
 def known(fabric: Fabric, names: Iterable[str]) -> frozenset[str]:

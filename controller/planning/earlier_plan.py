@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
+from controller.model.path_numbers import PathNumbers
 from controller.model.port_numbers import MAX_PORT
 from controller.model.timing import Schedule
 from controller.model.traffic import ANY_PORT, unit_key
@@ -51,19 +52,14 @@ def load_previous(path: str | Path, fabric: Fabric) -> PreviousPlan:
         raise InputError(error.strerror or str(error), source=str(path)) from None
     except ValidationError as error:
         raise from_validation_error(error).with_source(str(path)) from None
-    # A path class is identified by the uplink by which it leaves its leaf.
-    leaf, classes = np.nonzero(fabric.up_link >= 0)
-    class_of = {
-        fabric.link_ids[link]: k
-        for link, k in zip(fabric.up_link[leaf, classes].tolist(), classes.tolist(), strict=True)
-    }
+    numbers = PathNumbers.of(fabric)
     host = fabric.host_index
     rows = [
-        (host[flow.src], host[flow.dst], flow.udp_src or ANY_PORT, class_of[piece.links[1]], piece.share)
+        (host[flow.src], host[flow.dst], flow.udp_src or ANY_PORT, number, piece.share)
         for flow in plan.flows
         if flow.src in host and flow.dst in host
         for piece in flow.paths
-        if len(piece.links) == 4 and piece.links[1] in class_of
+        if (number := numbers.number(piece.links)) is not None
     ]
     src, dst, port, path_class, share = np.array(rows, dtype=np.float64).reshape(-1, 5).T
     key = unit_key(src.astype(np.int64), dst.astype(np.int64), port.astype(np.int64))

@@ -3,7 +3,8 @@
 Of n equal flows from one sender over s paths, all but n mod s stay whole and take the paths in turn; the n mod s
 others are cut into s / gcd(n mod s, s) pieces each, which take the next paths in turn. Every path out of the sender
 then carries the same load. Senders begin at different paths, so that flows to one receiver do not share a downlink.
-Flows of different sizes are different classes; a path that is not live for a flow is skipped.
+Flows of different sizes are different classes; a path that is not live for a flow is skipped. Where paths have choices
+in several tiers, s counts whole paths, and flows that meet in different tiers are different classes, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing.base import Options, Result
 from controller.routing.demand import Demand
-from controller.routing.kernels import place
+from controller.routing.kernels.round_robin import round_robin
 from controller.routing.pieces import Pieces
 from controller.routing.previous_plan import PreviousPlan
 
@@ -33,9 +34,8 @@ def assign(
     part = np.flatnonzero(load > 0).astype(np.int64)
     flow = demand.part_flow[part]
     sender = traffic.src[flow] if options.ethereal_by == "host" else demand.leaf_src[flow]
-    order = np.lexsort((part, traffic.bytes[flow], sender)).astype(np.int64)
-    row, path, share = place.round_robin(
-        order, sender, traffic.bytes[flow], demand.leaf_src[flow], demand.leaf_dst[flow], demand.tier,
-    )  # fmt: skip
+    ways, src, dst = fabric.live_ways, demand.leaf_src[flow], demand.leaf_dst[flow]
+    order = np.lexsort((part, traffic.bytes[flow], ways.meet(src, dst), sender)).astype(np.int64)
+    row, path, share = round_robin(order, sender, traffic.bytes[flow], src, dst, ways)
     pieces = Pieces(part[row], path, load[part[row]] * share).merged().enforceable(demand)
     return Result(pieces.assignment(demand))

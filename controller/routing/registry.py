@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import (
@@ -49,26 +48,19 @@ BUILT_IN: dict[str, Policy] = {
         Policy("greedy", "heaviest leaf first, each flow on its emptiest spine (arXiv 2503.05324)", greedy.assign),
         Policy("coloring", "edge colouring of the leaf multigraph, spines being the colours", coloring.assign),
         Policy("first_fit", "each flow on the first path with room (Hedera's Global First Fit)", first_fit.assign),
-        Policy(
-            "annealing",
-            "one spine per destination host, by simulated annealing (Hedera)",
-            annealing.assign,
-            several_choices=False,
-        ),
+        Policy("annealing", "one path per destination host, by simulated annealing (Hedera)", annealing.assign),
         Policy("ilp", "the optimum by integer programming (HiGHS), for small instances", ilp.assign),
         Policy(
             "ethereal",
             "the remaining flows of each sender cut into equal pieces (arXiv 2407.00550)",
             ethereal.assign,
             True,
-            several_choices=False,
         ),
         Policy(
             "split",
             "few flows cut into few pieces, with link loads as under free splitting",
             split.assign,
             True,
-            several_choices=False,
         ),
     )
 }
@@ -97,12 +89,9 @@ def assign(
     """Assign paths to every flow by the policy ``name``.
 
     Raises:
-        InputError: no policy has this name, it does not plan such a fabric, or the result of a plug-in is not a valid
-            assignment.
+        InputError: no policy has this name, or the result of a plug-in is not a valid assignment.
     """
     policy = POLICIES.named(name)
-    if len(fabric.tiers) > 1 and not policy.several_choices:
-        raise InputError("plans only fabrics with one tier of cables between leaves", field="policy", value=name)
     result = policy.assign(fabric, traffic, seed=seed, previous=previous, options=options)
     if name not in BUILT_IN:
         check_result(policy, fabric, traffic, result)

@@ -71,12 +71,12 @@ class Drift:
     def text(self) -> str:
         """The differences in words."""
         parts = [
-            f"{number} {what}"
-            for number, what in (
-                (self.missing, "rules missing"),
-                (self.changed, "rules changed"),
-                (self.added, "rules added"),
-                (self.groups, "groups missing, changed or added"),
+            f"{number} {what if number == 1 else what + 's'} {difference}"
+            for number, what, difference in (
+                (self.missing, "rule", "missing"),
+                (self.changed, "rule", "changed"),
+                (self.added, "rule", "added"),
+                (self.groups, "group", "missing, changed or added"),
             )
             if number
         ]

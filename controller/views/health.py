@@ -109,6 +109,8 @@ def _service(state: ControllerState) -> Iterator[str]:
     speeds, mode = state.speeds, state.desired.mode
     if mode == "ecmp":
         yield "mode ecmp: switches hash all flows, so no plan is in force and the speeds of jobs are not known"
+    elif mode == "frozen" and (state.applied is None or not state.applied.enforced):
+        yield "mode frozen: switches hash all flows, as before; the speeds of jobs are not known"
     elif mode == "frozen":
         waits = f"; plan {state.epoch} waits" if state.epoch > state.enforced else ""
         unknown = (

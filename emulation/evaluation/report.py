@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from controller.model.tolerances import ROUNDING
-from controller.whole_file import write_bytes
+from controller.whole_file import naming_the_mend, write_bytes
 from emulation.evaluation.cell import Row
 from emulation.evaluation.plots import plot, plot_paper_axes
 from emulation.evaluation.standings import PolicyMeans, rows_csv, standings_csv, standings_of, verdicts_csv
@@ -36,10 +36,10 @@ def write_report(
         verdicts: which targets were reached.
 
     Raises:
-        OSError: the folder cannot be made.
-        InputError: a file cannot be written; one of its name is as it was.
+        InputError: the folder cannot be made, or a file cannot be written; one of its name is as it was.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    with naming_the_mend(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     standings = standings_of(rows)
     page = folder / "index.html"
     for path, text in (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import orjson
 
 from controller.model.units import GBIT
+from controller.whole_file import naming_the_mend
 from emulation.evaluation.cell import PERCENTILES, Row
 from emulation.evaluation.plots import plot_results
 from emulation.fluid.movers import Allocation
@@ -30,21 +32,27 @@ def write_results(folder: Path, row: Row, results: Results) -> None:
     ``links``: Gbit that each link carried in each bin. The folder is written atomically.
 
     Raises:
-        OSError: the folder cannot be written.
+        InputError: the folder cannot be written.
         ModuleNotFoundError: pyarrow or matplotlib is not installed.
     """
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    try:
+    with naming_the_mend(folder), _removed_at_the_end(draft):
+        draft.mkdir(parents=True)
         (draft / SUMMARY).write_bytes(orjson.dumps(_summary(row, results), option=orjson.OPT_INDENT_2))
         (draft / PLOT).write_bytes(plot_results(results))
         for name, columns in _tables(row, results).items():
             _write_parquet(draft / f"{name}.parquet", columns)
         shutil.rmtree(folder, ignore_errors=True)
         draft.replace(folder)
+
+
+@contextmanager
+def _removed_at_the_end(folder: Path) -> Iterator[None]:
+    try:
+        yield
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _summary(row: Row, results: Results) -> dict[str, Any]:

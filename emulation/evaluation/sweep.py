@@ -7,7 +7,6 @@ workers do not need access to its disk.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import orjson
 
+from controller.whole_file import naming_the_mend, write_bytes
 from emulation.evaluation.cell import Row, key_of, run_cell
 from emulation.evaluation.results_file import write_results
 from emulation.evaluation.scenario import Cell
@@ -55,11 +55,14 @@ class Finished:
         return row if isinstance(row, dict) else None
 
     def write(self, key: str, row: Row) -> None:
-        """Keep a row: the file is there with all that is in it, or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f".{key}.{os.getpid()}"
-        draft.write_bytes(orjson.dumps(row, option=orjson.OPT_INDENT_2))
-        draft.replace(self.folder / f"{key}.json")
+        """Keep a row: the file is there with all that is in it, or not at all.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        with naming_the_mend(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.folder / f"{key}.json", [orjson.dumps(row, option=orjson.OPT_INDENT_2)])
 
 
 def sweep(
@@ -88,6 +91,7 @@ def sweep(
     again; all rows that were finished by then are kept.
 
     Raises:
+        InputError: a row or full results cannot be written.
         ModuleNotFoundError: Dask is requested and not installed.
         OSError: the scheduler does not answer.
     """

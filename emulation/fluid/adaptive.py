@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.assignment import LOCAL, Assignment
-from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic
-from controller.model.ways import Tier
+from controller.model.ways import Ways
 
 AdaptiveKind = Literal["least_loaded", "power_of_two"]
 
@@ -29,9 +28,9 @@ class Adaptive:
     """A baseline.
 
     Attributes:
-        kind: ``least_loaded``: of all live paths the one whose fuller link carries the fewest transfers for its
-            capacity; of equal ones that with fewer on both links, then the present one. ``power_of_two``: the better of
-            two paths that are drawn (Mitzenmacher, IEEE TPDS 12(10), 2001).
+        kind: ``least_loaded``: of all live paths the one whose fullest link carries the fewest transfers for its
+            capacity; of equal ones that with fewer on all its links, then the present one. ``power_of_two``: the better
+            of two paths that are drawn (Mitzenmacher, IEEE TPDS 12(10), 2001).
         view_seconds: how often the view of the links is taken; 0: it is always the present one.
         seed: of what is drawn.
     """
@@ -47,7 +46,8 @@ class Choice(NamedTuple):
     Attributes:
         kind: [1] ``FIXED``, ``LEAST_LOADED`` or ``POWER_OF_TWO``.
         src, dst: [R] leaf of each end of a row; -1 where it does not cross spines.
-        tier: the live links of the choices.
+        ways: the live paths.
+        links: [2T] for the links of the path that is looked at, for T tiers of cables.
         carried: [E+1] transfers on each link.
         known: [E+1] the same, as the choice knows it.
         view_seconds: [1]. view_until: [1] seconds at which it is taken anew.
@@ -57,7 +57,8 @@ class Choice(NamedTuple):
     kind: Int64Array
     src: IntArray
     dst: IntArray
-    tier: Tier
+    ways: Ways
+    links: Int64Array
     carried: Int64Array
     known: Int64Array
     view_seconds: FloatArray
@@ -67,9 +68,9 @@ class Choice(NamedTuple):
 
 def no_choice() -> Choice:
     """Return the data with which every transfer keeps the path of its plan."""
-    none, nowhere = np.zeros(0, dtype=np.int32), np.zeros((0, 0), dtype=np.int32)
-    count, time = np.zeros(1, dtype=np.int64), np.zeros(1)
-    return Choice(count, none, none, Tier(nowhere, nowhere), count, count, time, time, count.astype(np.uint64))
+    none, count, time = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64), np.zeros(1)
+    nowhere = Ways(count, count[:0], count, none, none, none, np.zeros((0, 0), dtype=np.int32))
+    return Choice(count, none, none, nowhere, count[:0], count, count, time, time, count.astype(np.uint64))
 
 
 def choice_of(fabric: Fabric, traffic: Traffic, row_flow: IntArray, adaptive: Adaptive) -> Choice:
@@ -80,13 +81,8 @@ def choice_of(fabric: Fabric, traffic: Traffic, row_flow: IntArray, adaptive: Ad
         traffic: the flows.
         row_flow: [R] flow of the traffic that each row of the movers belongs to.
         adaptive: the baseline.
-
-    Raises:
-        InputError: paths have a choice in several tiers.
     """
-    if len(fabric.tiers) > 1:
-        reason = "is simulated only on fabrics with one tier of cables between leaves"
-        raise InputError(reason, field="adaptive", value=adaptive.kind)
+    ways = fabric.live_ways
     src, dst = fabric.host_leaf[traffic.src[row_flow]], fabric.host_leaf[traffic.dst[row_flow]]
     crosses = src != dst
     n_links = fabric.n_links + 1
@@ -94,7 +90,8 @@ def choice_of(fabric: Fabric, traffic: Traffic, row_flow: IntArray, adaptive: Ad
         kind=np.array([LEAST_LOADED if adaptive.kind == "least_loaded" else POWER_OF_TWO], dtype=np.int64),
         src=np.where(crosses, src, -1).astype(np.int32),
         dst=np.where(crosses, dst, -1).astype(np.int32),
-        tier=Tier(*(table.copy() for table in fabric.tiers[0])),
+        ways=ways._replace(up=ways.up.copy(), down=ways.down.copy()),
+        links=np.empty(2 * ways.n_tiers, dtype=np.int64),
         carried=np.zeros(n_links, dtype=np.int64),
         known=np.zeros(n_links, dtype=np.int64),
         view_seconds=np.array([adaptive.view_seconds]),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from controller.routing.kernels.paths import met, next_live, path_links
 from emulation.fluid.adaptive import FIXED, POWER_OF_TWO
-
-UP, DOWN, HOST = 1, 2, 3
-"""Places of a row's uplink, downlink and last link."""
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
@@ -23,42 +21,51 @@ def _drawn(choice, n):
 
 
 @nb.njit(nogil=True, cache=True, inline="always")
-def _fullness(choice, capacity, up, down):
-    """Transfers for each Gbit/s on the fuller of two links, and on both, in the view."""
-    one, two = choice.known[up] / capacity[up], choice.known[down] / capacity[down]
-    return max(one, two), one + two
+def _place(i, n_tiers):
+    """Return the place in a row of link i of ``path_links``: rows have the host's link first, then links in order."""
+    tier = i // 2
+    return 1 + tier if i % 2 == 0 else 2 * n_tiers - tier
 
 
 @nb.njit(nogil=True, cache=True)
 def _pick(choice, capacity, a, b, present):
-    """Return the path class from leaf a to leaf b, -1 if none is alive; ``present`` [2] are the current links."""
-    n_paths = choice.tier.up.shape[1]
+    """Return the path from leaf a to leaf b, -1 if none is alive; ``present`` [2T+2] are the row's current links."""
+    ways, links = choice.ways, choice.links
+    n_tiers = len(ways.width)
+    top = met(ways, a, b)
+    if top == n_tiers:
+        return -1
+    n, start, last = 2 * (top + 1), ways.first[top], ways.first[top + 1]
+    first = second = -1
     if choice.kind[0] == POWER_OF_TWO:
         live = 0
-        for k in range(n_paths):
-            if choice.tier.up[a, k] >= 0 and choice.tier.down[b, k] >= 0:
-                live += 1
+        path = next_live(ways, a, b, start, last, links)
+        while path >= 0:
+            live += 1
+            path = next_live(ways, a, b, path + 1, last, links)
         if live == 0:
             return -1
-        first = _drawn(choice, live)
-        second = first
+        first = second = _drawn(choice, live)
         if live > 1:
             second = _drawn(choice, live - 1)
             if second >= first:
                 second += 1
-    best, best_fuller, best_both, seen = -1, np.inf, np.inf, -1
-    for k in range(n_paths):
-        up, down = choice.tier.up[a, k], choice.tier.down[b, k]
-        if up < 0 or down < 0:
-            continue
+    best, best_fullest, best_sum, seen = -1, np.inf, np.inf, -1
+    path = next_live(ways, a, b, start, last, links)
+    while path >= 0:
         seen += 1
-        if choice.kind[0] == POWER_OF_TWO and seen != first and seen != second:
-            continue
-        fuller, both = _fullness(choice, capacity, up, down)
-        better = fuller < best_fuller or (fuller == best_fuller and both < best_both)
-        stays = fuller == best_fuller and both == best_both and up == present[0] and down == present[1]
-        if better or stays:
-            best, best_fuller, best_both = k, fuller, both
+        if choice.kind[0] != POWER_OF_TWO or seen in (first, second):
+            # Transfers for each Gbit/s, in the view.
+            fullest, total, stays = 0.0, 0.0, True
+            for i in range(n):
+                one = choice.known[links[i]] / capacity[links[i]]
+                fullest = max(fullest, one)
+                total += one
+                stays = stays and present[_place(i, n_tiers)] == links[i]
+            equal = fullest == best_fullest and total == best_sum
+            if fullest < best_fullest or (fullest == best_fullest and total < best_sum) or (equal and stays):
+                best, best_fullest, best_sum = path, fullest, total
+        path = next_live(ways, a, b, path + 1, last, links)
     return best
 
 
@@ -72,19 +79,20 @@ def choose(movers, state, mover):
     if choice.view_seconds[0] > 0.0 and now >= choice.view_until[0]:
         choice.known[:] = choice.carried
         choice.view_until[0] = (np.floor(now / choice.view_seconds[0]) + 1.0) * choice.view_seconds[0]
+    n_tiers = len(choice.ways.width)
     for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
         if choice.src[row] < 0:
             continue
         link = movers.link[row]
-        k = _pick(choice, state.capacity, choice.src[row], choice.dst[row], link[UP:HOST])
-        if k < 0:
-            link[UP], link[DOWN] = len(state.capacity) - 1, -1
+        path = _pick(choice, state.capacity, choice.src[row], choice.dst[row], link)
+        link[1 : 2 * n_tiers + 1] = -1
+        if path < 0:
+            link[1] = len(state.capacity) - 1
             continue
-        link[UP], link[DOWN] = choice.tier.up[choice.src[row], k], choice.tier.down[choice.dst[row], k]
-        for place in (UP, DOWN):
-            choice.carried[link[place]] += 1
-            if choice.view_seconds[0] == 0.0:
-                choice.known[link[place]] += 1
+        n = path_links(choice.ways, choice.src[row], choice.dst[row], path, choice.links)
+        for i in range(n):
+            link[_place(i, n_tiers)] = choice.links[i]
+            _count(choice, choice.links[i], 1)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -94,9 +102,16 @@ def leave(movers, state, mover):
     if choice.kind[0] == FIXED:
         return
     for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
-        if choice.src[row] < 0 or movers.link[row, DOWN] < 0:
+        if choice.src[row] < 0 or movers.link[row, 1] == len(state.capacity) - 1:
             continue
-        for place in (UP, DOWN):
-            choice.carried[movers.link[row, place]] -= 1
-            if choice.view_seconds[0] == 0.0:
-                choice.known[movers.link[row, place]] -= 1
+        for place in range(1, 2 * len(choice.ways.width) + 1):
+            if movers.link[row, place] >= 0:
+                _count(choice, movers.link[row, place], -1)
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def _count(choice, link, transfers):
+    """Add transfers to those that a link carries."""
+    choice.carried[link] += transfers
+    if choice.view_seconds[0] == 0.0:
+        choice.known[link] += transfers

@@ -168,16 +168,16 @@ def resume(movers, state, moving):
 
 
 @nb.njit(nogil=True, cache=True)
-def rechoose(movers, state, tier):
-    """Update the live links (``tier``); movers on a dead path choose again."""
-    state.choice.tier.up[:] = tier.up
-    state.choice.tier.down[:] = tier.down
+def rechoose(movers, state, ways):
+    """Update the live links (``ways``); movers on a dead path choose again."""
+    state.choice.ways.up[:] = ways.up
+    state.choice.ways.down[:] = ways.down
     for m in range(len(movers.group)):
         if state.limit[m] < 0:
             continue
         dead = False
         for row in range(movers.row_ptr[m], movers.row_ptr[m + 1]):
-            for place in range(1, 3):
+            for place in range(1, movers.link.shape[1] - 1):
                 link = movers.link[row, place]
                 dead = dead or (link >= 0 and state.capacity[link] == 0.0)
         if dead:

@@ -282,7 +282,7 @@ class _Run:
         self.fabric = self.what.fabric.without_links(list(self.failed))
         engine.set_capacity(self.movers, self.state, self._capacity())
         if self.what.adaptive is not None:
-            engine.rechoose(self.movers, self.state, self.fabric.tiers[0])
+            engine.rechoose(self.movers, self.state, self.fabric.live_ways)
 
     def _fetch(self) -> None:
         self.recorder.fetch(self.state, self.movers, self.program.job, self.epoch)

@@ -1,4 +1,4 @@
-"""Hedera's annealing over the path class of each destination host."""
+"""Hedera's annealing over the path of each destination host."""
 
 from __future__ import annotations
 
@@ -6,35 +6,63 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.paths import met, path_links
 
 COLD = 1000
 """The paper's scale of energy in its simulations: exp(c (E - E') / T) with c = 1000 T0, energy in link capacities."""
 
 
 @nb.njit(nogil=True, cache=True)
-def _moved(host, new, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load):
-    """Send a host's units over class ``new`` (or their other path if it is not live); return the change of energy."""
-    live_up, live_down = tier.up, tier.down
+def _lead(ways, src, dst, choices):
+    """Return the path between two leaves that makes the first of these choices, as many as it needs.
+
+    ``choices`` is the number of a path among those of the highest tier.
+    """
+    top = met(ways, src, dst)
+    after = 1
+    for tier in range(top + 1, len(ways.width)):
+        after *= ways.width[tier]
+    return ways.first[top] + choices // after
+
+
+@nb.njit(nogil=True, cache=True)
+def _live_links(ways, src, dst, path, links):
+    """Write the links of a path to ``links``; return their number, 0 if one is not there."""
+    n = path_links(ways, src, dst, path, links)
+    for i in range(n):
+        if links[i] < 0:
+            return 0
+    return n
+
+
+@nb.njit(nogil=True, cache=True)
+def _moved(host, new, ptr, units, src, dst, demand, ways, gbps, otherwise, path, load, links):
+    """Send a host's units by choices ``new`` (or their other path if it is not live); return the change of energy."""
     change = 0.0
     for i in range(ptr[host], ptr[host + 1]):
         u = units[i]
-        k = new if live_up[src[u], new] >= 0 and live_down[dst[u], new] >= 0 else otherwise[u]
-        for adding in range(2):
-            at = path[u] if adding == 0 else k
-            amount = -demand[u] if adding == 0 else demand[u]
-            for link in (live_up[src[u], at], live_down[dst[u], at]):
-                change -= max(0.0, load[link] - gbps[link])
-                load[link] += amount
-                change += max(0.0, load[link] - gbps[link])
-        path[u] = k
+        n = path_links(ways, src[u], dst[u], path[u], links)
+        for j in range(n):
+            change -= max(0.0, load[links[j]] - gbps[links[j]])
+            load[links[j]] -= demand[u]
+            change += max(0.0, load[links[j]] - gbps[links[j]])
+        path[u] = _lead(ways, src[u], dst[u], new)
+        n = _live_links(ways, src[u], dst[u], path[u], links)
+        if not n:
+            path[u] = otherwise[u]
+            n = path_links(ways, src[u], dst[u], path[u], links)
+        for j in range(n):
+            change -= max(0.0, load[links[j]] - gbps[links[j]])
+            load[links[j]] += demand[u]
+            change += max(0.0, load[links[j]] - gbps[links[j]])
     return change
 
 
 @nb.njit(nogil=True, cache=True)
 def anneal(
-    src, dst, receiver, host_leaf, demand, classes, tier, gbps, otherwise, rounds, seed,
+    src, dst, receiver, host_leaf, demand, classes, ways, gbps, otherwise, rounds, seed,
 ):  # fmt: skip
-    """Return the path class [U] of each unit in the best state found.
+    """Return the path [U] of each unit in the best state found.
 
     Args:
         src: [U] source leaf of each unit.
@@ -42,14 +70,14 @@ def anneal(
         receiver: [U] destination host of each unit.
         host_leaf: [H] leaf of each host.
         demand: [U] Gbit/s.
-        classes: the path classes to choose from.
-        tier: the live links of the units' choices.
+        classes: the choices of a path to choose from, as numbers among the paths of the highest tier.
+        ways: the live ways.
         gbps: [E] capacity of each link.
-        otherwise: [U] class of a unit for which its host's class is not live.
+        otherwise: [U] path of a unit for which its host's is not live.
         rounds: the number of steps.
         seed: the seed of the generator.
     """
-    live_up, live_down = tier.up, tier.down
+    links = np.empty(2 * len(ways.width), np.int64)
     np.random.seed(seed)
     n_hosts = len(host_leaf)
     units = np.argsort(receiver, kind="mergesort")
@@ -61,12 +89,13 @@ def anneal(
     path = otherwise.copy()
     load = np.zeros(len(gbps))
     for u in range(len(path)):
-        load[live_up[src[u], path[u]]] += demand[u]
-        load[live_down[dst[u], path[u]]] += demand[u]
+        n = path_links(ways, src[u], dst[u], path[u], links)
+        for i in range(n):
+            load[links[i]] += demand[u]
     state = np.empty(n_hosts, np.int64)
     for host in range(n_hosts):
         state[host] = classes[host % len(classes)]
-        _moved(host, state[host], ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
+        _moved(host, state[host], ptr, units, src, dst, demand, ways, gbps, otherwise, path, load, links)
     energy = 0.0
     for e in range(len(gbps)):
         energy += max(0.0, load[e] - gbps[e])
@@ -80,14 +109,14 @@ def anneal(
         alone = other == one or old == new
         if alone:
             new = classes[np.random.randint(len(classes))]
-        change = _moved(one, new, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
+        change = _moved(one, new, ptr, units, src, dst, demand, ways, gbps, otherwise, path, load, links)
         if not alone:
-            change += _moved(other, old, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
+            change += _moved(other, old, ptr, units, src, dst, demand, ways, gbps, otherwise, path, load, links)
         temperature = hot * (1.0 - step / rounds)
         if change > 0.0 and (temperature <= 0.0 or np.random.random() >= np.exp(-change / temperature)):
-            _moved(one, old, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
+            _moved(one, old, ptr, units, src, dst, demand, ways, gbps, otherwise, path, load, links)
             if not alone:
-                _moved(other, new, ptr, units, src, dst, demand, tier, gbps, otherwise, path, load)
+                _moved(other, new, ptr, units, src, dst, demand, ways, gbps, otherwise, path, load, links)
             continue
         state[one] = new
         if not alone:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from controller.model.assignment import UNROUTABLE
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import from_validation_error
+from controller.model.path_numbers import PathNumbers
 from controller.model.tolerances import TOLERANCE
 from controller.workload.expand import JobTraffic
 
@@ -104,9 +104,7 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) ->
     except ValidationError as error:
         raise from_validation_error(error).with_source(str(path)) from None
     planned = {flow.id: flow for flow in plan.flows}
-    # A path class is identified by the uplink by which it leaves its leaf.
-    leaf, classes = np.nonzero(fabric.up_link >= 0)
-    class_of = {fabric.link_ids[fabric.up_link[a, k]]: int(k) for a, k in zip(leaf, classes, strict=True)}
+    numbers = PathNumbers.of(fabric)
     routes = {}
     for job in jobs:
         for flow in range(job.n_flows):
@@ -116,7 +114,7 @@ def load_routes(path: str | Path, fabric: Fabric, jobs: Sequence[JobTraffic]) ->
                 raise InputError("the plan does not have this flow", source=str(path), field="flows", value=name)
             _check(found, fabric.host_names[src], fabric.host_names[dst], int(job.bytes[flow]), str(path))
             for piece in found.paths:
-                between = class_of.get(piece.links[1]) if len(piece.links) == 4 else UNROUTABLE
+                between = UNROUTABLE if len(piece.links) == 2 else numbers.number(piece.links)
                 if between is None or tuple(piece.links) != _links(fabric, src, dst, between):
                     way = " ".join(piece.links)
                     raise InputError("the fabric has no such path", source=str(path), field=name, value=way)

@@ -71,7 +71,6 @@ def test_the_fabric_has_each_switch_with_what_is_on_it(controller: Controller, r
         (["spine2"], ["leaf1->spine2"]),
         (["leaf1-spine3"], ["leaf1->spine3"]),
         (["h1", "leaf1->spine1"], ["h1->leaf1", "leaf1->spine1"]),
-        (["spine9"], []),
     ],
 )
 def test_links_are_chosen_by_switch_cable_and_direction(
@@ -88,6 +87,13 @@ def test_links_are_chosen_by_switch_cable_and_direction(
     assert [line.split()[0] for line in out.splitlines() if "->" in line] == shown
     if "leaf1->spine2" in shown:
         assert cells(out, "leaf1->spine2") == [["leaf1->spine2", "100.0", "90.00", "10.00", "3", "0", "up"]]
+
+
+def test_a_name_that_no_link_has_is_an_error_and_no_empty_table(controller: Controller, run: Run) -> None:  # noqa: F811
+    controller.lay_out((200, {"links": LINKS, "measured": None, "period": 2.0}))
+    code, out, err = run("links", "leaf1", "spine9", "--url", controller.url)
+    assert (code, out) == (1, "")
+    assert err.endswith("'spine9' is no link, and no switch, cable or host of one\n")
 
 
 def test_routes_are_those_of_a_host_a_row_a_piece(controller: Controller, run: Run) -> None:  # noqa: F811

@@ -167,21 +167,22 @@ def test_why_there_is_no_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
         refused = f"http://127.0.0.1:{free.getsockname()[1]}"
     assert failure(refused) == "connection refused; is the controller running?"
     assert failure("http://no-such-host.invalid") in (
-        "Name or service not known",
-        "Temporary failure in name resolution",
+        "Name or service not known; is the name in the URL right?",
+        "Temporary failure in name resolution; is the name in the URL right?",
     )
     monkeypatch.setattr("controller.cli.client.TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert failure(f"http://127.0.0.1:{silent.getsockname()[1]}") == "timed out"
-    for broken in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{}", b"SSH-2.0-x\r\n\r\n"):
+    openflow_hello = b"\x04\x00\x00\x08\x00\x00\x00\x01"
+    for broken in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{}", b"SSH-2.0-x\r\n\r\n", openflow_hello):
         with listener(broken) as (url, _):
-            assert failure(url)
+            assert failure(url).endswith("; is this the HTTP port of a controller?")
 
     def unknown(*_args: object, **_options: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    assert failure("http://no-such-host.invalid") == "Name or service not known"
+    assert failure("http://no-such-host.invalid") == "Name or service not known; is the name in the URL right?"
 
 
 def test_a_redirection_is_not_followed_and_proxies_of_the_environment_are_not_used(

@@ -31,6 +31,12 @@ def test_the_table_names_the_worst_failure_of_each_job_and_how_many_they_bear(ru
     assert "leave every job at 0.4 or above" in out
 
 
+def test_each_pair_of_failures_has_its_whole_name_on_80_columns(run: Any) -> None:  # noqa: F811
+    rows = [line for line in run("survive", *JOBS, "--pairs", "--rows", "174").out.splitlines() if line[:1] == " "]
+    pairs = [line.split("  ")[0].strip() for line in rows if " + " in line.split("  ")[0]]
+    assert len(set(pairs)) == len(pairs) == 174
+
+
 def test_pairs_of_spines_are_every_two_of_them(run: Any) -> None:  # noqa: F811
     document = json.loads(run("survive", *JOBS, "--kind", "spine", "--pairs", "--format", "json").out)
     assert len(document["failures"]) == 6

@@ -13,6 +13,7 @@ import pytest
 from controller.model.errors import InputError
 from controller.whole_file import write_bytes
 from emulation.evaluation.report import write_report
+from emulation.evaluation.sweep import Finished
 from emulation.experiments import command, picture, scenario_command
 from emulation.experiments import run as experiment_run
 from tests.unit.emulation.evaluation.test_report import row
@@ -76,10 +77,11 @@ def write_inputs(folder: Path) -> None:
     [
         lambda folder: write_report(folder, [row()], []),
         lambda folder: scenario_command._write(folder, [], []),
+        lambda folder: Finished(folder).write("key", row()),
         write_picture,
         write_inputs,
     ],
-    ids=["report", "agreement", "picture", "inputs"],
+    ids=["report", "agreement", "cell", "picture", "inputs"],
 )
 def test_a_full_disk_leaves_each_file_as_it_was_and_is_told(
     write: Callable[[Path], object], tmp_path: Path, full_disk: Callable[[], None]

@@ -21,8 +21,11 @@ from controller.routing.validate import InvalidAssignmentError, validate_assignm
 from tests.unit.routing.instances import traffic_of
 from tests.unit.routing.pod_fabrics import fat_tree, pod_instances
 
-POLICIES = ("coloring", "fair", "first_fit", "greedy", "ilp", "path_pinning", "random", "spray")
-QUICK = Options(rounds=2000, nodes=20)
+POLICIES = (
+    "annealing", "coloring", "ethereal", "fair", "first_fit", "greedy", "ilp", "path_pinning", "random", "split",
+    "spray",
+)  # fmt: skip
+QUICK = Options(rounds=2000, nodes=20, annealing_rounds=500)
 
 
 @settings(max_examples=150, deadline=None)
@@ -165,3 +168,32 @@ def test_a_path_that_does_not_join_its_leaves_is_rejected(
     path[flow] = data.draw(st.sampled_from(wrong.tolist()))
     with pytest.raises(InvalidAssignmentError, match="a path that does not exist or is down"):
         validate_assignment(fabric, traffic, Assignment.single(path))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(1, 9))
+def test_ethereal_loads_all_paths_out_of_a_sender_alike(leaves: int, aggs: int, cores: int, flows: int) -> None:
+    fabric = pod_clos(2, leaves, aggs, cores, 3)
+    other = 3 * leaves
+    traffic = traffic_of([(0, other + f % other, 10**9, 0) for f in range(flows)], [Collective("a", "c")])
+    made = assign("ethereal", fabric, traffic).assignment
+    validate_assignment(fabric, traffic, made)
+    per_path = np.bincount(made.path, weights=made.share, minlength=fabric.n_paths)[fabric.live_paths(0, leaves)]
+    assert per_path == pytest.approx(np.full(aggs * cores, flows / (aggs * cores)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(pod_instances(phases=False))
+def test_annealing_sends_all_flows_to_a_host_by_one_core_unless_cables_lack(instance: tuple[Fabric, Traffic]) -> None:
+    fabric, traffic = instance
+    if not all(cable.up for cable in fabric.cables) or fabric.n_paths == 0:
+        return
+    path = assign("annealing", fabric, traffic, options=Options(annealing_rounds=50)).assignment.path
+    first = fabric.live_ways.first[-2]
+    leaf = fabric.host_leaf
+    over_cores = np.flatnonzero(path >= first)
+    for host in np.unique(traffic.dst[over_cores]):
+        rows = over_cores[traffic.dst[over_cores] == host]
+        lives = [fabric.live_paths(int(a), int(leaf[host])) for a in leaf[traffic.src[rows]]]
+        whole = [row for row, live in zip(rows, lives, strict=True) if len(live) == fabric.n_paths - first]
+        assert len(np.unique(path[whole])) <= 1

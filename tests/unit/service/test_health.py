@@ -147,6 +147,7 @@ def test_after_ecmp_frozen_switches_still_hash(world: World) -> None:
     world.service.set_mode("frozen", None, ANN)
     confirm(world)
     assert row(world)["speed"] is None
+    assert service(world) == ["mode frozen: switches hash all flows, as before; the speeds of jobs are not known"]
 
 
 def test_rules_that_a_switch_has_not_confirmed_do_not_tell_a_speed(world: World) -> None:

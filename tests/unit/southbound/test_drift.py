@@ -42,6 +42,12 @@ def test_every_difference_is_counted_exactly_once(expected: SwitchRules, held: S
     assert bool(found) == (expected != held)
 
 
+def test_one_rule_is_not_told_as_several() -> None:
+    assert Drift(missing=1, changed=2, added=1, groups=1).text == (
+        "1 rule missing, 2 rules changed, 1 rule added, 1 group missing, changed or added"
+    )
+
+
 FIELDS = {"in_port": (1, 2), "eth_type": (0x800, 0x806), "ip_proto": (6, 17), "metadata": (0, 1)}
 PACKETS = [
     {"in_port": a, "eth_type": b, "ip_proto": c, "metadata": d}

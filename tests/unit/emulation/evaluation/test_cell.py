@@ -11,6 +11,7 @@ from pyarrow import parquet
 
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
+from controller.model.errors import InputError
 from controller.model.job import CollectiveCall, Job
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Result
@@ -116,6 +117,8 @@ def test_whole_results_are_kept_as_json_and_parquet(tmp_path: Path) -> None:
     write_results(tmp_path / "one", row, results)
     write_results(tmp_path / "one", row, results)
     assert [path.name for path in tmp_path.iterdir()] == ["one"], "the draft is gone"
+    with pytest.raises(InputError, match=r"results\.json/one: cannot be written: Not a directory"):
+        write_results(tmp_path / "one" / "results.json" / "one", row, results)
     summary = orjson.loads((tmp_path / "one" / "results.json").read_bytes())
     assert summary["ratio"] == row["ratio"]
     assert len(summary["epoch_times"]) == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.model.errors import InputError
 from emulation.evaluation.plots import plot_paper_axes
 from emulation.evaluation.report import write_report
 from emulation.evaluation.standings import rows_csv, standings_csv, standings_of
@@ -151,5 +152,5 @@ def test_figures_of_others_stand_below_ours_with_their_source_and_targets_are_ju
 
 def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(InputError, match="file/out: cannot be written: Not a directory"):
         write_report(tmp_path / "file" / "out", [row()])

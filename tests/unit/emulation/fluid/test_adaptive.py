@@ -6,12 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.clos import clos
-from controller.model.traffic import Collective
-from emulation.fluid.adaptive import Adaptive
+from controller.model.fabric import Fabric
+from controller.model.pod_clos import pod_clos
+from controller.model.traffic import Collective, Traffic
+from emulation.fluid.adaptive import Adaptive, AdaptiveKind
 from emulation.fluid.records import Results
 from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
 from tests.unit.routing.instances import traffic_of
+from tests.unit.routing.pod_fabrics import pod_instances
 
 GB = 10**9
 
@@ -92,3 +95,34 @@ def test_all_bytes_arrive_no_link_carries_more_than_it_can_and_equal_seeds_agree
     assert not one.stalled
     assert one.carried[fabric.up_link[0]].sum() == pytest.approx(2 * traffic.bytes.sum() * 8e-9)
     assert (one.carried <= fabric.link_gbps * one.ended * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("kind", ["least_loaded", "power_of_two"])
+def test_in_three_layers_transfers_spread_over_whole_paths(kind: AdaptiveKind) -> None:
+    # Two aggregation switches with a core each: two paths between pods, one more to the other leaf of the pod.
+    fabric = pod_clos(2, 2, 2, 1, 2)
+    traffic = traffic_of([(0, 4, 25 * GB // 2, 0), (1, 5, 25 * GB // 2, 0)], [Collective("j", "c")])
+    results = run(fabric, Adaptive(kind), SimulatedJob("j", traffic, one_step_each(traffic)))
+    assert [epoch.seconds for epoch in results.epochs] == pytest.approx([1.0])
+
+
+@pytest.mark.parametrize("kind", ["least_loaded", "power_of_two"])
+def test_in_three_layers_a_transfer_over_a_dead_core_chooses_another(kind: AdaptiveKind) -> None:
+    fabric = pod_clos(2, 1, 1, 2, 1)
+    changes = [LinkChange(0.25, ("core1",)), LinkChange(0.5, ("core2",)), LinkChange(1.5, ("core1",), up=True)]
+    traffic = traffic_of([(0, 1, 25 * GB // 2, 0)], [Collective("j", "c")])
+    alone = SimulatedJob("j", traffic, one_step_each(traffic))
+    results = run(fabric, Adaptive(kind), alone, changes=changes)
+    assert [epoch.seconds for epoch in results.epochs] == pytest.approx([2.0])
+    assert not results.stalled
+
+
+@settings(max_examples=30, deadline=None)
+@given(pod_instances(healthy=True, phases=False), st.sampled_from(["least_loaded", "power_of_two"]))
+def test_in_three_layers_no_link_carries_more_than_it_can(instance: tuple[Fabric, Traffic], kind: AdaptiveKind) -> None:
+    fabric, traffic = instance
+    results = run(fabric, Adaptive(kind), SimulatedJob("j", traffic, one_step_each(traffic)))
+    assert not results.stalled
+    assert (results.carried <= fabric.link_gbps * results.ended * (1 + 1e-9)).all()
+    sent = np.bincount(traffic.src, weights=traffic.bytes * 8e-9, minlength=fabric.n_hosts)
+    assert results.carried[: fabric.n_hosts] == pytest.approx(sent)
