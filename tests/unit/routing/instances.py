@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 from hypothesis import strategies as st
 
+from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Cable, Fabric
 from controller.model.traffic import ANY_PORT, Collective, Traffic
@@ -24,6 +25,11 @@ def traffic_of(
     return Traffic(
         src.astype(np.int32), dst.astype(np.int32), size, collective.astype(np.int32), number, udp, tuple(collectives)
     )
+
+
+def one_path(n: int) -> Assignment:
+    """Return an assignment of n flows to the first path."""
+    return Assignment.single(np.zeros(n, dtype=np.int32))
 
 
 def random_fabric(rng: np.random.Generator, *, symmetric: bool = False, most: int = 4) -> Fabric:

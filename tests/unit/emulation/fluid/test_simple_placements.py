@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from benchmarks.shared_links import OVERSUBSCRIPTION, SIMPLE, drawn, slowdowns
+from controller.model.fabric import Fabric
+from emulation.fluid.schedule import SimulatedJob
+
+
+def at_most_a_200th_longer(fabric: Fabric, jobs: Sequence[SimulatedJob]) -> bool:
+    *simple, ours = slowdowns(fabric, jobs, (*SIMPLE, "fair"), draws=4)
+    return ours <= 1.005 * min(simple)
 
 
 @pytest.mark.parametrize("oversubscription", OVERSUBSCRIPTION)
@@ -12,6 +21,10 @@ from benchmarks.shared_links import OVERSUBSCRIPTION, SIMPLE, drawn, slowdowns
 def test_iterations_take_at_most_a_200th_longer_than_under_the_best_simple_placement(
     seed: int, oversubscription: int
 ) -> None:
-    fabric, jobs = drawn(seed, oversubscription, hosts=4)
-    *simple, ours = slowdowns(fabric, jobs, (*SIMPLE, "fair"), draws=4)
-    assert ours <= 1.005 * min(simple)
+    assert at_most_a_200th_longer(*drawn(seed, oversubscription, hosts=4))
+
+
+@pytest.mark.parametrize(("seed", "oversubscription"), [(9, 4), (16, 4), (19, 8)])
+def test_plans_that_differ_only_in_when_single_flows_end_are_told_apart(seed: int, oversubscription: int) -> None:
+    # With the flows of a job ending together, the plans of greedy and coloring are alike here; greedy's is faster.
+    assert at_most_a_200th_longer(*drawn(seed, oversubscription))

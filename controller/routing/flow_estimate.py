@@ -1,0 +1,76 @@
+"""Expected iteration times with links shared flow by flow: finer than ``expected``, and for comparing a few plans.
+
+``expected`` takes the flows of a stage as one that ends at once. Here each flow has its own max-min fair rate
+and leaves its links when it ends (docs/explanation/objective.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from controller.model.assignment import Assignment
+from controller.model.tolerances import ROUNDING
+from controller.routing.expected import DRAWS, ITERATIONS, mean_slowdown
+from controller.routing.kernels import flow_iterations as kernel
+from controller.routing.kernels import progressive_filling
+from controller.routing.stages import Stages
+
+MOST_EXAMINED = 100_000_000
+"""Flows and entries examined for the rates of all draws of all plans: about a second."""
+
+
+def flow_slowdowns(stages: Stages, assignments: Sequence[Assignment]) -> list[float] | None:
+    """Return the expected slowdown of each assignment, over the same random phases.
+
+    There are as many draws as ``MOST_EXAMINED`` allows, at most ``DRAWS``; ``None`` where it allows no draw.
+    """
+    problems = [flow_iterations(stages, assignment) for assignment in assignments]
+    horizon = ITERATIONS * float(stages.alone.max(initial=0.0))
+    offsets = np.random.default_rng(0).random((DRAWS, len(stages.names))) * stages.alone
+    busy, sent = np.zeros((2, len(problems), len(stages.row)))
+    spent = 0
+    for number, offset in enumerate(offsets):
+        if spent * (number + 1) > MOST_EXAMINED * number:
+            break
+        for i, problem in enumerate(problems):
+            played = kernel.play(problem, offset, horizon, MOST_EXAMINED - spent)
+            busy[i] += played[0]
+            sent[i] += played[1]
+            spent += played[2]
+            if spent > MOST_EXAMINED:
+                return None
+    took = np.maximum(np.where(sent > 0, busy / np.where(sent > 0, sent, 1.0), stages.send), stages.send)
+    return [mean_slowdown(stages, stages.by_job(stages.compute + row)) for row in took]
+
+
+def flow_iterations(stages: Stages, assignment: Assignment) -> kernel.FlowIterations:
+    """Return the jobs, their flows and the links that can be full, for the simulation under an assignment."""
+    demand, fabric = stages.demand, stages.demand.fabric
+    stage_of = np.full(len(demand.traffic.collectives), -1, dtype=np.int64)
+    stage_of[stages.row] = np.arange(len(stages.row))
+    stage = stage_of[demand.traffic.collective[assignment.flow]]
+    gbps = demand.gbps[assignment.flow] * assignment.share
+    used = np.flatnonzero((stage >= 0) & (gbps > 0))
+    used = used[np.argsort(stage[used], kind="stable")]
+    stage, gbps, flow = stage[used], gbps[used], assignment.flow[used]
+    number = np.arange(len(used) + 1)
+    ptr, link, _ = progressive_filling.incidence(
+        number[:-1], number, number, assignment.path[used], np.ones(len(used)), demand.traffic.src[flow],
+        demand.traffic.dst[flow], demand.leaf_src[flow], demand.leaf_dst[flow], gbps, fabric.n_hosts, fabric.ways,
+        len(fabric.link_gbps),
+    )  # fmt: skip
+    row = np.repeat(number[:-1], np.diff(ptr))
+    most = np.full(len(used), np.inf)
+    np.minimum.at(most, row, fabric.link_gbps[link])
+    # Links that all flows together cannot fill limit none beyond its highest rate.
+    full = np.bincount(link, weights=most[row], minlength=len(fabric.link_gbps)) > fabric.link_gbps * (1.0 + ROUNDING)
+    kept = full[link]
+    limiting, link = np.unique(link[kept], return_inverse=True)
+    weight = stages.weight[stages.job[stage]]
+    return kernel.FlowIterations(
+        stages.first, stages.compute, stages.send, np.searchsorted(stage, np.arange(len(stages.row) + 1)),
+        gbps * stages.send[stage], most, weight, np.searchsorted(row[kept], number), link.reshape(-1),
+        fabric.link_gbps[limiting],
+    )  # fmt: skip

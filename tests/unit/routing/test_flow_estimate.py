@@ -1,0 +1,94 @@
+"""Expected iterations with links shared flow by flow."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
+from controller.model.timing import JobTiming
+from controller.model.traffic import Collective, Traffic
+from controller.routing import assign
+from controller.routing import flow_estimate as estimate
+from controller.routing.demand import Demand
+from controller.routing.kernels.flow_iterations import play, share
+from controller.routing.stages import Stages
+from tests.unit.routing.instances import one_path, random_fabric, random_traffic, traffic_of
+
+TENTH = 10**10 // 8  # bytes of 0.1 s at 100 Gbit/s
+
+
+def computing(*seconds: float) -> list[Collective]:
+    return [Collective("abc"[i], "c", timing=JobTiming(((0, each),))) for i, each in enumerate(seconds)]
+
+
+def slowdown(fabric: Fabric, traffic: Traffic) -> float:
+    found = estimate.flow_slowdowns(Stages.of(Demand.of(fabric, traffic)), [one_path(traffic.n_flows)])
+    assert found is not None
+    return found[0]
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=80, deadline=None)
+def test_every_flow_has_a_full_link_on_which_none_is_faster_or_its_highest_rate(seed: int) -> None:
+    # The condition for max-min fairness (Bertsekas and Gallager, 6.5.2), for rates by weight.
+    rng = np.random.default_rng(seed)
+    fabric = random_fabric(rng)
+    traffic = random_traffic(rng, fabric)
+    rows = tuple(dataclasses.replace(row, timing=JobTiming(((row.phase, 0.1),))) for row in traffic.collectives)
+    stages = Stages.of(Demand.of(fabric, dataclasses.replace(traffic, collectives=rows)))
+    problem = estimate.flow_iterations(stages, assign("random", fabric, traffic, seed=seed).assignment)
+    n, links = len(problem.gbit), len(problem.capacity)
+    active = np.flatnonzero(rng.random(n) < 0.7)
+    rate = np.zeros(n)
+    share(problem, active.copy(), len(active), rate, np.zeros(links), np.zeros(links))
+    on = {e: [r for r in active if e in problem.flow_link[problem.flow_ptr[r] : problem.flow_ptr[r + 1]]]
+          for e in range(links)}  # fmt: skip
+    load = {e: sum(rate[r] for r in rows) for e, rows in on.items()}
+    level = rate / problem.weight
+    for e in range(links):
+        assert load[e] <= problem.capacity[e] * (1 + 1e-7)
+    for r in active:
+        assert rate[r] <= problem.most[r] * (1 + 1e-7)
+        assert rate[r] >= problem.most[r] * (1 - 1e-7) or any(
+            load[e] >= problem.capacity[e] * (1 - 1e-7) and level[r] >= max(level[i] for i in on[e]) * (1 - 1e-7)
+            for e in problem.flow_link[problem.flow_ptr[r] : problem.flow_ptr[r + 1]]
+        )
+
+
+def test_alone_an_iteration_takes_as_long_as_alone() -> None:
+    fabric = clos(1, 2, 1)
+    assert slowdown(fabric, traffic_of([(0, 1, TENTH, 0)], computing(0.3))) == pytest.approx(1.0)
+
+
+def test_two_that_always_send_share_a_link() -> None:
+    fabric = clos(1, 2, 2)
+    assert slowdown(fabric, traffic_of([(0, 2, TENTH, 0), (1, 3, TENTH, 1)], computing(0, 0))) == pytest.approx(2.0)
+
+
+def test_a_flow_that_ends_early_leaves_its_link_to_the_others() -> None:
+    # Job a sends a long flow on one uplink and a short one, of a fifth, on the uplink that b uses. Together 0.02 s of
+    # a's link time: b, which always sends, has 0.18 s of it in each iteration of a, of 0.2 s.
+    flows = [(0, 4, TENTH, 0), (1, 5, TENTH // 5, 0), (2, 6, TENTH, 1)]
+    fabric = clos(2, 2, 4)
+    stages = Stages.of(Demand.of(fabric, traffic_of(flows, computing(0.1, 0.0))))
+    plan = dataclasses.replace(one_path(3), path=np.array([0, 1, 1], dtype=np.int32))
+    problem = estimate.flow_iterations(stages, plan)
+    busy, sent, _ = play(problem, np.zeros(2), 20.0, 10**9)
+    assert busy / sent == pytest.approx([0.1, 0.1 / 0.9], rel=1e-3)
+
+
+def test_the_effort_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    fabric = clos(1, 2, 2)
+    stages = Stages.of(Demand.of(fabric, traffic_of([(0, 2, TENTH, 0), (1, 3, TENTH, 1)], computing(0.1, 0.1))))
+    monkeypatch.setattr(estimate, "MOST_EXAMINED", 10)
+    assert estimate.flow_slowdowns(stages, [one_path(2)]) is None
+    monkeypatch.setattr(estimate, "MOST_EXAMINED", 2000)
+    few = estimate.flow_slowdowns(stages, [one_path(2)])
+    monkeypatch.undo()
+    assert few != estimate.flow_slowdowns(stages, [one_path(2)])
