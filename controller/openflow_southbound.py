@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from ssl import SSLContext
 from typing import Any
 
@@ -28,10 +28,12 @@ from controller.southbound.openflow.prober import Prober
 from controller.southbound.openflow.runtime import EventletRuntime
 from controller.southbound.openflow.session import SwitchState
 from controller.southbound.openflow.verifier import Verifier
+from controller.southbound.openflow.watcher import Watcher
 from controller.southbound.packet_load import PacketLoad
 from controller.southbound.rollout import Refusal
 from controller.southbound.rules import SwitchRules
 from controller.southbound.switch_names import SwitchNames
+from controller.southbound.watch_rules import RoceCount, is_watching
 
 
 class OpenFlowSouthbound:
@@ -108,6 +110,7 @@ class OpenFlowSouthbound:
             meters=settings.switch_meters == "on",
         )
         self._verifier = Verifier(runtime, self.installer, period=settings.readback_seconds, drifted=self._drifted)
+        self._watcher = Watcher(runtime, self.installer, self._dpids.context.watched, self.installer.quiet)
         self._look_again = OneTimer(self.network_changed.set, LOOK_AGAIN, runtime.later, clock)
 
     def start(self) -> None:
@@ -139,6 +142,14 @@ class OpenFlowSouthbound:
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard."""
         self._hosts.fabric = fabric
+
+    def watch_flows(self, leaves: Sequence[int], hosts: Set[int]) -> Sequence[RoceCount]:
+        """Watch for RoCEv2 flows that are in no plan; return what was counted since the last call."""
+        return self._watcher.step(leaves, hosts)
+
+    def stop_watching(self) -> None:
+        """Remove the rules of ``watch_flows`` from the switches."""
+        self._watcher.stop()
 
     def switches(self) -> list[SwitchState]:
         """Return the state of each connected switch, by datapath id."""
@@ -222,7 +233,8 @@ class OpenFlowSouthbound:
 
     def failed(self, message: Any) -> None:
         """Pass an OpenFlow error to the changes that it answers."""
-        self.installer.refused(message)
+        if not self._watcher.refused(message):
+            self.installer.refused(message)
 
     def port_changed(self, datapath: Any, port: Any, *, gone: bool) -> None:
         """Update rules and discovery after a port has come, changed or (``gone``) was removed."""
@@ -241,7 +253,9 @@ class OpenFlowSouthbound:
 
     def packet(self, dpid: int, packet: PacketIn) -> None:
         """Handle a packet that a switch has sent to the controller."""
-        if is_lldp(packet.data):
+        if is_watching(packet.cookie):
+            self._watcher.packet(dpid, packet.data)
+        elif is_lldp(packet.data):
             self._prober.packet(dpid, packet)
         else:
             self._hosts.packet(dpid, packet)

@@ -28,7 +28,7 @@ class Options:
         qps: ``e_ecmp``: the QPs over which each flow is cut, 1 to 128.
         rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 300,000, about 50 ms.
         max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines (in three
-            layers the uplinks of all switches). ``None``: none for ``fair``, which gives one path a flow by default,
+            layers the links between switches). ``None``: none for ``fair``, which gives one path a flow by default,
             that most for ``split``.
         churn_price: ``fair`` with a previous plan: the relative gain in ``min_level`` required to move all old flows;
             moving a tenth of them requires a tenth of that gain.

@@ -56,8 +56,8 @@ def assign(
 
 
 def budget(fabric: Fabric, options: Options) -> int:
-    """Return the number of extra pieces allowed: at most one for each choice of each switch (leaves x spines)."""
-    most = len(fabric.ways.up)
+    """Return the number of extra pieces allowed: at most leaves x spines, or the links between three layers."""
+    most = len(fabric.ways.up) * (1 if len(fabric.tiers) == 1 else 2)
     return most if options.max_splits is None else min(most, options.max_splits)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.model.fabric import FloatArray
+from controller.model.fabric import BoolArray, FloatArray
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Int64Array
 from controller.model.ways import NO_LINK, Ways
@@ -118,6 +118,8 @@ def _climb(problem: _Problem, tier: int, loads: _Climbing) -> list[Pieces]:
     """Divide loads among the choices of a tier, then of those above."""
     ways, found = problem.ways, []
     for choices, rows, load in _types(problem, tier, loads):
+        if not len(rows):
+            continue
         some = loads.rows(rows, load)
         pieces = _divide(problem, tier, choices, some)
         choice, reached = pieces.path, some.rows(pieces.part, pieces.load)
@@ -126,8 +128,8 @@ def _climb(problem: _Problem, tier: int, loads: _Climbing) -> list[Pieces]:
         found.append(Pieces(reached.part[ends], ways.first[tier] + number[ends], reached.load[ends]))
         for each in np.unique(choice[~ends]).tolist():
             on = np.flatnonzero(~ends & (choice == each))
-            above = ways.above[ways.table[tier] : ways.table[tier + 1]].reshape(ways.tier(tier).up.shape)[:, each]
-            lower, upper = (above[end[on]].astype(np.int64) for end in (reached.lower, reached.upper))
+            above = _above(ways, tier)[:, each]
+            lower, upper = (above[end[on]] for end in (reached.lower, reached.upper))
             higher = _Climbing(reached.part[on], reached.load[on], lower, upper, reached.top[on], number[on])
             found += _climb(problem, tier + 1, higher)
     return found
@@ -136,7 +138,7 @@ def _climb(problem: _Problem, tier: int, loads: _Climbing) -> list[Pieces]:
 def _types(problem: _Problem, tier: int, loads: _Climbing) -> list[tuple[Int64Array, Int64Array, FloatArray]]:
     """Return, for each type of choices, the choices, which of the loads [N] go by them, and how much of each."""
     own = problem.kind[tier][np.unique(np.concatenate([loads.lower, loads.upper]))]
-    possible = problem.ways.tier(tier).possible(loads.lower, loads.upper)
+    possible = _leading(problem.ways, tier, loads.lower, loads.upper, loads.top)
     types = [np.flatnonzero((own == first).any(axis=0)) for first in np.unique(own[own >= 0]).tolist()]
     types = [choices for choices in types if possible[:, choices].any()]
     whole = np.arange(len(loads.part))
@@ -153,9 +155,29 @@ def _types(problem: _Problem, tier: int, loads: _Climbing) -> list[tuple[Int64Ar
             return [(types[n], pieces.part[by_type[n]], pieces.load[by_type[n]]) for n in range(len(types))]
     routing = _routed(problem, tier, loads)
     if routing is None:
-        return [(max(types, key=len), whole, loads.load)]
+        types.sort(key=len, reverse=True)
+        widest = np.argmax([possible[:, choices[0]] for choices in types], axis=0)
+        rows = [np.flatnonzero(widest == n) for n in range(len(types))]
+        return [(choices, of, loads.load[of]) for choices, of in zip(types, rows, strict=True)]
     members = {int(choices[0]): choices for choices in types}
     return [(members[first], rows, load) for first, rows, load in by_kind(routing, loads.load)]
+
+
+def _leading(ways: Ways, tier: int, lower: Int64Array, upper: Int64Array, top: Int64Array) -> BoolArray:
+    """Return [N, K] whether a choice, and some choice in each tier above it, leads from a switch to another."""
+    leads = ways.tier(tier).possible(lower, upper)
+    if tier + 1 < ways.n_tiers:
+        above = _above(ways, tier)
+        for choice in range(leads.shape[1]):
+            on = np.flatnonzero(leads[:, choice] & (top > tier))
+            ends = above[lower[on], choice], above[upper[on], choice]
+            leads[on, choice] = _leading(ways, tier + 1, *ends, top[on]).any(axis=1)
+    return leads
+
+
+def _above(ways: Ways, tier: int) -> Int64Array:
+    """Return [N, K] the switch to which each choice of a switch leads; -1: none."""
+    return ways.above[ways.table[tier] : ways.table[tier + 1]].reshape(ways.tier(tier).up.shape).astype(np.int64)
 
 
 def _routed(problem: _Problem, tier: int, loads: _Climbing) -> concurrent_tiers.TierRouting | None:
@@ -192,7 +214,7 @@ def _onward(ways: Ways, tier: int, gbps: FloatArray) -> tuple[Int64Array, tuple[
     This is the capacity of the switch's links to the tier above and from it, over the number of its cables below.
     """
     next_tier = ways.tier(tier + 1)
-    above = ways.above[ways.table[tier] : ways.table[tier + 1]].reshape(ways.tier(tier).up.shape).astype(np.int64)
+    above = _above(ways, tier)
     cables = np.bincount(above[above >= 0], minlength=len(next_tier.up))
     of_link = np.append(gbps, 0.0)
     shares = []

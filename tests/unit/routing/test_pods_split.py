@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
-from controller.routing import Options, assign
+from controller.routing import Options, assign, concurrent_tiers
 from controller.routing.bounds import bound
 from controller.routing.demand import Demand
 from controller.routing.objective import evaluate
@@ -61,16 +63,18 @@ def test_no_flow_is_cut_where_whole_flows_reach_the_bound() -> None:
     assert not assign("split", fabric, between_pods(fabric, 6)).assignment.is_split()
 
 
-@settings(deadline=None, max_examples=40)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0]))
-def test_pieces_of_each_flow_carry_it_over_live_paths(seed: int, level: float) -> None:
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0]), st.booleans())
+def test_pieces_of_each_flow_carry_it_over_live_paths(seed: int, level: float, solved: bool) -> None:
     rng = np.random.default_rng(seed)
     fabric = random_pods(rng)
     demand = Demand.of(fabric, random_traffic(rng, fabric))
     load = demand.load[demand.part_flow]
     if not (load > 0).any():
         return
-    pieces = divided_by_tier(demand, level, seed % 100)
+    most = concurrent_tiers.MOST_VARIABLES if solved else 0
+    with mock.patch.object(concurrent_tiers, "MOST_VARIABLES", most):
+        pieces = divided_by_tier(demand, level, seed % 100)
     flow = demand.part_flow[pieces.part]
     assert fabric.live_ways.joined(demand.leaf_src[flow], demand.leaf_dst[flow], pieces.path).all()
     assert np.bincount(pieces.part, weights=pieces.load, minlength=len(load)) == pytest.approx(load)
