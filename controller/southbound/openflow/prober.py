@@ -25,6 +25,7 @@ from controller.southbound.openflow import messages
 from controller.southbound.openflow.discovery import Discovery
 from controller.southbound.openflow.packet_in import PacketIn
 from controller.southbound.probe_schedule import TURN
+from controller.southbound.write_permission import WritePermission
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -115,6 +116,7 @@ class Prober:
         name: Callable[[int], str],
         clock: Callable[[], float],
         dropped: Mapping[int, int] | None = None,
+        permission: WritePermission | None = None,
     ) -> None:
         """Begin without switches; ``start`` begins to send.
 
@@ -125,8 +127,10 @@ class Prober:
             name: of a switch, for people.
             clock: seconds of a monotonic clock, never the time of day.
             dropped: how many packets of each switch were dropped unread; it grows. ``None``: none ever is.
+            permission: to change switches, without which nothing is sent; ``None``: always given.
         """
         self._dropped, self._dropped_before = {} if dropped is None else dropped, dict[int, int]()
+        self._permission = permission or WritePermission()
         self._discovery, self._evidence = discovery, discovery.evidence
         self._changed, self._told, self._name, self._clock = changed, told, name, clock
         self._seal = lldp.Seal()
@@ -230,6 +234,8 @@ class Prober:
         for dpid, ports in self._evidence.schedule.due(now):
             connection = self._connections.get(dpid)
             worth = self._evidence.worth_asking(dpid, ports, now)
+            if self._permission.withheld:
+                continue
             if worth and connection is not None and connection.takes_more(now):
                 self._send(connection, dpid, worth)
         if now - self._looked_at >= NOTICE_SECONDS:

@@ -181,6 +181,8 @@ class FakeSouthbound:
         self.refusal: Refusal | None = None
         self.next_try: float | None = None
         self.faults: list[str] = []
+        self.seen_term, self.lost = 0, ""
+        self.terms: list[int] = []
         self.held: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
 
     def observe(self) -> NetworkState:
@@ -188,6 +190,9 @@ class FakeSouthbound:
 
     def withhold_changes(self, reason: str) -> None:
         self.withheld = reason
+
+    def lead(self, term: int) -> None:
+        self.terms.append(term)
 
     def install(self, rules: DesiredRules) -> None:
         self.installed.append((rules.rules, rules.epoch))
