@@ -129,7 +129,7 @@ def _checked(args: list[str]) -> Startup:
         cluster = member, election
     return Startup(
         Configuration(settings, fabric), (conf.wsapi_host, conf.wsapi_port), names, access, tls, openflow_tls, store,
-        store.load(), cluster,
+        store.load(), cluster, tuple(args),
     )  # fmt: skip
 
 

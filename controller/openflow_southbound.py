@@ -295,6 +295,9 @@ class OpenFlowSouthbound:
 
     def packet(self, dpid: int, packet: PacketIn) -> None:
         """Handle a packet that a switch has sent to the controller."""
+        if self._roles is not None and self.installer.datapath(dpid) is None:
+            # The leader's. A new connection gets packets until the switch has made it a slave.
+            return
         if is_lldp(packet.data):
             self._prober.packet(dpid, packet)
         else:

@@ -27,7 +27,7 @@ class Startup:
 
     These are the configuration, where HTTP listens and by which names, who may use it, how OpenFlow is encrypted
     (``None``: it is not), the store with its content, and the cluster with its election (``None``: a single
-    controller).
+    controller), and the command line.
     """
 
     configuration: Configuration
@@ -39,6 +39,7 @@ class Startup:
     store: Store
     saved: SavedState
     cluster: tuple[ClusterSettings, Election] | None
+    arguments: tuple[str, ...]
 
 
 _announced: list[Startup] = []
@@ -61,5 +62,5 @@ def current() -> Startup:
 
 
 def start_again() -> NoReturn:
-    """Replace this process by a new one of the same command line, with nothing of its memory, sockets and threads."""
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    """Replace this process by one with the same command line, and with nothing of its memory, sockets and threads."""
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "controller.launcher", *current().arguments])
