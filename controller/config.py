@@ -108,6 +108,12 @@ class Settings:
     sflow_agents: str = _option(
         "", "IP addresses or prefixes of the switches that may send sFlow, separated by commas; others are ignored"
     )
+    learning_watch: str = _option(
+        "off",
+        "on: for learning, leaves send the controller a packet of each RoCE flow that is in no plan, and count its "
+        "bytes (OpenFlow 1.3 alone; docs/explanation/learning.md)",
+        choices=("off", "on"),
+    )
     store: str = _option(
         "",
         "store of jobs, drains, mode and plans: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory "

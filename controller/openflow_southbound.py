@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from ssl import SSLContext
 from typing import Any
 
@@ -29,10 +29,12 @@ from controller.southbound.openflow.roles import Roles
 from controller.southbound.openflow.runtime import EventletRuntime
 from controller.southbound.openflow.session import SwitchState
 from controller.southbound.openflow.verifier import Verifier
+from controller.southbound.openflow.watcher import Watcher
 from controller.southbound.packet_load import PacketLoad
 from controller.southbound.rollout import Refusal
 from controller.southbound.rules import SwitchRules
 from controller.southbound.switch_names import SwitchNames
+from controller.southbound.watch_rules import RoceCount, is_watching
 
 
 class OpenFlowSouthbound:
@@ -110,6 +112,7 @@ class OpenFlowSouthbound:
             changed=self.network_changed.set,
         )
         self._verifier = Verifier(runtime, self.installer, period=settings.readback_seconds, drifted=self._drifted)
+        self._watcher = Watcher(runtime, self.installer, self._dpids.context.watched, self.installer.quiet)
         # A single controller sends no request for a role: it stays what every new connection is (equal).
         self._roles: Roles | None = None
         if settings.cluster_name:
@@ -160,6 +163,14 @@ class OpenFlowSouthbound:
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard."""
         self._hosts.fabric = fabric
+
+    def watch_flows(self, leaves: Sequence[int], hosts: Set[int]) -> Sequence[RoceCount]:
+        """Watch for RoCEv2 flows that are in no plan; return what was counted since the last call."""
+        return self._watcher.step(leaves, hosts)
+
+    def stop_watching(self) -> None:
+        """Remove the rules of ``watch_flows`` from the switches."""
+        self._watcher.stop()
 
     def switches(self) -> list[SwitchState]:
         """Return the state of each connected switch, by datapath id."""
@@ -268,7 +279,8 @@ class OpenFlowSouthbound:
         """Pass an OpenFlow error to the changes that it answers."""
         if self._roles is not None:
             self._roles.failed(message)
-        self.installer.refused(message)
+        if not self._watcher.refused(message):
+            self.installer.refused(message)
 
     def experimenter(self, message: Any) -> None:
         """Pass a message of an extension to the roles: it may say that another controller has become master."""
@@ -298,7 +310,9 @@ class OpenFlowSouthbound:
         if self._roles is not None and self.installer.datapath(dpid) is None:
             # The leader's. A new connection gets packets until the switch has made it a slave.
             return
-        if is_lldp(packet.data):
+        if is_watching(packet.cookie):
+            self._watcher.packet(dpid, packet.data)
+        elif is_lldp(packet.data):
             self._prober.packet(dpid, packet)
         else:
             self._hosts.packet(dpid, packet)

@@ -93,8 +93,9 @@ def emulate(
         typer.Option(
             "--learn",
             metavar="FEEDER",
-            help="Push no job: have the controller learn them from what hosts report (host) or switches sample "
-            "(sflow), compare with the truth, and measure the plan for what was learned beside that for pushed jobs.",
+            help="Push no job: have the controller learn them from what hosts report (host), switches sample (sflow) "
+            "or leaves count in watch windows (watch), compare with the truth, and measure the plan for what was "
+            "learned beside that for pushed jobs.",
             show_default=False,
         ),
     ] = None,

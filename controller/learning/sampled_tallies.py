@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from controller.learning.roce_packet import KEY_BYTES, path_mtu, roce_packet
 from controller.learning.sflow import FlowSample, SflowDatagram, SflowError, parse_datagram
 from controller.learning.sightings import QpKey, SightingBatch
 from controller.model.fabric import FloatArray, IntArray
+from controller.model.roce_packet import KEY_BYTES, path_mtu, roce_packet
 from controller.model.traffic import Int64Array
 
 PSN_WRAP = 1 << 24

@@ -165,6 +165,11 @@ class Fabric(FabricParts):
         return pods_of((leaves, aggs, cores), *self.tier_cables)
 
     @cached_property
+    def pod_of_leaf(self) -> IntArray:
+        """[L] pod of each leaf; a leaf-spine fabric is one pod."""
+        return self.pods.of_leaf if len(self.layers) == 3 else np.zeros(self.n_leaves, dtype=np.int32)
+
+    @cached_property
     def choices(self) -> tuple[Choices, ...]:
         """The choices that the switches below each tier of cables have, from the leaves up; up or not."""
         if len(self.layers) == 2:
@@ -200,8 +205,7 @@ class Fabric(FabricParts):
     def ways(self) -> Ways:
         """All paths between leaves, whether their cables are up or not."""
         group = np.zeros((len(self.choices), self.n_leaves), dtype=np.int32)
-        if len(self.layers) == 3:
-            group[0] = self.pods.of_leaf
+        group[0] = self.pod_of_leaf
         return ways_of(self.choices, group)
 
     @cached_property
@@ -376,7 +380,7 @@ class Fabric(FabricParts):
 _STRUCTURAL = (
     "switches", "layer_of", "index_in_layer", "leaf_index", "spine_index", "host_index", "switch_by_dpid",
     "cable_names", "link_ids", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps", "cable_tier",
-    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "pods", "choices", "_between",
-    "path_spine", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes", "_cable_index",
+    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "pods", "pod_of_leaf", "choices",
+    "_between", "path_spine", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes", "_cable_index",
     "_host_link_index",
 )  # fmt: skip

@@ -27,8 +27,9 @@ class Options:
         hash_seeds: ``ecmp``, ``e_ecmp`` where paths have several choices: a seed for each ``switch``, or the ``same``.
         qps: ``e_ecmp``: the QPs over which each flow is cut, 1 to 128.
         rounds: ``fair``: effort of the search after the first plan, in moves tried; ``None``: 300,000, about 50 ms.
-        max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines. ``None``:
-            none for ``fair``, which gives one path a flow by default, leaves x spines for ``split``.
+        max_splits: ``fair``, ``split``: extra pieces (pieces minus flows) allowed, at most leaves x spines (in three
+            layers the links between switches). ``None``: none for ``fair``, which gives one path a flow by default,
+            that most for ``split``.
         churn_price: ``fair`` with a previous plan: the relative gain in ``min_level`` required to move all old flows;
             moving a tenth of them requires a tenth of that gain.
         annealing_rounds: ``annealing``: swaps tried.
@@ -97,7 +98,6 @@ class Policy:
         splits: whether it may give a flow several paths.
         enforceable: whether switches can follow its plans: flows that a switch cannot distinguish get one path, and
             flows with unknown source ports are not split.
-        several_choices: whether it plans fabrics in which a path is a choice in each of several tiers of cables.
     """
 
     name: str
@@ -105,4 +105,3 @@ class Policy:
     assign: PolicyFunction
     splits: bool = False
     enforceable: bool = True
-    several_choices: bool = True

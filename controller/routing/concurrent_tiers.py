@@ -11,11 +11,13 @@ aggregation switches with the same cables to leaves and alike cables to cores.
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.fabric import Fabric, FloatArray, IntArray
+from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
 from controller.model.ways import Ways
 from controller.routing.heaviest_phase import add_heaviest
@@ -32,47 +34,111 @@ def least_time(
 
     The arguments are those of ``concurrent.least_time``.
     """
-    ways, gbps = fabric.live_ways, fabric.link_gbps
-    counts = _counts(ways, gbps)
-    commodity, inverse = np.unique(np.stack([src, dst, group], axis=1).astype(np.int64), axis=0, return_inverse=True)
+    ways = fabric.live_ways
+    gbps = fabric.link_gbps
+    found = route(ways, kinds(ways, gbps), gbps, 0, (src, dst), ways.meet(src, dst), gbit, group, group_job)
+    return 0.0 if found is None else found.seconds
+
+
+class TierRouting(NamedTuple):
+    """How demands divide over the choices of one tier, at a vertex of the program.
+
+    Attributes:
+        seconds: the time that the demands take.
+        of_demand: [N] the commodity of each demand: demands with equal ends and group.
+        row, kind, gbit: [R] how much of a commodity goes by the choices for which choice ``kind`` stands.
+    """
+
+    seconds: float
+    of_demand: Int64Array
+    row: Int64Array
+    kind: Int64Array
+    gbit: FloatArray
+
+
+def route(
+    ways: Ways,
+    kind: list[NDArray[np.int64]],
+    gbps: FloatArray,
+    tier: int,
+    ends: tuple[NDArray[np.integer], NDArray[np.integer]],
+    top: NDArray[np.integer],
+    gbit: FloatArray,
+    group: IntArray,
+    group_job: IntArray,
+    *,
+    seconds: float | None = None,
+) -> TierRouting | None:
+    """Return how demands divide over the choices of a tier such that they fit through it and all tiers above.
+
+    Args:
+        ways: the live ways.
+        kind: their ``kinds``.
+        gbps: [E] capacity of each link.
+        tier: the number t of the tier of cables.
+        ends: [N] switches of tier t where each demand comes from and goes to.
+        top: [N] tier above which each demand turns down, not less than t.
+        gbit: [N] size of each demand.
+        group: [N] phase group; see ``concurrent.least_time``.
+        group_job: [G] job of each group.
+        seconds: a time that is known to suffice; few commodities then use several kinds of choices.
+
+    Returns:
+        ``None``: the program is too large, or they do not fit in this time.
+    """
+    key = np.stack([*ends, group, top], axis=1).astype(np.int64)
+    commodity, inverse = np.unique(key, axis=0, return_inverse=True)
     amount = np.bincount(inverse.reshape(-1), weights=gbit)
     scale = float(amount.max())
-    top = ways.meet(commodity[:, 0], commodity[:, 1])
     program = LinearProgram()
-    time = int(program.columns(1, cost=1.0)[0])
+    if seconds is None:
+        time = int(program.columns(1, cost=1.0)[0])
+    else:
+        time = int(program.columns(1, lower=seconds / scale, upper=seconds / scale)[0])
     rows = program.rows(len(amount), lower=amount / scale, upper=amount / scale)
-    for number in range(ways.n_tiers):
+    first = None
+    for number in range(tier, ways.n_tiers):
         if not len(commodity):
             break
-        tier, count = ways.tier(number), counts[number]
-        a, b, g = commodity.T
-        usable = tier.possible(a, b) & (count[a] > 0)
-        ends = None
+        links, count = ways.tier(number), _counts(kind[number])
+        a, b, g, highest = commodity.T
+        usable = links.possible(a, b) & (count[a] > 0)
+        above = None
         if number + 1 < ways.n_tiers:
-            above = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
-            ends = above[a], above[b]
-            usable &= (top == number)[:, None] | ((ends[0] >= 0) & (ends[1] >= 0))
+            table = ways.above[ways.table[number] : ways.table[number + 1]].reshape(links.up.shape)
+            above = table[a], table[b]
+            usable &= (highest == number)[:, None] | ((above[0] >= 0) & (above[1] >= 0))
         pair, choice = np.nonzero(usable)
         if program.n_columns + len(pair) > MOST_VARIABLES:
-            return 0.0
-        carried = program.columns(len(pair))
-        program.add(rows[pair], carried, count[a[pair], choice].astype(np.float64))
-        link = np.concatenate([tier.up[a[pair], choice], tier.down[b[pair], choice]])
+            return None
+        alike = count[a[pair], choice].astype(np.float64)
+        carried = program.columns(len(pair), cost=0.0 if seconds is None or first is not None else 1.0 / alike)
+        # A variable is what one of its alike choices carries, and a commodity is carried by all of them.
+        program.add(rows[pair], carried, alike)
+        link = np.concatenate([links.up[a[pair], choice], links.down[b[pair], choice]])
         _limit(program, time, link, np.tile(carried, 2), np.tile(g[pair], 2), group_job, gbps)
-        if ends is None:
+        first = first or (pair, choice, carried, alike)
+        if above is None:
             break
-        onward = np.flatnonzero(top[pair] > number)
+        onward = np.flatnonzero(highest[pair] > number)
         there = np.stack(
-            [ends[0][pair[onward], choice[onward]], ends[1][pair[onward], choice[onward]], g[pair[onward]],
-             top[pair[onward]]], axis=1,
+            [above[0][pair[onward], choice[onward]], above[1][pair[onward], choice[onward]], g[pair[onward]],
+             highest[pair[onward]]], axis=1,
         ).astype(np.int64)  # fmt: skip
         commodity, place = np.unique(there, axis=0, return_inverse=True)
-        commodity, top = commodity[:, :3], commodity[:, 3]
         # What leaves the next tier's variables equals what this tier's bring.
         rows = program.rows(len(commodity), lower=0.0, upper=0.0)
         program.add(rows[place.reshape(-1)], carried[onward], -1.0)
     solution = program.solve()
-    return solution.value * scale if solution.optimal else 0.0
+    if not solution.optimal or solution.x is None or first is None:
+        return None
+    pair, choice, carried, alike = first
+    x = solution.x[carried] * alike * scale
+    used = np.flatnonzero(x > ROUNDING * scale)
+    return TierRouting(
+        solution.value * scale if seconds is None else seconds, inverse.reshape(-1), pair[used],
+        choice[used].astype(np.int64), x[used],
+    )  # fmt: skip
 
 
 def _limit(
@@ -95,18 +161,26 @@ def _limit(
     add_heaviest(program, link_rows, row[rest], group[rest].astype(np.int32), group_job, variable[rest], 1.0)
 
 
-def _counts(ways: Ways, gbps: FloatArray) -> list[NDArray[np.int64]]:
-    """Return [N_t, K_t] for each tier: the number of choices that a choice stands for, 0 where another does for it."""
+def _counts(kind: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [N, K] the number of choices for which a choice stands, 0 where another stands for it."""
+    count = np.zeros(kind.shape, dtype=np.int64)
+    switch, choice = np.nonzero(kind >= 0)
+    np.add.at(count, (switch, kind[switch, choice]), 1)
+    return count
+
+
+def kinds(ways: Ways, gbps: FloatArray) -> list[NDArray[np.int64]]:
+    """Return [N, K] for each tier: the choice that stands for each one and all like it; -1: no path leads there."""
     capacity = np.append(gbps, 0.0)
-    counts = [np.zeros(ways.tier(t).up.shape, dtype=np.int64) for t in range(ways.n_tiers)]
+    found = [np.full(ways.tier(t).up.shape, -1, dtype=np.int64) for t in range(ways.n_tiers)]
 
     def visit(number: int, switch: NDArray[np.integer]) -> list[tuple[str, int]]:
-        """Set the counts of these switches (-1: none), which are one plane, and return what distinguishes it."""
+        """Fill in these switches (-1: none), which are one plane, and return what distinguishes it."""
         tier = ways.tier(number)
         up = np.where(switch[:, None] >= 0, tier.up[switch], -1)
         down = np.where(switch[:, None] >= 0, tier.down[switch], -1)
         shared = [_shared(table) for table in (up, down)]
-        kinds: dict[str, list[int]] = {}
+        alike: dict[str, list[int]] = {}
         above = None
         if number + 1 < ways.n_tiers:
             table = ways.above[ways.table[number] : ways.table[number + 1]].reshape(tier.up.shape)
@@ -116,14 +190,14 @@ def _counts(ways: Ways, gbps: FloatArray) -> list[NDArray[np.int64]]:
             mark = k if any(alone[k] for alone in shared) else -1
             beyond = [] if above is None else visit(number + 1, above[:, k])
             kind = repr((mark, capacity[up[:, k]].tobytes(), capacity[down[:, k]].tobytes(), beyond))
-            kinds.setdefault(hashlib.blake2b(kind.encode()).hexdigest(), []).append(k)
+            alike.setdefault(hashlib.blake2b(kind.encode()).hexdigest(), []).append(k)
         own = np.unique(switch[switch >= 0])
-        for members in kinds.values():
-            counts[number][own, members[0]] = len(members)
-        return sorted((kind, len(members)) for kind, members in kinds.items())
+        for members in alike.values():
+            found[number][np.ix_(own, np.array(members))] = members[0]
+        return sorted((kind, len(members)) for kind, members in alike.items())
 
     visit(0, np.arange(ways.group.shape[1]))
-    return counts
+    return found
 
 
 def _shared(table: NDArray[np.integer]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@
 A plan is only ever replaced by a better one, so the answer is never worse than ``coloring``, ``greedy`` or
 ``first_fit``, however small ``Options.rounds``. Where jobs state computing times, ``timed`` decides: expected
 iteration time comes before the levels; with ``Options.shifts``, ``shifts`` adds when iterations begin. With a previous
-plan, see ``replan``; with ``Options.max_splits``, ``split``. Computing times and splits are for two tiers of switches.
+plan, see ``replan``; with ``Options.max_splits``, ``split``. Computing times are for two tiers of switches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import dataclasses
 
 import numpy as np
 
-from controller.model.errors import InputError
 from controller.model.fabric import Fabric, FloatArray, IntArray
 from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
@@ -57,9 +56,6 @@ def assign(
     The status is ``"optimal"`` where every level is proved to be the best for one path a unit.
     """
     demand = Demand.of(fabric, traffic)
-    if options.max_splits and not demand.one_choice:
-        reason = "fair splits flows only on fabrics with one tier of cables between leaves"
-        raise InputError(reason, field="option max_splits", value=options.max_splits)
     goal = Goal.of(demand)
     rounds = options.rounds if options.rounds is not None else ROUNDS
     if options.times == "use" and has_times(traffic) and demand.one_choice:

@@ -8,11 +8,12 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray, IntArray
-from controller.model.tolerances import ROUNDING
+from controller.model.tolerances import ROUNDING, TOLERANCE
 from controller.model.traffic import ANY_PORT, Int64Array
+from controller.model.ways import NO_LINK, LinkTable
 from controller.routing import placing
 from controller.routing.demand import Demand
-from controller.routing.kernels import splitting
+from controller.routing.kernels import place_on_ways, splitting
 from controller.routing.kernels.breakout_search import breakout_search
 
 
@@ -51,7 +52,7 @@ class Pieces:
         limit = fabric.link_gbps * (seconds * (1 + ROUNDING))
         splitting.reunite(
             self.part, demand.part_group[self.part], demand.leaf_src[flow], demand.leaf_dst[flow], self.load, path,
-            demand.tier, limit, budget, demand.group_job,
+            fabric.live_ways, limit, budget, demand.group_job,
         )  # fmt: skip
         return Pieces(self.part, path.astype(np.int64), self.load).merged()
 
@@ -60,43 +61,53 @@ class Pieces:
 
         Pieces are in order of parts. If the search fails, the pieces have its last paths.
         """
-        fabric, flow = demand.fabric, demand.part_flow[self.part]
+        flow = demand.part_flow[self.part]
         unit, bound = _units(demand)
         # Flows that no switch can tell apart move together: their rows are one unit of the search.
         apart = np.ones(len(flow), dtype=np.bool_)
         apart[1:] = ~bound[self.part[1:]] | (unit[self.part[1:]] != unit[self.part[:-1]])
         first = np.flatnonzero(apart)
-        path, reached, _ = breakout_search(
-            demand.leaf_src[flow[first]], demand.leaf_dst[flow[first]], np.append(first, len(flow)).astype(np.int32),
-            demand.part_group[self.part], np.zeros(len(flow)), self.load, demand.group_job, demand.tier,
-            fabric.link_gbps, self.path[first].astype(np.int32), level, level, 0.0, rounds,
-            seed & 0xFFFFFFFF,
-        )  # fmt: skip
-        return Pieces(self.part, path[np.cumsum(apart) - 1].astype(np.int64), self.load), reached > 0.0
+        path, reached = self._search(demand, first, level, rounds, seed & 0xFFFFFFFF)
+        return Pieces(self.part, path[np.cumsum(apart) - 1].astype(np.int64), self.load), reached
 
-    def _fill(self, demand: Demand) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return uplink and downlink [R] of each piece, and the fill factor [E] of each link at level 1 (1: full)."""
+    def _search(self, demand: Demand, first: Int64Array, level: float, rounds: int, seed: int) -> tuple[IntArray, bool]:
+        """Return other paths [U] for units, the rows from ``first`` [U] on, and whether all then fit."""
         fabric, flow = demand.fabric, demand.part_flow[self.part]
-        up = demand.tier.up[demand.leaf_src[flow], self.path]
-        down = demand.tier.down[demand.leaf_dst[flow], self.path]
+        ends, path = (demand.leaf_src[flow[first]], demand.leaf_dst[flow[first]]), self.path[first].astype(np.int32)
+        if not demand.one_choice:
+            if len(demand.group_job) > 1:
+                return path, False
+            load = np.add.reduceat(self.load, first)
+            fill = place_on_ways.improve(*ends, load, fabric.live_ways, fabric.link_gbps, path, 1 / level, rounds, seed)
+            return path, fill <= (1 + TOLERANCE) / level
+        path, reached, _ = breakout_search(
+            *ends, np.append(first, len(flow)).astype(np.int32), demand.part_group[self.part], np.zeros(len(flow)),
+            self.load, demand.group_job, demand.tier, fabric.link_gbps, path, level, level, 0.0, rounds, seed,
+        )  # fmt: skip
+        return path, reached > 0.0
+
+    def _fill(self, demand: Demand) -> tuple[LinkTable, FloatArray]:
+        """Return the links [R, 2T] of each piece, and the fill factor [E] of each link at level 1 (1: full)."""
+        fabric, flow = demand.fabric, demand.part_flow[self.part]
+        links = fabric.live_ways.links(demand.leaf_src[flow], demand.leaf_dst[flow], self.path)
         load = np.zeros((len(demand.group_job), fabric.n_links))
-        np.add.at(load, (demand.part_group[self.part], up), self.load)
-        np.add.at(load, (demand.part_group[self.part], down), self.load)
+        row, place = np.nonzero(links != NO_LINK)
+        np.add.at(load, (demand.part_group[self.part[row]], links[row, place]), self.load[row])
         heaviest = np.zeros((int(demand.group_job.max()) + 1, fabric.n_links))
         np.maximum.at(heaviest, demand.group_job, load)
-        return up, down, heaviest.sum(axis=0) / fabric.link_gbps
+        return links, heaviest.sum(axis=0) / fabric.link_gbps
 
     def lowest_level(self, demand: Demand) -> float:
         """Return the lowest level if only cables limited it."""
-        fullest = float(self._fill(demand)[2].max(initial=0.0))
+        fullest = float(self._fill(demand)[1].max(initial=0.0))
         return 1.0 / fullest if fullest > 0 else np.inf
 
     def excess(self, demand: Demand, level: float) -> FloatArray:
-        """Return the excess load [R] on the fuller link of each piece at this level; at most 0 where it fits."""
-        up, down, full = self._fill(demand)
-        over = (full - 1 / level) * demand.fabric.link_gbps
-        fuller: FloatArray = np.maximum(over[up], over[down])
-        return fuller
+        """Return the excess load [R] on the fullest link of each piece at this level; at most 0 where it fits."""
+        links, full = self._fill(demand)
+        over = np.append((full - 1 / level) * demand.fabric.link_gbps, -np.inf)
+        fullest: FloatArray = over[links].max(axis=1, initial=-np.inf)
+        return fullest
 
     def cut(self, row: int, load: float) -> Pieces:
         """Cut ``load`` off one piece as a separate piece; both keep its path."""

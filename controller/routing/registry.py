@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
 from controller.routing import (
@@ -62,7 +61,6 @@ BUILT_IN: dict[str, Policy] = {
             "few flows cut into few pieces, with link loads as under free splitting",
             split.assign,
             True,
-            several_choices=False,
         ),
     )
 }
@@ -91,12 +89,9 @@ def assign(
     """Assign paths to every flow by the policy ``name``.
 
     Raises:
-        InputError: no policy has this name, it does not plan such a fabric, or the result of a plug-in is not a valid
-            assignment.
+        InputError: no policy has this name, or the result of a plug-in is not a valid assignment.
     """
     policy = POLICIES.named(name)
-    if len(fabric.tiers) > 1 and not policy.several_choices:
-        raise InputError("plans only fabrics with one tier of cables between leaves", field="policy", value=name)
     result = policy.assign(fabric, traffic, seed=seed, previous=previous, options=options)
     if name not in BUILT_IN:
         check_result(policy, fabric, traffic, result)

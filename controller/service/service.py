@@ -35,6 +35,7 @@ from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
 from controller.service.reconciler import Reconciler
 from controller.service.sflow_feeder import SflowFeeder
+from controller.service.watch_feeder import WatchFeeder
 from controller.service.worker_process import Worker
 from controller.views import cluster, documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
@@ -81,6 +82,9 @@ class Service:
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
+        self._watch = WatchFeeder(
+            runtime, self._learner, southbound, wanted=self._settings.learning_watch == "on"
+        )  # fmt: skip
         self._learned_planning = LearnedPlanning(configuration, runtime, self._reconciler, admission, self._learner)
         self._known = KnownState(self._reconciler, configuration.intended)
         self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
@@ -95,7 +99,7 @@ class Service:
     def start(self) -> None:
         """Begin to reconcile and to record."""
         self._reconciler.start()
-        for part in (self._learner, self._sflow):
+        for part in (self._learner, self._sflow, self._watch):
             part.start(self._reconciler.tasks, lambda: self._reconciler.state)
         self._learned_planning.start()
         self.recorder.start()

@@ -2,8 +2,12 @@
 
 A leaf delivers to its own hosts by address and spreads everything for another leaf by ECMP over the uplinks whose
 spine has a live cable to that leaf. A spine knows one prefix rule a leaf. ARP takes the same ways, by target
-address, so neighbours resolve without flooding and without the controller. What comes down from a spine is never sent
-up again: no loop can form, whatever the cabling.
+address, so neighbours resolve without flooding and without the controller. What comes down is never sent up again: no
+loop can form, whatever the cabling.
+
+In three layers an aggregation switch is a leaf whose hosts are the leaves of its pod, and a core is a spine whose
+leaves are pods. Leaves and aggregation switches know one prefix rule for each other pod, and exceptions for the leaves
+there that some of their uplinks do not reach.
 
 A cable that is drained is no longer an uplink of its leaf. Its spine continues to forward what still comes: leaves
 change over one by one, and no packet that is on its way may find its rule gone.
@@ -11,19 +15,22 @@ change over one by one, and no packet that is on its way may find its rule gone.
 Discovery packets come to the controller from every switch.
 
 Rules per switch: a leaf 3 per host (the third drops its discovery packets, see ``leaf_guards``), 2 per prefix of each
-other leaf, 1 per uplink; a spine 2 per prefix. With parallel cables a spine notes the number of the cable in (metadata)
-and picks the cable out by it in a second table: 2 rules per prefix and cable number.
+other leaf (in its pod, and of each other pod), 1 per uplink; a spine 2 per prefix. With parallel cables a spine notes
+the number of the cable in (metadata) and picks the cable out by it in a second table: 2 rules per prefix and cable
+number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Network
 
 from controller.model.fabric import Fabric, Host
 from controller.southbound import lldp
+from controller.southbound.destinations import Destinations
 from controller.southbound.leaf_guards import ARP_METER, DISCOVERY_METER, guard_hosts
+from controller.southbound.next_hops import NextHops, Switches
 from controller.southbound.rules import (
     Action,
     Bundle,
@@ -51,6 +58,8 @@ switches, has priority 65535: it stays beside this one, without a meter, until t
 FLOW = 2000
 """Rules of planned flows."""
 HOST = 1000
+BELOW = 1000
+"""Leaves below an aggregation switch: as the hosts of a leaf, above the rules that drop what came down."""
 ARP_FROM_SPINE = 960
 FROM_SPINE = 950
 CLASS_EXCEPTION = 930
@@ -58,6 +67,8 @@ CLASS = 920
 """Rules of path classes, where the source port names one."""
 LABEL = 910
 PREFIX = 900
+POD_PREFIX = 890
+"""Prefixes of pods, below those of their leaves: the prefix of a leaf is an exception from that of its pod."""
 UNKNOWN_ARP = 100
 MISS = 0
 
@@ -138,27 +149,38 @@ _kept = _Kept()
 
 
 def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> dict[int, RuleBuilder]:
-    builders = {}
-    hops = NextHops(usable)
-    ways = [[fields for prefix in prefixes for fields in towards(prefix)] for prefixes in fabric.leaf_prefixes]
-    shared = _Shared(ways)
+    builders = {switch.dpid: RuleBuilder() for switch in fabric.switches}
+    to = Destinations(fabric)
+    ways = [[fields for prefix in prefixes for fields in towards(prefix)] for prefixes in to.prefixes]
+    shared = _Shared(ways, to.n_leaves)
     hosts: list[list[Host]] = [[] for _ in fabric.leaves]
     for host, index in zip(fabric.hosts, fabric.host_leaf.tolist(), strict=True):
         hosts[index].append(host)
-    for a, leaf in enumerate(fabric.leaves):
-        builder = builders[leaf.dpid] = RuleBuilder()
-        _leaf(fabric, a, hosts[a], shared, hops, builder, ecmp_action)
-        if learn:
-            _learning_leaf(fabric, a, builder)
+    for layer in range(len(fabric.layers) - 1):
+        upwards = _Upwards(fabric, usable, layer, to, shared, ecmp_action)
+        uplinks = uplink_ports(fabric, layer)
+        for x, switch in enumerate(fabric.layers[layer]):
+            builder = builders[switch.dpid]
+            if layer == 0:
+                _leaf(hosts[x], builder)
+                below = {x}
+            else:
+                below = _below(fabric, to.cables_below[layer - 1][x], BELOW, shared, builder)
+            # A missing cable keeps the port that it should have; where a host sits on it, the host is right.
+            for port in uplinks[x]:
+                if layer > 0 or port not in {host.port for host in hosts[x]}:
+                    builder.add(_from_spine(port))
+            upwards.add(x, below, builder)
+            if layer == 0 and learn:
+                _learn(uplinks[x], builder)
+            elif layer == 0:
+                guard_hosts(builder, sorted({host.port for host in hosts[x] if host.port is not None}))
+    for s, top in enumerate(fabric.spines):
+        cables = to.cables_below[-1][s]
+        if max(map(len, cables.values()), default=0) > 1:
+            _parallel_spine(fabric, usable, cables, ways, builders[top.dpid])
         else:
-            guard_hosts(builder, sorted({host.port for host in hosts[a] if host.port is not None}))
-    wide = fabric.parallel.max(axis=0, initial=0)
-    for s, spine in enumerate(fabric.spines):
-        builder = builders[spine.dpid] = RuleBuilder()
-        if wide[s] > 1:
-            _parallel_spine(fabric, usable, s, ways, builder)
-        else:
-            _spine(fabric, s, shared, builder)
+            _below(fabric, cables, None, shared, builders[top.dpid])
     miss = Rule(0, MISS, ())
     for builder in builders.values():
         builder.add(LISTEN_RULE)
@@ -167,76 +189,102 @@ def _builders(fabric: Fabric, usable: Fabric, ecmp_action: str, learn: bool) -> 
 
 
 Ways = list[list[Match]]
-"""[L] the matches of everything that goes to a leaf."""
+"""[D] the matches of everything that goes to a destination."""
 
 
-class NextHops:
-    """For each leaf: the ports of its live uplinks whose spine has a live cable to another leaf.
+class _Upwards:
+    """The rules of the switches of one layer, below the top, for what goes up from them.
 
-    Most leaves are reached by the same spines, so the answer is kept by that set and not by the pair of leaves.
+    Leaves of a switch's own pod have a rule each; another pod has one, and so has each leaf there that is not reached
+    by the same uplinks as most of its pod (RIFT's negative disaggregation, RFC 9692, section 6.5).
     """
 
-    def __init__(self, fabric: Fabric) -> None:
-        """Collect the live uplinks of each leaf towards each other leaf."""
-        self._uplinks: list[list[tuple[int, int]]] = [[] for _ in fabric.leaves]
-        reach: list[set[int]] = [set() for _ in fabric.leaves]
-        ends = zip(fabric.cables, fabric.cable_lower.tolist(), fabric.cable_upper.tolist(), strict=True)
-        for cable, leaf, spine in ends:
-            if cable.up and cable.lower_port is not None and cable.upper_port is not None:
-                self._uplinks[leaf].append((cable.lower_port, spine))
-                reach[leaf].add(spine)
-        # One object for equal sets: a key of the dictionary is then found without comparing them.
-        one: dict[frozenset[int], frozenset[int]] = {}
-        self._reach = [one.setdefault(spines, spines) for spines in map(frozenset, reach)]
-        self._known: dict[tuple[int, frozenset[int]], tuple[int, ...]] = {}
-        self._alike: dict[frozenset[int], list[int]] = {}
-        for leaf, spines in enumerate(self._reach):
-            self._alike.setdefault(spines, []).append(leaf)
+    def __init__(
+        self, fabric: Fabric, usable: Fabric, layer: int, to: Destinations, shared: _Shared, ecmp_action: str
+    ) -> None:
+        self._layer, self._to, self._shared, self._ecmp_action = layer, to, shared, ecmp_action
+        self._hops = NextHops(usable)
+        # An aggregation switch whose uplinks are all drained still sends on what is on its way.
+        self._past = self._hops if layer == 0 or usable is fabric else NextHops(fabric)
+        self._in_pod = [self._alike(leaves) for leaves in to.leaves_of]
+        self._usual: list[int] = []
+        self._other: list[tuple[int, int]] = []
+        for groups in filter(None, self._in_pod):
+            usual = max(groups, key=len)
+            self._usual.append(usual[0])
+            self._other += [(leaf, usual[0]) for leaves in groups if leaves is not usual for leaf in leaves]
+        pod_of = to.pod_of_leaf
+        self._pods = [
+            (leaves[0], tuple(to.pod(pod_of[leaf]) for leaf in leaves)) for leaves in self._alike(self._usual)
+        ]
 
-    def alike(self) -> Iterator[tuple[int, ...]]:
-        """Yield groups of leaves that are reached by the same spines."""
-        return map(tuple, self._alike.values())
+    def _alike(self, leaves: Iterable[int]) -> list[tuple[int, ...]]:
+        """Return groups of the leaves that are reached by the same switches of the layer above."""
+        found: dict[tuple[Switches, Switches], list[int]] = {}
+        for leaf in leaves:
+            key = (self._hops.reached_by(leaf, self._layer + 1), self._past.reached_by(leaf, self._layer + 1))
+            found.setdefault(key, []).append(leaf)
+        return list(map(tuple, found.values()))
 
-    def ports(self, leaf: int, towards: int) -> tuple[int, ...]:
-        """Return the ports of ``leaf``, ascending; empty if no live path leads to the other leaf."""
-        key = (leaf, self._reach[towards])
-        if key not in self._known:
-            self._known[key] = tuple(sorted(port for port, spine in self._uplinks[leaf] if spine in key[1]))
-        return self._known[key]
+    def add(self, x: int, below: set[int], builder: RuleBuilder) -> None:
+        """Add the rules of a switch; ``below``: the leaves to which it has other rules."""
+        own = self._to.pod_of(self._layer, x)
+        for leaves in self._in_pod[own]:
+            ports = self._ports(x, leaves[0]) if not below.issuperset(leaves) else ()
+            if ports:
+                builder.add_all(self._shared.to_each(leaves, below, self._spread(builder, ports)))
+        for leaf, pods in self._pods:
+            ports = self._ports(x, leaf) if pods != (self._to.pod(own),) else ()
+            if ports:
+                builder.add_all(self._shared.to_each(pods, {self._to.pod(own)}, self._spread(builder, ports)))
+        for leaf, usual in self._other:
+            ports = self._ports(x, leaf)
+            if self._to.pod_of_leaf[leaf] != own and ports != self._ports(x, usual):
+                builder.add_all(self._shared.to(leaf, self._spread(builder, ports) if ports else ()))
+
+    def _ports(self, x: int, leaf: int) -> tuple[int, ...]:
+        return self._hops.ports(x, leaf, self._layer) or self._past.ports(x, leaf, self._layer)
+
+    def _spread(self, builder: RuleBuilder, ports: tuple[int, ...]) -> tuple[Action, ...]:
+        return spread(builder, ports, self._ecmp_action)
 
 
 class _Shared:
-    """The rules for what goes to a leaf: one object for all switches that hold the same one.
+    """The rules for what goes to a destination: one object for all switches that hold the same one.
 
     On a large fabric nearly all rules of a leaf are those of every other leaf, too. One object saves their memory, and
     values derived from a rule, above all its bytes, are derived once.
     """
 
-    def __init__(self, ways: Ways) -> None:
-        self._ways = ways
-        self._rules: dict[tuple[int, tuple[Action, ...]], dict[RuleKey, Rule]] = {}
+    def __init__(self, ways: Ways, n_leaves: int) -> None:
+        self._ways, self._n_leaves = ways, n_leaves
+        self._rules: dict[tuple[int, tuple[Action, ...], int], dict[RuleKey, Rule]] = {}
         self._blocks: dict[tuple[tuple[int, ...], tuple[Action, ...]], dict[RuleKey, Rule]] = {}
 
-    def to(self, leaf: int, actions: tuple[Action, ...]) -> dict[RuleKey, Rule]:
-        """Return rules that apply these actions to everything for a leaf."""
-        found = self._rules.get((leaf, actions))
+    def to(self, end: int, actions: tuple[Action, ...], priority: int | None = None) -> dict[RuleKey, Rule]:
+        """Return rules that apply these actions to everything for a destination."""
+        if priority is None:
+            priority = PREFIX if end < self._n_leaves else POD_PREFIX
+        found = self._rules.get((end, actions, priority))
         if found is None:
-            rules = (Rule(0, PREFIX, fields, actions) for fields in self._ways[leaf])
-            found = self._rules[leaf, actions] = {rule.key: rule for rule in rules}
+            rules = (Rule(0, priority, fields, actions) for fields in self._ways[end])
+            found = self._rules[end, actions, priority] = {rule.key: rule for rule in rules}
         return found
 
-    def to_each(self, leaves: tuple[int, ...], but: int, actions: tuple[Action, ...]) -> dict[RuleKey, Rule]:
-        """Return the same rules for several leaves, without one (which may be none of them)."""
-        block = self._blocks.get((leaves, actions))
+    def to_each(self, ends: tuple[int, ...], but: set[int], actions: tuple[Action, ...]) -> dict[RuleKey, Rule]:
+        """Return the same rules for several destinations, without some (which may be none of them)."""
+        block = self._blocks.get((ends, actions))
         if block is None:
-            block = self._blocks[leaves, actions] = {}
-            for leaf in leaves:
-                block.update(self.to(leaf, actions))
-        if but not in leaves:
+            block = self._blocks[ends, actions] = {}
+            for end in ends:
+                block.update(self.to(end, actions))
+        left_out = but.intersection(ends)
+        if not left_out:
             return block
         rest = block.copy()
-        for key in self.to(but, actions):
-            del rest[key]
+        for end in left_out:
+            for key in self.to(end, actions):
+                del rest[key]
         return rest
 
 
@@ -262,13 +310,20 @@ def ipv4_dst(prefix: IPv4Network) -> MatchValue:
     return address if prefix.prefixlen == 32 else (address, str(prefix.netmask))
 
 
-def down_to(fabric: Fabric, usable: Fabric, b: int, s: int, number: int, builder: RuleBuilder) -> tuple[Action, ...]:
-    """Return the actions of a spine for a packet to leaf ``b`` that came in by (or asks for) the cable of this number.
+def down_to(
+    fabric: Fabric, usable: Fabric, between: list[int], number: int, builder: RuleBuilder
+) -> tuple[Action, ...]:
+    """Return the actions of a switch for a packet down that came in by (or asks for) the cable of this number.
 
-    It sends out by the (number mod n)-th of its n cables, or a live one. Drained cables come last. Empty if no cable is
-    up.
+    It sends out by the (number mod n)-th of n cables, or a live one. Drained cables come last. Empty if no cable is up.
+
+    Args:
+        fabric: with the port numbers that are known.
+        usable: the same without the cables that are drained.
+        between: the cables to the packet's destination, in static order; one or more.
+        number: see above.
+        builder: of the switch.
     """
-    between = fabric.cables_between(b, s)
     # The static choice first, then the others in turn: a dead cable out is passed over by the switch itself.
     order = [between[(number + i) % len(between)] for i in range(len(between))]
     order.sort(key=lambda c: not usable.cables[c].up)
@@ -279,23 +334,24 @@ def down_to(fabric: Fabric, usable: Fabric, b: int, s: int, number: int, builder
     return tuple(map(Output, ports))
 
 
-def _leaf(
-    fabric: Fabric, a: int, hosts: list[Host], shared: _Shared, hops: NextHops, builder: RuleBuilder, ecmp_action: str
-) -> None:
+def uplink_ports(fabric: Fabric, layer: int) -> list[list[int]]:
+    """Return the known ports of each switch of a layer to the layer above, up or not."""
+    found: list[list[int]] = [[] for _ in fabric.layers[layer]]
+    tier = fabric.tier_cables[layer]
+    for switch, link in zip(tier.lower.tolist(), tier.uplink.tolist(), strict=True):
+        port = fabric.cables[(link - fabric.first_cable_link) // 2].lower_port
+        if port is not None:
+            found[switch].append(port)
+    return found
+
+
+def _leaf(hosts: list[Host], builder: RuleBuilder) -> None:
+    """Add a leaf's rules for its hosts."""
     for host in hosts:
         if host.port is not None:
             for fields in towards(IPv4Network(f"{host.ip}/32")):
                 builder.add(Rule(0, HOST, fields, (Output(host.port),)))
-    # A missing cable keeps the port that it should have; where a host sits on it, the host is right.
-    taken = {host.port for host in hosts}
-    for port in _uplink_ports(fabric, a):
-        if port not in taken:
-            builder.add(_from_spine(port))
     builder.add(to_controller(HOST, arp_tpa=PROBE_ANSWER))
-    for leaves in hops.alike():
-        ports = hops.ports(a, leaves[0]) if leaves != (a,) else ()
-        if ports:
-            builder.add_all(shared.to_each(leaves, a, spread(builder, ports, ecmp_action)))
 
 
 @lru_cache(maxsize=4096)
@@ -304,40 +360,41 @@ def _from_spine(port: int) -> Rule:
     return Rule(0, FROM_SPINE, match(in_port=port))
 
 
-def _learning_leaf(fabric: Fabric, a: int, builder: RuleBuilder) -> None:
+def _learn(uplinks: Iterable[int], builder: RuleBuilder) -> None:
     """Send ARP that no rule can answer to the controller, from hosts and from spines (where it would be dropped)."""
     builder.add(to_controller(UNKNOWN_ARP))
-    for port in _uplink_ports(fabric, a):
+    for port in uplinks:
         builder.add(to_controller(ARP_FROM_SPINE, in_port=port))
 
 
-def _uplink_ports(fabric: Fabric, a: int) -> list[int]:
-    cables = [fabric.cables[c] for s in range(fabric.n_spines) for c in fabric.cables_between(a, s)]
-    return [cable.lower_port for cable in cables if cable.lower_port is not None]
+def _below(
+    fabric: Fabric, cables_to: Mapping[int, list[int]], priority: int | None, shared: _Shared, builder: RuleBuilder
+) -> set[int]:
+    """Add the rules of a switch with one cable to each destination below it; return those that it so reaches."""
+    reached = set()
+    for end, (c,) in cables_to.items():
+        port = fabric.cables[c].upper_port
+        if port is not None and fabric.cables[c].up:
+            builder.add_all(shared.to(end, (Output(port),), priority))
+            reached.add(end)
+    return reached
 
 
-def _spine(fabric: Fabric, s: int, shared: _Shared, builder: RuleBuilder) -> None:
-    for b in range(fabric.n_leaves):
-        for c in fabric.cables_between(b, s):
-            port = fabric.cables[c].upper_port
-            if port is None or not fabric.cables[c].up:
-                continue
-            builder.add_all(shared.to(b, (Output(port),)))
-
-
-def _parallel_spine(fabric: Fabric, usable: Fabric, s: int, ways: Ways, builder: RuleBuilder) -> None:
+def _parallel_spine(
+    fabric: Fabric, usable: Fabric, cables_to: Mapping[int, list[int]], ways: Ways, builder: RuleBuilder
+) -> None:
     """Add rules by which table 0 notes the number of the incoming cable and table 1 sends out by it."""
     widest = 0
-    for b in range(fabric.n_leaves):
-        for number, c in enumerate(fabric.cables_between(b, s)):
+    for between in cables_to.values():
+        for number, c in enumerate(between):
             port = fabric.cables[c].upper_port
             if port is not None:
                 widest = max(widest, number + 1)
                 builder.add(Rule(0, PREFIX, match(in_port=port), goto=1, metadata=number))
-    for b in range(fabric.n_leaves):
+    for end, between in cables_to.items():
         for number in range(widest):
-            actions = down_to(fabric, usable, b, s, number, builder)
+            actions = down_to(fabric, usable, between, number, builder)
             if not actions:
                 continue
-            for fields in ways[b]:
+            for fields in ways[end]:
                 builder.add(Rule(1, PREFIX, tuple(sorted((*fields, ("metadata", number)))), actions))

@@ -23,6 +23,7 @@ from controller.southbound.rules import (
     SwitchRules,
     difference,
 )
+from controller.southbound.watch_rules import is_watching
 
 REPAIRS, WINDOW, HOLD = 3, 60.0, 60.0
 """Number of repairs within a number of seconds after which a switch is repaired only once per period, in seconds."""
@@ -159,7 +160,8 @@ def foreign_rules(read: Iterable[CookieRule], expected: SwitchRules) -> ForeignR
 
 
 def _may_catch(read: CookieRule) -> bool:
-    return not is_ours(read.cookie) and ("eth_type", ETH_LLDP) not in read.rule.match
+    watching = is_watching(read.cookie)
+    return not is_ours(read.cookie) and not watching and ("eth_type", ETH_LLDP) not in read.rule.match
 
 
 def _catches(other: Rule, rule: Rule) -> bool:

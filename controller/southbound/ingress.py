@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.traffic import Traffic
-from controller.southbound.base import ETH_IPV4, FLOW, NextHops
+from controller.southbound.base import ETH_IPV4, FLOW
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import FlowEncoding
+from controller.southbound.next_hops import NextHops
 from controller.southbound.port_blocks import PORT_BITS, port_blocks
 from controller.southbound.rules import Action, Match, MatchValue, Rule, RuleBuilder, RuleKey, SwitchRules, ToGroup
 

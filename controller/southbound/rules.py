@@ -25,6 +25,10 @@ INSTANCE_SHIFT, INSTANCE_MASK, EPOCH_MASK = 32, 0xFFFF, 0xFFFFFFFF
 
 COOKIE_MASK = 0xFFFF << 48
 
+WATCH_PREFIX = 0xFA16
+"""First 16 bits of the cookies of the rules of watch windows, which are not part of what is installed
+(``watch_rules``)."""
+
 GROUP_BASE = 0xFA000000
 GROUP_MASK = 0xFF000000
 """Groups carry no cookie: ours are those whose id starts with this byte."""

@@ -72,7 +72,7 @@ def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, bui
     for b in range(fabric.n_leaves):
         # After a fail-over, the number may be one of a cable that this spine does not have.
         for number in range(widest(fabric)):
-            actions = down_to(fabric, usable, b, s, number, builder)
+            actions = down_to(fabric, usable, fabric.cables_between(b, s), number, builder)
             if actions:
                 fields = match(eth_type=ETH_MPLS, mpls_label=labels.leaf(b, number), mpls_bos=1)
                 builder.add(Rule(LABELS, LABEL, fields, (PopMpls(ETH_IPV4), *actions)))

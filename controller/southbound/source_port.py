@@ -18,10 +18,11 @@ from ipaddress import IPv4Network
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
-from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, NextHops, base_builders, ipv4_dst, spread
+from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, base_builders, ipv4_dst, spread
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import class_bits
 from controller.southbound.ingress import UDP, uplinks
+from controller.southbound.next_hops import NextHops
 from controller.southbound.rules import Action, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
 
 

@@ -80,6 +80,8 @@ def run_learned(scenario: EmulatedScenario, say: Say) -> LearnedRun:
     options = ["--learning", "observe"]
     if request.learn == "sflow":
         options += ["--sflow-listen", "127.0.0.1", "--sflow-agents", "127.0.0.1"]
+    if request.learn == "watch":
+        options += ["--learning-watch", "on"]
     with Lab(fabric, out=request.folder, mbps_per_gbps=scale.mbps_per_gbps) as lab:
         draw = next(draw for draw in scenario.draws if draw.policy != scenario.baseline)
         with ExperimentController(lab, request, draw, options) as controller:

@@ -27,10 +27,10 @@ from emulation.policy_names import SHIFTS
 
 MAX_DRAWS = 100
 
-FEEDERS = ("host", "sflow")
+FEEDERS = ("host", "sflow", "watch")
 """Of learned jobs."""
-LEARNING_ITERATIONS = 4
-"""Of each job whose communication is learned."""
+LEARNING_ITERATIONS = {"host": 4, "sflow": 4, "watch": 5}
+"""Of each job whose communication is learned, by feeder."""
 
 MAX_ITERATIONS = 1000
 ITERATIONS = 10
@@ -169,7 +169,7 @@ def load(request: ExperimentRequest) -> EmulatedScenario:
 
 
 def _iterations(request: ExperimentRequest, jobs: Sequence[Job], *, timed: bool) -> dict[str, int]:
-    usual = LEARNING_ITERATIONS if request.learn else ITERATIONS if timed else 1
+    usual = LEARNING_ITERATIONS[request.learn] if request.learn else ITERATIONS if timed else 1
     given = request.iterations or (usual,)
     for number in given:
         if not 1 <= number <= MAX_ITERATIONS:

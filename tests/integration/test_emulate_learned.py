@@ -14,7 +14,7 @@ from tests.unit.emulation.experiments.made import ring
 pytestmark = pytest.mark.switches
 
 
-@pytest.mark.parametrize("feeder", ["host", "sflow"])
+@pytest.mark.parametrize("feeder", ["host", "sflow", "watch"])
 def test_jobs_are_learned_from_packets_and_planned_as_if_pushed(tmp_path: Path, feeder: str) -> None:
     (tmp_path / "fabric.yaml").write_text("clos: {spines: 2, leaves: 2, hosts_per_leaf: 4}\n")
     argv = [FAIRSPINE, "emulate", "--fabric", str(tmp_path / "fabric.yaml"), "--out", str(tmp_path / "out")]

@@ -275,6 +275,14 @@ BAD = [
     ({"hosts": ["h1"], "colectives": []}, "colectives", None),
     ({"flows": flow(udp_src=50000)["flows"] * 2}, "flows[1].udp_src", 50000),
     ({"name": "other", "flows": []}, "name", "other"),
+    (flow() | {"qps": 0}, "qps", 0),
+    (flow() | {"qps": 10**9}, "qps", 10**9),
+    (flow() | {"qps": -1}, "qps", -1),
+    (flow() | {"qps": "many"}, "qps", "many"),
+    (flow() | {"qps": 2, "qp_mode": "both"}, "qp_mode", "both"),
+    (flow(qp_ports=[50001, 50001]) | {"qps": 2}, "flows[0].qp_ports[1]", 50001),
+    (flow(qp_ports=[50001, 50000]) | {"qps": 2}, "flows[0].qp_ports[1]", 50000),  # a port of job ``good``
+    (flow(qp_numbers=[]) | {"qps": 2}, "flows[0].qp_numbers", None),
 ]
 
 

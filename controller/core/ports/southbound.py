@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.host_counts import HostCounts
 from controller.southbound.rollout import Refusal
+from controller.southbound.watch_rules import RoceCount
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 
 
@@ -101,6 +102,17 @@ class Southbound(Protocol):
 
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard; ``None``: the fabric is not known."""
+
+    def watch_flows(self, leaves: Sequence[int], hosts: Set[int]) -> Sequence[RoceCount]:
+        """Watch for RoCEv2 flows that are in no plan; return what was counted since the last call. Does not block.
+
+        Args:
+            leaves: datapath ids of the leaves.
+            hosts: IPv4 addresses of the hosts whose flows are counted.
+        """
+
+    def stop_watching(self) -> None:
+        """Remove the rules of ``watch_flows`` from the switches. Does not block."""
 
     def switches(self) -> Sequence[SwitchReport]:
         """Return a report of each connected switch."""

@@ -6,6 +6,7 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.paths import path_links
 from controller.routing.kernels.phases import group_total
 
 
@@ -139,7 +140,7 @@ def _round_within(src, dst, amount, n_leaves, first_limit, second_limit, part):
 
 
 @nb.njit(nogil=True, cache=True)
-def reunite(flow, group, src, dst, amount, path, tier, limit, budget, group_job):
+def reunite(flow, group, src, dst, amount, path, ways, limit, budget, group_job):
     """Move pieces to a sibling's path: where links stay within ``limit``, and beyond it until ``budget`` is met.
 
     Args:
@@ -148,20 +149,21 @@ def reunite(flow, group, src, dst, amount, path, tier, limit, budget, group_job)
         src: [R] source leaf of each piece.
         dst: [R] destination leaf of each piece.
         amount: [R] load of each piece.
-        path: [R] path class of each piece; changes in place.
-        tier: the live links of the units' choices.
+        path: [R] path of each piece; changes in place.
+        ways: the live ways.
         limit: [E] most that each link may carry.
         budget: the allowed number of pieces beyond the number of flows.
         group_job: [G] job of each phase group.
 
     Pieces are examined from the smallest on. Equal paths of one flow then form one piece.
     """
-    live_up, live_down = tier.up, tier.down
+    here, there = np.empty(2 * len(ways.width), np.int64), np.empty(2 * len(ways.width), np.int64)
     load = np.zeros((len(limit), len(group_job)))
     n_flows = 0
     for r in range(len(flow)):
-        load[live_up[src[r], path[r]], group[r]] += amount[r]
-        load[live_down[dst[r], path[r]], group[r]] += amount[r]
+        n = path_links(ways, src[r], dst[r], path[r], here)
+        for i in range(n):
+            load[here[i], group[r]] += amount[r]
         n_flows = max(n_flows, flow[r] + 1)
     first = np.full(n_flows + 1, -1, np.int64)
     sibling = np.full(len(flow), -1, np.int64)
@@ -183,28 +185,32 @@ def reunite(flow, group, src, dst, amount, path, tier, limit, budget, group_job)
             while other >= 0:
                 moved += amount[other] if path[other] == old else 0.0
                 other = sibling[other]
-            up, down = live_up[src[r], old], live_down[dst[r], old]
+            n = path_links(ways, src[r], dst[r], old, here)
             best, best_fill = -1, np.inf
             other = first[flow[r]]
             while other >= 0:
                 k = path[other]
                 if k != old:
                     fill = 0.0
-                    for link in (live_up[src[r], k], live_down[dst[r], k]):
-                        if link != down:
+                    path_links(ways, src[r], dst[r], k, there)
+                    for i in range(n):
+                        link = there[i]
+                        shared = (here[:n] == link).any()
+                        if not shared:
                             load[link, group[r]] += moved
                         fill = max(fill, group_total(load[link], group_job) / limit[link])
-                        if link != down:
+                        if not shared:
                             load[link, group[r]] -= moved
                     if fill < best_fill:
                         best, best_fill = k, fill
                 other = sibling[other]
             if best < 0 or (forced == 0 and best_fill > 1.0):
                 continue
-            load[up, group[r]] -= moved
-            load[down, group[r]] -= moved
-            load[live_up[src[r], best], group[r]] += moved
-            load[live_down[dst[r], best], group[r]] += moved
+            path_links(ways, src[r], dst[r], best, there)
+            for i in range(n):
+                load[here[i], group[r]] -= moved
+            for i in range(n):
+                load[there[i], group[r]] += moved
             other = first[flow[r]]
             while other >= 0:
                 if path[other] == old:

@@ -105,6 +105,7 @@ class SwitchConnection(controller.Datapath):
         now = time.perf_counter()
         self.cutter = MessageCutter(
             PacketBudget(context.everybody),
+            watched=context.watched,
             # All ports of a switch that is not intended share one budget.
             has_port=lambda port: self.intended and port in self.ports,
             answer=lambda reply: self._outbox.offer(reply, ahead=True),

@@ -6,11 +6,15 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
+from controller.southbound.allowance import Allowance
 from controller.southbound.notices import Notices
 from controller.southbound.packet_budget import ControllerBudget
 from controller.southbound.quiet_log import QuietLog
 
 LOG = logging.getLogger("fairspine.southbound")
+
+WATCHED_PER_SECOND = 1000
+"""Packets of watch windows that are processed a second."""
 
 MOST_SWITCHES = 8192
 """Switches whose dropped packets are counted."""
@@ -24,6 +28,7 @@ class ConnectionContext:
             busy) no connection's time runs out.
         ends: how many connections were ended by this side, by kind of reason.
         dropped: packets that were too many, by datapath id.
+        watched: the budget of packets that come because of watch windows, from all switches together.
     """
 
     def __init__(self, *, name: Callable[[int], str], changed: Callable[[], None], clock: Callable[[], float]) -> None:
@@ -38,6 +43,7 @@ class ConnectionContext:
         self.notices = Notices(clock, changed=changed)
         self.log = QuietLog(LOG, clock=clock)
         self.everybody = ControllerBudget()
+        self.watched = Allowance(WATCHED_PER_SECOND, clock())
         self.awake = 0.0
         self.ends: Counter[str] = Counter()
         self.dropped: Counter[int] = Counter()

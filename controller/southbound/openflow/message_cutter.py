@@ -12,6 +12,7 @@ from typing import NamedTuple
 from controller.southbound import message_check as check
 from controller.southbound.allowance import Allowance
 from controller.southbound.packet_budget import OTHER, PacketBudget
+from controller.southbound.rules import WATCH_PREFIX
 
 HANDSHAKE_BYTES = 1 << 20
 """Bytes that a switch may send before the end of its handshake; most of them describe its ports."""
@@ -21,6 +22,8 @@ ECHOES_PER_SECOND = 100
 _HEADER = struct.Struct("!BBHI")
 _FIRST_FIELD = struct.Struct("!II")
 _FIRST_FIELD_AT = 28
+_COOKIE_AT = 16
+_WATCH_COOKIE = WATCH_PREFIX.to_bytes(2, "big")
 _IN_PORT = 0x80000004
 
 
@@ -57,17 +60,24 @@ class MessageCutter:
     """
 
     def __init__(
-        self, packets: PacketBudget, *, has_port: Callable[[int], bool], answer: Callable[[bytes], object], now: float
+        self,
+        packets: PacketBudget,
+        *,
+        watched: Allowance,
+        has_port: Callable[[int], bool],
+        answer: Callable[[bytes], object],
+        now: float,
     ) -> None:
         """Begin without bytes.
 
         Args:
             packets: the switch's budget.
+            watched: the budget of packets of watch windows, which take nothing from the switch's.
             has_port: whether the switch has a port with a separate budget.
             answer: sends an echo reply, ahead of all that waits.
             now: seconds, on the clock of ``cut``.
         """
-        self.packets, self._has_port, self._answer = packets, has_port, answer
+        self.packets, self._watched, self._has_port, self._answer = packets, watched, has_port, answer
         self.echoed = 0
         self._echoes = Allowance(ECHOES_PER_SECOND, now)
         self._handshake_bytes = 0
@@ -116,7 +126,8 @@ class MessageCutter:
             if end > size:
                 break
             if kind == check.PACKET_IN:
-                if packets.take(self._in_port(data, at, length)):
+                watched = data[at + _COOKIE_AT : at + _COOKIE_AT + 2] == _WATCH_COOKIE
+                if self._watched.take(now) if watched else packets.take(self._in_port(data, at, length)):
                     pieces.append(Piece(kind, xid, at, end))
             elif kind == check.ECHO_REQUEST:
                 if self._echoes.take(now):

@@ -163,6 +163,21 @@ class RequestChannel:
         datapath.xid = xid
         self._send_change(b"".join(out))
 
+    def send_change(self, message: Any) -> None:
+        """Send a change whose outcome nobody waits for.
+
+        Raises:
+            NotPermitted: the permission is withheld.
+            SwitchGone: the connection is closing.
+        """
+        self.datapath.set_xid(message)
+        message.serialize()
+        self._send_change(bytes(message.buf))
+
+    def offer_change(self, message: Any) -> bool:
+        """Do the same without waiting; return whether it was sent: there is permission, and room in the queue."""
+        return not self._permission.withheld and bool(self.datapath.offer_msg(message))
+
     # -- what the application's handlers call -----------------------------------------------------------------
 
     def replied(self, message: Any) -> None:

@@ -13,7 +13,7 @@ from ryu.lib import hub
 
 from controller.southbound.base import LISTEN_RULE
 from controller.southbound.desired_rules import entries, is_enforcement
-from controller.southbound.openflow import messages, refusals
+from controller.southbound.openflow import messages, refusals, watch_messages
 from controller.southbound.openflow.coordinator import Coordinator
 from controller.southbound.openflow.edit_messages import encoded, encoded_work
 from controller.southbound.openflow.meters import Meters
@@ -24,6 +24,7 @@ from controller.southbound.rule_bytes import Template
 from controller.southbound.rule_reading import RuleReader
 from controller.southbound.rules import EPOCH_MASK, INSTANCE_SHIFT, Rule, SwitchRules
 from controller.southbound.update import EditBatch, HeldRules, RemoveFirst, RuleEdit, Stage
+from controller.southbound.watch_rules import changes_base
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -69,6 +70,7 @@ class Session:
     Attributes:
         arrived: the rollout whose rules the switch holds; ``None``: it is on its way, or something is wrong.
         version: grows with everything that changes what the switch should hold.
+        n_unwatched: how often rules of watch windows were removed from the switch because base rules change.
     """
 
     def __init__(self, coordinator: Coordinator, datapath: Any, name: str) -> None:
@@ -85,7 +87,9 @@ class Session:
         self._meters = Meters(coordinator.meters, self._quiet)
         self._port_masks = True
         self.arrived: Rollout | None = None
-        self.version = 0
+        self.version = self.n_unwatched = 0
+        # Rules of watch windows may be left from an earlier controller.
+        self._may_be_watched = True
         self._drifted: SwitchRules | None = None
         self._wake = Event()
         self._running = True
@@ -134,6 +138,10 @@ class Session:
             self._done = None
             self.version += 1
             self.wake()
+
+    def is_watched(self) -> None:
+        """Record that there are rules of watch windows on the switch."""
+        self._may_be_watched = True
 
     def found_well(self) -> None:
         """Record that the switch holds what it has confirmed."""
@@ -246,6 +254,10 @@ class Session:
         state.missing, state.sent = todo.missing, 0
         rollout.owes(state.dpid, todo.others_use)
         self._coordinator.moved_on()
+        if self._may_be_watched and changes_base(todo):
+            self.exchange.send_change(watch_messages.remove_all(self.exchange.datapath))
+            self._may_be_watched = False
+            self.n_unwatched += 1
         for stage in Stage:
             if not self._may_begin(rollout, stage, alone=not todo.stages[stage]):
                 return

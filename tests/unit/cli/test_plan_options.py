@@ -128,3 +128,35 @@ def test_flows_of_an_earlier_plan_that_this_fabric_does_not_know_are_forgotten(r
     plan["flows"][1]["paths"][0]["links"][1] = "leaf1->spine99"
     before.write_text(json.dumps(plan))
     assert run("plan", *JOB, "--previous", str(before)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"qps": 0}, "qps: 0: "),
+        ({"qps": 10**9}, "qps: 1000000000: "),
+        ({"qps": "many"}, "qps: 'many': "),
+        ({"qps": 2, "qp_mode": "both"}, "qp_mode: 'both': "),
+    ],
+)
+def test_bad_qps_of_a_file_are_one_line_that_names_it(
+    run: Any,  # noqa: F811
+    narrow: list[str],
+    change: dict[str, Any],
+    says: str,
+) -> None:
+    job = Path(narrow[-1])
+    job.write_text(json.dumps(json.loads(job.read_text()) | change))
+    code, out, err = run("plan", *narrow)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{job}: {says}" in err
+
+
+def test_a_port_that_a_qp_of_another_file_has_is_refused(run: Any, narrow: list[str], tmp_path: Path) -> None:  # noqa: F811
+    other = tmp_path / "other.json"
+    flow = {"src": "h1", "dst": "h5", "bytes": 9}
+    for path, ports in ((Path(narrow[-1]), [50002, 50000]), (other, [50001, 50000])):
+        path.write_text(json.dumps({"name": path.stem, "qps": 2, "flows": [flow | {"qp_ports": ports}]}))
+    code, out, err = run("plan", *narrow, "--job", str(other))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{other}: flows[0].qp_ports[1]: 50000: job/all/0.1 from h1 to h5 already has this port" in err

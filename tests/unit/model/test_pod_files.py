@@ -12,8 +12,6 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document, load_fabric, parse_fabric, read_document, yaml_of
 from controller.model.pod_clos import pod_clos
-from controller.model.traffic import Traffic
-from controller.routing.registry import assign
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "fat-tree-k4.yaml"
 FOUR = {"pods": 4, "leaves": 2, "aggs": 2, "cores_per_agg": 2, "hosts_per_leaf": 2}
@@ -173,9 +171,3 @@ def test_a_bad_fabric_of_pods_is_one_line_that_names_the_switch_or_the_field(doc
         parse_fabric(document, source="F")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-
-
-def test_a_fabric_of_three_layers_is_refused_in_one_line_where_only_two_are_known() -> None:
-    fabric = load_fabric(EXAMPLE)
-    with pytest.raises(InputError, match="plans only fabrics with one tier of cables between leaves"):
-        assign("split", fabric, Traffic.empty())

@@ -10,7 +10,8 @@ from controller.model.clos import clos
 from controller.model.errors import NotFoundError
 from controller.model.fabric import Fabric
 from controller.planning.drain import Drain, cables_of, drain, joined_by_spines, without_drained
-from controller.southbound.base import NextHops, compile_base
+from controller.southbound.base import compile_base
+from controller.southbound.next_hops import NextHops
 from tests.unit.strategies import fabrics
 
 

@@ -7,7 +7,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +34,7 @@ from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.rollout import Refusal
 from controller.southbound.rules import RuleSet
+from controller.southbound.watch_rules import RoceCount
 from controller.store.errors import StoreError, StoreTakenError
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 from controller.telemetry.port_rates import Readings
@@ -170,6 +171,8 @@ class FakeSouthbound:
     Attributes:
         installed: (rules, epoch) of each installation.
         held: what switches hold and have counted.
+        watched: leaves and hosts whose flows are watched; ``None``: none are.
+        counted: of flows, until they are asked for.
     """
 
     def __init__(self, runtime: Threads, network: NetworkState) -> None:
@@ -183,6 +186,8 @@ class FakeSouthbound:
         self.faults: list[str] = []
         self.seen_term, self.lost = 0, ""
         self.terms: list[int] = []
+        self.watched: tuple[Sequence[int], Set[int]] | None = None
+        self.counted: list[RoceCount] = []
         self.held: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
 
     def observe(self) -> NetworkState:
@@ -199,6 +204,14 @@ class FakeSouthbound:
 
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         pass
+
+    def watch_flows(self, leaves: Sequence[int], hosts: Set[int]) -> Sequence[RoceCount]:
+        self.watched = (leaves, hosts)
+        counts, self.counted = self.counted, []
+        return counts
+
+    def stop_watching(self) -> None:
+        self.watched = None
 
     def switches(self) -> list[SimpleNamespace]:
         return self.reports

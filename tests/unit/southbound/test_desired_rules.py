@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
-from controller.southbound.base import NextHops, compile_base
+from controller.southbound.base import compile_base
 from controller.southbound.desired_rules import (
     DesiredRules,
     Fallback,
@@ -21,6 +21,7 @@ from controller.southbound.desired_rules import (
     without,
 )
 from controller.southbound.interpreter import RuleInterpreter
+from controller.southbound.next_hops import NextHops
 from controller.southbound.rollout import Rollout
 from controller.southbound.rules import RuleSet, ToGroup, difference
 from controller.southbound.update import HeldRules, RemoveFirst, Stage, work

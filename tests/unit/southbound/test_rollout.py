@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.model.enforcement import ENFORCEMENTS, Enforcement
-from controller.southbound.base import NextHops
 from controller.southbound.interpreter import RuleInterpreter
+from controller.southbound.next_hops import NextHops
 from controller.southbound.rollout import Rollout
 from controller.southbound.rules import RuleSet
 from controller.southbound.update import HeldRules, RuleEdit, Stage, SwitchUpdate, work

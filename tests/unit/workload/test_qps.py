@@ -20,6 +20,7 @@ from tests.unit.workload.documents import FABRIC, PAIRED, jobs
 
 MODES = st.sampled_from(["split", "round_robin"])
 PAIR = {"src": "h1", "dst": "h4", "bytes": 9}
+CALL = {"name": "c", "op": "all_reduce", "ranks": [0], "bytes": 9}
 
 
 def without_ports(document: dict[str, Any]) -> dict[str, Any]:
@@ -116,6 +117,15 @@ def test_stated_ports_and_ports_of_linux_are_those_of_the_qps() -> None:
         ({"qps": 0}, "qps: 0: "),
         ({"qps": 10**9}, "qps: 1000000000: "),
         ({"qps": 2.0}, "qps: 2.0: "),
+        ({"qps": -1}, "qps: -1: "),
+        ({"qps": 129}, "qps: 129: "),
+        ({"qps": "many"}, "qps: 'many': "),
+        ({"collectives": [CALL | {"qps": 0}]}, "collectives[0].qps: 0: "),
+        ({"collectives": [CALL | {"qps": 2, "qp_mode": "both"}]}, "collectives[0].qp_mode: 'both': "),
+        (
+            {"hosts": ["h1"], "collectives": [CALL | {"qp_mode": "split"}]},
+            "collectives[0].qp_mode: 'split': there must be 'qps' with it",
+        ),
         ({"qps": 2, "qp_mode": "both"}, "qp_mode: 'both': "),
         ({"qp_mode": "split"}, "qp_mode: 'split': there must be 'qps' with it"),
         ({"qps": 2, "flows": [PAIR | {"udp_src": 50000}]}, "flows[0].udp_src: 50000: this is one port, and"),
@@ -123,6 +133,14 @@ def test_stated_ports_and_ports_of_linux_are_those_of_the_qps() -> None:
         ({"qps": 2, "flows": [PAIR | {"qp_ports": [5, 5]}]}, "flows[0].qp_ports[1]: 5: flows[0] from h1 to"),
         ({"qps": 2, "flows": [PAIR | {"qp_numbers": [[1, 6], [2, 3]]}]}, "flows[0].qp_numbers[1]: 49158: flows[0] "),
         ({"qps": 1, "flows": [PAIR | {"qp_numbers": [[1, 2**24]]}]}, "flows[0].qp_numbers[0][1]: 16777216: "),
+        ({"qps": 2, "flows": [PAIR | {"qp_numbers": []}]}, "flows[0].qp_numbers: []: there are 0 of them, and"),
+        ({"qps": 2, "flows": [PAIR | {"qp_numbers": [[1, 2], [3]]}]}, "flows[0].qp_numbers[1]: [3]: "),
+        ({"qps": 2, "flows": [PAIR | {"qp_numbers": "derived"}]}, "flows[0].qp_numbers: 'derived': "),
+        ({"qps": 1, "flows": [PAIR | {"qp_ports": [70000]}]}, "flows[0].qp_ports[0]: 70000: "),
+        (
+            {"qps": 2, "flows": [PAIR | {"qp_ports": [5, 6]}, PAIR | {"qp_ports": [7, 5]}]},
+            "flows[1].qp_ports[1]: 5: flows[0] from h1 to h4 already has this port",
+        ),
         (
             {"flows": [PAIR | {"udp_src": 5, "qp_ports": [5]}]},
             "flows[0].qp_ports: stands beside 'udp_src', which says the same",

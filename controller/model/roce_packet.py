@@ -52,6 +52,31 @@ class RocePacket(NamedTuple):
 
 def roce_packet(frame: bytes) -> RocePacket | None:
     """Return the RoCEv2 packet in the first bytes of a frame; ``None`` if there is none that carries data."""
+    at = _ip_header_at(frame)
+    if at is None:
+        return None
+    bth = at + _IP_UDP
+    opcode = frame[bth] & 0x1F
+    further = _FURTHER.get(opcode)
+    if further is None or frame[bth] & 0xE0 not in _TRANSPORTS:
+        return None
+    pad = (frame[bth + 1] >> 4) & 3
+    length = (frame[at + 2] << 8) | frame[at + 3]
+    payload = length - _IP_UDP - _BTH - further - pad - _ICRC
+    if payload < 0:
+        return None
+    psn = int.from_bytes(frame[bth + 9 : bth + 12], "big")
+    return RocePacket(_key(frame, at), psn, payload, opcode in _FULL)
+
+
+def roce_key(frame: bytes) -> bytes | None:
+    """Return the key of the QP to which a frame is sent, acknowledgements included; ``None``: it is no RoCEv2."""
+    at = _ip_header_at(frame)
+    return None if at is None else _key(frame, at)
+
+
+def _ip_header_at(frame: bytes) -> int | None:
+    """Return where the IPv4 header of a RoCEv2 packet begins that holds its BTH; ``None``: it is something else."""
     at = 12
     while frame[at : at + 2] in _VLAN_TAGS and at < 20:
         at += 4
@@ -68,21 +93,14 @@ def roce_packet(frame: bytes) -> RocePacket | None:
     if len(frame) < at + _IP_UDP + _BTH or frame[at] != 0x45:
         # Fabrics send no IP options; IPv6 is not learned.
         return None
-    bth = at + _IP_UDP
     if frame[at + 9] != _UDP or frame[at + 22 : at + 24] != _DESTINATION or frame[at + 6] & 0x3F or frame[at + 7]:
         return None
-    opcode = frame[bth] & 0x1F
-    further = _FURTHER.get(opcode)
-    if further is None or frame[bth] & 0xE0 not in _TRANSPORTS:
-        return None
-    pad = (frame[bth + 1] >> 4) & 3
-    length = (frame[at + 2] << 8) | frame[at + 3]
-    payload = length - _IP_UDP - _BTH - further - pad - _ICRC
-    if payload < 0:
-        return None
-    key = frame[at + 12 : at + 22] + frame[bth + 5 : bth + 8]
-    psn = int.from_bytes(frame[bth + 9 : bth + 12], "big")
-    return RocePacket(key, psn, payload, opcode in _FULL)
+    return at
+
+
+def _key(frame: bytes, at: int) -> bytes:
+    bth = at + _IP_UDP
+    return frame[at + 12 : at + 22] + frame[bth + 5 : bth + 8]
 
 
 def path_mtu(payload: int) -> int:

@@ -1,0 +1,82 @@
+"""What the rules of switches lead to: leaves, and in three layers also pods, each with its prefixes.
+
+Destinations are numbered: leaves 0..L-1 as in the Fabric, and pod p is L + p. Switches of a pod address the leaves of
+their own pod one by one, and those of another pod together, by its fewest prefixes. A leaf-spine fabric is one pod.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from ipaddress import IPv4Network
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric
+
+
+class Destinations:
+    """The destinations of a fabric, whatever is up."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        """Give leaves and pods their numbers."""
+        self._fabric = fabric
+        self.n_leaves = fabric.n_leaves
+        self.pod_of_leaf: list[int] = fabric.pod_of_leaf.tolist()
+
+    @cached_property
+    def leaves_of(self) -> list[list[int]]:
+        """[P] leaves of each pod, ascending; pods that have none, but an aggregation switch, come last."""
+        pods = {*self.pod_of_leaf, *(self._fabric.pods.of_agg.tolist() if len(self._fabric.layers) > 2 else ())}
+        found: list[list[int]] = [[] for _ in range(1 + max(pods))]
+        for leaf, pod in enumerate(self.pod_of_leaf):
+            found[pod].append(leaf)
+        return found
+
+    @cached_property
+    def prefixes(self) -> tuple[tuple[IPv4Network, ...], ...]:
+        """[D] prefixes of each destination; a pod without leaves is none."""
+        return self._fabric.leaf_prefixes + (self._fabric.pod_prefixes if len(self._fabric.layers) > 2 else ())
+
+    def pod(self, pod: int) -> int:
+        """Return the number of a pod among the destinations."""
+        return self.n_leaves + pod
+
+    def pod_of(self, layer: int, switch: int) -> int:
+        """Return the pod of a switch below the top layer."""
+        return self.pod_of_leaf[switch] if layer == 0 else int(self._fabric.pods.of_agg[switch])
+
+    @cached_property
+    def cables_below(self) -> tuple[tuple[dict[int, list[int]], ...], ...]:
+        """For each layer from 1 on and each of its switches: the cables to each destination below, in static order."""
+        found: list[tuple[dict[int, list[int]], ...]] = [tuple({} for _ in layer) for layer in self._fabric.layers[1:]]
+        ends = zip(
+            self._fabric.cable_tier.tolist(), self._fabric.cable_lower.tolist(), self._fabric.cable_upper.tolist(),
+            strict=True,
+        )  # fmt: skip
+        for cable, (tier, lower, upper) in enumerate(ends):
+            to = lower if tier == 0 else self.pod(self.pod_of(tier, lower))
+            if to < len(self.prefixes):
+                found[tier][upper].setdefault(to, []).append(cable)
+        return tuple(found)
+
+
+def check_rules_exist(fabric: Fabric) -> None:
+    """See whether there are rules by which the switches of a fabric realize every path that a plan can have.
+
+    Raises:
+        InputError: it has three layers, and a choice of a path is not known to the switch that must make it.
+    """
+    if len(fabric.layers) == 2:
+        return
+    (several,) = fabric.cable_number[fabric.cable_tier == 0].nonzero()
+    if len(several):
+        name = fabric.cable_names[int((fabric.cable_tier == 0).nonzero()[0][several[0]])]
+        raise InputError(
+            "in a fabric with aggregation switches, there are no rules for parallel cables of a leaf", value=name
+        )
+    for core, to in zip(fabric.spines, Destinations(fabric).cables_below[-1], strict=True):
+        for cables in to.values():
+            if len({fabric.cables[c].lower for c in cables}) > 1:
+                raise InputError(
+                    "there are no rules for a core with cables to several aggregation switches of one pod",
+                    value=core.name,
+                )
