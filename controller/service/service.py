@@ -344,11 +344,10 @@ class Service:
         told = health.health(
             reconciler.state, self._southbound.switches(), self._intended, installation.active, troubles
         )  # fmt: skip
-        member = self._member
-        if member is None:
+        if self._member is None:
             return told
-        if not member.leads:
-            told = cluster.follower_health(told, member.standing, member.error)
+        if not self._member.leads:
+            told = cluster.follower_health(told, self._member.standing, self._member.error)
         return {**told, "cluster": self.cluster()}
 
     def cluster(self) -> Document:

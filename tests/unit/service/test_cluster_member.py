@@ -111,7 +111,9 @@ def test_a_leader_goes_on_while_the_store_does_not_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [ClusterStanding(6, "other"), ClusterStanding(6, "me", leads=True), lose, step_down], ids=str
+    "end",
+    [ClusterStanding(6, "other"), ClusterStanding(6, "me", leads=True), lose, step_down],
+    ids=["another leads", "elected again", "lost a switch", "asked"],
 )
 def test_a_leader_ends_for_good_at_a_later_term_at_a_lost_switch_and_when_it_is_asked(end: Step) -> None:
     replica = Replica(LEADS, end, LEADS, LEADS, LEADS)
