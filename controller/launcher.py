@@ -82,7 +82,7 @@ def _checked(args: list[str]) -> Startup:
     from importlib.metadata import version
 
     from controller.config import Settings, settings_from
-    from controller.core.cluster_standing import ClusterSettings, Member
+    from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
     from controller.core.configuration import Configuration
     from controller.learning.sflow_access import parse_listen
     from controller.model.fabric_file import load_fabric
@@ -123,7 +123,9 @@ def _checked(args: list[str]) -> Startup:
         own = settings.cluster_url or url_of(
             conf.wsapi_host, conf.wsapi_port, socket.gethostname(), tls=tls is not None
         )
-        member = ClusterSettings(settings.cluster_name, settings.lease, Member(replica, own, version("fairspine")))
+        member = ClusterSettings(
+            settings.cluster_name, settings.lease, ReplicaEntry(replica, own, version("fairspine"))
+        )
         election = Election(url, member, fabric="" if fabric is None else fabric_hash(fabric))
         election.check()
         cluster = member, election

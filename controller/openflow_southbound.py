@@ -84,6 +84,23 @@ class OpenFlowSouthbound:
             limits=HostLimits(settings.hosts_per_port, settings.max_discovered_hosts),
             loud=load.loud,
         )
+        self._prober = Prober(
+            self._discovery,
+            changed=self.network_changed.set,
+            told=self.switches_changed.set,
+            name=self.names,
+            clock=clock,
+            dropped=self._dpids.context.dropped,
+        )
+        self._hosts = HostFinder(
+            self._discovery,
+            datapath=self._dpids.connection,
+            clock=clock,
+            probes_per_second=settings.probes_per_second,
+            load=load,
+            dropped=self._dpids.context.dropped,
+            changed=self.network_changed.set,
+        )
         self.installer = Installer(
             runtime.offload_in_turn,
             names=self.names,
@@ -93,24 +110,7 @@ class OpenFlowSouthbound:
             instance=instance,
             meters=settings.switch_meters == "on",
         )
-        self._prober = Prober(
-            self._discovery,
-            changed=self.network_changed.set,
-            told=self.switches_changed.set,
-            name=self.names,
-            clock=clock,
-            dropped=self._dpids.context.dropped,
-            permission=self.installer.permission,
-        )
-        self._hosts = HostFinder(
-            self._discovery,
-            datapath=self._changeable,
-            clock=clock,
-            probes_per_second=settings.probes_per_second,
-            load=load,
-            dropped=self._dpids.context.dropped,
-            changed=self.network_changed.set,
-        )
+        self._prober.permission = self._hosts.permission = self.installer.permission
         self._verifier = Verifier(runtime, self.installer, period=settings.readback_seconds, drifted=self._drifted)
         self._watcher = Watcher(runtime, self.installer, self._dpids.context.watched, self.installer.quiet)
         # A single controller sends no request for a role: it stays what every new connection is (equal).
@@ -227,12 +227,6 @@ class OpenFlowSouthbound:
     def _datapath(self, dpid: int) -> Any:
         """Return the connection of a switch, ``None`` where there is none."""
         return self.installer.datapath(dpid) if self._roles is None else self._roles.datapath(dpid)
-
-    def _changeable(self, dpid: int) -> Any:
-        """Return the connection of a switch to which packets may be sent, ``None`` where there is none."""
-        if self.installer.permission.withheld or (self._roles is not None and self.installer.datapath(dpid) is None):
-            return None
-        return self._dpids.connection(dpid)
 
     def disconnected(self, datapath: Any) -> bool:
         """End with a switch whose connection has ended; return ``False`` if a newer one has taken its place."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Member:
+class ReplicaEntry:
     """A replica of a cluster, as the others know it.
 
     Attributes:
@@ -40,7 +40,7 @@ class ClusterStanding:
     leader: str = ""
     leads: bool = False
     elected: float = 0.0
-    members: tuple[Member, ...] = ()
+    members: tuple[ReplicaEntry, ...] = ()
 
     @property
     def leader_url(self) -> str:
@@ -60,4 +60,4 @@ class ClusterSettings:
 
     name: str
     lease: float
-    me: Member
+    me: ReplicaEntry

@@ -21,7 +21,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from controller.core.cluster_standing import ClusterSettings, ClusterStanding, Member
+from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.model.errors import InputError
 from controller.store.errors import StoreError
 from controller.store.location import parse
@@ -184,7 +184,7 @@ class Election:
         row = connection.execute(sa.select(CLUSTER)).one_or_none()
         now = connection.scalar(sa.select(_NOW)) or 0.0
         members = tuple(
-            Member(each.id, each.url, each.version, each.heard, now - each.heard <= LIVE_LEASES * self._lease)
+            ReplicaEntry(each.id, each.url, each.version, each.heard, now - each.heard <= LIVE_LEASES * self._lease)
             for each in connection.execute(sa.select(REPLICAS).order_by(REPLICAS.c.url, REPLICAS.c.id))
         )
         if row is None:

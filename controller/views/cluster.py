@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from controller.core.cluster_standing import ClusterStanding, Member
+from controller.core.cluster_standing import ClusterStanding, ReplicaEntry
 from controller.views.documents import VERSION
 from controller.views.times import when
 
@@ -15,7 +15,7 @@ ALONE: Mapping[str, Any] = {"name": None, "role": "single", "term": 0, "leader":
 """The document of a controller that is in no cluster."""
 
 
-def cluster(name: str, standing: ClusterStanding, me: Member, *, leads: bool) -> dict[str, Any]:
+def cluster(name: str, standing: ClusterStanding, me: ReplicaEntry, *, leads: bool) -> dict[str, Any]:
     """Return the cluster as this replica knows it."""
     return {
         "name": name,

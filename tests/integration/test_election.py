@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 
-from controller.core.cluster_standing import ClusterSettings, ClusterStanding, Member
+from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.model.errors import InputError
 from controller.store import postgres
 from controller.store.election import Election
@@ -26,12 +26,12 @@ LEASE = 0.5
 
 SILENT = """
 import sys
-from controller.core.cluster_standing import ClusterSettings, Member
+from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
 from controller.store.election import Election
 from controller.store.store import Store
 url, replica = sys.argv[1:]
 store = Store.open(url, replica=replica)
-election = Election(url, ClusterSettings("a", 0.5, Member(replica, "http://" + replica, "1")), fabric="")
+election = Election(url, ClusterSettings("a", 0.5, ReplicaEntry(replica, "http://" + replica, "1")), fabric="")
 standing = election.beat()
 store.lead(replica, standing.term)
 print(standing.term, flush=True)
@@ -41,7 +41,7 @@ sys.stdin.read()
 
 
 def election(url: str, replica: str, *, cluster: str = "a", fabric: str = "", version: str = "1") -> Election:
-    settings = ClusterSettings(cluster, LEASE, Member(replica, f"http://{replica}", version))
+    settings = ClusterSettings(cluster, LEASE, ReplicaEntry(replica, f"http://{replica}", version))
     return Election(url, settings, fabric=fabric)
 
 

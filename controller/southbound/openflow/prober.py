@@ -105,7 +105,11 @@ class _Connection:
 
 
 class Prober:
-    """The greenlet that sends, and the handlers of what comes back."""
+    """The greenlet that sends, and the handlers of what comes back.
+
+    Attributes:
+        permission: to change switches; without it nothing is sent.
+    """
 
     def __init__(
         self,
@@ -116,7 +120,6 @@ class Prober:
         name: Callable[[int], str],
         clock: Callable[[], float],
         dropped: Mapping[int, int] | None = None,
-        permission: WritePermission | None = None,
     ) -> None:
         """Begin without switches; ``start`` begins to send.
 
@@ -127,10 +130,9 @@ class Prober:
             name: of a switch, for people.
             clock: seconds of a monotonic clock, never the time of day.
             dropped: how many packets of each switch were dropped unread; it grows. ``None``: none ever is.
-            permission: to change switches, without which nothing is sent; ``None``: always given.
         """
         self._dropped, self._dropped_before = {} if dropped is None else dropped, dict[int, int]()
-        self._permission = permission or WritePermission()
+        self.permission = WritePermission()
         self._discovery, self._evidence = discovery, discovery.evidence
         self._changed, self._told, self._name, self._clock = changed, told, name, clock
         self._seal = lldp.Seal()
@@ -234,7 +236,7 @@ class Prober:
         for dpid, ports in self._evidence.schedule.due(now):
             connection = self._connections.get(dpid)
             worth = self._evidence.worth_asking(dpid, ports, now)
-            if self._permission.withheld:
+            if self.permission.withheld:
                 continue
             if worth and connection is not None and connection.takes_more(now):
                 self._send(connection, dpid, worth)

@@ -100,7 +100,8 @@ class Roles:
         channel = self._channels.get(message.datapath.id)
         stale = (message.type, message.code) == (ofp.OFPET_ROLE_REQUEST_FAILED, ofp.OFPRRFC_STALE)
         is_slave = (message.type, message.code) == (ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE)
-        if is_slave or (stale and channel in self._claimed):
+        # An error that comes before this replica is master answers what was sent too early, and tells nothing.
+        if (is_slave and channel in self._admitted) or (stale and channel in self._claimed):
             self._lose(f"{self._name(message.datapath.id)} has a master of a later term")
         if channel is not None and channel.datapath is message.datapath:
             channel.failed(message)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from controller.core.cluster_standing import ClusterSettings, ClusterStanding, Member
+from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.core.errors import ConflictError
 from controller.core.saved_state import SavedState
 from controller.model.network_state import NetworkState
@@ -50,7 +50,7 @@ class Replica:
         self.taken: list[int] = []
         self.began: list[SavedState] = []
         self.ended: list[str] = []
-        settings = ClusterSettings("a", 1.0, Member("me", "http://me", "1"))
+        settings = ClusterSettings("a", 1.0, ReplicaEntry("me", "http://me", "1"))
         self.member = ClusterMember(settings, runtime, self, self, self.southbound)
         self._go_on()
         self.member.start(began=self.began.append, ended=self.ended.append)
