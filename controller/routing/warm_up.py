@@ -26,7 +26,7 @@ from controller.routing.registry import BUILT_IN
 def warm_up() -> None:
     """Run every policy on small instances that together reach every kernel, at the first call in a process.
 
-    It takes about a second, and a minute if nothing is cached on disk yet.
+    It takes about a second, and about a minute if nothing is cached on disk yet.
 
     Compiled code is cached on disk, beside the package or, if that is read-only, in the user's cache folder
     (``NUMBA_CACHE_DIR`` overrides both).

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from controller.routing.kernels.paths import met, next_live, path_links
+from controller.routing.kernels.without_runtime import inlined, without_runtime
 from emulation.fluid.adaptive import FIXED, POWER_OF_TWO
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def _drawn(choice, n):
     """Draw one of n by a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003)."""
     state = choice.state[0]
@@ -20,14 +20,14 @@ def _drawn(choice, n):
     return np.int64((state >> np.uint64(11)) % np.uint64(n))
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def _place(i, n_tiers):
     """Return the place in a row of link i of ``path_links``: rows have the host's link first, then links in order."""
     tier = i // 2
     return 1 + tier if i % 2 == 0 else 2 * n_tiers - tier
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _pick(choice, capacity, a, b, present):
     """Return the path from leaf a to leaf b, -1 if none is alive; ``present`` [2T+2] are the row's current links."""
     ways, links = choice.ways, choice.links
@@ -69,7 +69,7 @@ def _pick(choice, capacity, a, b, present):
     return best
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def choose(movers, state, mover):
     """Give a mover that is on no link yet its paths."""
     choice = state.choice
@@ -77,7 +77,8 @@ def choose(movers, state, mover):
         return
     now = state.now[0]
     if choice.view_seconds[0] > 0.0 and now >= choice.view_until[0]:
-        choice.known[:] = choice.carried
+        for link in range(len(choice.carried)):
+            choice.known[link] = choice.carried[link]
         choice.view_until[0] = (np.floor(now / choice.view_seconds[0]) + 1.0) * choice.view_seconds[0]
     n_tiers = len(choice.ways.width)
     for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
@@ -95,7 +96,7 @@ def choose(movers, state, mover):
             _count(choice, choice.links[i], 1)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def leave(movers, state, mover):
     """Count a mover off the links of its paths."""
     choice = state.choice
@@ -109,7 +110,7 @@ def leave(movers, state, mover):
                 _count(choice, movers.link[row, place], -1)
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def _count(choice, link, transfers):
     """Add transfers to those that a link carries."""
     choice.carried[link] += transfers

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from controller.model.tolerances import SAME_VALUE
+from controller.routing.kernels.without_runtime import inlined, without_runtime
 from emulation.fluid.choosing import choose, leave
 from emulation.fluid.heap import drop, put
 from emulation.fluid.lanes import enqueue, free_lane, take_turns
@@ -13,7 +13,7 @@ from emulation.fluid.sharing import attach, detach, join, rebalance, settle, tou
 from emulation.fluid.state import LOG
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def _start(program, movers, state, group):
     """Start a run of a group; whether it has ended as soon."""
     state.started[group] = state.now[0]
@@ -30,7 +30,7 @@ def _start(program, movers, state, group):
     return first == last
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _begin(program, movers, state, group):
     """All groups before it have ended; whether it has ended as soon."""
     state.runs[group] = 0
@@ -43,7 +43,7 @@ def _begin(program, movers, state, group):
     return _start(program, movers, state, group)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _run_ended(program, movers, state, group):
     """End a run of a group: start its next run, or the groups that wait for it, and so on."""
     work = state.work
@@ -73,7 +73,7 @@ def _run_ended(program, movers, state, group):
                 n += 1
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def _ended(program, movers, state, m):
     """End a mover that has sent everything."""
     settle(movers, state, m)
@@ -82,7 +82,7 @@ def _ended(program, movers, state, m):
     state.limit[m] = -1
     detach(movers, state, m)
     leave(movers, state, m)
-    g = movers.group[m]
+    g = np.int64(movers.group[m])
     i = state.n_done[0]
     state.n_done[0] += 1
     state.done_mover[i], state.done_run[i] = m, state.runs[g]
@@ -92,7 +92,7 @@ def _ended(program, movers, state, m):
         _run_ended(program, movers, state, g)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def launch(program, movers, state, job):
     """Begin an epoch of a job now."""
     first, last = program.first_group[job], program.first_group[job + 1]
@@ -104,7 +104,7 @@ def launch(program, movers, state, job):
     rebalance(movers, state)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def run(program, movers, state, until):
     """Let time pass until then, or until the epoch of some job has ended, or a log is full.
 
@@ -138,7 +138,7 @@ def run(program, movers, state, until):
             return False
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def set_capacity(movers, state, capacity):
     """Links have other capacities from now on."""
     for link in range(len(capacity)):
@@ -148,7 +148,7 @@ def set_capacity(movers, state, capacity):
     rebalance(movers, state)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def settle_all(movers, state):
     """Reckon everything up to now."""
     for m in range(len(movers.group)):
@@ -156,7 +156,7 @@ def settle_all(movers, state):
             settle(movers, state, m)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def resume(movers, state, moving):
     """Put movers on their links that are under way already (``moving`` [M]), with ``left`` as it is, and share anew."""
     for m in range(len(moving)):
@@ -167,11 +167,12 @@ def resume(movers, state, moving):
     rebalance(movers, state)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def rechoose(movers, state, ways):
     """Update the live links (``ways``); movers on a dead path choose again."""
-    state.choice.ways.up[:] = ways.up
-    state.choice.ways.down[:] = ways.down
+    for cable in range(len(ways.up)):
+        state.choice.ways.up[cable] = ways.up[cable]
+        state.choice.ways.down[cable] = ways.down[cable]
     for m in range(len(movers.group)):
         if state.limit[m] < 0:
             continue

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
+
+from controller.routing.kernels.without_runtime import without_runtime
 
 
 class Heap(NamedTuple):
@@ -29,7 +30,7 @@ def empty_heap(n: int) -> Heap:
     return Heap(np.zeros(n), np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _up(heap, at):
     thing = heap.order[at]
     time = heap.time[thing]
@@ -45,7 +46,7 @@ def _up(heap, at):
     heap.place[thing] = at
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _down(heap, at):
     thing = heap.order[at]
     time = heap.time[thing]
@@ -66,7 +67,7 @@ def _down(heap, at):
     heap.place[thing] = at
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def put(heap, thing, time):
     """Put a thing in, or move it, to a time."""
     at = heap.place[thing]
@@ -86,7 +87,7 @@ def put(heap, thing, time):
         _down(heap, at)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def drop(heap, thing):
     """Take a thing out, if it is in."""
     at = heap.place[thing]

@@ -5,12 +5,11 @@ The group that was ready first goes first; of several that became ready together
 
 from __future__ import annotations
 
-import numba as nb
-
+from controller.routing.kernels.without_runtime import inlined, without_runtime
 from emulation.fluid.heap import put
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def enqueue(program, state, group):
     """Add a group that is ready to begin to its lane."""
     lane = program.lane[group]
@@ -35,7 +34,7 @@ def enqueue(program, state, group):
     _look_at(state, lane)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def free_lane(program, state, group):
     """Release the lane of a group whose delay has ended."""
     lane = program.lane[group]
@@ -44,7 +43,7 @@ def free_lane(program, state, group):
         _look_at(state, lane)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def take_turns(program, state, n_movers):
     """Let the next group begin on each lane that is free, when all that happens at this moment has happened."""
     work = state.work
@@ -61,14 +60,14 @@ def take_turns(program, state, n_movers):
     work.n_lanes[0] = 0
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def _is_before(state, group, other):
     if state.lane_ready[group] != state.lane_ready[other]:
         return state.lane_ready[group] < state.lane_ready[other]
     return group < other
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def _look_at(state, lane):
     work = state.work
     if not work.lane_in[lane]:

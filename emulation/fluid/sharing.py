@@ -8,22 +8,22 @@ until there are none. The result equals that of a recomputation of the whole net
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from controller.model.tolerances import LAST_BIT, RATE_ROUNDING
+from controller.routing.kernels.without_runtime import inlined, without_runtime
 from emulation.fluid.heap import drop, put
 
 MOVERS, LINKS_IN, TOUCHED = 0, 1, 2
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def entry_bits(movers):
     """Return the bits of an entry's number that are its place in its row."""
     return 2 if movers.link.shape[1] <= 4 else 3
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def touch(work, link):
     """Mark a link whose set of movers has changed."""
     if not work.is_touched[link]:
@@ -32,7 +32,7 @@ def touch(work, link):
         work.counts[TOUCHED] += 1
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def join(work, state, mover):
     """Add a mover to those whose rates are recomputed."""
     if not work.is_in[mover]:
@@ -42,7 +42,7 @@ def join(work, state, mover):
         work.counts[MOVERS] += 1
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def attach(movers, state, mover):
     """Put a mover on its links."""
     for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
@@ -58,7 +58,7 @@ def attach(movers, state, mover):
             state.head[link] = entry
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def detach(movers, state, mover):
     """Take a mover off its links, which are touched by that."""
     for row in range(movers.row_ptr[mover], movers.row_ptr[mover + 1]):
@@ -76,7 +76,7 @@ def detach(movers, state, mover):
             touch(state.work, link)
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def settle(movers, state, mover):
     """Update the remaining amount of a mover to the present time."""
     moved = state.rate[mover] * (state.now[0] - state.since[mover])
@@ -91,7 +91,7 @@ def settle(movers, state, mover):
                 state.gbit[link] += moved * movers.load[row]
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _fill(movers, state):
     """Compute the rates of the movers that joined by progressive filling, with fixed rates of the others."""
     work = state.work
@@ -150,7 +150,7 @@ def _fill(movers, state):
         drop(work.fullness, full)
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@inlined
 def _look(movers, state, link):
     """Add the movers that have lost their bottleneck on this link."""
     work = state.work
@@ -181,7 +181,7 @@ def _look(movers, state, link):
             join(work, state, m)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def rebalance(movers, state):
     """Recompute the rates of movers that joined, of those limited by a touched link, and of all that these affect."""
     work = state.work

@@ -23,6 +23,7 @@ from controller.model.tolerances import ROUNDING, SAME_VALUE
 from controller.model.traffic import Int64Array
 from controller.model.ways import Tier
 from controller.routing.kernels.phases import group_total
+from controller.routing.kernels.without_runtime import inner
 
 MOST_UNITS = 24
 """At most this number of units on the chosen link, and of those on a link to swap with, is examined in a step."""
@@ -33,14 +34,9 @@ PATIENCE = 20
 SCATTERED = 4
 """One unit in this many is then moved at random."""
 
-UP, DOWN = 0, 1
-"""The two links of a unit's path, and the two lists of units on links."""
-
-
-inner = nb.njit(nogil=True, cache=True, forceinline=True, _nrt=False)  # type: ignore[call-overload]
-"""A function that the search calls at every step. It allocates nothing, so it works without Numba's runtime (NRT):
-with it, a reference is counted for each array that is taken out of a tuple, and the search takes two to three times as
-long; without inlining, each call copies the descriptors of all arrays."""
+UP, DOWN = np.int64(0), np.int64(1)
+"""The two links of a unit's path, and the two lists of units on links. Functions are compiled once for a value of
+``np.int64``, and again for each literal number."""
 
 
 class Instance(NamedTuple):

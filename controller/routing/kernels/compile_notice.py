@@ -14,7 +14,7 @@ from numba.core import event
 PACKAGES = ("controller.", "emulation.")
 """Packages that have kernels: functions that users compile are not of interest."""
 
-TEXT = "compiling numerical kernels: once for this installation, up to a minute ('fairspine warm-up' does it before)"
+TEXT = "compiling numerical kernels: once for this installation, a minute or more ('fairspine warm-up' does it before)"
 
 
 class CompileNotice(event.Listener):

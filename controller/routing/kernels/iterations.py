@@ -8,6 +8,7 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.without_runtime import without_runtime
 
 
 class Iterations(NamedTuple):
@@ -82,7 +83,7 @@ class Played(NamedTuple):
     logged: Any
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def speeds(problem, cache, at, speed):
     """Compute the speeds of the jobs that send, by progressive filling.
 
@@ -143,7 +144,7 @@ def speeds(problem, cache, at, speed):
     cache.work[0] += work + len(room)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _loads(problem, stage, link):
     """Return whether a stage loads a link."""
     found = False

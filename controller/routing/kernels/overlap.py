@@ -17,6 +17,7 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.without_runtime import without_runtime
 
 TRIAL = 16
 """The least number of rounds that a tried move counts."""
@@ -87,7 +88,7 @@ class OverlapState(NamedTuple):
     random: Any
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _drawn(state, n):
     """Draw one of n by a 64-bit xorshift generator (Marsaglia, J. Stat. Software 8(14), 2003)."""
     x = state.random[0]
@@ -98,7 +99,7 @@ def _drawn(state, n):
     return np.int64((x >> np.uint64(11)) % np.uint64(n))
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _put(problem, state, stage, link, gbps):
     """Add ``gbps`` to a stage's load on a link, at all moments when it sends."""
     if not state.listed[stage, link]:
@@ -115,7 +116,7 @@ def _put(problem, state, stage, link, gbps):
     state.peak[link] = highest
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _cost(problem, state, stage):
     """Return the present cost of a stage."""
     slow = state.slow
@@ -138,7 +139,7 @@ def _cost(problem, state, stage):
     return problem.factor[stage] * total / speed if speed > 0.0 else problem.factor[stage]
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _all_costs(problem, state):
     """Compute the costs of all stages and return their sum."""
     for s in range(len(state.cost)):
@@ -146,7 +147,7 @@ def _all_costs(problem, state):
     return state.cost.sum()
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _gain(problem, state, links, n_links):
     """Return the decrease of the sum of costs since the last sum, where only these links have changed."""
     gain = 0.0
@@ -158,7 +159,7 @@ def _gain(problem, state, links, n_links):
     return gain
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _move(problem, state, unit, k):
     """Move a unit to path k."""
     a, b, before = problem.src[unit], problem.dst[unit], state.path[unit]

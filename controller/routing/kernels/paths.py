@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
+from controller.routing.kernels.without_runtime import without_runtime
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def path_links(ways, src, dst, path, links):
     """Write the links of a path between two leaves to ``links`` [2T]: an uplink and a downlink for each tier.
 
@@ -44,7 +44,7 @@ def path_links(ways, src, dst, path, links):
     return 2 * (top + 1)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def met(ways, src, dst):
     """Return the lowest tier of cables above which two leaves meet; the number of tiers: they do not."""
     for tier in range(len(ways.width)):
@@ -53,7 +53,7 @@ def met(ways, src, dst):
     return len(ways.width)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def next_live(ways, src, dst, path, last, links):
     """Return the first path from ``path`` to before ``last`` with all its links, -1: none; they are in ``links``."""
     while path < last:
@@ -67,7 +67,7 @@ def next_live(ways, src, dst, path, last, links):
     return -1
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def first_live(ways, src, dst, links):
     """Return the first path that joins two leaves over live links, -1: none; its links are in ``links`` [2T]."""
     top = met(ways, src, dst)

@@ -9,6 +9,7 @@ import numpy as np
 
 from controller.model.tolerances import ROUNDING
 from controller.routing.kernels.iterations import play
+from controller.routing.kernels.without_runtime import without_runtime
 
 RATIOS = (1.0, 0.5, 2.0, 1.0 / 3.0, 3.0, 2.0 / 3.0, 1.5)
 """Ratios of held periods that are tried: the common period of two jobs is then short."""
@@ -108,7 +109,7 @@ def anneal(iterations, cache, problem, shift, hold, plays, work, seed):
     return best_shift, best_hold, best
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _shift(iterations, problem, shift, hold, j):
     """Change the shift of job j."""
     period = hold[j] if hold[j] > 0.0 else problem.alone[j]
@@ -130,7 +131,7 @@ def _shift(iterations, problem, shift, hold, j):
     shift[j] -= period * np.floor(shift[j] / period)
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _hold(problem, shift, hold, j):
     """Change the held period of job j, and draw its shift."""
     alone, n_jobs = problem.alone, len(shift)
