@@ -88,6 +88,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.rest.http_security import security_from
     from controller.rest.origin import names_of
     from controller.routing import enforceable
+    from controller.southbound.destinations import check_rules_exist
     from controller.southbound.labels import LabelBlock
     from controller.southbound.openflow.certificates import tls_context
     from controller.startup import Startup
@@ -100,7 +101,7 @@ def _checked(args: list[str]) -> Startup:
     settings = settings_from(values, policies=enforceable())
     fabric = load_fabric(settings.fabric) if settings.fabric else None
     if fabric is not None:
-        fabric.require_leaf_spine("rules are made")
+        check_rules_exist(fabric)
     if fabric is not None and settings.enforcement == "segment_routing":
         LabelBlock(settings.label_base).check(fabric)
     openflow_tls = tls_context(conf.ctl_privkey, conf.ctl_cert, conf.ca_certs)

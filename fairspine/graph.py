@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def graph(fabric: Fabric) -> nx.MultiDiGraph[str]:
     """Return the links of a fabric that are up, as a ``networkx.MultiDiGraph``.
 
-    Nodes are leaves, spines and hosts by name, with ``kind`` (``leaf``, ``spine``, ``host``). Edges are directed links,
-    keyed by link id (``leaf1->spine2``), with ``gbps``; parallel cables are parallel edges.
+    Nodes are switches and hosts by name, with ``kind``: ``host``, or the role of the switch (``leaf``, ``spine``,
+    ``aggregation``, ``core``). Edges are directed links, keyed by link id (``leaf1->spine2``), with ``gbps``; parallel
+    cables are parallel edges.
 
     >>> import networkx as nx, fairspine as fs
     >>> nx.edge_connectivity(nx.Graph(fs.graph(fs.clos(leaves=2, spines=3, hosts_per_leaf=1))), "leaf1", "leaf2")
@@ -23,8 +24,9 @@ def graph(fabric: Fabric) -> nx.MultiDiGraph[str]:
     import networkx as nx
 
     found: nx.MultiDiGraph[str] = nx.MultiDiGraph()
-    for kind, members in (("leaf", fabric.leaves), ("spine", fabric.spines), ("host", fabric.hosts)):
-        found.add_nodes_from((member.name for member in members), kind=kind)
+    for role, layer in zip(fabric.roles, fabric.layers, strict=True):
+        found.add_nodes_from((switch.name for switch in layer), kind=role)
+    found.add_nodes_from(fabric.host_names, kind="host")
     for name, up, gbps in zip(fabric.link_ids, fabric.link_up.tolist(), fabric.link_gbps.tolist(), strict=True):
         if up:
             src, dst = name.split(":")[0].split("->")

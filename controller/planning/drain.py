@@ -10,6 +10,7 @@ connections that join two leaves, those with the fewest drained cables stay in u
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -37,7 +38,9 @@ def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
 
     Raises:
         NotFoundError: there is no cable, spine or leaf of this name.
+        InputError: the fabric has three layers.
     """
+    fabric.require_leaf_spine("drains are possible")
     if name in fabric.spine_index:
         return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.upper == name)
     if name in fabric.leaf_index:
@@ -48,7 +51,12 @@ def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
 
 
 def known(fabric: Fabric, names: Iterable[str]) -> frozenset[str]:
-    """Return the ids that the fabric has; a stored drain may name a part that a new fabric file omits."""
+    """Return the ids that can be drained; a stored drain may name a part that a new fabric file omits.
+
+    A fabric of three layers has none.
+    """
+    if len(fabric.layers) > 2:
+        return frozenset()
     names = set(names)
     switches = {name for name in names if name in fabric.spine_index or name in fabric.leaf_index}
     return frozenset(switches | names.intersection(fabric.cable_names)) if names else frozenset()
@@ -80,11 +88,17 @@ def without_drained(fabric: Fabric, found: Drain) -> Fabric:
 
 
 def joined_by_spines(fabric: Fabric) -> BoolArray:
-    """Return whether base forwarding leads from one leaf to the other [L, L]: a spine has a live cable to each."""
+    """Return whether base forwarding leads from one leaf to the other [L, L]: live cables lead up to one switch."""
     up = fabric.link_up[fabric.first_cable_link :: 2]
-    reach = np.zeros((fabric.n_leaves, fabric.n_spines), dtype=np.bool_)
-    reach[fabric.cable_lower[up], fabric.cable_upper[up]] = True
-    return _any_way(reach, reach)
+    reach: BoolArray = np.eye(fabric.n_leaves, dtype=np.bool_)
+    joined = np.zeros_like(reach)
+    for tier, (lower, upper) in enumerate(itertools.pairwise(fabric.layers)):
+        cables = up & (fabric.cable_tier == tier)
+        wired = np.zeros((len(upper), len(lower)), dtype=np.bool_)
+        wired[fabric.cable_upper[cables], fabric.cable_lower[cables]] = True
+        reach = _any_way(reach, wired)
+        joined |= _any_way(reach, reach)
+    return joined
 
 
 def _names(fabric: Fabric, chosen: BoolArray) -> tuple[str, ...]:
@@ -142,7 +156,7 @@ def _admit(out: IntArray, back: IntArray, live_out: BoolArray, live_back: BoolAr
 
 
 def _any_way(out: BoolArray, back: BoolArray) -> BoolArray:
-    """Return whether some connection leads from one leaf to the other [L, L]."""
+    """Return whether some connection leads from one switch to the other [L, M]."""
     ways: BoolArray = (out.astype(np.float32) @ back.T.astype(np.float32)) > 0
     return ways
 

@@ -221,7 +221,7 @@ def routes_document(
     sender = fabric.host_index[host]
     flows = np.flatnonzero(traffic.src == sender)
     gbps = np.nan_to_num(traffic.bytes[flows] * GBIT / collective_seconds(plan)[traffic.collective[flows]])
-    target = fabric.host_leaf[traffic.dst]
+    leaf, target = int(fabric.host_leaf[sender]), fabric.host_leaf[traffic.dst]
 
     def piece(flow: int, rate: float, one: _Piece) -> dict[str, Any]:
         port, way = int(wire.udp_src[one.row]), one.path >= 0 and not hashed
@@ -230,7 +230,7 @@ def routes_document(
             "share": one.share,
             "rate_gbps": rate * one.share,
             "links": [] if hashed else one.links,
-            "labels": labels.stack(fabric, int(target[flow]), one.path) if way and labels is not None else [],
+            "labels": labels.stack(fabric, leaf, int(target[flow]), one.path) if way and labels is not None else [],
             "udp_src": None if port == ANY_PORT else port,
         }
 

@@ -80,16 +80,16 @@ class InstallationStatus:
     def confirmed(self, state: ControllerState) -> bool:
         """Return whether every switch that forwards is connected and has the newest rules.
 
-        A spine without a live cable carries nothing. A leaf that is not connected forwards by rules that may be old.
+        A switch above leaves without a live cable carries nothing. A leaf that is not connected forwards by rules that
+        may be old.
         """
         fabric = state.fabric
         if fabric is None:
             return False
-        live = {cable.upper for cable in fabric.cables if cable.up}
+        live = {name for cable in fabric.cables if cable.up for name in (cable.lower, cable.upper)}
         there = {report.dpid for report in self._southbound.switches() if report.epoch >= state.enforced}
-        return all(switch.dpid in there for switch in fabric.leaves) and all(
-            switch.dpid in there for switch in fabric.spines if switch.name in live
-        )
+        needed = (switch for switch in fabric.switches if switch.name in fabric.leaf_index or switch.name in live)
+        return all(switch.dpid in there for switch in needed)
 
     def reasons(self) -> list[str]:
         """Return the faults besides errors of single switches, for people."""

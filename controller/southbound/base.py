@@ -320,7 +320,7 @@ def down_to(
     Args:
         fabric: with the port numbers that are known.
         usable: the same without the cables that are drained.
-        between: the cables to the packet's destination, in static order; one or more.
+        between: the cables to the packet's destination, in static order.
         number: see above.
         builder: of the switch.
     """
@@ -334,14 +334,14 @@ def down_to(
     return tuple(map(Output, ports))
 
 
-def uplink_ports(fabric: Fabric, layer: int) -> list[list[int]]:
-    """Return the known ports of each switch of a layer to the layer above, up or not."""
-    found: list[list[int]] = [[] for _ in fabric.layers[layer]]
+def uplink_ports(fabric: Fabric, layer: int) -> list[dict[int, int]]:
+    """Return the switch above, by the known uplink ports of each switch of a layer; up or not."""
+    found: list[dict[int, int]] = [{} for _ in fabric.layers[layer]]
     tier = fabric.tier_cables[layer]
-    for switch, link in zip(tier.lower.tolist(), tier.uplink.tolist(), strict=True):
+    for switch, upper, link in zip(*(each.tolist() for each in (tier.lower, tier.upper, tier.uplink)), strict=True):
         port = fabric.cables[(link - fabric.first_cable_link) // 2].lower_port
         if port is not None:
-            found[switch].append(port)
+            found[switch][port] = upper
     return found
 
 

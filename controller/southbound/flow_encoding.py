@@ -5,8 +5,9 @@ plan is enforced:
 
 * *per_flow*, *segment_routing*: a flow keeps its port. Of a split flow the first piece keeps it, and each further one
   gets a port that no flow of the same two hosts has.
-* *source_port*: the port selects the path. Its low bits are the path class, the bits above them a number that no other
-  flow of the two hosts has. So pieces of a split flow differ by their class, and a port changes only with the path.
+* *source_port*: the port selects the path. Its low bits are the choices of the path, those of leaves first, the bits
+  above them a number that no other flow of the two hosts has. So pieces of a split flow differ by their path, and a
+  port changes only with the path.
 
 The numbers and ports that are handed out here are wishes, made from the flow's own port, and granted unless two flows
 of the same hosts wish the same; then the flow with the smaller port has it, and the other takes the next one free. So
@@ -64,9 +65,27 @@ def encode_flows(fabric: Fabric, traffic: Traffic, assignment: Assignment, enfor
     return FlowEncoding(assignment.flow, assignment.path, assignment.share, port)
 
 
+def choice_bits(fabric: Fabric) -> tuple[int, ...]:
+    """Return how many bits of the port select each choice of a path in ``source_port``, from that of leaves up."""
+    return tuple(max(int(width) - 1, 0).bit_length() for width in fabric.ways.width)
+
+
 def class_bits(fabric: Fabric) -> int:
-    """Return how many low bits of the port select the path class in ``source_port``."""
-    return max(fabric.n_paths - 1, 0).bit_length()
+    """Return how many low bits of the port select the path in ``source_port``."""
+    return sum(choice_bits(fabric))
+
+
+def path_bits(fabric: Fabric, path: IntArray) -> IntArray:
+    """Return the low bits [N] of the port for paths [N]: the choices side by side, 0 above those that a path has."""
+    ways, bits = fabric.ways, choice_bits(fabric)
+    found = np.zeros(len(path), dtype=np.int32)
+    for top in range(ways.n_tiers):
+        rows = (path >= ways.first[top]) & (path < ways.first[top + 1])
+        rest = path[rows] - ways.first[top]
+        for tier in range(top, -1, -1):
+            rest, choice = np.divmod(rest, ways.width[tier])
+            found[rows] |= (choice << sum(bits[tier + 1 :])).astype(np.int32)
+    return found
 
 
 def _steering(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> IntArray:
@@ -81,7 +100,7 @@ def _steering(fabric: Fabric, traffic: Traffic, assignment: Assignment) -> IntAr
     room = 1 << max(PORT_BITS - bits, 0)
     number = _granted(fabric, units >> 16, (units & 0xFFFF) - FIRST_PORT, np.zeros(0, np.int64), room)
     row = number[unit.reshape(-1)[assignment.flow]]
-    port: IntArray = (FIRST_PORT + ((row << bits) | np.maximum(assignment.path, 0))).astype(np.int32)
+    port: IntArray = (FIRST_PORT + ((row << bits) | path_bits(fabric, assignment.path))).astype(np.int32)
     return port
 
 

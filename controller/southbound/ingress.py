@@ -1,4 +1,4 @@
-"""The rules of planned flows at their ingress leaves, which ``per_flow`` and ``segment_routing`` have in common.
+"""The rules of planned flows on their way up, which ``per_flow`` and ``segment_routing`` have in common.
 
 Each rule leads to a fail-over group: the planned uplink while its port is live, then the others. What a packet gets on
 its way into the group, and over each uplink, is the enforcement's business.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from controller.model.fabric import Fabric
 from controller.model.port_numbers import MAX_PORT, ROCE_PORT
 from controller.model.traffic import Traffic
-from controller.southbound.base import ETH_IPV4, FLOW
+from controller.southbound.base import ETH_IPV4, FLOW, uplink_ports
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.next_hops import NextHops
@@ -26,14 +28,20 @@ IPV4: Field = ("eth_type", ETH_IPV4)
 UDP_ONLY: Field = ("ip_proto", UDP)
 TO_ROCE: Field = ("udp_dst", ROCE_PORT)
 
+NO_TOP = -1
+"""In place of the index of a switch of the top layer: the path turns below."""
+
 FLOW_TABLE = 0
 """The table of planned flows' rules."""
 
 Towards = Callable[[int, int], tuple[Action, ...]]
-"""The actions on a packet for a leaf (its index) over a path class, before the group."""
+"""The actions on a packet for a leaf (its index) over a path, before the group."""
 
-Over = Callable[[int], tuple[Action, ...]]
-"""The actions on a packet to a spine (its index) before it leaves."""
+Over = Callable[[bool, int], tuple[Action, ...]]
+"""The actions on a packet to a switch above (its index in its layer) before it leaves. Its plan may lead further up."""
+
+Planned = Callable[[int], tuple[Action, ...]]
+"""The same by the planned uplink, for a path over a switch of the top layer (its index)."""
 
 
 def place_flows(
@@ -45,30 +53,45 @@ def place_flows(
     usable: Fabric,
     towards: Towards,
     over: Over,
+    planned: Planned | None = None,
+    layers: int = 1,
 ) -> None:
-    """Add one rule a block of ports (of one flow, or of several QPs with the same path) at its ingress leaf.
+    """Add one rule a block of ports (of one flow, or of several QPs with the same path) at its switches on the way up.
 
-    Flows within a leaf, unroutable flows, and flows whose leaf ports are not known get none: base forwarding has them.
+    Flows within a leaf, unroutable flows, and flows whose ports are not known get none: base forwarding has them.
 
     Args:
         fabric: with the port numbers that are known.
         traffic: the flows.
         encoding: source ports and paths of their pieces.
-        builders: of every leaf, by datapath id.
+        builders: of every switch, by datapath id.
         usable: the fabric without the cables that are drained.
         towards: see ``Towards``.
         over: see ``Over``.
+        planned: see ``Planned``; ``None``: as ``over``.
+        layers: how many layers of switches, from the leaves up, get rules.
     """
     hops = NextHops(usable)
-    ingress = [_Ingress(fabric, a, hops, builders[leaf.dpid], towards, over) for a, leaf in enumerate(fabric.leaves)]
     # Rules share equal parts of their matches: the number of objects limits the speed.
     src_ip: list[Field] = [("ipv4_src", host.ip) for host in fabric.hosts]
     dst_ip: list[Field] = [("ipv4_dst", host.ip) for host in fabric.hosts]
     blocks = port_blocks(traffic, encoding)
     leaves = (fabric.host_leaf[blocks.src], fabric.host_leaf[blocks.dst])
-    columns = (*leaves, blocks.src, blocks.dst, blocks.port, blocks.bits, blocks.path)
-    for a, b, src, dst, port, bits, path in zip(*(column.tolist() for column in columns), strict=True):
-        ingress[a].place(flow_key(src_ip[src], dst_ip[dst], port, bits), path, b)
+    links = fabric.ways.links(*leaves, blocks.path)[:, : len(fabric.layers) - 1]
+    cables = np.maximum(links - fabric.first_cable_link, 0) // 2
+    top = np.where(links[:, -1] >= 0, fabric.cable_upper[cables[:, -1]], NO_TOP)
+    for layer in range(layers):
+        (rows,) = np.nonzero(links[:, layer] >= 0)
+        cable = cables[rows, layer]
+        uppers = uplink_ports(fabric, layer)
+        at = [
+            _OnTheWayUp(fabric, layer, x, uppers[x], hops, builders[switch.dpid], (towards, over, planned))
+            for x, switch in enumerate(fabric.layers[layer])
+        ]
+        of_row = (leaves[1], top, blocks.src, blocks.dst, blocks.port, blocks.bits, blocks.path)
+        columns = (fabric.cable_lower[cable], cable, *(each[rows] for each in of_row))
+        for x, c, b, over_top, src, dst, port, bits, path in zip(*(each.tolist() for each in columns), strict=True):
+            at[x].place(flow_key(src_ip[src], dst_ip[dst], port, bits), c, path, b, over_top)
 
 
 def flow_key(src_ip: Field, dst_ip: Field, udp_src: int, bits: int) -> RuleKey:
@@ -112,36 +135,47 @@ def port_mask(rule: Rule) -> tuple[int, int] | None:
     return (int(given[0]), int(given[1])) if isinstance(given, tuple) else None
 
 
-class _Ingress:
-    """The planned rules of one leaf; what flows have in common is made once."""
+class _OnTheWayUp:
+    """The planned rules of one switch; what flows have in common is made once."""
 
     def __init__(
-        self, fabric: Fabric, leaf: int, hops: NextHops, builder: RuleBuilder, towards: Towards, over: Over
+        self,
+        fabric: Fabric,
+        layer: int,
+        switch: int,
+        upper: Mapping[int, int],
+        hops: NextHops,
+        builder: RuleBuilder,
+        actions: tuple[Towards, Over, Planned | None],
     ) -> None:
-        self._leaf, self._hops, self._builder, self._towards = leaf, hops, builder, towards
-        self._uplinks = uplinks(fabric, leaf)
-        spine_of = dict(zip(self._uplinks, fabric.path_spine.tolist(), strict=True))
-        self._failover = Failover(builder, lambda port: over(spine_of[port]))
+        self._fabric, self._layer, self._switch, self._hops, self._builder = fabric, layer, switch, hops, builder
+        self._towards, over, self._planned = actions
+        self._failover = (
+            Failover(builder, lambda port: over(False, upper[port])),
+            Failover(builder, lambda port: over(True, upper[port])),
+        )
         self._actions: dict[tuple[int, int], tuple[Action, ...]] = {}
 
-    def place(self, key: RuleKey, path: int, b: int) -> None:
+    def place(self, key: RuleKey, cable: int, path: int, b: int, top: int) -> None:
         if (path, b) not in self._actions:
-            self._actions[path, b] = self._way(path, b)
+            self._actions[path, b] = self._way(cable, path, b, top)
         actions = self._actions[path, b]
         if actions:
             self._builder.add(Rule(*key, actions))
 
-    def _way(self, path: int, b: int) -> tuple[Action, ...]:
-        planned = self._uplinks[path]
-        if planned is None:
+    def _way(self, cable: int, path: int, b: int, top: int) -> tuple[Action, ...]:
+        port = self._fabric.cables[cable].lower_port
+        if port is None:
             return ()
-        group = self._failover.group(planned, self._hops.ports(self._leaf, b))
-        return (*self._towards(b, path), ToGroup(group))
+        far = top != NO_TOP and self._layer + 2 < len(self._fabric.layers)
+        ports = self._hops.ports(self._switch, b, self._layer)
+        planned = self._planned(top) if far and self._planned is not None else None
+        return (*self._towards(b, path), ToGroup(self._failover[far].group(port, ports, planned)))
 
 
-def uplinks(fabric: Fabric, leaf: int) -> list[int | None]:
-    """Return the port [K] by which each path class leaves a leaf; ``None`` if there is none, or it is not known."""
+def uplinks(fabric: Fabric, switch: int, layer: int = 0) -> list[int | None]:
+    """Return the port [K] by which each choice leaves a switch; ``None`` if there is none, or it is not known."""
     return [
         None if link < 0 else fabric.cables[(link - fabric.first_cable_link) // 2].lower_port
-        for link in fabric.up_link[leaf].tolist()
+        for link in fabric.ways.tier(layer).up[switch].tolist()
     ]

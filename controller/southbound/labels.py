@@ -3,6 +3,9 @@
 A *node label* names a spine or a leaf, the same on every switch. An *adjacency label* names the n-th of several
 parallel cables from any spine to a leaf; it takes the place of the leaf's node label where the plan means that cable
 (the node label means the first). Numbers are places in the Fabric, so they last as long as its switches do.
+
+In three layers cores have the labels of spines. One more label, behind the block, asks an aggregation switch for any
+core.
 """
 
 from __future__ import annotations
@@ -40,20 +43,35 @@ class LabelBlock:
         """Return the node label of the leaf with this index; with ``number``, the label of its cable of that number."""
         return self.base + PART * (1 + number) + leaf
 
-    def stack(self, fabric: Fabric, dst_leaf: int, path: int) -> tuple[int, int]:
-        """Return the labels of a path class towards a leaf, the outermost first."""
-        return self.spine(int(fabric.path_spine[path])), self.leaf(dst_leaf, int(cable_number(fabric)[path]))
+    def any_core(self, fabric: Fabric) -> int:
+        """Return the label by which an aggregation switch picks a core itself."""
+        return self.base + PART * (1 + widest(fabric))
+
+    def stack(self, fabric: Fabric, src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
+        """Return the labels of a path between leaves, the outermost first; in a pod only that of its leaf."""
+        if len(fabric.layers) == 2:
+            return self.spine(int(fabric.path_spine[path])), self.leaf(dst_leaf, int(cable_number(fabric)[path]))
+        links = fabric.ways.links_of(src_leaf, dst_leaf, path)
+        top = int(fabric.cable_upper[(links[len(links) // 2 - 1] - fabric.first_cable_link) // 2])
+        return (self.leaf(dst_leaf),) if len(links) == 2 else (self.spine(top), self.leaf(dst_leaf))
 
     def check(self, fabric: Fabric) -> None:
         """See whether the block holds the fabric.
 
         Raises:
-            InputError: too many switches, or labels out of range.
+            InputError: too many switches, labels out of range, or parallel cables of cores.
         """
-        for what, many in (("spines", fabric.n_spines), ("leaves", fabric.n_leaves)):
+        three = len(fabric.layers) == 3
+        several = fabric.cable_number.nonzero()[0].tolist()
+        if three and several:
+            raise InputError(
+                "with aggregation switches, there are no labels for parallel cables",
+                value=fabric.cable_names[several[0]],
+            )
+        for what, many in (("cores" if three else "spines", fabric.n_spines), ("leaves", fabric.n_leaves)):
             if many > PART:
                 raise InputError(f"there are only labels for {PART} {what}; the fabric has {many}")
-        end = self.base + PART * (1 + widest(fabric))
+        end = self.base + PART * (1 + widest(fabric)) + three
         if self.base < FIRST_LABEL or end > END_OF_LABELS:
             reason = f"labels {self.base} to {end - 1} are needed; labels are {FIRST_LABEL} to {END_OF_LABELS - 1}"
             raise InputError(reason, field="label_base", value=self.base)

@@ -55,3 +55,7 @@ class NextHops:
         if key not in self._known:
             self._known[key] = tuple(sorted(port for port, upper in self._uplinks[layer][switch] if upper in key[2]))
         return self._known[key]
+
+    def live(self, switch: int, layer: int = 0) -> tuple[int, ...]:
+        """Return the ports of all live uplinks of a switch, ascending."""
+        return tuple(sorted(port for port, _ in self._uplinks[layer][switch]))

@@ -1,7 +1,8 @@
-"""``per_flow`` enforcement: the ingress leaf sends each planned flow up its uplink; no other switch has a rule for it.
+"""``per_flow`` enforcement: each switch on the way up sends a planned flow up its uplink; no other has a rule for it.
 
-The spine's and the egress leaf's static rules (base.py) take it from there, because a path is fixed by the uplink: a
-spine has one cable to the egress leaf, or picks the one that belongs to the cable in.
+In two layers this is the ingress leaf. In three it is also the aggregation switch, for flows to other pods. The static
+rules of the others (base.py) take it from there, because a path is fixed by its uplinks: a spine has one cable to the
+egress leaf, or picks the one that belongs to the cable in.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def compile_per_flow(
     ecmp_action: str = "bundle",
     learn: bool = False,
 ) -> RuleSet:
-    """Return base rules plus one rule a placement unit (or piece of a split flow) at its ingress leaf.
+    """Return base rules plus one rule a placement unit (or piece of a split flow) at its switches on the way up.
 
     Args:
         fabric: with the port numbers that are known; a cable or host without them gets no rule.
@@ -41,6 +42,7 @@ def compile_per_flow(
         builders,
         usable=usable or fabric,
         towards=lambda leaf, path: (),
-        over=lambda spine: (),
+        over=lambda far, upper: (),
+        layers=len(fabric.layers) - 1,
     )
     return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})

@@ -15,7 +15,7 @@ class IntendedPlaces:
     """The ports of everything in a fabric file; they do not change with the network.
 
     Attributes:
-        ends: [C] both ends of each cable, the leaf's first; ``None``: the file does not name both.
+        ends: [C] both ends of each cable, the lower switch's first; ``None``: the file does not name both.
         peers: the other end of each port that the file gives to a cable.
         hosts: where each host is allowed to be.
     """
@@ -47,17 +47,17 @@ def places_of(intended: Fabric) -> IntendedPlaces:
 
 
 Found = dict[tuple[str, str], list[tuple[int, int]]]
-"""By leaf and spine: the ports of cables that are there, in order."""
+"""By lower and upper switch: the ports of cables that are there, in order."""
 
 
 def cables_elsewhere(
     intended: Fabric, observed: NetworkState, places: IntendedPlaces
 ) -> tuple[Found, list[tuple[str, str]]]:
-    """Return cables that are not where the file has one: those of a leaf and a spine, and others by their ends' names.
+    """Return cables that are not where the file has one: those of neighbouring layers, and others by their ends' names.
 
     Nearly all cables of a large fabric are where they belong; these are passed over by one comparison.
     """
-    known, peers = intended.switch_by_dpid, places.peers
+    known, peers, layer_of = intended.switch_by_dpid, places.peers, intended.layer_of
     found: Found = defaultdict(list)
     extra: list[tuple[str, str]] = []
     strange = {a: b for a, b in observed.links.items() if peers.get(a) != b}
@@ -65,13 +65,13 @@ def cables_elsewhere(
         if a.dpid not in known or b.dpid not in known:
             continue
         ends = ((known[a.dpid].name, a.port), (known[b.dpid].name, b.port))
-        if ends[0][0] in intended.spine_index:
+        if layer_of[ends[0][0]] > layer_of[ends[1][0]]:
             ends = (ends[1], ends[0])
-        (leaf, lower_port), (spine, upper_port) = ends
-        if leaf in intended.leaf_index and spine in intended.spine_index:
-            found[leaf, spine].append((lower_port, upper_port))
+        (lower, lower_port), (upper, upper_port) = ends
+        if layer_of[lower] + 1 == layer_of[upper]:
+            found[lower, upper].append((lower_port, upper_port))
         else:
-            extra.append((leaf, spine))
+            extra.append((lower, upper))
     return found, extra
 
 
@@ -112,7 +112,8 @@ def place_cables(
             at_leaf, at_spine = (port if (name, port) not in taken else None for name, port in _ends(last))
             ends = _end(places.dpid[cable.lower], at_leaf), _end(places.dpid[cable.upper], at_spine)
         stays = (at_leaf, at_spine) == (last.lower_port, last.upper_port)
-        up = cable.up and last.up and stays and not is_down(*ends, observed)
+        of_leaf = cable.lower in intended.leaf_index
+        up = cable.up and last.up and stays and not is_down(*ends, observed, of_leaf=of_leaf)
         if stays and up == last.up and cable.gbps == last.gbps:
             cables[c] = last
         else:
@@ -147,23 +148,29 @@ def _end(dpid: int, port: int | None) -> PortId:
     return PortId(dpid, port or 0)
 
 
-def is_down(leaf: PortId, spine: PortId, observed: NetworkState) -> bool:
+def is_down(lower: PortId, upper: PortId, observed: NetworkState, *, of_leaf: bool = True) -> bool:
     """Return whether there is evidence that a cable which discovery does not show is down.
 
     A leaf that is not connected may still forward by the rules that it has, and only it reaches its hosts: only a port
-    that
-    is down at the other end counts. A spine that stays away is passed over, since there are others.
+    that is down at the other end counts. A switch above leaves that stays away is passed over, since there are others.
+
+    Args:
+        lower: the port of the lower switch.
+        upper: the port of the upper switch.
+        observed: the network.
+        of_leaf: whether the lower switch is a leaf.
     """
-    if observed.ports.get(leaf) is False or observed.ports.get(spine) is False:
+    if observed.ports.get(lower) is False or observed.ports.get(upper) is False:
         return True
-    if leaf.dpid not in observed.switches:
+    if of_leaf and lower.dpid not in observed.switches:
         return False
-    if spine.dpid not in observed.switches:
+    away = {lower.dpid, upper.dpid} - observed.switches
+    if away:
         # Without any link, all connections have ended; it is unlikely that all spines have failed at once.
-        return not observed.starting and spine.dpid not in observed.lost and bool(observed.links)
-    if not {leaf, spine} <= observed.ports.keys():
+        return not observed.starting and away.isdisjoint(observed.lost) and bool(observed.links)
+    if not {lower, upper} <= observed.ports.keys():
         # One of the switches has no such port.
         return not observed.starting
-    if not observed.silent.isdisjoint((leaf, spine)):
+    if not observed.silent.isdisjoint((lower, upper)):
         return True
-    return observed.links.get(leaf, spine) != spine or observed.links.get(spine, leaf) != leaf
+    return observed.links.get(lower, upper) != upper or observed.links.get(upper, lower) != lower

@@ -7,18 +7,28 @@ rules outside the ingress leaf stand for switches and cables, not for flows, and
 Where the planned uplink is dead, the ingress leaf's fail-over group pushes the label of another spine instead; the
 inner label is right for every spine.
 
+In three layers the outer label is that of a core. The leaf's uplink says which aggregation switch forwards the packet:
+it pops the label and sends to that core; the core sends to the pod of the inner label, whose aggregation switch pops it
+as penultimate hop. A path within a pod has only the inner label. A leaf whose planned uplink is dead asks the other
+aggregation switch for any core that reaches the leaf, by a label for that.
+
 Packets grow by 8 bytes between leaves: the MTU of switch ports must have room for them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controller.model.fabric import Fabric
 from controller.model.traffic import Traffic
-from controller.southbound.base import ETH_IPV4, LABEL, base_builders, down_to
+from controller.southbound.base import BELOW, ETH_IPV4, LABEL, base_builders, down_to, spread
+from controller.southbound.destinations import Destinations
+from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.ingress import place_flows
 from controller.southbound.labels import LabelBlock, cable_number, widest
-from controller.southbound.rules import ETH_MPLS, PopMpls, PushMpls, Rule, RuleBuilder, RuleSet, match
+from controller.southbound.next_hops import NextHops
+from controller.southbound.rules import ETH_MPLS, PopMpls, PushMpls, Rule, RuleBuilder, RuleSet, ToGroup, match
 
 LABELS = 2
 """The table in which a spine looks up inner labels (table 1 has parallel cables, base.py)."""
@@ -34,7 +44,7 @@ def compile_segment_routing(
     learn: bool = False,
     labels: LabelBlock = LabelBlock(),  # noqa: B008 (frozen)
 ) -> RuleSet:
-    """Return base rules, the spines' label rules, and one rule a placement unit (or piece) at its ingress leaf.
+    """Return base rules, the label rules above leaves, and one rule a placement unit (or piece) at its ingress leaf.
 
     Args:
         fabric: with the port numbers that are known; a cable or host without them gets no rule.
@@ -51,18 +61,31 @@ def compile_segment_routing(
     labels.check(fabric)
     usable = usable or fabric
     builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
-    for s, spine in enumerate(fabric.spines):
-        _label_rules(fabric, usable, s, labels, builders[spine.dpid])
-    number = cable_number(fabric).tolist()
-    place_flows(
-        fabric,
-        traffic,
-        encoding,
-        builders,
-        usable=usable,
-        towards=lambda leaf, path: (PushMpls(labels.leaf(leaf, number[path])),),
-        over=lambda spine: (PushMpls(labels.spine(spine)),),
-    )
+    if len(fabric.layers) == 2:
+        for s, spine in enumerate(fabric.spines):
+            _label_rules(fabric, usable, s, labels, builders[spine.dpid])
+        number = cable_number(fabric).tolist()
+        place_flows(
+            fabric,
+            traffic,
+            encoding,
+            builders,
+            usable=usable,
+            towards=lambda leaf, path: (PushMpls(labels.leaf(leaf, number[path])),),
+            over=lambda far, spine: (PushMpls(labels.spine(spine)),),
+        )
+    else:
+        _pod_label_rules(fabric, usable, labels, builders)
+        place_flows(
+            fabric,
+            traffic,
+            encoding,
+            builders,
+            usable=usable,
+            towards=lambda leaf, path: (PushMpls(labels.leaf(leaf)),),
+            over=lambda far, agg: (PushMpls(labels.any_core(fabric)),) if far else (),
+            planned=lambda core: (PushMpls(labels.spine(core)),),
+        )
     return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
 
 
@@ -76,3 +99,41 @@ def _label_rules(fabric: Fabric, usable: Fabric, s: int, labels: LabelBlock, bui
             if actions:
                 fields = match(eth_type=ETH_MPLS, mpls_label=labels.leaf(b, number), mpls_bos=1)
                 builder.add(Rule(LABELS, LABEL, fields, (PopMpls(ETH_IPV4), *actions)))
+
+
+def _pod_label_rules(fabric: Fabric, usable: Fabric, labels: LabelBlock, builders: Mapping[int, RuleBuilder]) -> None:
+    """Add the label rules of aggregation switches and cores."""
+    to, hops = Destinations(fabric), NextHops(usable)
+    of_leaf = [match(eth_type=ETH_MPLS, mpls_label=labels.leaf(b), mpls_bos=1) for b in range(fabric.n_leaves)]
+    for x, agg in enumerate(fabric.layers[1]):
+        builder = builders[agg.dpid]
+        for b, cables in to.cables_below[0][x].items():
+            actions = down_to(fabric, usable, cables, 0, builder)
+            if actions:
+                builder.add(Rule(0, BELOW, of_leaf[b], (PopMpls(ETH_IPV4), *actions)))
+        _to_cores(fabric, x, hops, labels, builder)
+        for b, fields in enumerate(of_leaf):
+            ports = hops.ports(x, b, 1) if to.pod_of_leaf[b] != to.pod_of(1, x) else ()
+            if ports:
+                builder.add(Rule(LABELS, LABEL, fields, spread(builder, ports, "select")))
+    for core, cables_to in zip(fabric.spines, to.cables_below[1], strict=True):
+        builder = builders[core.dpid]
+        for b, fields in enumerate(of_leaf):
+            between = cables_to.get(to.pod(to.pod_of_leaf[b]), [])
+            actions = down_to(fabric, usable, between, 0, builder)
+            if actions:
+                builder.add(Rule(0, LABEL, fields, actions))
+
+
+def _to_cores(fabric: Fabric, x: int, hops: NextHops, labels: LabelBlock, builder: RuleBuilder) -> None:
+    """Add the rules of an aggregation switch for outer labels: a core, or another one while its uplink is dead."""
+    outer = match(eth_type=ETH_MPLS, mpls_label=labels.any_core(fabric), mpls_bos=0)
+    builder.add(Rule(0, LABEL, outer, (PopMpls(ETH_MPLS),), goto=LABELS))
+    failover = Failover(builder)
+    tier = fabric.tier_cables[1]
+    for core, link in zip(*(column[tier.lower == x].tolist() for column in (tier.upper, tier.uplink)), strict=True):
+        cable = fabric.cables[(link - fabric.first_cable_link) // 2]
+        if cable.lower_port is not None:
+            group = failover.group(cable.lower_port, hops.live(x, 1))
+            outer = match(eth_type=ETH_MPLS, mpls_label=labels.spine(core), mpls_bos=0)
+            builder.add(Rule(0, LABEL, outer, (PopMpls(ETH_MPLS), ToGroup(group))))

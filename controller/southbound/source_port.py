@@ -1,10 +1,11 @@
-"""``source_port`` enforcement: the UDP source port of a RoCE packet names its path class; there are no per-flow rules.
+"""``source_port`` enforcement: the UDP source port of a RoCE packet names its path; there are no per-flow rules.
 
-The low bits of ports from 49152 on hold the class (flow_encoding.py). Every leaf has one rule a class: up its
-uplink, by a fail-over group with the other uplinks behind. Ports that name no class (or one whose uplink is dead or
+The low bits of ports from 49152 on hold the choices of the path, one for each tier of cables (flow_encoding.py); what a
+switch chooses is the packet's *class* there. Every switch below the top has one rule a class: up its uplink, by a
+fail-over group with the other uplinks behind. Ports that name no class (or one whose uplink is dead or
 drained) and all other traffic are spread by ECMP, like everything in base.py.
 
-Class rules know no destination. So for a leaf that some spine does not reach there are exceptions, by prefix and
+Class rules know no destination. So for a leaf that some uplink does not lead to there are exceptions, by prefix and
 class: where the class's own spine does not reach it, ECMP over those that do; where the class's fall-back does not, a
 fail-over group of its own. Fall-backs are the uplinks that miss the fewest leaves (in a whole fabric: all), so there
 are at most a few exceptions for each pair of spine and leaf that is parted, and none in a whole fabric.
@@ -20,7 +21,7 @@ from controller.model.port_numbers import ROCE_PORT
 from controller.model.traffic import FIRST_PORT
 from controller.southbound.base import CLASS, CLASS_EXCEPTION, ETH_IPV4, base_builders, ipv4_dst, spread
 from controller.southbound.failover import Failover
-from controller.southbound.flow_encoding import class_bits
+from controller.southbound.flow_encoding import choice_bits
 from controller.southbound.ingress import UDP, uplinks
 from controller.southbound.next_hops import NextHops
 from controller.southbound.rules import Action, MatchValue, Rule, RuleBuilder, RuleSet, ToGroup, match
@@ -29,7 +30,7 @@ from controller.southbound.rules import Action, MatchValue, Rule, RuleBuilder, R
 def compile_source_port(
     fabric: Fabric, *, usable: Fabric | None = None, ecmp_action: str = "bundle", learn: bool = False
 ) -> RuleSet:
-    """Return base rules plus one rule a path class at every leaf, and exceptions for spines that miss some leaves.
+    """Return base rules, one rule a class at every switch below the top, and exceptions for what misses some leaves.
 
     Args:
         fabric: with the port numbers that are known; a cable or host without them gets no rule.
@@ -39,25 +40,36 @@ def compile_source_port(
     """
     builders = base_builders(fabric, usable=usable, ecmp_action=ecmp_action, learn=learn)
     hops = NextHops(usable or fabric)
-    bits = class_bits(fabric)
-    for a, leaf in enumerate(fabric.leaves):
-        _Classes(fabric, a, hops, bits, builders[leaf.dpid], ecmp_action).compile()
+    below = 0
+    for layer, bits in reversed(list(enumerate(choice_bits(fabric)))):
+        mask = ((1 << bits) - 1) << below
+        for x, switch in enumerate(fabric.layers[layer]):
+            _Classes(fabric, layer, x, hops, (below, mask), builders[switch.dpid], ecmp_action).compile()
+        below += bits
     return RuleSet({dpid: builder.build() for dpid, builder in builders.items()})
 
 
 class _Classes:
-    """The class rules of one leaf."""
+    """The class rules of one switch; ``field``: by how many bits its class is shifted, and where it is, as a mask."""
 
     def __init__(
-        self, fabric: Fabric, leaf: int, hops: NextHops, bits: int, builder: RuleBuilder, ecmp_action: str
+        self,
+        fabric: Fabric,
+        layer: int,
+        switch: int,
+        hops: NextHops,
+        field: tuple[int, int],
+        builder: RuleBuilder,
+        ecmp_action: str,
     ) -> None:
-        self._fabric, self._leaf, self._builder, self._ecmp_action = fabric, leaf, builder, ecmp_action
+        self._fabric, self._builder, self._ecmp_action = fabric, builder, ecmp_action
+        self._uplinks = uplinks(fabric, switch, layer)
         self._failover = Failover(builder)
-        self._low_bits = (1 << bits) - 1
+        self._shift, self._mask = field
         # Leaves that the same uplinks reach are alike; there are few kinds of them.
         self._leaves_by: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for b in range(fabric.n_leaves):
-            ports = hops.ports(leaf, b) if b != leaf else ()
+            ports = hops.ports(switch, b, layer) if (layer, b) != (0, switch) else ()
             if ports:
                 self._leaves_by[ports].append(b)
         missed: dict[int, list[int]] = {port: [] for ports in self._leaves_by for port in ports}
@@ -69,7 +81,7 @@ class _Classes:
         self._missed = {port: frozenset(leaves) for port, leaves in fewest}
 
     def compile(self) -> None:
-        for k, port in enumerate(uplinks(self._fabric, self._leaf)):
+        for k, port in enumerate(self._uplinks):
             if port is None or port not in self._missed:
                 continue
             fallback = self._fallback(port)
@@ -97,6 +109,6 @@ class _Classes:
     def _add(self, priority: int, k: int, prefix: IPv4Network | None, actions: tuple[Action, ...]) -> None:
         fields: dict[str, MatchValue] = {} if prefix is None else {"ipv4_dst": ipv4_dst(prefix)}
         # The first two bits of the port are part of the match: ports below 49152 name no class.
-        fields["udp_src"] = (FIRST_PORT | k, FIRST_PORT | self._low_bits)
+        fields["udp_src"] = (FIRST_PORT | k << self._shift, FIRST_PORT | self._mask)
         fields |= {"eth_type": ETH_IPV4, "ip_proto": UDP, "udp_dst": ROCE_PORT}
         self._builder.add(Rule(0, priority, match(**fields), actions))

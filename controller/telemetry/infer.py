@@ -55,8 +55,15 @@ class HashedPaths:
 
 
 def infer(situation: TraceInputs, traced: Sequence[Traced], sizes: Sent) -> dict[int, HashedPaths]:
-    """Return the inferred choice of each row that is hashed, by row."""
+    """Return the inferred choice of each row that is hashed, by row.
+
+    In three layers, counters of a leaf's uplinks do not tell the choice of the aggregation switch: nothing is inferred.
+    """
     fabric = situation.fabric
+    if len(fabric.layers) > 2:
+        why = "it is hashed, and paths are inferred from counters in leaf-spine fabrics only"
+        hashed = [row for row, each in enumerate(traced) if len(each.ways) > 1]
+        return {row: HashedPaths(None, 0.0, tuple(range(len(traced[row].ways))), why) for row in hashed}
     source = fabric.host_leaf[situation.traffic.src[situation.wire.flow]]
     found: dict[int, HashedPaths] = {}
     for leaf in np.unique(source).tolist():

@@ -126,6 +126,8 @@ def sent(situation: TraceInputs, link: FloatArray, own: FloatArray) -> Sent:
 
 
 def _lost_in_spines(fabric: Fabric, link: FloatArray) -> FloatArray:
+    if len(fabric.layers) > 2:
+        return np.full(fabric.n_spines, np.inf)
     up, down = link[fabric.first_cable_link :: 2], link[fabric.first_cable_link + 1 :: 2]
     # Unknown counters of a cable that is down count as 0.
     alive = np.array([cable.up for cable in fabric.cables], dtype=np.bool_)

@@ -50,7 +50,7 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
         "version": there.version,
         "switches": [
             {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected}
-            for role, members in (("leaf", there.leaves), ("spine", there.spines))
+            for role, members in zip(there.roles, there.layers, strict=True)
             for s in members
         ],
         "hosts": explicit["hosts"],
@@ -74,14 +74,14 @@ def drained_cables(state: ControllerState) -> list[bool]:
 
 
 def drain(state: ControllerState, name: str) -> dict[str, Any]:
-    """Return a cable, spine or leaf; without cables if the fabric has none of that name (any more)."""
+    """Return a cable or switch; without cables if the fabric has none of that name (any more)."""
     there = state.fabric
     assert there is not None
     cables = cables_of(there, name) if known(there, [name]) else ()
     used = set(state.drain.still_used)
     return {
         "id": name,
-        "kind": "spine" if name in there.spine_index else "leaf" if name in there.leaf_index else "cable",
+        "kind": there.roles[there.layer_of[name]] if name in there.layer_of else "cable",
         "drained": name in state.desired.drained,
         "epoch": state.epoch,
         "cables": list(cables),

@@ -45,7 +45,7 @@ def health(
 ) -> dict[str, Any]:
     """Return whether the controller does its work, the reasons if not, and the reasons for slow jobs."""
     starting = state.fabric is None or not switches or (active is None and not troubles.refused)
-    expected = None if intended is None else intended.n_leaves + intended.n_spines
+    expected = None if intended is None else len(intended.switches)
     reasons = [*_faults(state, switches, troubles), *_findings(state, expected), *_of_state(state, switches, active)]
     if state.fabric is None:
         reasons.append(f"the fabric is not known yet: {unknown_because(intended)}")

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +13,8 @@ from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
 from controller.model.fabric_file import fabric_document
 from emulation.lab import Lab
-from tests.integration.harness import READY_SECONDS, Bench, Controller, eventually, standing, wait_for_pings
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
+from tests.integration.streams import counting, enforce, streaming
 from tests.integration.test_drain_mode import enforced
 from tests.integration.test_jobs import active, routes, uplink_packets
 from tests.integration.test_restart import came_back, dumps
@@ -34,51 +30,6 @@ JOB = {
     ]
 }
 PACKETS = 100
-
-STREAM = """
-import socket, sys, threading, time
-lines = [line.split() for line in iter(sys.stdin.readline, "\\n")]
-sockets = []
-for source, destination, port in lines:
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind((source, int(port)))
-    s.connect((destination, 4791))
-    sockets.append(s)
-most, interval = int(sys.argv[1]), float(sys.argv[2])
-stop = threading.Event()
-if not most:
-    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
-sent, first = 0, time.monotonic_ns()
-while (sent < most if most else not stop.is_set()):
-    for s in sockets:
-        s.send((first + sent).to_bytes(8, "big") + bytes(92))
-    sent += 1
-    if sent == 1:
-        print("sending", flush=True)
-    stop.wait(interval)
-print(sent * len(sockets))
-"""
-"""Sends from each (source, destination, source port) of its input; so many packets, or (0) until the input ends."""
-
-COUNT = """
-import select, socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
-s.bind(("", 4791))
-print("ready", flush=True)
-seen, ending = set(), False
-while True:
-    ready, _, _ = select.select([s] if ending else [s, sys.stdin], [], [], 2.0 if ending else None)
-    if s in ready:
-        data, sender = s.recvfrom(2048)
-        seen.add((sender, data[:8]))
-    elif ending:
-        break
-    ending = ending or sys.stdin in ready
-print(len(seen))
-"""
-"""Counts different packets until its input has ended and nothing more comes."""
 
 
 @pytest.fixture
@@ -96,71 +47,10 @@ def running(bench: Bench, tmp_path: Path) -> tuple[Lab, Controller]:
     return lab, controller
 
 
-def enforce(controller: Controller, enforcement: str, mode: str = "planned") -> None:
-    answer = controller.put("/v1/mode", {"mode": mode, "enforcement": enforcement})
-    assert (answer.status, answer.body["enforcement"]) == (200, enforcement)
-    active(controller)
-
-
-@contextmanager
-def counting(lab: Lab) -> Iterator[Counter[str]]:
-    """Packets that each host has received, once the block has ended."""
-    received: Counter[str] = Counter()
-    children = {
-        host.name: lab.popen(
-            host.name, [sys.executable, "-S", "-c", COUNT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for host in FABRIC.hosts
-    }
-    for child in children.values():
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    yield received
-    for child in children.values():
-        assert child.stdin is not None
-        child.stdin.close()
-        child.stdin = None
-    for name, child in children.items():
-        out, _ = child.communicate(timeout=READY_SECONDS)
-        received[name] = int(out)
-
-
-def lines(told: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What each host sends, from the ports that it was told."""
-    return {
-        name: [
-            f"{body['ip']} {flow['dst_ip']} {piece['udp_src']}" for flow in body["flows"] for piece in flow["pieces"]
-        ]
-        for name, body in told.items()
-        if body["flows"]
-    }
-
-
-@contextmanager
-def streaming(lab: Lab, told: Mapping[str, Any], packets: int = 0) -> Iterator[list[int]]:
-    """All pieces of all flows; ends with the block. Filled with the number of packets sent by each host then."""
-    sent: list[int] = []
-    children = []
-    for name, text in lines(told).items():
-        command = [sys.executable, "-S", "-c", STREAM, str(packets), "0.002"]
-        child = lab.popen(name, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert child.stdin is not None
-        child.stdin.write("\n".join(text) + "\n\n")
-        child.stdin.flush()
-        children.append(child)
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "sending\n"
-    yield sent
-    for child in children:
-        out, _ = child.communicate(timeout=READY_SECONDS)
-        sent.append(int(out))
-
-
 def test_no_ping_and_no_packet_of_a_running_flow_is_lost_between_the_modes(running: tuple[Lab, Controller]) -> None:
     lab, controller = running
     told = routes(FABRIC, controller)
-    with counting(lab) as received, lab.pinging(interval=0.01) as pings, streaming(lab, told) as sent:
+    with counting(lab, FABRIC) as received, lab.pinging(interval=0.01) as pings, streaming(lab, told) as sent:
         for enforcement in ("segment_routing", "source_port", "per_flow", "source_port", "segment_routing"):
             enforce(controller, enforcement)
             time.sleep(0.2)
@@ -189,7 +79,7 @@ def test_every_piece_of_every_flow_is_counted_on_its_path_in_every_mode(running:
         assert [len(flow["pieces"]) for flow in flows].count(3) == 2
         expected = Counter(piece["links"][1] for piece in pieces)
         before = uplinks(lab)
-        with counting(lab) as received, streaming(lab, told, PACKETS):
+        with counting(lab, FABRIC) as received, streaming(lab, told, PACKETS):
             pass
         assert sum(received.values()) == PACKETS * len(pieces)
 

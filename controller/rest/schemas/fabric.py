@@ -15,7 +15,7 @@ class FabricSwitch(Document):
     """A switch, and whether it is connected to this controller."""
 
     name: str
-    role: Literal["leaf", "spine"]
+    role: Literal["leaf", "spine", "aggregation", "core"]
     dpid: Annotated[int, Field(ge=0)]
     connected: bool
 
@@ -35,7 +35,7 @@ class FabricHost(Document):
 
 
 class FabricCable(Document):
-    """A leaf-spine cable: ``a`` is the leaf, ``b`` the spine."""
+    """A cable between two layers: ``a`` is the leaf (or aggregation switch), ``b`` the switch above."""
 
     id: str
     a: str
@@ -117,7 +117,7 @@ class DrainDocument(Document):
     """
 
     id: str
-    kind: Literal["cable", "spine", "leaf"]
+    kind: Literal["cable", "spine", "leaf", "aggregation", "core"]
     drained: bool
     epoch: Epoch = Field(description="the first plan that includes the change")
     cables: list[str]

@@ -28,7 +28,7 @@ def test_no_two_spines_leaves_or_cables_have_the_same_label(base: int, parallel:
 def test_paths_that_differ_have_different_stacks(fabric) -> None:
     block = LabelBlock()
     for b in range(fabric.n_leaves):
-        stacks = {block.stack(fabric, b, path) for path in range(fabric.n_paths)}
+        stacks = {block.stack(fabric, 0, b, path) for path in range(fabric.n_paths)}
         assert len(stacks) == fabric.n_paths
 
 

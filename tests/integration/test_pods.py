@@ -1,0 +1,134 @@
+"""A fat tree of four ports on real switches: plans in every enforcement, failures, and restarts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from controller.model.enforcement import ENFORCEMENTS
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import load_fabric
+from emulation.lab import Lab
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
+from tests.integration.streams import counting, enforce, streaming
+from tests.integration.test_jobs import active, routes
+from tests.integration.test_restart import came_back, dumps
+
+pytestmark = pytest.mark.switches
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "fat-tree-k4.yaml"
+FABRIC = load_fabric(EXAMPLE)
+# Two rings: one whose neighbours are in different pods, one whose neighbours are also in the same pod or leaf.
+ORDERS = ([f"h{n}" for n in (1, 5, 9, 13, 2, 6, 10, 14)], [f"h{n}" for n in (3, 4, 1, 7, 15, 11, 12, 16)])
+JOB = {
+    "flows": [
+        {"src": a, "dst": b, "bytes": 10**6}
+        for order in ORDERS
+        for a, b in zip(order, [*order[1:], order[0]], strict=True)
+    ]
+}
+PACKETS = 60
+
+
+@pytest.fixture
+def running(bench: Bench) -> tuple[Lab, Controller]:
+    """With planned flows within leaves, within pods, and between pods."""
+    lab = bench.lab(FABRIC)
+    controller = bench.controller("--fabric", str(EXAMPLE), "controller.app")
+    lab.wait_connected()
+    controller.wait_for("all is well", controller.is_well)
+    wait_for_pings(lab)
+    assert controller.put("/v1/jobs/rings", JOB).status == 201
+    active(controller)
+    return lab, controller
+
+
+def carried(lab: Lab, fabric: Fabric) -> Counter[str]:
+    """Packets received over each directed link between switches."""
+    counters = {switch.name: lab.port_counters(switch.name) for switch in fabric.switches}
+    seen: Counter[str] = Counter()
+    for cable in fabric.cables:
+        assert cable.lower_port is not None
+        assert cable.upper_port is not None
+        seen[f"{cable.lower}->{cable.upper}"] = counters[cable.upper][cable.upper_port].rx_packets
+        seen[f"{cable.upper}->{cable.lower}"] = counters[cable.lower][cable.lower_port].rx_packets
+    return seen
+
+
+def used(controller: Controller) -> set[str]:
+    """The links of the newest plan, once it is active."""
+    return {link for flow in active(controller)["flows"] for path in flow["paths"] for link in path["links"]}
+
+
+def test_every_planned_flow_is_counted_on_its_links_and_on_no_other_in_each_enforcement(
+    running: tuple[Lab, Controller],
+) -> None:
+    lab, controller = running
+    for enforcement in ENFORCEMENTS:
+        enforce(controller, enforcement)
+        told = routes(FABRIC, controller)
+        pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
+        assert {len(piece["links"]) for piece in pieces} == {2, 4, 6}
+        labels = {len(piece["links"]): len(piece["labels"]) for piece in pieces}
+        assert labels == ({2: 0, 4: 1, 6: 2} if enforcement == "segment_routing" else dict.fromkeys((2, 4, 6), 0))
+        expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
+        before = carried(lab, FABRIC)
+        with counting(lab, FABRIC) as received, streaming(lab, told, PACKETS):
+            pass
+        assert sum(received.values()) == PACKETS * len(pieces)
+
+        def strays(before: Counter[str] = before, expected: Counter[str] = expected) -> dict[str, int]:
+            after = carried(lab, FABRIC)
+            extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
+            # Discovery and ARP are the only others, fewer than any flow has.
+            return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
+
+        eventually(lambda strays=strays: not strays(), f"{enforcement}: flows are on their paths", shown=strays)  # type: ignore[misc]
+
+
+def test_nothing_is_lost_between_enforcements_and_when_the_controller_is_killed(
+    running: tuple[Lab, Controller],
+) -> None:
+    lab, controller = running
+    told = routes(FABRIC, controller)
+    with lab.pinging(interval=0.1) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
+        for enforcement in ("segment_routing", "source_port", "per_flow"):
+            enforce(controller, enforcement)
+        rules, kept = standing(lambda: dumps(lab, FABRIC)), routes(FABRIC, controller)
+        controller.kill()
+        controller.start()
+        came_back(controller)
+        assert dumps(lab, FABRIC) == rules
+        assert routes(FABRIC, controller) == kept
+    assert pings.unanswered == []
+    assert sum(received.values()) == sum(sent)
+
+
+def test_a_failed_core_link_is_planned_around_and_so_is_an_aggregation_switch_until_it_is_back(
+    running: tuple[Lab, Controller],
+) -> None:
+    lab, controller = running
+    plan = used(controller)
+    cable = next(name for name in FABRIC.cable_names if name.startswith("agg") and "->".join(name.split("-")) in plan)
+    lab.set_cable(cable, up=False)
+    ends = cable.split("-")
+    both = {"->".join(ends), "->".join(ends[::-1])}
+    eventually(lambda: both.isdisjoint(used(controller)), "no flow is planned over the failed cable")
+    wait_for_pings(lab)
+    with lab.pinging(interval=0.1) as pings:
+        eventually(lambda: sum(pings.sent.values()) > 1000, "many pings were sent")
+    assert pings.unanswered == []
+    lab.set_cable(cable, up=True)
+    controller.wait_for("all is well", controller.is_well)
+    lab.kill_switch("agg1")
+    eventually(lambda: not any("agg1" in link.split("->") for link in used(controller)), "agg1 carries no flow")
+    wait_for_pings(lab)
+    lab.start_switch("agg1")
+    controller.wait_for("all is well", controller.is_well)
+    active(controller)
+    wait_for_pings(lab)
+    with lab.pinging(interval=0.1) as pings:
+        eventually(lambda: sum(pings.sent.values()) > 1000, "many pings were sent")
+    assert pings.unanswered == []
