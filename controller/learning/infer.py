@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.learning.activity import cluster
+from controller.learning.common_classes import with_common_classes
 from controller.learning.components import components
 from controller.learning.groups import groups_of
 from controller.learning.iterations import JobIterations, find_iterations
@@ -195,4 +196,4 @@ def infer(
             odometers.space(component.numbers, 2 * float(np.ptp(component.samples.at)) / DEPTH)
         if job is not None:
             found.append(job)
-    return sorted(found, key=lambda job: job.name)
+    return sorted(with_common_classes(found), key=lambda job: job.name)

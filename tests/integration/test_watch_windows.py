@@ -25,7 +25,7 @@ pytestmark = pytest.mark.switches
 
 FABRIC = clos(leaves=3, spines=2, hosts_per_leaf=1)
 FLOODS = 15
-"""Flows that begin at once; each sends a hundred packets a second."""
+"""Flows that begin one after the other; each sends 2,000 packets a second."""
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_flow_is_counted_and_nothing_else_changes_until_learning_is_off(
     assert controller.get("/v1/learned").body["jobs"] == []
 
 
-def test_flows_beyond_the_budget_cost_no_packet_and_no_cable(watched: tuple[Bridges, Controller]) -> None:
+def test_a_burst_of_new_flows_costs_no_packet_and_no_cable(watched: tuple[Bridges, Controller]) -> None:
     lab, controller = watched
     target = lab.host("h2").defaultIntf().name
     before = _received(lab, "h2", target)

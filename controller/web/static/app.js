@@ -8,6 +8,7 @@ import { byId, el, mark, say } from "./dom.js";
 import { Drawing } from "./draw.js";
 import { addEvent, EARLIER, showEvents } from "./events.js";
 import { clock, DASH, number, plural, words } from "./format.js";
+import { showLearned } from "./learned.js";
 import { showConnection, showHead, showTiles } from "./head.js";
 import { foldable, Matrix } from "./matrix.js";
 import { cablesOf, MOST_FLOWS, scenario, traceText } from "./model.js";
@@ -23,7 +24,7 @@ const PERIOD_SECONDS = 5;
 const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
 
 const known = {
-  who: null, fabric: null, cables: [], links: null, jobs: [], times: null, health: null, plans: [], plan: null,
+  who: null, fabric: null, cables: [], links: null, learned: null, jobs: [], times: null, health: null, plans: [], plan: null,
   hashed: null, // {links, plan} under ECMP
   trace: null,
   newest: 0, // epoch of the newest plan that an event told of: its record may be kept a little later
@@ -56,10 +57,10 @@ function refresh() {
 }
 
 async function load() {
-  const [fabric, links, jobs, health, plans] = await Promise.all(
-    [read("v1/fabric"), readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`)],
+  const [fabric, links, jobs, health, plans, learned] = await Promise.all(
+    [read("v1/fabric"), readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")],
   );
-  Object.assign(known, { fabric, links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans, cables: cablesOf(fabric) });
+  Object.assign(known, { fabric, links, learned, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans, cables: cablesOf(fabric) });
   const few = health.flows <= MOST_FLOWS;
   const epoch = Math.max(known.newest, known.plans[0]?.epoch ?? 0);
   if (!few) known.plan = null;
@@ -86,13 +87,13 @@ async function tick() {
     await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
-      const [links, jobs, health, plans] = await Promise.all([readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`)]);
+      const [links, jobs, health, plans, learned] = await Promise.all([readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")]);
       const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
       // A plan that the network brought about is kept a little later than it is told.
       if (news) {
         await refresh();
       } else {
-        Object.assign(known, { links, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
+        Object.assign(known, { links, learned, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
         draw();
       }
     } catch (problem) {
@@ -199,6 +200,7 @@ function drawNow() {
   say(byId("jobs-note"), jobsText(health, hashed));
   showJobs(known.jobs, hashed === null ? planned : shown.plan, hashed === null ? null : planned, chosen.view === "now", chosen.selected, choose);
   showSchedule(hashed === null ? planned : null);
+  showLearned(known.learned);
   showSwitches(fabric, cables, states, chosen.selected, choose);
   say(byId("hosts-note"), showHosts(fabric.hosts, shown.loads, chosen.hosts, chosen.selected, choose));
   showHistory(plans, rollBack, allowed);
