@@ -18,6 +18,7 @@ from controller.rest.readers import READERS
 from controller.rest.wsgi import HttpServer
 from controller.routing.split_check import check_splits
 from controller.service.admission import Admission
+from controller.service.cluster_member import ClusterMember
 from controller.service.event_log import EventLog
 from controller.service.measurements import Measurements
 from controller.service.service import Service
@@ -57,10 +58,14 @@ class FairspineApp(app_manager.RyuApp):
             default_qps_of(settings),
             partial(check_splits, policies=[settings.policy], options=options_of(settings)),
         )
+        self.member: ClusterMember | None = None
+        if start.cluster is not None:
+            settings_of_cluster, election = start.cluster
+            self.member = ClusterMember(settings_of_cluster, self.runtime, election, self.store, self.southbound)
         self.service = Service(
             start.configuration,
             self.runtime,
-            Persistence(self.store, start.saved),
+            Persistence(self.store, start.saved, self.member),
             self.southbound,
             self.admission,
             events,
@@ -81,7 +86,10 @@ class FairspineApp(app_manager.RyuApp):
         super().start()
         handle_with(self.on_packet)
         self.runtime.start()
-        self.service.start()
+        if self.member is None:
+            self.service.start()
+        else:
+            self.member.start(began=self.service.lead, ended=self._start_again)
         self.southbound.start()
         self.poller.start()
         self.http.start()
@@ -94,8 +102,17 @@ class FairspineApp(app_manager.RyuApp):
         self.southbound.close()
         self.admission.close()
         self.service.close()
+        if self.member is not None:
+            self.member.close()
         self.runtime.close()
         self.store.close()
+
+    def _start_again(self, _reason: str) -> None:
+        """Begin anew as a follower. The end of the process ends its threads and its connections to the store."""
+        self.http.stop()
+        self.admission.close()
+        self.service.close()
+        startup.start_again()
 
     @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
     def on_connection(self, ev: Any) -> None:
@@ -126,6 +143,11 @@ class FairspineApp(app_manager.RyuApp):
     def on_error(self, ev: Any) -> None:
         """Pass an OpenFlow error to the southbound side."""
         self.southbound.failed(ev.msg)
+
+    @set_ev_cls(ofp_event.EventOFPExperimenter, MAIN_DISPATCHER)
+    def on_experimenter(self, ev: Any) -> None:
+        """Pass a message of an extension to the southbound side."""
+        self.southbound.experimenter(ev.msg)
 
     @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def on_port(self, ev: Any) -> None:

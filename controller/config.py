@@ -119,6 +119,22 @@ class Settings:
         "store of jobs, drains, mode and plans: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory "
         "(nothing is stored); default: fairspine.db in $STATE_DIRECTORY, else in ~/.local/state/fairspine",
     )
+    cluster_name: str = _option(
+        "",
+        "name of the cluster of which this controller is a replica; its store is a PostgreSQL database that all "
+        "replicas use (docs/explanation/cluster.md); empty: a single controller",
+    )
+    cluster_url: str = _option(
+        "",
+        "URL of this replica's HTTP interface, to which the others send clients while it leads; default: that of "
+        "wsapi_host and wsapi_port",
+    )
+    lease: float = _option(
+        2.0,
+        "seconds without a sign of life after which the leader of a cluster is replaced",
+        at_least=0.5,
+        at_most=60.0,
+    )
     plans_kept: int = _option(1000, "number of plans in the history", at_least=1, at_most=1_000_000)
     tokens: str = _option(
         "",
@@ -208,6 +224,7 @@ def settings_from(values: Mapping[str, Any], *, policies: Sequence[str] | None =
     _check_policy_options(settings)
     _check_qps(settings)
     _check_sflow(settings)
+    _check_cluster(settings)
     return settings
 
 
@@ -255,6 +272,14 @@ def _check_sflow(settings: Settings) -> None:
         parse_listen(settings.sflow_listen)
         if not agents:
             raise InputError("must name the switches that may send sFlow", field="sflow_agents", value="")
+
+
+def _check_cluster(settings: Settings) -> None:
+    if settings.cluster_url and not settings.cluster_name:
+        raise InputError("is only for replicas of a cluster: set cluster_name", field="cluster_url", value="")
+    scheme, _, rest = settings.cluster_url.partition("://")
+    if settings.cluster_url and (scheme not in ("http", "https") or not rest or "/" in rest):
+        raise InputError("must be like https://controller-1:8080", field="cluster_url", value=settings.cluster_url)
 
 
 def unknown_keys(document: Mapping[str, Mapping[str, Any]], known: Container[tuple[str, str]]) -> list[str]:

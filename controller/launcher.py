@@ -79,20 +79,25 @@ def _checked(args: list[str]) -> Startup:
     import os
     import socket
     from dataclasses import fields
+    from importlib.metadata import version
 
     from controller.config import Settings, settings_from
+    from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
     from controller.core.configuration import Configuration
     from controller.learning.sflow_access import parse_listen
     from controller.model.fabric_file import load_fabric
+    from controller.planning.plan_inputs import fabric_hash
     from controller.port_check import check_port
     from controller.rest.http_security import security_from
-    from controller.rest.origin import names_of
+    from controller.rest.origin import names_of, url_of
     from controller.routing import enforceable
     from controller.southbound.destinations import check_rules_exist
     from controller.southbound.labels import LabelBlock
     from controller.southbound.openflow.certificates import tls_context
     from controller.startup import Startup
+    from controller.store.election import Election
     from controller.store.location import default_url
+    from controller.store.postgres import new_id
     from controller.store.store import Store
 
     conf = _registered()
@@ -112,10 +117,22 @@ def _checked(args: list[str]) -> Startup:
         check_port(*parse_listen(settings.sflow_listen), "sflow_listen", "sFlow", udp=True)
     access, tls = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
     names = names_of(conf.wsapi_host, socket.gethostname(), settings.http_hosts, tls=tls is not None)
-    store = Store.open(settings.store or default_url(os.environ), plans_kept=settings.plans_kept)
+    url, replica = settings.store or default_url(os.environ), new_id() if settings.cluster_name else None
+    store = Store.open(url, plans_kept=settings.plans_kept, replica=replica)
+    cluster = None
+    if replica is not None:
+        own = settings.cluster_url or url_of(
+            conf.wsapi_host, conf.wsapi_port, socket.gethostname(), tls=tls is not None
+        )
+        member = ClusterSettings(
+            settings.cluster_name, settings.lease, ReplicaEntry(replica, own, version("fairspine"))
+        )
+        election = Election(url, member, fabric="" if fabric is None else fabric_hash(fabric))
+        election.check()
+        cluster = member, election
     return Startup(
         Configuration(settings, fabric), (conf.wsapi_host, conf.wsapi_port), names, access, tls, openflow_tls, store,
-        store.load(),
+        store.load(), cluster, tuple(args),
     )  # fmt: skip
 
 

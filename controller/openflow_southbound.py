@@ -25,6 +25,7 @@ from controller.southbound.openflow.installer import Installer
 from controller.southbound.openflow.listener import open_places
 from controller.southbound.openflow.packet_in import PacketIn
 from controller.southbound.openflow.prober import Prober
+from controller.southbound.openflow.roles import Roles
 from controller.southbound.openflow.runtime import EventletRuntime
 from controller.southbound.openflow.session import SwitchState
 from controller.southbound.openflow.verifier import Verifier
@@ -109,8 +110,13 @@ class OpenFlowSouthbound:
             instance=instance,
             meters=settings.switch_meters == "on",
         )
+        self._prober.permission = self._hosts.permission = self.installer.permission
         self._verifier = Verifier(runtime, self.installer, period=settings.readback_seconds, drifted=self._drifted)
         self._watcher = Watcher(runtime, self.installer, self._dpids.context.watched, self.installer.quiet)
+        # A single controller sends no request for a role: it stays what every new connection is (equal).
+        self._roles: Roles | None = None
+        if settings.cluster_name:
+            self._roles = Roles(self.installer.permission, admitted=self._admit, name=self.names)
         self._look_again = OneTimer(self.network_changed.set, LOOK_AGAIN, runtime.later, clock)
 
     def start(self) -> None:
@@ -138,6 +144,21 @@ class OpenFlowSouthbound:
     def withhold_changes(self, reason: str) -> None:
         """Change no switch from now on, for this reason; empty: change them again."""
         self.installer.permission.withheld = reason
+
+    def lead(self, term: int) -> None:
+        """Become master of all switches for this term of a cluster, and change them from now on."""
+        assert self._roles is not None
+        self._roles.lead(term)
+
+    @property
+    def seen_term(self) -> int:
+        """The highest term of a cluster that a switch has told."""
+        return 0 if self._roles is None else self._roles.seen
+
+    @property
+    def lost(self) -> str:
+        """Why switches accept this replica of a cluster as their master no longer; empty: they do."""
+        return "" if self._roles is None else self._roles.lost
 
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard."""
@@ -192,14 +213,29 @@ class OpenFlowSouthbound:
 
     def connected(self, datapath: Any) -> None:
         """Begin with a switch that has connected and has told its ports."""
+        if self._roles is None:
+            self._admit(datapath)
+        else:
+            self._roles.connected(datapath)
+
+    def _admit(self, datapath: Any) -> None:
+        """Begin with a switch: read it back, change it, and have it send discovery packets."""
         self._tell(self._discovery.switch_entered(datapath.id, list(datapath.ports.values())))
         self._prober.connected(datapath)
         self.installer.connected(datapath)
 
+    def _datapath(self, dpid: int) -> Any:
+        """Return the connection of a switch, ``None`` where there is none."""
+        return self.installer.datapath(dpid) if self._roles is None else self._roles.datapath(dpid)
+
     def disconnected(self, datapath: Any) -> bool:
         """End with a switch whose connection has ended; return ``False`` if a newer one has taken its place."""
-        if datapath.id is None or self.installer.datapath(datapath.id) is not datapath:
+        if datapath.id is None or self._datapath(datapath.id) is not datapath:
             return False
+        if self._roles is not None:
+            self._roles.disconnected(datapath.id)
+        if self.installer.datapath(datapath.id) is not datapath:
+            return True
         self.installer.disconnected(datapath.id, datapath)
         self._prober.disconnected(datapath.id)
         self._tell(self._discovery.switch_left(datapath.id))
@@ -218,6 +254,8 @@ class OpenFlowSouthbound:
 
     def replied(self, message: Any) -> None:
         """Pass a reply to the exchange that waits for it."""
+        if self._roles is not None:
+            self._roles.replied(message)
         exchange = self.installer.exchange(message.datapath)
         if exchange is not None:
             exchange.replied(message)
@@ -233,11 +271,21 @@ class OpenFlowSouthbound:
 
     def failed(self, message: Any) -> None:
         """Pass an OpenFlow error to the changes that it answers."""
+        if self._roles is not None:
+            self._roles.failed(message)
         if not self._watcher.refused(message):
             self.installer.refused(message)
 
+    def experimenter(self, message: Any) -> None:
+        """Pass a message of an extension to the roles: it may say that another controller has become master."""
+        if self._roles is not None:
+            self._roles.experimenter(message)
+
     def port_changed(self, datapath: Any, port: Any, *, gone: bool) -> None:
         """Update rules and discovery after a port has come, changed or (``gone``) was removed."""
+        if self.installer.datapath(datapath.id) is not datapath:
+            # It is not admitted yet; then, the connection has its present ports.
+            return
         self.installer.ports_changed(datapath)
         at = PortId(datapath.id, port.port_no)
         had_cable = self._discovery.leads_to_switch(at)
@@ -253,6 +301,9 @@ class OpenFlowSouthbound:
 
     def packet(self, dpid: int, packet: PacketIn) -> None:
         """Handle a packet that a switch has sent to the controller."""
+        if self._roles is not None and self.installer.datapath(dpid) is None:
+            # The leader's. A new connection gets packets until the switch has made it a slave.
+            return
         if is_watching(packet.cookie):
             self._watcher.packet(dpid, packet.data)
         elif is_lldp(packet.data):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from controller.core.configuration import Configuration
 from controller.rest.access import Access
@@ -11,9 +13,11 @@ from controller.rest.access import Access
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from controller.core.cluster_standing import ClusterSettings
     from controller.core.saved_state import SavedState
     from controller.rest.origin import Names
     from controller.rest.tls import Tls
+    from controller.store.election import Election
     from controller.store.store import Store
 
 
@@ -22,7 +26,8 @@ class Startup:
     """The values that the launcher has checked.
 
     These are the configuration, where HTTP listens and by which names, who may use it, how OpenFlow is encrypted
-    (``None``: it is not), and the store with its content.
+    (``None``: it is not), the store with its content, and the cluster with its election (``None``: a single
+    controller), and the command line.
     """
 
     configuration: Configuration
@@ -33,6 +38,8 @@ class Startup:
     openflow_tls: SSLContext | None
     store: Store
     saved: SavedState
+    cluster: tuple[ClusterSettings, Election] | None
+    arguments: tuple[str, ...]
 
 
 _announced: list[Startup] = []
@@ -52,3 +59,8 @@ def current() -> Startup:
     if not _announced:
         raise RuntimeError("controller.app requires the ryu-manager of fairspine (make setup; .venv/bin/ryu-manager)")
     return _announced[0]
+
+
+def start_again() -> NoReturn:
+    """Replace this process by one with the same command line, and with nothing of its memory, sockets and threads."""
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "controller.launcher", *current().arguments])

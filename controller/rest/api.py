@@ -34,7 +34,15 @@ from controller.rest.limits import ClientLimits
 from controller.rest.operation import JSON, Call, Operation, Resource
 from controller.rest.origin import Names
 from controller.rest.pages import Methods, Page
-from controller.rest.problems import ProblemError, bad_input, from_error, internal, write_problem
+from controller.rest.problems import (
+    NO_LEADER,
+    ProblemError,
+    bad_input,
+    from_error,
+    internal,
+    unavailable,
+    write_problem,
+)
 from controller.rest.representation import represent
 from controller.rest.sending import Paced, Streamed
 from controller.web.assets import assets
@@ -167,6 +175,8 @@ class Api:
     ) -> None:
         request.context.operation = operation
         caller = self._caller(operation, request)
+        if not operation.of_replica:
+            self._lead_on(request)
         named = self._access.required and caller is not None
         who = f"token {caller.name}" if named and caller is not None else request.remote_addr
         share = request.context.share = Share(self.quotas.rooms[operation.work], who)
@@ -181,6 +191,15 @@ class Api:
         with share.room.places.held(who=who):
             operation.handle(self._backend, call, response)
             represent(request, response, self._loop.offload, tagged=operation.content_tagged)
+
+    def _lead_on(self, request: falcon.Request) -> None:
+        """Send a client to the leader, if this is a replica of a cluster that does not lead."""
+        leader = self._backend.leader
+        if leader is None:
+            return
+        if not leader:
+            raise unavailable("the cluster has no leader now", kind=NO_LEADER)
+        raise falcon.HTTPTemporaryRedirect(leader + request.env["RAW_URI"], headers={"Content-Type": "text/plain"})
 
     def _caller(self, operation: Operation, request: falcon.Request) -> Caller | None:
         try:

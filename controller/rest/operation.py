@@ -129,6 +129,7 @@ class Operation:
         open: whether callers without a token get an answer, too (a shorter one), and whether it is exempt from limits.
         media_type: of a successful answer; ``also``: others, by content negotiation.
         slow: whether it waits for switches.
+        of_replica: whether every replica of a cluster answers it, not only the leader.
     """
 
     id: str
@@ -146,6 +147,7 @@ class Operation:
     also: tuple[str, ...] = ()
     description: str = ""
     slow: bool = False
+    of_replica: bool = False
 
     @property
     def content_tagged(self) -> bool:

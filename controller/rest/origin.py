@@ -126,6 +126,12 @@ def names_of(listen_host: str, machine: str, listed: str, *, tls: bool) -> Names
     return Names(frozenset(name.host for name in given if name is not None), frozenset(found), tls)
 
 
+def url_of(listen_host: str, port: int, machine: str, *, tls: bool) -> str:
+    """Return the URL of a server that listens on this address; one that listens on all has the machine's name."""
+    host = machine if listen_host in ("0.0.0.0", "::") else listen_host
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if _is_ipv6(host) else host}:{port}"
+
+
 def authority(text: str) -> Authority | None:
     """Parse a host with or without a port; ``None``: invalid."""
     found = _AUTHORITY.fullmatch(text)

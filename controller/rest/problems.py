@@ -22,6 +22,7 @@ BAD_INPUT = "urn:problem-type:fairspine:bad-input"
 NOT_FOUND = "urn:problem-type:fairspine:not-found"
 UNAVAILABLE = "urn:problem-type:fairspine:unavailable"
 STORAGE = "urn:problem-type:fairspine:storage"
+NO_LEADER = "urn:problem-type:fairspine:no-leader"
 INTERNAL = "urn:problem-type:fairspine:internal-error"
 
 _TITLES = {
@@ -29,6 +30,7 @@ _TITLES = {
     NOT_FOUND: "Resource not found",
     UNAVAILABLE: "Temporarily unavailable",
     STORAGE: "The change was not made, because it could not be stored",
+    NO_LEADER: "No replica leads the cluster now",
     INTERNAL: "Internal server error",
 }
 

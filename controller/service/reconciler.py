@@ -29,7 +29,7 @@ from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
 from controller.core.reconcile import reconcile
 from controller.core.restore import restore
-from controller.core.saved_state import LearningSetting, ModeSetting, StateChange
+from controller.core.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
@@ -102,20 +102,15 @@ class Reconciler:
         settings, intended, saved = configuration.settings, configuration.intended, persistence.saved
         self._settings, self._intended, self._runtime = settings, intended, runtime
         self._southbound, self._admission, self._events = southbound, admission, events
-        self.state = restore(saved, intended, settings.enforcement, settings.learning)
-        self.desired = self.state.desired
-        self.mode: ModeSetting | None = saved.mode
-        self.learning: LearningSetting | None = saved.learning
+        self.resume(saved)
         self._instruments = instruments
         self.tasks = VitalTasks(runtime)
         self.store_writer = StoreWriter(
             persistence.store, runtime, self.tasks, changed=self._store_changed, taken=southbound.withhold_changes
         )
-        self.computed_at = saved.plan.at if saved.plan is not None else runtime.now()
         self.installation = InstallationStatus(settings, runtime, events, southbound, instruments)
         self.failed = ""
         """The reason why the newest reconciliation failed; empty: it succeeded."""
-        self._recorded = self._reserved = saved.epoch
         self._installed = -1
         self._cabling = CablingReport(intended is not None)
         self._attempt: tuple[object, ...] = ()
@@ -125,6 +120,15 @@ class Reconciler:
         self._changing = runtime.lock()
         self._pending: _Pending | None = None
         self._queued = 0
+
+    def resume(self, saved: SavedState) -> None:
+        """Continue from what a store holds; only before ``start``."""
+        self.state = restore(saved, self._intended, self._settings.enforcement, self._settings.learning)
+        self.desired = self.state.desired
+        self.mode: ModeSetting | None = saved.mode
+        self.learning: LearningSetting | None = saved.learning
+        self.computed_at = saved.plan.at if saved.plan is not None else self._runtime.now()
+        self._recorded = self._reserved = saved.epoch
 
     def start(self) -> None:
         """Begin to reconcile."""

@@ -16,6 +16,7 @@ from controller.core.ports.api import Condition, Document, Exposition, JobAnswer
 from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
+from controller.core.saved_state import SavedState
 from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.learning import Learning
@@ -36,7 +37,7 @@ from controller.service.reconciler import Reconciler
 from controller.service.sflow_feeder import SflowFeeder
 from controller.service.watch_feeder import WatchFeeder
 from controller.service.worker_process import Worker
-from controller.views import documents, health, learned, plan_history, preview, survival, trace
+from controller.views import cluster, documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
 
 
@@ -65,7 +66,7 @@ class Service:
             measurements: of the network and of the controller.
         """
         self._settings, self._intended = configuration.settings, configuration.intended
-        self._runtime, self._store = runtime, persistence.store
+        self._runtime, self._store, self._member = runtime, persistence.store, persistence.member
         self._southbound, self._admission = southbound, admission
         self._events, self._measurements = events, measurements
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
@@ -102,6 +103,11 @@ class Service:
             part.start(self._reconciler.tasks, lambda: self._reconciler.state)
         self._learned_planning.start()
         self.recorder.start()
+
+    def lead(self, saved: SavedState) -> None:
+        """Begin as the leader of a cluster, with what the store holds."""
+        self._reconciler.resume(saved)
+        self.start()
 
     def close(self) -> None:
         """End the process of failure analyses."""
@@ -335,9 +341,32 @@ class Service:
         installation = reconciler.installation
         refused = self._southbound.refusal is not None
         troubles = health.Troubles(reconciler.failed, reconciler.store_writer.error, installation.reasons(), refused)
-        return health.health(
+        told = health.health(
             reconciler.state, self._southbound.switches(), self._intended, installation.active, troubles
         )  # fmt: skip
+        if self._member is None:
+            return told
+        if not self._member.leads:
+            told = cluster.follower_health(told, self._member.standing, self._member.error)
+        return {**told, "cluster": self.cluster()}
+
+    def cluster(self) -> Document:
+        """Return the cluster that this controller is a replica of."""
+        member = self._member
+        if member is None:
+            return cluster.ALONE
+        return cluster.cluster(member.settings.name, member.standing, member.settings.me, leads=member.leads)
+
+    def step_down(self) -> None:
+        """Let another replica lead."""
+        if self._member is None:
+            raise ConflictError("this controller is in no cluster")
+        self._member.step_down()
+
+    @property
+    def leader(self) -> str | None:
+        """The URL of the replica that answers clients (empty: there is none now); ``None``: this one."""
+        return None if self._member is None or self._member.leads else self._member.standing.leader_url
 
     def metrics(self, accept: str) -> Exposition:
         """Return the metrics in the format that the scraper accepts."""

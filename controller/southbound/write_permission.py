@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class WritePermission:
-    """Whether this controller may change rules, groups and meters; one object for all switches.
+    """Whether this controller may change rules, groups and meters, and send packets; one object for all switches.
 
     Attributes:
         withheld: why it may not; empty: it may.

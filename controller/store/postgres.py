@@ -47,7 +47,7 @@ _HOLDER = sa.text(
     "THEN clock_timestamp() ELSE state_change END AS heard "
     "FROM pg_stat_activity JOIN pg_locks USING (pid) "
     "WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database() "
-    "AND pg_locks.database = datid AND (classid::bigint << 32 | objid::bigint) = :key "
+    "AND mode = 'ExclusiveLock' AND pg_locks.database = datid AND (classid::bigint << 32 | objid::bigint) = :key "
     "AND application_name LIKE '%' || :beats AND state_change IS NOT NULL"
 )
 """The session that holds the lock, if it should send statements regularly. While the server works for it, ``heard`` is
@@ -115,22 +115,58 @@ def _connect(_dialect: Any, _record: Any, arguments: tuple[Any, ...], named: dic
     return _ImpatientConnection.connect(*arguments, **named)
 
 
+def new_id() -> str:
+    """Return a new id of a controller, by which the server's list of sessions names it."""
+    return uuid4().hex[:12]
+
+
+def session_of(controller: str) -> str:
+    """Return the name of the store's session of a controller, or its beginning."""
+    return f"fairspine-{controller}"
+
+
+def engine_of(url: URL, session: str, **of_server: str) -> sa.Engine:
+    """Return an engine whose connections have this name; nothing is connected yet.
+
+    Args:
+        url: of the database.
+        session: the name in the server's list of sessions.
+        of_server: parameters of the server for these sessions, besides and before ours.
+    """
+    given = url.query.get("options", "")
+    options = " ".join(f"-c {name}={value}" for name, value in (_SESSION | of_server).items())
+    # The administrator's options come last and take precedence.
+    given = given if isinstance(given, str) else " ".join(given)
+    arguments = {name: value for name, value in _CONNECT.items() if name not in url.query}
+    arguments |= {"application_name": session, "options": f"{options} {given}".strip()}
+    engine = sa.create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
+    sa.event.listen(engine, "do_connect", _connect)
+    return engine
+
+
+def reason_of(error: BaseException, url: URL) -> str:
+    """Describe an error in one line, without any secret of the URL."""
+    cause: Any = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    text = _REASONS.get(getattr(cause, "sqlstate", None) or "") or str(cause).partition("\n")[0]
+    return f"{shown(url)}: {without_secrets(text, url) or type(cause).__name__}"
+
+
 class PostgresDatabase:
     """Implements ``controller.store.database.Database``."""
 
-    def __init__(self, url: URL) -> None:
-        """Configure the engine; nothing is connected yet."""
+    def __init__(self, url: URL, replica: str | None = None) -> None:
+        """Configure the engine; nothing is connected yet.
+
+        Args:
+            url: of the database.
+            replica: the id of this replica of a cluster, which shares the database with the others; ``None``: a
+                single controller, which keeps all others out.
+        """
         self.shown = shown(url)
         self._url = url
-        self._session = f"fairspine-{uuid4().hex[:12]}"
-        given = url.query.get("options", "")
-        options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-        # The administrator's options come last and take precedence.
-        given = given if isinstance(given, str) else " ".join(given)
-        arguments = {name: value for name, value in _CONNECT.items() if name not in url.query}
-        arguments |= {"application_name": self._session, "options": f"{options} {given}".strip()}
-        self._engine = sa.create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
-        sa.event.listen(self._engine, "do_connect", _connect)
+        self._session = session_of(replica or new_id())
+        self._lock = "pg_try_advisory_lock" if replica is None else "pg_try_advisory_lock_shared"
+        self._engine = engine_of(url, self._session)
 
     def claim(self) -> None:
         """Do nothing: the lock comes with the connection."""
@@ -167,7 +203,7 @@ class PostgresDatabase:
             {"session": self._session},
         )
         began, first = time.monotonic(), _holder(connection)
-        while not connection.scalar(sa.text("SELECT pg_try_advisory_lock(:key)"), {"key": LOCK_KEY}):
+        while not connection.scalar(sa.text(f"SELECT {self._lock}(:key)"), {"key": LOCK_KEY}):
             waited = time.monotonic() - began
             if first is None or _holder(connection) != first:
                 if waited > CLAIM_SECONDS:
@@ -198,9 +234,7 @@ class PostgresDatabase:
 
     def reason(self, error: BaseException) -> str:
         """Describe an error in one line, without any secret of the URL."""
-        cause: Any = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        text = _REASONS.get(getattr(cause, "sqlstate", None) or "") or str(cause).partition("\n")[0]
-        return f"{self.shown}: {without_secrets(text, self._url) or type(cause).__name__}"
+        return reason_of(error, self._url)
 
     def release(self) -> None:
         """Do nothing: the lock ended with the connection."""

@@ -77,3 +77,27 @@ PLAN_PATHS = sa.Table(
     sa.Column("paths", sa.LargeBinary, nullable=False),
 )
 """Apart from the plans, so that lists of those do not read through megabytes."""
+
+CLUSTER = sa.Table(
+    "cluster",
+    METADATA,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("term", sa.BigInteger, nullable=False),
+    sa.Column("leader", sa.Text, nullable=False),
+    sa.Column("beats", sa.BigInteger, nullable=False),
+    sa.Column("fabric", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("elected", sa.Double, nullable=False),
+)
+"""One row: the present term of the cluster and its leader, who counts up ``beats`` while it works. ``fabric`` (a hash)
+and ``version`` are the leader's. Empty for a single controller."""
+
+REPLICAS = sa.Table(
+    "replicas",
+    METADATA,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("heard", sa.Double, nullable=False),
+)
+"""The replicas that have been heard, and when, by the server's clock: for people. No decision depends on that time."""

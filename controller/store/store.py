@@ -17,10 +17,10 @@ from controller.core.saved_state import SavedState, StateChange
 from controller.model.errors import InputError, NotFoundError
 from controller.store.codec import DamagedError
 from controller.store.database import Database
-from controller.store.errors import StoreError
+from controller.store.errors import StoreError, StoreTakenError
 from controller.store.location import parse
 from controller.store.postgres import PostgresDatabase
-from controller.store.schema import DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
+from controller.store.schema import CLUSTER, DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
 from controller.store.sqlite import IMMEDIATE, MemoryDatabase, SqliteFile
 from controller.store.store_mapping import (
     SELECT_SETTINGS,
@@ -43,6 +43,7 @@ TURN_SECONDS = 60.0
 
 T = TypeVar("T")
 AnyRow = sa.Row[Any]
+_Rows = tuple[list[AnyRow], list[AnyRow], list[AnyRow], AnyRow | None]
 
 _LAST_CHANGE = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "last_change")
 _PLAN_WITH_PATHS = sa.select(PLANS, PLAN_PATHS.c.paths).join(
@@ -71,16 +72,20 @@ class Store:
         self._connection: sa.Connection | None = None
         self._closed = False
         self._last_change = ""
+        self._fence: Callable[[sa.Connection], None] = _no_fence
         # The last change while it is not known to be kept, and what undoes it.
         self._doubt: tuple[str, RowChanges] | None = None
 
     @staticmethod
-    def open(url: str, *, plans_kept: int = 1000) -> Store:
+    def open(url: str, *, plans_kept: int = 1000, replica: str | None = None) -> Store:
         """Create the store if it is missing, bring its tables up to date, and keep other controllers out.
+
+        A replica of a cluster shares the store with the others, and writes nothing before ``lead``.
 
         Args:
             url: ``sqlite:////FOLDER/FILE``, ``postgresql://USER@HOST/DATABASE``, or ``memory``: nothing is kept.
             plans_kept: how many plans stay in the history, at least one.
+            replica: the id of this replica of a cluster; ``None``: a single controller.
 
         Raises:
             InputError: an argument cannot be used.
@@ -88,7 +93,9 @@ class Store:
         """
         if plans_kept < 1:
             raise InputError("must be at least 1", field="plans_kept", value=plans_kept)
-        store = Store(_database(parse(url)), plans_kept)
+        store = Store(_database(parse(url), replica), plans_kept)
+        if replica is not None:
+            store._fence = _never
         store._database.claim()
         try:
             with store._in_turn():
@@ -110,7 +117,33 @@ class Store:
             StoreError: it cannot be read.
         """
         with self._in_turn():
-            jobs, drains, settings, plan = self._attempt(_load, write=False)
+            return self._saved(self._attempt(_load, write=False))
+
+    def lead(self, replica: str, term: int) -> SavedState:
+        """Write as the leader of a cluster from now on, for as long as its term is ``term``; return what is stored.
+
+        Raises:
+            StoreError: it cannot be read, or the term has ended.
+        """
+
+        def fence(connection: sa.Connection) -> None:
+            # The next leader waits for the end of this transaction, or ends its session; beats need not wait.
+            row = sa.select(CLUSTER.c.term, CLUSTER.c.leader).with_for_update(read=True, key_share=True)
+            now = connection.execute(row).one()
+            if (now.term, now.leader) != (term, replica):
+                raise StoreTakenError(f"{self.shown}: term {term} of this controller has ended; it is {now.term} now")
+
+        def take(connection: sa.Connection) -> tuple[str, _Rows]:
+            fence(connection)
+            return str(connection.scalar(_LAST_CHANGE)), _load(connection)
+
+        with self._in_turn():
+            self._last_change, rows = self._attempt(take, write=False)
+            self._fence = fence
+            return self._saved(rows)
+
+    def _saved(self, rows: _Rows) -> SavedState:
+        jobs, drains, settings, plan = rows
         try:
             return SavedState(
                 tuple(job_from(row) for row in jobs),
@@ -131,6 +164,8 @@ class Store:
 
         def known(connection: sa.Connection) -> int:
             row = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "instance")
+            # Of replicas that start together, one draws it.
+            connection.scalar(_LAST_CHANGE.with_for_update())
             value = connection.scalar(row)
             if value is None:
                 value = str(secrets.randbelow(0xFFFF) + 1)
@@ -153,6 +188,7 @@ class Store:
         this_change = uuid4().hex
 
         def write(connection: sa.Connection) -> None:
+            self._fence(connection)
             # The row is locked on a server: even of two controllers that a pooler lets in at once, one cannot pass.
             if connection.scalar(_LAST_CHANGE.with_for_update()) != self._last_change:
                 raise _OvertakenError(f"{self.shown} was changed by another program; restart the controller")
@@ -299,6 +335,7 @@ class Store:
         """Undo a failed change if it was committed all the same: the connection broke before the acknowledgement."""
         connection.execution_options(**{IMMEDIATE: False})
         with connection.begin():
+            self._fence(connection)
             if connection.scalar(_LAST_CHANGE) == change:
                 apply(connection, undo)
                 _set_last_change(connection, self._last_change)
@@ -315,7 +352,16 @@ def _set_last_change(connection: sa.Connection, change: str) -> None:
     connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "last_change").values(value=change))
 
 
-def _load(connection: sa.Connection) -> tuple[list[AnyRow], list[AnyRow], list[AnyRow], AnyRow | None]:
+def _no_fence(_connection: sa.Connection) -> None:
+    """Let a single controller write: its lock keeps others out."""
+
+
+def _never(_connection: sa.Connection) -> None:
+    """Let a replica write nothing that does not lead its cluster."""
+    raise StoreTakenError("this replica does not lead its cluster")
+
+
+def _load(connection: sa.Connection) -> _Rows:
     jobs = connection.execute(sa.select(JOBS).order_by(JOBS.c.position, JOBS.c.name)).all()
     drains = connection.execute(sa.select(DRAINS)).all()
     settings = connection.execute(SELECT_SETTINGS).all()
@@ -323,7 +369,9 @@ def _load(connection: sa.Connection) -> tuple[list[AnyRow], list[AnyRow], list[A
     return list(jobs), list(drains), list(settings), plan
 
 
-def _database(url: sa.URL) -> Database:
+def _database(url: sa.URL, replica: str | None) -> Database:
     if url.drivername != "sqlite":
-        return PostgresDatabase(url)
+        return PostgresDatabase(url, replica)
+    if replica is not None:
+        raise InputError("replicas of a cluster need a store in PostgreSQL", field="store")
     return SqliteFile(url) if url.database else MemoryDatabase()

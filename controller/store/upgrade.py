@@ -11,6 +11,9 @@ from alembic.script import ScriptDirectory
 from controller.store.errors import StoreError
 from controller.store.schema import METADATA, VERSION_TABLE
 
+UPGRADE_KEY = int.from_bytes(b"fairsupg", "big")
+"""Of the advisory lock of a PostgreSQL server that replicas hold, one at a time, while they look at the tables."""
+
 
 def upgrade(connection: sa.Connection, shown: str) -> None:
     """Make or change the tables where they are not up to date, within the connection's present transaction.
@@ -18,6 +21,8 @@ def upgrade(connection: sa.Connection, shown: str) -> None:
     Raises:
         StoreError: the database is another program's, or was used by a newer fairspine.
     """
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": UPGRADE_KEY})
     config = _config()
     config.attributes["connection"] = connection
     script = ScriptDirectory.from_config(config)

@@ -96,9 +96,9 @@ def _title(outcome: ExperimentOutcome, run: MeasuredDraw) -> str:
 def _matrix(outcome: ExperimentOutcome, values: dict[str, float], *, up: bool) -> NDArray[np.float64]:
     """[leaves, path classes] busy seconds of each cable in one direction; NaN where there is none."""
     fabric = outcome.scenario.fabric
-    found = np.full((fabric.n_leaves, fabric.n_paths), np.nan)
+    found = np.full((fabric.n_leaves, fabric.up_link.shape[1]), np.nan)
     for leaf in range(fabric.n_leaves):
-        for k in range(fabric.n_paths):
+        for k in range(fabric.up_link.shape[1]):
             link = int(fabric.up_link[leaf, k])
             if link >= 0:
                 found[leaf, k] = values[fabric.link_ids[link if up else link + 1]]
@@ -117,7 +117,9 @@ def _heat(
             if not np.isnan(value):
                 dark = norm(value) > 0.75
                 axes.text(k, leaf, f"{value:.1f}", ha="center", va="center", fontsize=8, color="w" if dark else _INK)
-    axes.set_xticks(range(fabric.n_paths) if small else [], fabric.path_names if small else [])
+    axes.set_xticks(
+        range(fabric.up_link.shape[1]) if small else [], fabric.path_names[: fabric.up_link.shape[1]] if small else []
+    )
     axes.set_yticks(
         range(fabric.n_leaves) if small else [], [leaf.name for leaf in fabric.leaves] if small and first else None
     )
@@ -128,7 +130,7 @@ def _heat(
     if up:
         axes.set_xticklabels([])
     axes.tick_params(length=0, labelsize=8)
-    axes.set_xticks(np.arange(-0.5, fabric.n_paths), minor=True)
+    axes.set_xticks(np.arange(-0.5, fabric.up_link.shape[1]), minor=True)
     axes.set_yticks(np.arange(-0.5, fabric.n_leaves), minor=True)
     axes.grid(which="minor", color="white", linewidth=2 if small else 0.3)
     axes.tick_params(which="minor", length=0)

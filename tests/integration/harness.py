@@ -157,12 +157,15 @@ class Bench:
         options.setdefault("out", self.out)
         return self._undo.enter_context(Lab(fabric, **options))
 
-    def controller(self, *argv: str, http_port: int = 8080, wait: bool = True) -> Controller:
-        """A running ``ryu-manager ARGV``, with a store of its own that lasts as long as the test."""
+    def controller(self, *argv: str, http_port: int = 8080, wait: bool = True, name: str = "") -> Controller:
+        """A running ``ryu-manager ARGV``, with a store of its own that lasts as long as the test.
+
+        ``name``: of the folder of its log, where there are several.
+        """
         if "--store" not in argv:
             self.out.mkdir(parents=True, exist_ok=True)
             argv = ("--store", f"sqlite:///{self.out.resolve()}/store-{next(self._numbers)}.db", *argv)
-        made = Controller(argv, self.out, http_port=http_port)
+        made = Controller(argv, self.out / name, http_port=http_port)
         self._undo.callback(made.close)
         return made.start(wait=wait)
 

@@ -346,6 +346,20 @@ class Backend(Protocol):
             last: without ``after``: begin with so many earlier events, as far as they are there.
         """
 
+    def cluster(self) -> Document:
+        """Return the cluster that this controller is a replica of (``ClusterDocument``)."""
+
+    def step_down(self) -> None:
+        """Let another replica of the cluster lead, soon.
+
+        Raises:
+            ConflictError: this controller does not lead a cluster.
+        """
+
+    @property
+    def leader(self) -> str | None:
+        """The URL of the replica that answers clients (empty: there is none now); ``None``: this one."""
+
     def health(self) -> Document:
         """Return whether the controller does its work (``Health``). Answers at once, even under load."""
 

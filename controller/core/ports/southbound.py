@@ -89,6 +89,17 @@ class Southbound(Protocol):
     def withhold_changes(self, reason: str) -> None:
         """Change no switch from now on, for this reason; empty: change them again. Does not block."""
 
+    def lead(self, term: int) -> None:
+        """Become master of all switches for this term of a cluster. Does not block."""
+
+    @property
+    def seen_term(self) -> int:
+        """The highest term of a cluster that a switch has told; 0: none has."""
+
+    @property
+    def lost(self) -> str:
+        """Why switches accept this replica of a cluster as their master no longer; empty: they do."""
+
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard; ``None``: the fabric is not known."""
 

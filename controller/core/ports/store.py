@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from controller.core.cluster_standing import ClusterSettings, ClusterStanding
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import SavedState, StateChange
 
@@ -38,6 +39,36 @@ class StateStore(Protocol):
         """
 
 
+class ReplicaStore(Protocol):
+    """The part of ``controller.store.Store`` that a replica of a cluster uses when it is elected; it may block."""
+
+    def lead(self, replica: str, term: int) -> SavedState:
+        """Write for this term from now on; return what is stored.
+
+        Raises:
+            StoreError: it cannot be read, or the term has ended.
+        """
+
+
+class Membership(Protocol):
+    """The part of a replica in its cluster; ``controller.service.cluster_member.ClusterMember`` implements it."""
+
+    settings: ClusterSettings
+    standing: ClusterStanding
+    error: str
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica answers clients."""
+
+    def step_down(self) -> None:
+        """Let another replica lead, soon.
+
+        Raises:
+            ConflictError: this replica does not lead.
+        """
+
+
 @dataclass(frozen=True)
 class Persistence:
     """A store and its content at the start, with which the controller continues.
@@ -45,7 +76,9 @@ class Persistence:
     Attributes:
         store: of jobs, drains, mode and plans.
         saved: what it held.
+        member: the part of this replica in its cluster; ``None``: a single controller.
     """
 
     store: StateStore
     saved: SavedState
+    member: Membership | None = None

@@ -40,6 +40,7 @@ RESOURCES: tuple[Resource, ...] = (
                 answering(lambda _backend, call: _openapi(call.secured)),
                 "This OpenAPI document",
                 {200: schemas.OpenApi},
+                of_replica=True,
             )
         },
     ),

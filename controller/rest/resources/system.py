@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 import falcon
 import orjson
 
@@ -12,7 +14,7 @@ from controller.rest import schemas
 from controller.rest.events import EventStream
 from controller.rest.forms import read_form
 from controller.rest.operation import EVENT_STREAM, OPEN_METRICS, PROMETHEUS, Body, Call, Operation, Resource
-from controller.rest.resources.answers import answering, reading
+from controller.rest.resources.answers import answering, reading, refuse_members
 from controller.rest.resources.parameters import AFTER, LAST, LAST_EVENT_ID
 
 
@@ -33,6 +35,12 @@ def _health(backend: Backend, call: Call) -> Document:
         return health
     known = orjson.loads(health) if isinstance(health, bytes) else health
     return {"status": known["status"]}
+
+
+def _step_down(backend: Backend, call: Call, response: falcon.Response) -> None:
+    refuse_members(call.body)
+    backend.step_down()
+    response.status = HTTPStatus.NO_CONTENT
 
 
 def _events(backend: Backend, call: Call, response: falcon.Response) -> None:
@@ -94,6 +102,36 @@ SYSTEM_RESOURCES: tuple[Resource, ...] = (
         {"GET": Operation("whoAmI", answering(_who), "The caller and its role", {200: schemas.WhoAmI})},
     ),
     Resource(
+        "cluster",
+        "/v1/cluster",
+        {
+            "GET": Operation(
+                "getCluster",
+                answering(lambda backend, _call: backend.cluster()),
+                "The cluster of this controller: its replicas, and which of them leads",
+                {200: schemas.ClusterDocument},
+                of_replica=True,
+                description="Every replica answers. role: single means that the controller is in no cluster.",
+            )
+        },
+    ),
+    Resource(
+        "stepDown",
+        "/v1/cluster:step-down",
+        {
+            "POST": Operation(
+                "stepDown",
+                _step_down,
+                "Let another replica of the cluster lead",
+                {204: None},
+                role=Role.WRITE,
+                body=Body(schemas.EmptyForm, {}, optional=True),
+                problems=frozenset({409}),
+                description="409: this controller is in no cluster.",
+            )
+        },
+    ),
+    Resource(
         "health",
         "/healthz",
         {
@@ -103,6 +141,7 @@ SYSTEM_RESOURCES: tuple[Resource, ...] = (
                 "The controller's health",
                 {200: schemas.HealthAnswer},
                 open=True,
+                of_replica=True,
                 description="A caller without a token, where tokens are required, gets only the status.",
             )
         },
@@ -116,6 +155,7 @@ SYSTEM_RESOURCES: tuple[Resource, ...] = (
                 _metrics,
                 "Metrics for Prometheus",
                 {200: schemas.Metrics},
+                of_replica=True,
                 media_type=PROMETHEUS,
                 also=(OPEN_METRICS,),
                 description="OpenMetrics by content negotiation. docs/reference/telemetry.md lists the metrics.",

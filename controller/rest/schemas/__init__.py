@@ -62,6 +62,8 @@ from controller.rest.schemas.routes import RouteFlow, RoutePiece, Routes
 from controller.rest.schemas.series import HistoryDocument, SeriesDocument
 from controller.rest.schemas.survival import FailureOutcome, SurvivalDocument, SurvivalForm
 from controller.rest.schemas.system import (
+    ClusterDocument,
+    ClusterReplica,
     EventDocument,
     Health,
     HealthAnswer,
@@ -82,6 +84,8 @@ __all__ = [
     "MOST_PLANS",
     "Cabling",
     "CablingFinding",
+    "ClusterDocument",
+    "ClusterReplica",
     "Document",
     "DrainDocument",
     "DrainForm",

@@ -82,6 +82,32 @@ class SwitchCount(Document):
 Status = Literal["ok", "starting", "degraded"]
 
 
+class ClusterReplica(Document):
+    """A replica of a cluster. ``live``: the store has heard of it lately; ``this``: it has made this document."""
+
+    url: str
+    version: str
+    live: bool
+    leads: bool
+    this: bool
+    heard: AwareDatetime = Field(description="by the clock of the store")
+
+
+class ClusterDocument(Document):
+    """The cluster of a controller, as the store described it to this replica a moment ago.
+
+    ``leader`` is the URL of the replica that was elected last, which may have ended since; ``since``: by the clock of
+    the store. ``term`` grows with every election.
+    """
+
+    name: str | None
+    role: Literal["single", "leader", "follower"]
+    term: Count
+    leader: str | None
+    since: AwareDatetime | None
+    replicas: list[ClusterReplica]
+
+
 class Health(Document):
     """The health of controller and network; ``reasons`` describes each problem.
 
@@ -101,6 +127,7 @@ class Health(Document):
     switches: SwitchCount
     jobs: Count
     flows: Count
+    cluster: Annotated[ClusterDocument | None, Field(description="missing for a controller in no cluster")] = None
 
 
 class Liveness(Document):

@@ -20,6 +20,7 @@ from controller.southbound.openflow.packet_in import PacketIn
 from controller.southbound.packet_load import LOUD, PacketLoad
 from controller.southbound.probe_mac import ProbeMac
 from controller.southbound.rules import Output, SwitchRules
+from controller.southbound.write_permission import WritePermission
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -47,6 +48,7 @@ class HostFinder:
 
     Attributes:
         fabric: the fabric as it is known now, whose hosts are asked for; ``None``: it is not known.
+        permission: to change switches; without it nothing is sent.
         malformed: ARP packets so far that were not sound.
     """
 
@@ -85,6 +87,7 @@ class HostFinder:
         self._asks = Allowances(ANSWERS_PER_PORT, ANSWERS_PER_PORT)
         self._is_changed, self._changed_at = False, float("-inf")
         self._wait, self._asked_at, self._n_edge = FIRST_ROUND, float("-inf"), 0
+        self.permission = WritePermission()
         self.malformed = 0
 
     def start(self) -> None:
@@ -210,7 +213,7 @@ class HostFinder:
             self._searches.want(host.ip, free)
 
     def _send(self, port: PortId, data: bytes) -> None:
-        datapath = self._datapath(port.dpid)
+        datapath = None if self.permission.withheld else self._datapath(port.dpid)
         # The probe may be dropped: a switch that does not read must not hold up the sender.
         if datapath is None or not datapath.offer_msg(messages.packet_out(datapath, port.port, data)):
             # The probe was not sent, so a missing answer has no meaning.

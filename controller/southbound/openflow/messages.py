@@ -155,6 +155,12 @@ def ask_role(datapath: Any) -> Any:
     return parser.OFPRoleRequest(datapath, ofp.OFPCR_ROLE_NOCHANGE, 0)
 
 
+def take_role(datapath: Any, generation: int, *, master: bool) -> Any:
+    """Build the request to be master or slave at a switch, which refuses it if it knows a later generation."""
+    role = ofp.OFPCR_ROLE_MASTER if master else ofp.OFPCR_ROLE_SLAVE
+    return parser.OFPRoleRequest(datapath, role, generation)
+
+
 def barrier(datapath: Any) -> Any:
     """Build a barrier request."""
     return parser.OFPBarrierRequest(datapath)

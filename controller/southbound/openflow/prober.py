@@ -25,6 +25,7 @@ from controller.southbound.openflow import messages
 from controller.southbound.openflow.discovery import Discovery
 from controller.southbound.openflow.packet_in import PacketIn
 from controller.southbound.probe_schedule import TURN
+from controller.southbound.write_permission import WritePermission
 
 LOG = logging.getLogger("fairspine.southbound")
 
@@ -104,7 +105,11 @@ class _Connection:
 
 
 class Prober:
-    """The greenlet that sends, and the handlers of what comes back."""
+    """The greenlet that sends, and the handlers of what comes back.
+
+    Attributes:
+        permission: to change switches; without it nothing is sent.
+    """
 
     def __init__(
         self,
@@ -127,6 +132,7 @@ class Prober:
             dropped: how many packets of each switch were dropped unread; it grows. ``None``: none ever is.
         """
         self._dropped, self._dropped_before = {} if dropped is None else dropped, dict[int, int]()
+        self.permission = WritePermission()
         self._discovery, self._evidence = discovery, discovery.evidence
         self._changed, self._told, self._name, self._clock = changed, told, name, clock
         self._seal = lldp.Seal()
@@ -230,6 +236,8 @@ class Prober:
         for dpid, ports in self._evidence.schedule.due(now):
             connection = self._connections.get(dpid)
             worth = self._evidence.worth_asking(dpid, ports, now)
+            if self.permission.withheld:
+                continue
             if worth and connection is not None and connection.takes_more(now):
                 self._send(connection, dpid, worth)
         if now - self._looked_at >= NOTICE_SECONDS:

@@ -406,6 +406,15 @@ class FakeBackend:
         self.subscriptions.append(FakeSubscription(self.events, at))
         return self.subscriptions[-1]
 
+    leader: str | None = None
+    """As in ``Backend``; a test sets it."""
+
+    def cluster(self) -> Document:
+        return {"name": None, "role": "single", "term": 0, "leader": None, "since": None, "replicas": []}
+
+    def step_down(self) -> None:
+        pass
+
     def health(self) -> Document:
         return {
             "status": "ok",

@@ -184,6 +184,8 @@ class FakeSouthbound:
         self.refusal: Refusal | None = None
         self.next_try: float | None = None
         self.faults: list[str] = []
+        self.seen_term, self.lost = 0, ""
+        self.terms: list[int] = []
         self.watched: tuple[Sequence[int], Set[int]] | None = None
         self.counted: list[RoceCount] = []
         self.held: Callable[[], FabricSnapshot] = lambda: FabricSnapshot(0.0)
@@ -193,6 +195,9 @@ class FakeSouthbound:
 
     def withhold_changes(self, reason: str) -> None:
         self.withheld = reason
+
+    def lead(self, term: int) -> None:
+        self.terms.append(term)
 
     def install(self, rules: DesiredRules) -> None:
         self.installed.append((rules.rules, rules.epoch))

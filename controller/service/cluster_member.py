@@ -1,0 +1,113 @@
+"""The part of this replica in its cluster: it beats, takes over when it is elected, and ends when it no longer leads.
+
+A replica leads once in its life: it begins as a follower, and one that has lost the lead starts again as a new process,
+so that nothing that it knew of its own term is left (docs/explanation/cluster.md).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from controller.core.cluster_standing import ClusterSettings, ClusterStanding
+from controller.core.errors import ConflictError
+from controller.core.ports.election import Electoral
+from controller.core.ports.runtime import Runtime
+from controller.core.ports.southbound import Southbound
+from controller.core.ports.store import ReplicaStore
+from controller.core.saved_state import SavedState
+from controller.model.errors import UnavailableError
+
+LOG = logging.getLogger("fairspine.service")
+
+BEATS = 8
+"""Beats in one lease, and attempts to take over."""
+
+
+class ClusterMember:
+    """One replica; all of it runs on the event loop, so a leader beats only while the loop runs.
+
+    Attributes:
+        settings: the cluster as it is configured.
+        standing: what the store said last.
+        error: why the store does not answer; empty: it does.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        runtime: Runtime,
+        election: Electoral,
+        store: ReplicaStore,
+        southbound: Southbound,
+    ) -> None:
+        """Begin as a follower; ``start`` begins to beat."""
+        self.settings, self._runtime, self._election = settings, runtime, election
+        self._store, self._southbound = store, southbound
+        self.standing, self.error = ClusterStanding(), ""
+        self._term: int | None = None
+        self._stepping_down = False
+
+    def start(self, *, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
+        """Begin to beat.
+
+        Args:
+            began: called when this replica has been elected, with what the store holds.
+            ended: called with the reason when it no longer leads; it starts the program again.
+        """
+        self._runtime.spawn(lambda: self._run(began, ended))
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica answers clients: it has been elected, and has heard of no later leader."""
+        return self._term is not None and not self._stepping_down and not self._southbound.lost
+
+    def step_down(self) -> None:
+        """Let another replica lead, soon.
+
+        Raises:
+            ConflictError: this replica does not lead.
+        """
+        if not self.leads:
+            raise ConflictError("this replica does not lead its cluster")
+        self._stepping_down = True
+        self._southbound.withhold_changes("this replica steps down")
+
+    def close(self) -> None:
+        """Let another replica lead at once; called at the end of the program."""
+        self._election.resign(self._southbound.seen_term)
+
+    def _run(self, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
+        while not (reason := self._beat(began)):
+            self._runtime.sleep(self.settings.lease / BEATS)
+        self._southbound.withhold_changes("this replica does not lead its cluster")
+        LOG.warning("term %s has ended: %s; this replica starts again as a follower", self._term, reason)
+        self._runtime.offload(self._election.resign, self._southbound.seen_term)
+        ended(reason)
+
+    def _beat(self, began: Callable[[SavedState], None]) -> str:
+        """Beat once; return why this replica no longer leads (empty: it does, or never did)."""
+        if self._stepping_down:
+            return "it was asked to step down"
+        if self._southbound.lost:
+            return self._southbound.lost
+        try:
+            self.standing = self._runtime.offload(self._election.beat, self._southbound.seen_term)
+            if self._term is None and self.standing.leads:
+                saved = self._runtime.offload(self._store.lead, self.settings.me.id, self.standing.term)
+                self._lead(saved, began)
+            self.error = ""
+        except UnavailableError as error:
+            if error.reason != self.error:
+                LOG.error("the store does not answer: %s", error.reason)
+            self.error = error.reason
+            return ""
+        if self._term is not None and (not self.standing.leads or self.standing.term != self._term):
+            return f"term {self.standing.term} has begun"
+        return ""
+
+    def _lead(self, saved: SavedState, began: Callable[[SavedState], None]) -> None:
+        self._term = self.standing.term
+        LOG.warning("this replica leads cluster %s for term %d", self.settings.name, self._term)
+        began(saved)
+        self._southbound.lead(self._term)

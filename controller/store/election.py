@@ -1,0 +1,245 @@
+"""The election of a cluster's leader in a PostgreSQL database.
+
+The leader holds an advisory lock in a session of its own and counts up ``beats`` in the row of the cluster. Another
+replica takes over if the lock is free, because the leader's process or machine has ended and the server has noticed; or
+if ``beats`` has not changed for a lease by the clock of the replica that watches, because the leader is stopped or cut
+off from the server. Then the watching replica ends all sessions of the leader, which frees the lock.
+
+Taking over is one transaction: the term grows by one at least, and the row names the new leader. Each commit of a
+leader checks its term in the transaction that writes (``Store.lead``), so a commit of an earlier term fails. No
+decision depends on the time of day of any machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
+from controller.model.errors import InputError
+from controller.store.errors import StoreError
+from controller.store.location import parse
+from controller.store.postgres import engine_of, reason_of, session_of
+from controller.store.schema import CLUSTER, REPLICAS
+
+LOG = logging.getLogger(__name__)
+
+LEADER_KEY = int.from_bytes(b"fairslea", "big")
+"""Of the advisory lock that the leader holds."""
+
+FORGET_SECONDS = 3600.0
+"""Seconds after which a replica that is not heard is no longer listed."""
+
+LIVE_LEASES = 3
+"""Leases in which a replica is heard if it works; one that starts again is missing for longer."""
+
+T = TypeVar("T")
+
+_NOW = sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Double)
+
+
+class Election:
+    """The part of one replica in the election; implements ``controller.core.ports.election.Electoral``."""
+
+    def __init__(self, url: str, settings: ClusterSettings, *, fabric: str) -> None:
+        """Prepare the part of a replica; nothing is connected yet.
+
+        Args:
+            url: of the store, a PostgreSQL database.
+            settings: the cluster, its lease and this replica.
+            fabric: a hash of its fabric file; all replicas need the same.
+        """
+        self._url = parse(url)
+        self._cluster, self._me, self._lease = settings.name, settings.me, settings.lease
+        self._fabric = fabric
+        # What a server forgets in a crash is at most a beat. A take-over waits for the disk (``_take_over``).
+        self._engine = engine_of(
+            self._url,
+            _session(self._me.id),
+            synchronous_commit="off",
+            statement_timeout=f"{max(1000, round(1000 * self._lease))}ms",
+        )
+        self._connection: sa.Connection | None = None
+        self._holds_lock = False
+        self._watched: tuple[str, int, int] | None = None
+        self._watched_since = 0.0
+        self._term: int | None = None
+
+    def check(self) -> None:
+        """Check that this replica fits to the cluster of this database.
+
+        Raises:
+            InputError: the database belongs to another cluster, or this replica differs from the leader that works.
+            StoreError: the database cannot be read.
+        """
+        row = self._attempt(lambda connection: connection.execute(sa.select(CLUSTER)).one_or_none())
+        if row is None:
+            return
+        if row.name != self._cluster:
+            raise InputError(f"the store belongs to the cluster {row.name}", field="cluster_name", value=self._cluster)
+        if not self._attempt(_is_led):
+            return
+        if row.version != self._me.version:
+            raise InputError(
+                f"the leader of cluster {row.name} has version {row.version}, this replica {self._me.version}",
+                field="cluster_name",
+                value=self._cluster,
+            )
+        if row.fabric != self._fabric:
+            raise InputError(
+                f"the fabric file differs from that of the leader of cluster {row.name}", field="fabric"
+            )  # fmt: skip
+
+    def beat(self, seen: int = 0) -> ClusterStanding:
+        """Say that this replica works; take over if nobody leads."""
+        return self._attempt(lambda connection: self._beat(connection, seen))
+
+    def resign(self, seen: int = 0) -> None:
+        """Let another replica lead, at once; also called at the end of the program."""
+        term, self._term = self._term, None
+        with suppress(StoreError):
+            if term is not None:
+                self._attempt(lambda connection: self._leave(connection, term, seen))
+        self._disconnect()
+
+    # -- in a transaction ------------------------------------------------------------------------------------------
+
+    def _beat(self, connection: sa.Connection, seen: int) -> ClusterStanding:
+        if self._term is None or not self._renewed(connection, self._term):
+            self._term = None
+            if self._locks(connection):
+                self._term = self._take_over(connection, seen)
+            else:
+                self._watch(connection)
+        row = {"id": self._me.id, "url": self._me.url, "version": self._me.version, "heard": _NOW}
+        connection.execute(
+            insert(REPLICAS).values(row).on_conflict_do_update(index_elements=["id"], set_={"heard": _NOW})
+        )
+        connection.execute(sa.delete(REPLICAS).where(REPLICAS.c.heard < _NOW - FORGET_SECONDS))
+        return self._standing(connection)
+
+    def _renewed(self, connection: sa.Connection, term: int) -> bool:
+        """Count a beat of the leader; return whether it still leads."""
+        # It went with the connection, if this is a new one, which the server may not have noticed yet.
+        self._locks(connection)
+        done = connection.execute(
+            sa.update(CLUSTER)
+            .where(CLUSTER.c.term == term, CLUSTER.c.leader == self._me.id)
+            .values(beats=CLUSTER.c.beats + 1)
+        )
+        return done.rowcount == 1
+
+    def _watch(self, connection: sa.Connection) -> None:
+        """End the sessions of a leader that has not counted a beat for a lease."""
+        row = connection.execute(sa.select(CLUSTER.c.leader, CLUSTER.c.term, CLUSTER.c.beats)).one_or_none()
+        if row is None:
+            return
+        now, watched = _clock(), (str(row.leader), int(row.term), int(row.beats))
+        if watched != self._watched:
+            self._watched, self._watched_since = watched, now
+        elif now - self._watched_since > self._lease:
+            LOG.warning("the leader of cluster %s has been silent for %g s", self._cluster, self._lease)
+            _end_sessions(connection, watched[0])
+
+    def _locks(self, connection: sa.Connection) -> bool:
+        """Take the lock of the leader unless this session has it; return whether it has."""
+        if not self._holds_lock:
+            taken = connection.scalar(sa.text("SELECT pg_try_advisory_lock(:key)"), {"key": LEADER_KEY})
+            self._holds_lock = bool(taken)
+        return self._holds_lock
+
+    def _take_over(self, connection: sa.Connection, seen: int) -> int:
+        connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
+        earlier = connection.scalar(sa.select(CLUSTER.c.leader))
+        if earlier and earlier != self._me.id:
+            # It may be in the middle of a commit, which locks the row.
+            _end_sessions(connection, earlier)
+        row = connection.execute(sa.select(CLUSTER).with_for_update()).one_or_none()
+        if row is not None and row.name != self._cluster:
+            raise StoreError(f"the store belongs to the cluster {row.name}")
+        term = max(0 if row is None else row.term, seen) + 1
+        values = {
+            "name": self._cluster, "term": term, "leader": self._me.id, "beats": 0, "fabric": self._fabric,
+            "version": self._me.version, "elected": _NOW,
+        }  # fmt: skip
+        connection.execute(sa.insert(CLUSTER).values(values) if row is None else sa.update(CLUSTER).values(values))
+        return term
+
+    def _leave(self, connection: sa.Connection, term: int, seen: int) -> None:
+        connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
+        # The next leader's term is higher than what switches know.
+        connection.execute(
+            sa.update(CLUSTER)
+            .where(CLUSTER.c.term == term, CLUSTER.c.leader == self._me.id)
+            .values(term=max(term, seen), leader="")
+        )
+
+    def _standing(self, connection: sa.Connection) -> ClusterStanding:
+        row = connection.execute(sa.select(CLUSTER)).one_or_none()
+        now = connection.scalar(sa.select(_NOW)) or 0.0
+        members = tuple(
+            ReplicaEntry(each.id, each.url, each.version, each.heard, now - each.heard <= LIVE_LEASES * self._lease)
+            for each in connection.execute(sa.select(REPLICAS).order_by(REPLICAS.c.url, REPLICAS.c.id))
+        )
+        if row is None:
+            return ClusterStanding(members=members)
+        return ClusterStanding(row.term, row.leader, row.term == self._term, row.elected, members)
+
+    # -- the connection --------------------------------------------------------------------------------------------
+
+    def _attempt(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do it in a transaction, with a new connection where there is none."""
+        before = self._term
+        try:
+            if self._connection is None:
+                self._connection = self._engine.connect()
+            with self._connection.begin():
+                return work(self._connection)
+        except sa.exc.SQLAlchemyError as error:
+            # The lock goes with the connection, and with it whatever the transaction has decided.
+            self._term = before
+            self._disconnect()
+            raise StoreError(reason_of(error, self._url)) from None
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._holds_lock = self._connection, None, False
+        if connection is not None:
+            with suppress(sa.exc.SQLAlchemyError):
+                connection.close()
+
+
+_LED = sa.text(
+    "SELECT EXISTS (SELECT 1 FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database "
+    "WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database() "
+    "AND (classid::bigint << 32 | objid::bigint) = :key)"
+)
+
+
+def _is_led(connection: sa.Connection) -> bool:
+    """Return whether some replica leads now."""
+    return bool(connection.scalar(_LED, {"key": LEADER_KEY}))
+
+
+def _end_sessions(connection: sa.Connection, replica: str) -> None:
+    connection.execute(
+        sa.text(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND (application_name = :election OR application_name LIKE :store || '%')"
+        ),
+        {"election": _session(replica), "store": session_of(replica)},
+    )
+
+
+def _session(replica: str) -> str:
+    return f"fairspine-election-{replica}"
+
+
+def _clock() -> float:
+    """Return the seconds of a clock that goes on while the machine sleeps and that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,179 @@
+"""Three replicas of a controller on the same switches and one PostgreSQL: the leader dies, is stopped, steps down."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from controller.model.clos import clos
+from controller.model.fabric import Fabric
+from controller.model.fabric_file import fabric_document
+from emulation.lab import Lab
+from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
+from tests.integration.test_jobs import active
+from tests.integration.test_restart import JOB, dumps, packets, switches
+
+pytestmark = pytest.mark.switches
+
+FABRIC = clos(2, 2, 2)
+REPLICAS = 3
+LEASE = 5.0
+"""Seconds. On a busy machine, a leader may not get to beat for a second or more."""
+
+
+@pytest.fixture
+def fabric_file(tmp_path: Path) -> Path:
+    path = tmp_path / "fabric.yaml"
+    path.write_text(yaml.safe_dump(fabric_document(FABRIC)))
+    return path
+
+
+class Cluster:
+    """Replicas with ports of their own, and a lab whose switches connect to all of them."""
+
+    def __init__(self, bench: Bench, fabric: Fabric, file: Path, store: str) -> None:
+        self.lab: Lab = bench.lab(fabric)
+        for n in range(1, REPLICAS):
+            self._connect(6653 + n)
+        self.replicas = [
+            bench.controller(
+                "--fabric", str(file), "--store", store, "--cluster-name", "lab", "--lease", str(LEASE),
+                "--ofp-tcp-listen-port", str(6653 + n), "--wsapi-port", str(8080 + n), "controller.app",
+                http_port=8080 + n, wait=False, name=f"replica{n}",
+            )
+            for n in range(REPLICAS)
+        ]  # fmt: skip
+        for replica in self.replicas:
+            replica.wait_for("it answers", replica._answers)
+
+    def _connect(self, port: int) -> None:
+        """Have every switch connect to one more controller."""
+        arguments: list[str] = []
+        for switch in self.lab.wiring.switches:
+            row = f"@{switch.bridge}"
+            arguments += ["--", f"--id={row}", "create", "controller", f'target="tcp:127.0.0.1:{port}"']
+            arguments += ["max_backoff=1000", "--", "add", "bridge", switch.bridge, "controller", row]
+        self.lab.ovs.vsctl(*arguments)
+
+    def leaders(self, replicas: Sequence[Controller]) -> list[Controller]:
+        return [each for each in replicas if role(each) == "leader"]
+
+    def leader(self, *, after: int = 0) -> Controller:
+        """The leader of a term after this one, once its plan is active."""
+        found: list[Controller] = []
+
+        def leads() -> bool:
+            found[:] = self.leaders(self.replicas)
+            return len(found) == 1 and term(found[0]) > after
+
+        eventually(leads, "one replica leads", shown=lambda: [role(each) for each in self.replicas])
+        eventually(found[0].is_well, "all is well", shown=lambda: found[0].get("/healthz").body)
+        return found[0]
+
+
+def role(replica: Controller) -> str:
+    try:
+        return str(replica.get("/v1/cluster").body["role"])
+    except OSError:
+        return "none"
+
+
+def term(replica: Controller) -> int:
+    return int(replica.get("/v1/cluster").body["term"])
+
+
+def follows(replica: Controller, wanted: int) -> bool:
+    """Return whether a replica that no longer leads has started again, and knows the present term."""
+    try:
+        return role(replica) == "follower" and term(replica) == wanted
+    except OSError:
+        return False
+
+
+def writes(replica: Controller) -> bool:
+    """Whether a replica has changed rules since it was elected last."""
+    return "changes for epoch" in replica.log.read_text().rpartition("this replica leads cluster")[2]
+
+
+@pytest.fixture
+def cluster(bench: Bench, fabric_file: Path, postgres_url: str) -> Cluster:
+    stale = "a follower asks for its role with the term that it has read, while the leader becomes master"
+    bench.harmless.append(("OFPRRFC_STALE", stale))
+    bench.harmless.append(("OFPBRC_IS_S", "a leader that was stopped goes on with what it was about to send"))
+    return Cluster(bench, FABRIC, fabric_file, postgres_url)
+
+
+def test_the_next_leader_of_a_killed_one_has_its_jobs_and_its_plan_and_writes_no_rule(cluster: Cluster) -> None:
+    lab, first = cluster.lab, cluster.leader()
+    wait_for_pings(lab)
+    for other in cluster.replicas:
+        if other is not first:
+            answer = other.put("/v1/jobs/one", JOB)
+            assert answer.status == 307
+            assert other.get("/healthz").body["cluster"]["leader"] == f"http://127.0.0.1:{first.http_port}"
+    assert first.put("/v1/jobs/one", JOB).status == 201
+    plan, jobs, epoch = active(first), first.get("/v1/jobs").body, term(first)
+    rules, counted = standing(lambda: dumps(lab, FABRIC)), packets(lab, FABRIC)
+    with lab.pinging() as pings:
+        first.kill()
+        second = cluster.leader(after=epoch)
+        sent = min(pings.sent.values())
+        eventually(lambda: min(pings.sent.values()) > sent + 10, "hosts ping each other with the next leader")
+    assert pings.unanswered == []
+    assert second is not first
+    assert active(second)["flows"] == plan["flows"]
+    assert second.get("/v1/jobs").body == jobs
+    assert dumps(lab, FABRIC) == rules
+    # A rule that is written again counts from zero.
+    eventually(
+        lambda: all(packets(lab, FABRIC)[name] > counted[name] for name in switches(FABRIC)),
+        "every switch has counted more",
+    )
+    assert not writes(second)
+    # The next leader changes switches, and the one that was killed comes back as a follower.
+    assert second.put("/v1/jobs/two", {"flows": [{"src": "h1", "dst": "h4", "bytes": 10**6}]}).status == 201
+    active(second)
+    first.start()
+    eventually(lambda: role(first) == "follower", "it follows")
+    assert cluster.leaders(cluster.replicas) == [second]
+    wait_for_pings(lab)
+
+
+def test_a_leader_that_was_stopped_finds_another_one_and_follows(cluster: Cluster) -> None:
+    lab, first = cluster.lab, cluster.leader()
+    assert first.put("/v1/jobs/one", JOB).status == 201
+    active(first)
+    before, rules = term(first), standing(lambda: dumps(lab, FABRIC))
+    others = [each for each in cluster.replicas if each is not first]
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: len(cluster.leaders(others)) == 1, "another replica leads")
+        (second,) = cluster.leaders(others)
+        eventually(second.is_well, "all is well", shown=lambda: second.get("/healthz").body)
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+    assert second.put("/v1/jobs/two", {"flows": [{"src": "h1", "dst": "h4", "bytes": 10**6}]}).status == 201
+    active(second)
+    eventually(lambda: follows(first, term(second)), "it follows")
+    assert term(second) > before
+    changed = standing(lambda: dumps(lab, FABRIC))
+    assert changed != rules
+    assert second.is_well()
+    wait_for_pings(lab)
+
+
+def test_a_leader_steps_down_when_it_is_asked_to(cluster: Cluster) -> None:
+    first = cluster.leader()
+    before = term(first)
+    other = next(each for each in cluster.replicas if each is not first)
+    assert other.post("/v1/cluster:step-down", {}).status == 307
+    assert first.post("/v1/cluster:step-down", {}).status == 204
+    second = cluster.leader(after=before)
+    assert second is not first
+    eventually(lambda: follows(first, term(second)), "it follows")
+    assert not writes(second)

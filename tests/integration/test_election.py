@@ -1,0 +1,248 @@
+"""The election of a leader on PostgreSQL: terms that only grow, one leader, no commit of an earlier term."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+
+from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
+from controller.model.errors import InputError
+from controller.store import postgres
+from controller.store.election import Election
+from controller.store.errors import StoreError, StoreTakenError
+from controller.store.store import Store
+from tests.integration.harness import eventually
+from tests.integration.postgres import PostgresServer
+from tests.integration.store_writer import step
+
+LEASE = 0.5
+
+SILENT = """
+import sys
+from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
+from controller.store.election import Election
+from controller.store.store import Store
+url, replica = sys.argv[1:]
+store = Store.open(url, replica=replica)
+election = Election(url, ClusterSettings("a", 0.5, ReplicaEntry(replica, "http://" + replica, "1")), fabric="")
+standing = election.beat()
+store.lead(replica, standing.term)
+print(standing.term, flush=True)
+sys.stdin.read()
+"""
+"""A replica that leads and then does nothing: it is killed, or goes on with its connections open."""
+
+
+def election(url: str, replica: str, *, cluster: str = "a", fabric: str = "", version: str = "1") -> Election:
+    settings = ClusterSettings(cluster, LEASE, ReplicaEntry(replica, f"http://{replica}", version))
+    return Election(url, settings, fabric=fabric)
+
+
+@pytest.fixture
+def replica(postgres_url: str) -> Iterator[Callable[[str], tuple[Store, Election]]]:
+    """Make a replica on the test's database: its store and its part in the election."""
+    with ExitStack() as stack:
+
+        def make(name: str) -> tuple[Store, Election]:
+            store = Store.open(postgres_url, replica=name)
+            stack.callback(store.close)
+            part = election(postgres_url, name)
+            stack.callback(part.resign)
+            return store, part
+
+        yield make
+
+
+Make = Callable[[str], tuple[Store, Election]]
+
+
+def leads(part: Election) -> ClusterStanding:
+    """Beat until this replica leads."""
+    found = [part.beat()]
+
+    def elected() -> bool:
+        found.append(part.beat())
+        return found[-1].leads
+
+    if not found[0].leads:
+        eventually(elected, "the replica leads")
+    return found[-1]
+
+
+def test_one_replica_leads_and_the_others_know_it(replica: Make) -> None:
+    (_, first), (_, second) = replica("one"), replica("two")
+    mine, other = first.beat(), second.beat()
+    assert mine.leads
+    assert not other.leads
+    assert mine.term == other.term == 1
+    assert other.leader_url == "http://one"
+    assert [member.id for member in second.beat().members] == ["one", "two"]
+
+
+def test_a_replica_that_resigns_is_followed_by_a_higher_term(replica: Make) -> None:
+    (_, first), (_, second) = replica("one"), replica("two")
+    first.beat()
+    first.resign()
+    assert leads(second).term == 2
+
+
+def test_a_term_is_higher_than_those_that_switches_have_seen(replica: Make) -> None:
+    (_, first), (_, second) = replica("one"), replica("two")
+    assert first.beat(seen=6).term == 7
+    first.resign(seen=11)
+    assert leads(second).term == 12
+
+
+def test_only_the_leader_of_the_present_term_commits(replica: Make, postgres_url: str) -> None:
+    (old_store, old), (new_store, _) = replica("one"), replica("two")
+    with pytest.raises(StoreTakenError, match="does not lead"):
+        old_store.commit(step(1))
+    old_store.lead("one", old.beat().term)
+    old_store.commit(step(1))
+    with pytest.raises(StoreTakenError, match="does not lead"):
+        new_store.commit(step(2))
+    # The old leader keeps its connections, and does not hear of the new one.
+    sql(postgres_url, "UPDATE cluster SET term = 2, leader = 'two'")
+    assert new_store.lead("two", 2).epoch == 1
+    with pytest.raises(StoreTakenError, match="term 1 of this controller has ended; it is 2 now"):
+        old_store.commit(step(2))
+    new_store.commit(step(2))
+    assert new_store.load().epoch == 2
+
+
+def test_a_leader_that_is_silent_for_a_lease_is_replaced_though_its_connections_stay(
+    replica: Make, postgres_url: str
+) -> None:
+    old_store, old = replica("one")
+    old_store.lead("one", old.beat().term)
+    new_store, new = replica("two")
+    standing = leads(new)
+    assert standing.term == 2
+    assert new_store.lead("two", 2).epoch == 0
+    with pytest.raises(StoreError):
+        old_store.commit(step(1))
+    with pytest.raises(StoreError):
+        old.beat()
+    assert not old.beat().leads
+    new_store.commit(step(1))
+
+
+def test_a_leader_that_was_cut_off_for_a_moment_goes_on(replica: Make, postgres_url: str) -> None:
+    store, part = replica("one")
+    store.lead("one", part.beat().term)
+    end_sessions(postgres_url)
+    with pytest.raises(StoreError):
+        part.beat()
+    eventually(lambda: part.beat().leads, "it leads again")
+    assert part.beat().term == 1
+    store.commit(step(1))
+    _, other = replica("two")
+    assert not other.beat().leads
+
+
+def end_sessions(url: str) -> None:
+    sql(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'fairspine-%'")
+
+
+def sql(url: str, statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statements.encode())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_leader_that_is_killed_or_stopped_is_replaced(replica: Make, postgres_url: str, number: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SILENT, postgres_url, "one"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        process.send_signal(number)
+        store, part = replica("two")
+        assert leads(part).term == 2
+        store.lead("two", 2)
+        store.commit(step(1))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_of_replicas_that_try_together_one_leads(replica: Make) -> None:
+    parts = [replica(f"replica{n}")[1] for n in range(5)]
+    found: list[ClusterStanding] = []
+    threads = [threading.Thread(target=lambda part=part: found.append(part.beat())) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [standing.term for standing in found if standing.leads] == [1]
+
+
+def test_a_commit_that_takes_long_does_not_hold_up_the_beats_of_its_leader(replica: Make, postgres_url: str) -> None:
+    store, part = replica("one")
+    store.lead("one", part.beat().term)
+    with psycopg.connect(postgres_url) as connection:
+        # A commit waits for this row in the middle of its transaction, after it has checked its term.
+        connection.execute("SELECT value FROM settings WHERE name = 'last_change' FOR UPDATE")
+        commit = threading.Thread(target=store.commit, args=(step(1),))
+        commit.start()
+        eventually(lambda: waiting(postgres_url), "the commit waits")
+        assert part.beat().leads
+    commit.join()
+    assert store.load().epoch == 1
+
+
+def waiting(url: str) -> bool:
+    with psycopg.connect(url) as connection:
+        return bool(connection.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone())
+
+
+# -- bad configuration ------------------------------------------------------------------------------------------
+
+
+def test_a_database_belongs_to_one_cluster(replica: Make, postgres_url: str) -> None:
+    _, part = replica("one")
+    part.beat()
+    with pytest.raises(InputError, match="cluster_name: 'b': the store belongs to the cluster a"):
+        election(postgres_url, "two", cluster="b").check()
+
+
+def test_a_replica_with_another_fabric_or_version_than_the_leader_is_refused(replica: Make, postgres_url: str) -> None:
+    _, part = replica("one")
+    part.beat()
+    election(postgres_url, "two").check()
+    with pytest.raises(InputError, match="fabric file differs"):
+        election(postgres_url, "two", fabric="f").check()
+    with pytest.raises(InputError, match="has version 1, this replica 2"):
+        election(postgres_url, "two", version="2").check()
+    # The first to start with a new file, or a new version, finds no leader.
+    part.resign()
+    election(postgres_url, "two", fabric="f", version="2").check()
+
+
+def test_a_cluster_needs_postgresql() -> None:
+    with pytest.raises(InputError, match="need a store in PostgreSQL"):
+        Store.open("memory", replica="one")
+
+
+def test_replicas_and_a_single_controller_keep_each_other_out(
+    replica: Make, postgres_url: str, monkeypatch: pytest.MonkeyPatch, postgres_server: PostgresServer
+) -> None:
+    monkeypatch.setattr(postgres, "CLAIM_SECONDS", 0.2)
+    stores = [replica("one")[0], replica("two")[0]]
+    with pytest.raises(StoreError, match="in use by another controller"):
+        Store.open(postgres_url)
+    for store in stores:
+        store.close()
+    single = Store.open(postgres_url)
+    with pytest.raises(StoreError, match="in use by another controller"):
+        Store.open(postgres_url, replica="three")
+    single.commit(step(1))
+    single.close()

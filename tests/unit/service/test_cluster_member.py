@@ -1,0 +1,146 @@
+"""A replica leads once, after the store has elected it and has given it what it holds; then it ends for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
+from controller.core.errors import ConflictError
+from controller.core.saved_state import SavedState
+from controller.model.network_state import NetworkState
+from controller.service.cluster_member import ClusterMember
+from controller.store.errors import StoreError
+from tests.unit.service.world import Ended, FakeSouthbound, Threads
+
+FOLLOWS = ClusterStanding(4, "other")
+LEADS = ClusterStanding(5, "me", leads=True)
+DOWN = StoreError("no answer")
+
+Step = ClusterStanding | StoreError | Callable[["Replica"], None]
+"""What the store says in one beat, or what happens before the next."""
+
+
+class Beats(Threads):
+    """A runtime that runs a task at once, until it sleeps after the last step."""
+
+    def __init__(self, go_on: Callable[[], bool]) -> None:
+        super().__init__()
+        self._go_on = go_on
+
+    def spawn(self, task: Callable[[], None]) -> None:
+        with suppress(Ended):
+            task()
+
+    def sleep(self, seconds: float) -> None:
+        if not self._go_on():
+            raise Ended
+
+
+class Replica:
+    """A replica, its election and its store; ``steps`` happen at once."""
+
+    def __init__(self, *steps: Step, store_fails: int = 0) -> None:
+        self._steps, self._store_fails = list(steps), store_fails
+        runtime = Beats(self._go_on)
+        self.southbound = FakeSouthbound(runtime, NetworkState())
+        self.resigned: list[int] = []
+        self.taken: list[int] = []
+        self.began: list[SavedState] = []
+        self.ended: list[str] = []
+        settings = ClusterSettings("a", 1.0, ReplicaEntry("me", "http://me", "1"))
+        self.member = ClusterMember(settings, runtime, self, self, self.southbound)
+        self._go_on()
+        self.member.start(began=self.began.append, ended=self.ended.append)
+
+    def _go_on(self) -> bool:
+        """Let happen what comes before the next beat; return whether there is one."""
+        while self._steps and callable(step := self._steps[0]):
+            step(self)
+            del self._steps[0]
+        return bool(self._steps)
+
+    def beat(self, seen: int = 0) -> ClusterStanding:
+        step = self._steps.pop(0)
+        if isinstance(step, StoreError):
+            raise step
+        assert isinstance(step, ClusterStanding)
+        return step
+
+    def resign(self, seen: int = 0) -> None:
+        self.resigned.append(seen)
+
+    def lead(self, replica: str, term: int) -> SavedState:
+        if self._store_fails:
+            self._store_fails -= 1
+            raise DOWN
+        self.taken.append(term)
+        return SavedState()
+
+
+def lose(replica: Replica) -> None:
+    replica.southbound.lost = "leaf1 has a master of a later term"
+
+
+def step_down(replica: Replica) -> None:
+    replica.member.step_down()
+
+
+def test_a_follower_leads_once_the_store_says_so() -> None:
+    follower = Replica(FOLLOWS, FOLLOWS)
+    assert (follower.member.leads, follower.began, follower.southbound.terms) == (False, [], [])
+    leader = Replica(FOLLOWS, LEADS, LEADS)
+    assert leader.member.leads
+    assert (leader.taken, leader.southbound.terms, len(leader.began)) == ([5], [5], 1)
+
+
+def test_a_replica_that_cannot_read_the_store_does_not_lead_yet() -> None:
+    assert not Replica(LEADS, store_fails=1).member.leads
+    replica = Replica(LEADS, LEADS, store_fails=1)
+    assert replica.member.leads
+    assert len(replica.began) == 1
+
+
+def test_a_leader_goes_on_while_the_store_does_not_answer() -> None:
+    replica = Replica(LEADS, DOWN, DOWN)
+    assert replica.member.leads
+    assert replica.member.error == "no answer"
+    assert Replica(LEADS, DOWN, LEADS).member.error == ""
+
+
+@pytest.mark.parametrize(
+    "end",
+    [ClusterStanding(6, "other"), ClusterStanding(6, "me", leads=True), lose, step_down],
+    ids=["another leads", "elected again", "lost a switch", "asked"],
+)
+def test_a_leader_ends_for_good_at_a_later_term_at_a_lost_switch_and_when_it_is_asked(end: Step) -> None:
+    replica = Replica(LEADS, end, LEADS, LEADS, LEADS)
+    assert len(replica.ended) == len(replica.resigned) == 1
+    assert replica.southbound.withheld
+    assert replica.taken == [5]
+
+
+def test_a_leader_that_steps_down_answers_no_client_from_then_on() -> None:
+    seen: list[bool] = []
+
+    def ask(replica: Replica) -> None:
+        replica.member.step_down()
+        seen.append(replica.member.leads)
+
+    Replica(LEADS, ask, LEADS)
+    assert seen == [False]
+
+
+def test_a_follower_cannot_step_down() -> None:
+    with pytest.raises(ConflictError, match="does not lead"):
+        Replica(FOLLOWS).member.step_down()
+
+
+def test_the_highest_term_that_switches_know_is_told_to_the_store() -> None:
+    def see(replica: Replica) -> None:
+        replica.southbound.seen_term = 11
+        lose(replica)
+
+    assert Replica(LEADS, see, LEADS).resigned == [11]
