@@ -70,11 +70,12 @@ demo-times: setup ## measure jobs that compute and share links, with and without
 demo-qps: setup ## measure 1, 4 and 16 QPs per connection in both modes, and simulate the same (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/qps-emulated.yaml --seconds 12 --link-mbps 4 --name qps
 
-bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, iteration times, and the simulator
+bench: setup-test ## measure every policy (time, quality, memory, re-planning), the contract of fair, iteration times, three layers, and the simulator
 	@$(BIN)/python benchmarks/routing.py
 	@$(BIN)/python benchmarks/qps.py
 	@$(BIN)/python benchmarks/contract.py
 	@$(BIN)/python benchmarks/shared_links.py
+	@$(BIN)/python benchmarks/three_layers.py
 	@$(BIN)/python benchmarks/simulator.py
 
 bench-learned: setup-test ## compare plans from learned traffic with those from pushed jobs (2,048 hosts, sampled); FILES=folder

@@ -34,20 +34,23 @@ def _best(ways, a, b, x, gbps, link_load, links):
 
 
 @nb.njit(nogil=True, cache=True)
-def add(ways, a, b, path, x, link_load, links):
-    """Add x to the links of a path; return whether all are there (else nothing is added)."""
-    if path < 0 or path >= ways.first[-1]:
-        return False
+def _live_links(ways, a, b, path, links):
+    """Return the number of links of a path between two leaves, which are in ``links``; 0: it does not join them."""
     top = met(ways, a, b)
     if top == len(ways.width) or path < ways.first[top] or path >= ways.first[top + 1]:
-        return False
+        return 0
     n = path_links(ways, a, b, path, links)
     for i in range(n):
         if links[i] < 0:
-            return False
-    for i in range(n):
+            return 0
+    return n
+
+
+@nb.njit(nogil=True, cache=True)
+def add(ways, a, b, path, x, link_load, links):
+    """Add x to the links of a path, if it joins the leaves."""
+    for i in range(_live_links(ways, a, b, path, links)):
         link_load[links[i]] += x
-    return True
 
 
 @nb.njit(nogil=True, cache=True)
@@ -70,11 +73,15 @@ def repair(src, dst, load, ways, gbps, path):
         [U] whether each unit had no such path.
     """
     links = np.empty(2 * len(ways.width), np.int64)
-    link_load = np.zeros(len(gbps))
     broken = np.zeros(len(path), np.bool_)
     for u in range(len(path)):
-        broken[u] = not add(ways, src[u], dst[u], path[u], load[u], link_load, links)
+        broken[u] = _live_links(ways, src[u], dst[u], path[u], links) == 0
     order = np.flatnonzero(broken)
+    if not len(order):
+        return broken
+    link_load = np.zeros(len(gbps))
+    for u in range(len(path)):
+        add(ways, src[u], dst[u], path[u], load[u], link_load, links)
     order = order[np.argsort(-load[order], kind="mergesort")]
     least_loaded(order, src, dst, load, ways, gbps, link_load, path)
     return broken
@@ -121,6 +128,49 @@ def pick_live(hashes, src, dst, ways, path):
 
 
 @nb.njit(nogil=True, cache=True)
+def _list_links(unit, path, src, dst, ways, links, chains):
+    """Add a unit to the lists of the links of its path; ``links`` [2T] receives them."""
+    head, after, before, of = chains
+    n = path_links(ways, src[unit], dst[unit], path[unit], links)
+    for i in range(n):
+        entry = unit * of.shape[1] + i
+        of[unit, i] = links[i]
+        after[entry], before[entry] = head[links[i]], -1
+        if head[links[i]] >= 0:
+            before[head[links[i]]] = entry
+        head[links[i]] = entry
+
+
+@nb.njit(nogil=True, cache=True)
+def _unlist_links(unit, chains):
+    """Remove a unit from the lists of its links."""
+    head, after, before, of = chains
+    for i in range(of.shape[1]):
+        if of[unit, i] < 0:
+            continue
+        entry = unit * of.shape[1] + i
+        if before[entry] >= 0:
+            after[before[entry]] = after[entry]
+        else:
+            head[of[unit, i]] = after[entry]
+        if after[entry] >= 0:
+            before[after[entry]] = before[entry]
+        of[unit, i] = -1
+
+
+@nb.njit(nogil=True, cache=True)
+def _units_on(link, chains):
+    """Return the units whose paths have a link."""
+    head, after, _, of = chains
+    units = [np.int64(0) for _ in range(0)]
+    entry = head[link]
+    while entry >= 0:
+        units.append(entry // of.shape[1])
+        entry = after[entry]
+    return np.array(units)
+
+
+@nb.njit(nogil=True, cache=True)
 def improve(src, dst, load, ways, gbps, path, target, rounds, seed):
     """Move units away from the fullest link, as long as it carries more than ``target`` times its capacity.
 
@@ -135,7 +185,7 @@ def improve(src, dst, load, ways, gbps, path, target, rounds, seed):
         gbps: [E] capacity of each link.
         path: [U] a live path of each unit; changes in place.
         target: the fill of the fullest link at which the search ends.
-        rounds: the limit of paths examined.
+        rounds: the limit of paths examined; to find the fullest of 32 links counts as one.
         seed: the seed of the order in which units are tried.
 
     Returns:
@@ -144,11 +194,13 @@ def improve(src, dst, load, ways, gbps, path, target, rounds, seed):
     n_links = 2 * len(ways.width)
     links, other = np.empty(n_links, np.int64), np.empty(n_links, np.int64)
     link_load = np.zeros(len(gbps))
-    of = np.full((len(path), n_links), -1, np.int64)
+    chains = (
+        np.full(len(gbps), -1, np.int64), np.empty(len(path) * n_links, np.int64),
+        np.empty(len(path) * n_links, np.int64), np.full((len(path), n_links), -1, np.int64),
+    )  # fmt: skip
     for unit in range(len(path)):
         add(ways, src[unit], dst[unit], path[unit], load[unit], link_load, links)
-        n = path_links(ways, src[unit], dst[unit], path[unit], links)
-        of[unit, :n] = links[:n]
+        _list_links(unit, path, src, dst, ways, links, chains)
     np.random.seed(seed)
     width = 1
     for n_choices in ways.width:
@@ -156,10 +208,11 @@ def improve(src, dst, load, ways, gbps, path, target, rounds, seed):
     while True:
         fullest = np.argmax(link_load / gbps)
         most = link_load[fullest] / gbps[fullest]
+        rounds -= len(gbps) // 32
         if most <= target * (1.0 + ROUNDING) or rounds <= 0:
             return most
         below = most * (1.0 - ROUNDING)
-        units = np.flatnonzero((of == fullest).sum(axis=1) > 0)
+        units = _units_on(fullest, chains)
         np.random.shuffle(units)
         moved = False
         for u in units:
@@ -170,18 +223,17 @@ def improve(src, dst, load, ways, gbps, path, target, rounds, seed):
                 path[u], moved = k, True
             add(ways, src[u], dst[u], path[u], load[u], link_load, links)
             if moved:
-                n = path_links(ways, src[u], dst[u], path[u], links)
-                of[u, :n] = links[:n]
+                _unlist_links(u, chains)
+                _list_links(u, path, src, dst, ways, links, chains)
                 break
             if rounds <= 0:
                 return most
         if moved:
             continue
         for u in units:
-            if _eject(u, src, dst, load, ways, gbps, path, of, link_load, below, links, other):
-                moved = True
+            moved, rounds = _eject(u, src, dst, load, ways, gbps, path, chains, link_load, below, links, other, rounds)
+            if moved:
                 break
-            rounds -= width
             if rounds <= 0:
                 return most
         if not moved:
@@ -189,13 +241,18 @@ def improve(src, dst, load, ways, gbps, path, target, rounds, seed):
 
 
 @nb.njit(nogil=True, cache=True)
-def _eject(u, src, dst, load, ways, gbps, path, of, link_load, below, links, other):
-    """Move unit u to a path with one link too full, and one of the units there to another; return whether it could."""
+def _eject(u, src, dst, load, ways, gbps, path, chains, link_load, below, links, other, rounds):
+    """Move unit u to a path with one link too full, and one of the units there to another.
+
+    Returns:
+        whether it could, and the paths that may still be examined.
+    """
     top = met(ways, src[u], dst[u])
     n, last, old = 2 * (top + 1), ways.first[top + 1], path[u]
     add(ways, src[u], dst[u], old, -load[u], link_load, links)
     k = next_live(ways, src[u], dst[u], ways.first[top], last, links)
-    while k >= 0:
+    while k >= 0 and rounds > 0:
+        rounds -= 1
         full, which = 0, -1
         for i in range(n):
             if (link_load[links[i]] + load[u]) / gbps[links[i]] >= below:
@@ -203,7 +260,7 @@ def _eject(u, src, dst, load, ways, gbps, path, of, link_load, below, links, oth
                 which = links[i]
         if full == 1 and k != old:
             add(ways, src[u], dst[u], k, load[u], link_load, other)
-            for v in np.flatnonzero((of == which).sum(axis=1) > 0):
+            for v in _units_on(which, chains):
                 if v == u:
                     continue
                 add(ways, src[v], dst[v], path[v], -load[v], link_load, other)
@@ -211,15 +268,17 @@ def _eject(u, src, dst, load, ways, gbps, path, of, link_load, below, links, oth
                 to, fill = -1, np.inf
                 if relieved:
                     to, fill = _best(ways, src[v], dst[v], load[v], gbps, link_load, other)
+                    highest = met(ways, src[v], dst[v])
+                    rounds -= ways.first[highest + 1] - ways.first[highest]
                 if fill < below:
                     path[u], path[v] = k, to
                     add(ways, src[v], dst[v], to, load[v], link_load, other)
                     for w in (u, v):
-                        m = path_links(ways, src[w], dst[w], path[w], other)
-                        of[w, :m] = other[:m]
-                    return True
+                        _unlist_links(w, chains)
+                        _list_links(w, path, src, dst, ways, other, chains)
+                    return True, rounds
                 add(ways, src[v], dst[v], path[v], load[v], link_load, other)
             add(ways, src[u], dst[u], k, -load[u], link_load, other)
         k = next_live(ways, src[u], dst[u], k + 1, last, links)
     add(ways, src[u], dst[u], old, load[u], link_load, links)
-    return False
+    return False, rounds

@@ -41,6 +41,9 @@ def classify_on_ways(src, dst, host_leaf, host_up, ways):
     leaf_dst = np.empty(len(src), np.int32)
     fixed = np.empty(len(src), np.int32)
     links = np.empty(2 * len(ways.width), np.int64)
+    n_leaves = ways.group.shape[1]
+    # 1: a path joins two leaves, 2: none does, 0: not known yet.
+    joined = np.zeros((n_leaves, n_leaves), np.int8)
     for f in range(len(src)):
         a, b = host_leaf[src[f]], host_leaf[dst[f]]
         leaf_src[f], leaf_dst[f] = a, b
@@ -49,7 +52,10 @@ def classify_on_ways(src, dst, host_leaf, host_up, ways):
             continue
         if a == b:
             fixed[f] = LOCAL
-        elif first_live(ways, a, b, links) >= 0:
+            continue
+        if joined[a, b] == 0:
+            joined[a, b] = 1 if first_live(ways, a, b, links) >= 0 else 2
+        if joined[a, b] == 1:
             fixed[f] = 0
     return leaf_src, leaf_dst, fixed
 
