@@ -127,5 +127,6 @@ _.each_once
 _.forward
 _.outstanding
 
-# For the rules of aggregation switches and cores.
-_.pod_prefixes
+# Ryu encodes what its FlowMod has.
+_.hard_timeout
+_.idle_timeout

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from controller.core.cluster_standing import ClusterStanding, ReplicaEntry
 from controller.views.documents import VERSION
 from controller.views.times import when
-
-ClusterRole = Literal["single", "leader", "follower"]
 
 ALONE: Mapping[str, Any] = {"name": None, "role": "single", "term": 0, "leader": None, "since": None, "replicas": []}
 """The document of a controller that is in no cluster."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from numba.core.errors import NumbaError
-from numba.core.runtime import _nrt_python, rtsys
+from numba.core.runtime import _nrt_python, rtsys  # type: ignore[attr-defined]
 
 from controller.routing.kernels.without_runtime import without_runtime
 from emulation.evaluation.warm_up import warm

@@ -42,6 +42,13 @@ def irregular(draw: st.DrawFn) -> Fabric:
     return dataclasses.replace(fabric, cables=tuple(single.values()))
 
 
+def cable_ports(cable: Cable) -> list[tuple[str, int]]:
+    """The two ports of a cable."""
+    assert cable.lower_port is not None
+    assert cable.upper_port is not None
+    return [(cable.lower, cable.lower_port), (cable.upper, cable.upper_port)]
+
+
 def joined(fabric: Fabric, src: str, dst: str) -> bool:
     """Whether live cables lead up from one leaf and then down to another: a search of the graph."""
     todo, seen = [(src, False)], {(src, False)}
@@ -130,7 +137,7 @@ def test_a_dead_uplink_is_passed_over_by_the_switch_below_it_itself(layer: int) 
     for cable, tier in zip(K4.cables, K4.cable_tier.tolist(), strict=True):
         if tier != layer:
             continue
-        network = RuleInterpreter(K4, down=[(cable.lower, cable.lower_port), (cable.upper, cable.upper_port)])
+        network = RuleInterpreter(K4, down=cable_ports(cable))
         below = {cable.lower, *(c.lower for c in K4.cables if layer == 1 and c.upper == cable.lower)}
         own_pod = {int(K4.pod_of_leaf[K4.leaf_index[name]]) for name in below if name in K4.leaf_index}
         for src, dst in pairs(K4):
@@ -159,7 +166,7 @@ def test_packets_of_switches_that_do_not_know_of_a_drain_yet_still_arrive(
 @given(address=st.ip_addresses(v=4), source=st.sampled_from(K4.host_names), pick=st.randoms())
 def test_packets_for_unknown_hosts_are_dropped(address: object, source: str, pick: random.Random) -> None:
     if str(address) not in {host.ip for host in K4.hosts}:
-        packet = {"eth_type": 0x800, "ipv4_dst": str(address)}
+        packet: Packet = {"eth_type": 0x800, "ipv4_dst": str(address)}
         walk = RuleInterpreter(K4).walk(compile_base(K4), packet, source=source, choose=pick.choice)
         assert (walk.host, walk.end) == (None, "dropped")
 

@@ -16,7 +16,15 @@ from controller.southbound.flow_encoding import choice_bits, path_bits
 from controller.southbound.interpreter import Choose, RuleInterpreter, Walk
 from controller.southbound.rules import RuleSet
 from tests.unit.southbound.plans import Case, assignments, packets, patient, roce, traffic_of, traffics
-from tests.unit.southbound.test_base_pods import ACTIONS, K4, goes_up_then_down, irregular, joined, up_to_three
+from tests.unit.southbound.test_base_pods import (
+    ACTIONS,
+    K4,
+    cable_ports,
+    goes_up_then_down,
+    irregular,
+    joined,
+    up_to_three,
+)
 from tests.unit.southbound.test_rule_counts import rows
 
 each_enforcement = pytest.mark.parametrize("enforcement", ENFORCEMENTS)
@@ -97,8 +105,7 @@ def test_when_a_planned_uplink_dies_the_switch_below_it_still_reaches_the_host(
         links = case.fabric.flow_links(src, dst, path)[1:-1]
         link = data.draw(st.sampled_from(links[: len(links) // 2]))
         cable = case.fabric.cables[(link - case.fabric.first_cable_link) // 2]
-        down = [(cable.lower, cable.lower_port), (cable.upper, cable.upper_port)]
-        walk = RuleInterpreter(case.fabric, down=down).walk(
+        walk = RuleInterpreter(case.fabric, down=cable_ports(cable)).walk(
             case.rules, roce(case.fabric, src, dst, port), source=case.fabric.hosts[src].name, choose=choose
         )
         assert goes_up_then_down(case.fabric, walk)
