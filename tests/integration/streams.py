@@ -14,6 +14,8 @@ from emulation.lab import Lab
 from tests.integration.harness import READY_SECONDS, Controller
 from tests.integration.test_jobs import active
 
+Child = subprocess.Popen[str]
+
 STREAM = """
 import socket, sys, threading, time
 lines = [line.split() for line in iter(sys.stdin.readline, "\\n")]
@@ -31,7 +33,12 @@ if not most:
 sent, first = 0, time.monotonic_ns()
 while (sent < most if most else not stop.is_set()):
     for s in sockets:
-        s.send((first + sent).to_bytes(8, "big") + bytes(92))
+        while True:
+            try:
+                s.send((first + sent).to_bytes(8, "big") + bytes(92))
+                break
+            except OSError:  # the other host's address is not known at the moment
+                time.sleep(0.01)
     sent += 1
     if sent == 1:
         print("sending", flush=True)
@@ -67,26 +74,52 @@ def enforce(controller: Controller, enforcement: str, mode: str = "planned") -> 
 
 
 @contextmanager
+def _running(lab: Lab, commands: Mapping[str, list[str]], inputs: Mapping[str, str]) -> Iterator[dict[str, Child]]:
+    """A program on each host, with the first part of its input; none is left at the end, nor a pipe to it."""
+    children: dict[str, Child] = {}
+    try:
+        for name, command in commands.items():
+            children[name] = child = lab.popen(
+                name, [sys.executable, "-S", "-c", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
+            assert child.stdin is not None
+            child.stdin.write(inputs.get(name, ""))
+            child.stdin.flush()
+        yield children
+    finally:
+        for child in children.values():
+            child.kill()
+            child.communicate()
+
+
+def _says(children: Mapping[str, Child], word: str) -> None:
+    for name, child in children.items():
+        assert child.stdout is not None
+        said = child.stdout.readline()
+        assert said == f"{word}\n", (name, said)
+
+
+def _number(name: str, child: Child) -> int:
+    """The number that a program prints at the end of its input."""
+    out, _ = child.communicate(timeout=READY_SECONDS)
+    assert child.returncode == 0, (name, out)
+    return int(out)
+
+
+@contextmanager
 def counting(lab: Lab, fabric: Fabric) -> Iterator[Counter[str]]:
     """Packets that each host has received, once the block has ended."""
     received: Counter[str] = Counter()
-    children = {
-        host.name: lab.popen(
-            host.name, [sys.executable, "-S", "-c", COUNT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for host in fabric.hosts
-    }
-    for child in children.values():
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    yield received
-    for child in children.values():
-        assert child.stdin is not None
-        child.stdin.close()
-        child.stdin = None
-    for name, child in children.items():
-        out, _ = child.communicate(timeout=READY_SECONDS)
-        received[name] = int(out)
+    with _running(lab, {name: [COUNT] for name in fabric.host_names}, {}) as children:
+        _says(children, "ready")
+        yield received
+        for child in children.values():
+            assert child.stdin is not None
+            child.stdin.close()
+            child.stdin = None
+        for name, child in children.items():
+            received[name] = _number(name, child)
 
 
 def lines(told: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -104,18 +137,8 @@ def lines(told: Mapping[str, Any]) -> dict[str, list[str]]:
 def streaming(lab: Lab, told: Mapping[str, Any], packets: int = 0) -> Iterator[list[int]]:
     """All pieces of all flows; ends with the block. Filled with the number of packets sent by each host then."""
     sent: list[int] = []
-    children = []
-    for name, text in lines(told).items():
-        command = [sys.executable, "-S", "-c", STREAM, str(packets), "0.002"]
-        child = lab.popen(name, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert child.stdin is not None
-        child.stdin.write("\n".join(text) + "\n\n")
-        child.stdin.flush()
-        children.append(child)
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "sending\n"
-    yield sent
-    for child in children:
-        out, _ = child.communicate(timeout=READY_SECONDS)
-        sent.append(int(out))
+    inputs = {name: "\n".join(text) + "\n\n" for name, text in lines(told).items()}
+    with _running(lab, {name: [STREAM, str(packets), "0.002"] for name in inputs}, inputs) as children:
+        _says(children, "sending")
+        yield sent
+        sent += [_number(name, child) for name, child in children.items()]

@@ -29,7 +29,8 @@ JOB = {
         for a, b in zip(order, [*order[1:], order[0]], strict=True)
     ]
 }
-PACKETS = 60
+PACKETS = 400
+"""Many more than discovery and ARP send over a cable meanwhile, also on a busy machine."""
 
 
 @pytest.fixture
