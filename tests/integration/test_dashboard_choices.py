@@ -186,3 +186,24 @@ def test_nothing_is_cut_on_a_phone_without_a_hint(served: Server, page: Browser)
     assert "scroll" in scrolling
     assert violations(page) == []
     page.size(1440, 1000)
+
+
+def test_one_request_without_an_answer_does_not_leave_the_page_disconnected(served: Server, page: Browser) -> None:
+    page.open(served.port)
+    page.until("#connection[data-state=live]", "it is connected")
+    # The stream of events stays open; one other request fails, as it may on a machine without a free moment.
+    page.run(
+        """
+        const honest = window.fetch;
+        window.states = [];
+        new MutationObserver(() => window.states.push(document.getElementById("connection").dataset.state))
+          .observe(document.getElementById("connection"), {attributes: true});
+        window.fetch = (path, options) => {
+          if (!path.includes("jobs")) return honest(path, options);
+          window.fetch = honest;
+          return Promise.reject(new TypeError("refused"));
+        };
+        document.dispatchEvent(new Event("visibilitychange"));"""
+    )
+    page.until(lambda: "lost" in page.run("return window.states"), "the failed request is told")
+    page.until("#connection[data-state=live]", "the next answer ends it")

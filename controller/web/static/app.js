@@ -70,6 +70,7 @@ async function load() {
     known.hashed = null;
   }
   if (chosen.view === "ecmp") await loadHashed();
+  answered();
   draw();
 }
 
@@ -94,12 +95,20 @@ async function tick() {
         await refresh();
       } else {
         Object.assign(known, { links, learned, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans });
+        answered();
         draw();
       }
     } catch (problem) {
       await trouble(problem);
     }
   }
+}
+
+let streaming = false; // the stream of events is open
+
+/** The controller has answered: one request that failed is forgotten, unless the stream of events is gone, too. */
+function answered() {
+  if (streaming) showConnection("live", "live");
 }
 
 async function listen() {
@@ -111,7 +120,8 @@ async function listen() {
       await follow(after, EARLIER, {
         opened: () => {
           pause = 500;
-          showConnection("live", "live");
+          streaming = true;
+          answered();
           refresh();
         },
         event: (event) => {
@@ -123,6 +133,7 @@ async function listen() {
         },
       });
     } catch (problem) {
+      streaming = false;
       await trouble(problem);
     }
     await sleep(pause);
