@@ -1,4 +1,4 @@
-"""``fairspine drain`` and ``fairspine undrain``: cables, spines and leaves out of use, and back."""
+"""``fairspine drain`` and ``fairspine undrain``: cables, switches and pods out of use, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IdsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="ID...",
-        help="Cables (leaf1-spine2; leaf1-spine2:1, the second of parallel ones), spines or leaves.",
+        help="Cables (leaf1-spine2; leaf1-spine2:1, the second of parallel ones), switches, or pods (pod1).",
         show_default=False,
         autocompletion=completion.switches_and_cables,
     ),
@@ -32,7 +32,7 @@ def drain(
     remote: Remote,
     output: Printer,
 ) -> None:
-    """Drain cables, spines or leaves: move all traffic to other paths before maintenance.
+    """Drain cables, switches or pods: move all traffic to other paths before maintenance.
 
     A drain never disconnects hosts: cables that are the only path between two leaves stay in use and are listed. If an
     id is wrong, nothing is drained.
@@ -46,7 +46,7 @@ def undrain(
     remote: Remote,
     output: Printer,
 ) -> None:
-    """Use drained cables, spines or leaves again."""
+    """Use drained cables, switches or pods again."""
     _set(remote.client(), ids, False, output)
 
 

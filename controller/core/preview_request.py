@@ -16,7 +16,7 @@ class PreviewRequest:
 
     Attributes:
         put: job documents, each with its name; ``delete``: names of jobs.
-        drain, undrain: ids of cables, spines and leaves.
+        drain, undrain: ids of cables, switches and pods.
         policy, seed, mode: ``None``: as they are.
     """
 

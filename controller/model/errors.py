@@ -51,7 +51,7 @@ class NotFoundError(LookupError):
     Attributes:
         kind: the kind of thing, in one word: ``job``, ``host``, ``link``.
         name: the name as given.
-        kinds: the kind for people, where one word does not say it: ``cable, spine or leaf``.
+        kinds: the kind for people, where one word does not say it: ``cable, switch or pod``.
     """
 
     def __init__(self, kind: str, name: str, kinds: str = "") -> None:

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.model.cuts import TierCuts, cuts_of
-from controller.model.errors import InputError
 from controller.model.fabric_parts import Cable as Cable
 from controller.model.fabric_parts import FabricParts
 from controller.model.fabric_parts import Host as Host
@@ -168,6 +167,14 @@ class Fabric(FabricParts):
     def pod_of_leaf(self) -> IntArray:
         """[L] pod of each leaf; a leaf-spine fabric is one pod."""
         return self.pods.of_leaf if len(self.layers) == 3 else np.zeros(self.n_leaves, dtype=np.int32)
+
+    @cached_property
+    def pod_names(self) -> tuple[str, ...]:
+        """[P] ``pod1``, ``pod2``, .. in the order of the pods' first leaves; none in a leaf-spine fabric."""
+        if len(self.layers) == 2:
+            return ()
+        n_pods = 1 + int(max(self.pods.of_leaf.max(initial=-1), self.pods.of_agg.max(initial=-1)))
+        return tuple(f"pod{p + 1}" for p in range(n_pods))
 
     @cached_property
     def choices(self) -> tuple[Choices, ...]:
@@ -351,21 +358,6 @@ class Fabric(FabricParts):
         """[P] the IPv4 prefixes by which cores reach a pod's hosts, for fabrics of three layers."""
         return merged_prefixes(self.leaf_prefixes, self.pods.of_leaf.tolist())
 
-    def require_leaf_spine(self, what: str) -> None:
-        """Refuse a fabric of three layers.
-
-        Args:
-            what: what is possible for leaf-spine fabrics only.
-
-        Raises:
-            InputError: the fabric has aggregation switches and cores.
-        """
-        if len(self.layers) > 2:
-            name = self.layers[1][0].name
-            raise InputError(
-                f"{what} only for leaf-spine fabrics, and this fabric has aggregation switches", value=name
-            )
-
     # -- general questions ---------------------------------------------------------------------------------------
 
     @cached_property
@@ -380,7 +372,7 @@ class Fabric(FabricParts):
 _STRUCTURAL = (
     "switches", "layer_of", "index_in_layer", "leaf_index", "spine_index", "host_index", "switch_by_dpid",
     "cable_names", "link_ids", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps", "cable_tier",
-    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "pods", "pod_of_leaf", "choices",
-    "_between", "path_spine", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes", "_cable_index",
+    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "pods", "pod_of_leaf", "pod_names",
+    "choices", "_between", "path_spine", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes", "_cable_index",
     "_host_link_index",
 )  # fmt: skip

@@ -3,9 +3,9 @@
 A drained cable carries no traffic if other paths connect the leaves; otherwise it stays in use.
 So draining never causes an outage, whatever is drained or fails at the same time; if all is drained, all stays in use.
 
-Two leaves are joined in two senses: by a live path class (used by planned flows) and by some spine with a live cable
-to each (used by base forwarding; with parallel cables this is possible where no class is live). Both are kept. Of the
-connections that join two leaves, those with the fewest drained cables stay in use, all of them alike.
+Two leaves are joined in two senses: by a live path (used by planned flows) and by live cables that lead up from both
+to one switch (used by base forwarding; with parallel cables this is possible where no path is live). Both are kept. Of
+the connections that join two leaves, those with the fewest drained cables stay in use, all of them alike.
 """
 
 from __future__ import annotations
@@ -13,11 +13,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.model.errors import NotFoundError
 from controller.model.fabric import BoolArray, Fabric, IntArray
+
+Costs = NDArray[np.int16]
+
+_NEVER = 100
+"""The cost of what is not live: more than any connection has cables."""
 
 
 @dataclass(frozen=True)
@@ -33,51 +40,64 @@ class Drain:
     still_used: tuple[str, ...] = ()
 
 
+def kind_of(fabric: Fabric, name: str) -> str | None:
+    """Return what an id stands for: the role of a switch, ``cable``, or ``pod`` in three layers; ``None``: nothing."""
+    if name in fabric.layer_of:
+        return fabric.roles[fabric.layer_of[name]]
+    if name in fabric.cable_names:
+        return "cable"
+    return "pod" if name in fabric.pod_names else None
+
+
 def cables_of(fabric: Fabric, name: str) -> tuple[str, ...]:
-    """Return the cables that an id stands for: the cable itself, or all of a spine or leaf.
+    """Return the cables that an id stands for: the cable itself, or all of a switch, or of the switches of a pod.
 
     Raises:
-        NotFoundError: there is no cable, spine or leaf of this name.
-        InputError: the fabric has three layers.
+        NotFoundError: there is no cable, switch or pod of this name.
     """
-    fabric.require_leaf_spine("drains are possible")
-    if name in fabric.spine_index:
-        return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.upper == name)
-    if name in fabric.leaf_index:
-        return tuple(n for n, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.lower == name)
-    if name in fabric.cable_names:
-        return (name,)
-    raise NotFoundError("link", name, "cable, spine or leaf")
+    if kind_of(fabric, name) is None:
+        raise NotFoundError("link", name, "cable or switch" if len(fabric.layers) == 2 else "cable, switch or pod")
+    return _names(fabric, drained_cables(fabric, [name]))
 
 
 def known(fabric: Fabric, names: Iterable[str]) -> frozenset[str]:
-    """Return the ids that can be drained; a stored drain may name a part that a new fabric file omits.
-
-    A fabric of three layers has none.
-    """
-    if len(fabric.layers) > 2:
-        return frozenset()
+    """Return the ids that can be drained; a stored drain may name a part that a new fabric file omits."""
     names = set(names)
-    switches = {name for name in names if name in fabric.spine_index or name in fabric.leaf_index}
-    return frozenset(switches | names.intersection(fabric.cable_names)) if names else frozenset()
+    return frozenset(names.intersection((*fabric.layer_of, *fabric.cable_names, *fabric.pod_names)) if names else ())
+
+
+def drained_cables(fabric: Fabric, drained: Iterable[str]) -> BoolArray:
+    """Return whether each cable is drained [C]: by itself, with a switch, or with a pod.
+
+    Ids that the fabric does not have are ignored. A switch that has the name of a pod stands for itself.
+    """
+    names = known(fabric, drained)
+    wanted: BoolArray = np.zeros(len(fabric.cables), dtype=np.bool_)
+    if not names:
+        return wanted
+    cables = zip(fabric.cable_names, fabric.cables, strict=True)
+    wanted[:] = [not names.isdisjoint((name, cable.lower, cable.upper)) for name, cable in cables]
+    pods = [p for p, name in enumerate(fabric.pod_names) if name in names and name not in fabric.layer_of]
+    if pods:
+        # Each cable below the cores is within a pod, and each cable to a core leaves one.
+        of_lower = np.where(
+            fabric.cable_tier == 0,
+            fabric.pods.of_leaf.take(fabric.cable_lower, mode="clip"),
+            fabric.pods.of_agg.take(fabric.cable_lower, mode="clip"),
+        )
+        wanted |= np.isin(of_lower, pods)
+    return wanted
 
 
 def drain(fabric: Fabric, drained: Iterable[str]) -> Drain:
     """Take drained cables out of use except the needed ones. Ids that the fabric does not have are ignored."""
-    names = known(fabric, drained)
-    if not names:
+    wanted = drained_cables(fabric, drained)
+    if not wanted.any():
         return Drain()
-    wanted = np.array(
-        [
-            not names.isdisjoint((name, cable.lower, cable.upper))
-            for name, cable in zip(fabric.cable_names, fabric.cables, strict=True)
-        ],
-        dtype=np.bool_,
-    )
     up = fabric.link_up[fabric.first_cable_link :: 2]
     aside = wanted & up
-    _admit_classes(fabric, up, aside)
-    _admit_spines(fabric, up, aside)
+    _admit_paths(fabric, aside)
+    _admit_switches(fabric, up, aside)
     used = wanted & up & ~aside
     return Drain(_names(fabric, aside), _names(fabric, used))
 
@@ -101,72 +121,145 @@ def joined_by_spines(fabric: Fabric) -> BoolArray:
     return joined
 
 
-def _names(fabric: Fabric, chosen: BoolArray) -> tuple[str, ...]:
-    return tuple(fabric.cable_names[c] for c in np.flatnonzero(chosen).tolist())
-
-
-def _admit_classes(fabric: Fabric, up: BoolArray, aside: BoolArray) -> None:
-    """Keep in use (in place) the cables without which two leaves would lose their last live path class."""
-    out, back = _cable_of(fabric, fabric.up_link), _cable_of(fabric, fabric.down_link)
-    _admit(out, back, _live(out, up), _live(back, up), aside)
-
-
-def _admit_spines(fabric: Fabric, up: BoolArray, aside: BoolArray) -> None:
-    """Keep in use (in place) the cables without which two leaves would have no spine in common any more.
-
-    A leaf and a spine are joined by any of their cables: a drained one counts only where all live ones are drained.
-    """
-    cables = np.flatnonzero(up)
-    cables = cables[np.argsort(aside[cables], kind="stable")]
-    spine = np.full((fabric.n_leaves, fabric.n_spines), -1, dtype=np.int32)
-    # Backwards, so that the first of each pair is kept: one that is not drained, if there is one.
-    spine[fabric.cable_lower[cables[::-1]], fabric.cable_upper[cables[::-1]]] = cables[::-1]
-    live = spine >= 0
-    before = aside.copy()
-    _admit(spine, spine, live, live, aside)
-    taken_back = before & ~aside
-    if taken_back.any():
-        # Parallel cables of a pair are alike: all of them are kept in use.
-        pair = fabric.cable_lower.astype(np.int64) * fabric.n_spines + fabric.cable_upper
-        aside[np.isin(pair, pair[taken_back])] = False
-
-
-def _admit(out: IntArray, back: IntArray, live_out: BoolArray, live_back: BoolArray, aside: BoolArray) -> None:
-    """Keep in use what joins pairs of leaves that were joined and no longer are.
-
-    Args:
-        out: [L, N] the cable by which traffic leaves a leaf, for each of N connections.
-        back: [L, N] the cable by which traffic reaches a leaf, for each of N connections.
-        live_out: [L, N] whether the connection exists from the leaf.
-        live_back: [L, N] whether the connection exists to the leaf.
-        aside: [C] cables that are out of use; changes in place.
-    """
-    drained_out, drained_back = live_out & aside[out], live_back & aside[back]
-    joined = _any_way(live_out, live_back)
-    left = _any_way(live_out & ~drained_out, live_back & ~drained_back)
-    lost = joined & ~left
-    np.fill_diagonal(lost, False)
-    for a in np.flatnonzero(lost.any(axis=1)).tolist():
-        others = np.flatnonzero(lost[a])
-        cost = drained_out[a].astype(np.int8) + drained_back[others]
-        cost[~(live_out[a] & live_back[others])] = 3
-        row, way = np.nonzero(cost == cost.min(axis=1, keepdims=True))
-        aside[out[a, way]] = False
-        aside[back[others[row], way]] = False
-
-
 def _any_way(out: BoolArray, back: BoolArray) -> BoolArray:
     """Return whether some connection leads from one switch to the other [L, M]."""
     ways: BoolArray = (out.astype(np.float32) @ back.T.astype(np.float32)) > 0
     return ways
 
 
-def _cable_of(fabric: Fabric, link: IntArray) -> IntArray:
-    """Return cable indices of links, -1 where there is no link."""
-    cable: IntArray = np.where(link < 0, -1, (link - fabric.first_cable_link) // 2).astype(np.int32)
-    return cable
+def _names(fabric: Fabric, chosen: BoolArray) -> tuple[str, ...]:
+    return tuple(fabric.cable_names[c] for c in np.flatnonzero(chosen).tolist())
 
 
-def _live(cable: IntArray, up: BoolArray) -> BoolArray:
-    live: BoolArray = (cable >= 0) & up[cable]
-    return live
+class _Connections(NamedTuple):
+    """The ways up from the N switches below a tier, and back down to them, by choice.
+
+    Attributes:
+        out: [N, K] the cable by which a choice leaves a switch; -1: none, or it is down.
+        back: [N, K] the cable by which it reaches the switch.
+        above: [N, K] the switch to which it leads, -1: none.
+    """
+
+    out: IntArray
+    back: IntArray
+    above: IntArray
+
+
+def _admit_paths(fabric: Fabric, aside: BoolArray) -> None:
+    """Keep in use (in place) the cables without which two leaves would lose their last live path."""
+
+    def cable(link: IntArray) -> IntArray:
+        found: IntArray = np.where(link < 0, -1, (link - fabric.first_cable_link) // 2).astype(np.int32)
+        return found
+
+    tiers = [
+        _Connections(cable(links.up), cable(links.down), each.switch)
+        for links, each in zip(fabric.tiers, fabric.choices, strict=True)
+    ]
+    _admit(tiers, fabric.pod_of_leaf, aside)
+
+
+def _admit_switches(fabric: Fabric, up: BoolArray, aside: BoolArray) -> None:
+    """Keep in use (in place) the cables without which two leaves would not lead up to a common switch any more.
+
+    Two switches are joined by any of their cables: a drained one counts only where all live ones are drained.
+    """
+    cables = np.flatnonzero(up)
+    # Backwards, so that the first of each pair is kept: one that is not drained, if there is one.
+    cables = cables[np.argsort(aside[cables], kind="stable")][::-1]
+    tiers = []
+    for tier, each in enumerate(fabric.choices):
+        own = cables[fabric.cable_tier[cables] == tier]
+        first = np.flatnonzero(each.number == 0)
+        above = each.switch[:, first]
+        between = np.full((len(fabric.layers[tier]), len(fabric.layers[tier + 1])), -1, dtype=np.int32)
+        between[fabric.cable_lower[own], fabric.cable_upper[own]] = own
+        cable = np.where(above < 0, -1, np.take_along_axis(between, np.maximum(above, 0), axis=1)).astype(np.int32)
+        tiers.append(_Connections(cable, cable, above))
+    before = aside.copy()
+    _admit(tiers, fabric.pod_of_leaf, aside)
+    taken_back = before & ~aside
+    if taken_back.any():
+        # Parallel cables of a pair are alike: all of them are kept in use.
+        pair = fabric.cable_lower.astype(np.int64) * max(map(len, fabric.layers)) + fabric.cable_upper
+        pair = pair * len(tiers) + fabric.cable_tier
+        aside[np.isin(pair, pair[taken_back])] = False
+
+
+def _admit(tiers: list[_Connections], pod: IntArray, aside: BoolArray) -> None:
+    """Keep in use what joins pairs of leaves that were joined and no longer are.
+
+    Leaves of one pod with the same live and the same drained choices are alike: one of them speaks for all.
+
+    Args:
+        tiers: the connections of the leaves, and in three layers those of the aggregation switches.
+        pod: [L] pod of each leaf.
+        aside: [C] cables that are out of use; changes in place.
+    """
+    lower = tiers[0]
+    out, back = _cost(lower.out, aside), _cost(lower.back, aside)
+    _, first, alike = np.unique(np.column_stack([pod, out, back]), axis=0, return_index=True, return_inverse=True)
+    alike = alike.reshape(-1)
+    many = np.bincount(alike)
+    between = _BetweenPods(tiers, pod, aside)
+    kept_out, kept_back = (np.zeros((len(first), out.shape[1]), dtype=np.bool_) for _ in range(2))
+    kept_between = np.zeros(between.cost.shape, dtype=np.bool_)
+    for one, leaf in enumerate(first.tolist()):
+        cost = out[leaf] + back[first] + between.cost[pod[leaf], pod[first]]
+        least = cost.min(axis=1, initial=_NEVER)
+        if many[one] == 1:
+            least[one] = 0  # a leaf needs no way to itself
+        lost = np.flatnonzero((least > 0) & (least < _NEVER))
+        row, choice = np.nonzero(cost[lost] == least[lost, None])
+        kept_out[one, choice] = True
+        kept_back[lost[row], choice] = True
+        kept_between[pod[leaf], pod[first[lost[row]]], choice] = True
+    aside[lower.out[kept_out[alike]]] = False
+    aside[lower.back[kept_back[alike]]] = False
+    between.keep(kept_between, aside)
+
+
+def _cost(cable: IntArray, aside: BoolArray) -> Costs:
+    """Return the number of drained cables of each connection [N, K]: 0 or 1, or ``_NEVER`` where there is none."""
+    cost: Costs = np.where(cable < 0, _NEVER, aside[cable]).astype(np.int16)
+    return cost
+
+
+class _BetweenPods:
+    """The cheapest ways from pod to pod by each plane; leaves of one pod need none.
+
+    Attributes:
+        cost: [P, P, K] drained cables of the cheapest way from one pod to another above each choice of the leaves.
+    """
+
+    def __init__(self, tiers: list[_Connections], pod: IntArray, aside: BoolArray) -> None:
+        """Take the connections of leaves, and of aggregation switches if there are any."""
+        n_pods, n_choices = 1 + int(pod.max(initial=0)), tiers[0].above.shape[1]
+        self._upper = tiers[1] if len(tiers) > 1 else None
+        self._agg = np.full((n_pods, n_choices), -1, dtype=np.int32)
+        np.maximum.at(self._agg, pod, tiers[0].above)
+        self.cost: Costs = np.zeros((n_pods, n_pods, n_choices), dtype=np.int16)
+        if self._upper is None:
+            return
+        self._out, self._back = _cost(self._upper.out, aside), _cost(self._upper.back, aside)
+        for choice in range(n_choices):
+            self.cost[:, :, choice] = self._ways(choice).min(axis=2, initial=_NEVER)
+        self.cost[np.arange(n_pods), np.arange(n_pods)] = 0
+
+    def _ways(self, choice: int) -> Costs:
+        """Return the drained cables between two pods [P, P, M] by each choice of aggregation switches of a plane."""
+        agg = self._agg[:, choice]
+        missing = np.where(agg < 0, _NEVER, 0).astype(np.int16)[:, None]
+        ways: Costs = (self._out[agg] + missing)[:, None] + (self._back[agg] + missing)[None]
+        return ways
+
+    def keep(self, wanted: BoolArray, aside: BoolArray) -> None:
+        """Keep in use (in place) the cables of the cheapest ways from pod to pod that are wanted [P, P, K]."""
+        if self._upper is None:
+            return
+        wanted[np.arange(len(wanted)), np.arange(len(wanted))] = False
+        for choice in np.flatnonzero(wanted.any(axis=(0, 1))).tolist():
+            agg, cheapest = self._agg[:, choice], self.cost[:, :, choice]
+            chosen = (self._ways(choice) == cheapest[:, :, None]) & wanted[:, :, choice, None]
+            for cable, used in ((self._upper.out, chosen.any(axis=1)), (self._upper.back, chosen.any(axis=0))):
+                aside[cable[agg][used]] = False

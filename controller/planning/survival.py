@@ -100,7 +100,7 @@ class Situation:
     Attributes:
         previous: the plan in force, which plans after failures stay near.
         healthy_seconds: [K] the time that each collective takes alone on the fabric with everything up.
-        drained: ids of cables, spines and leaves that are drained; what is drained comes back into use where a failure
+        drained: ids of cables, switches and pods that are drained; what is drained comes back into use where a failure
             leaves nothing else.
     """
 

@@ -44,13 +44,14 @@ class Sent:
         link: [E] bytes sent on each link; NaN if not known.
         row: [R] bytes of each row of the encoding.
         estimated: [R] whether the bytes of the row are an estimate.
-        lost_in_spine: [S] bytes that each spine received and did not forward; infinite if not known.
+        lost: [N] bytes that each switch of the fabric received and did not forward; infinite if not known, 0 for
+            leaves.
     """
 
     link: FloatArray
     row: FloatArray
     estimated: IntArray
-    lost_in_spine: FloatArray
+    lost: FloatArray
 
 
 def between(fabric: Fabric, before: Mapping[int, SwitchCounters], now: Mapping[int, SwitchCounters]) -> Between:
@@ -122,16 +123,18 @@ def sent(situation: TraceInputs, link: FloatArray, own: FloatArray) -> Sent:
     of_host = np.array([max(rest.get(h, math.nan), 0.0) for h in range(n_hosts)])
     row[left] = of_host[ends[0][left]] * weight / total[ends[0][left]]
     estimated[left] = 1
-    return Sent(link, row, estimated, _lost_in_spines(situation.fabric, link))
+    return Sent(link, row, estimated, _lost_above_leaves(situation.fabric, link))
 
 
-def _lost_in_spines(fabric: Fabric, link: FloatArray) -> FloatArray:
-    if len(fabric.layers) > 2:
-        return np.full(fabric.n_spines, np.inf)
+def _lost_above_leaves(fabric: Fabric, link: FloatArray) -> FloatArray:
     up, down = link[fabric.first_cable_link :: 2], link[fabric.first_cable_link + 1 :: 2]
     # Unknown counters of a cable that is down count as 0.
     alive = np.array([cable.up for cable in fabric.cables], dtype=np.bool_)
     lost = np.where(alive | ~np.isnan(up - down), up - down, 0.0)
-    each = np.bincount(fabric.cable_upper, weights=lost, minlength=fabric.n_spines)
+    number = {switch.name: n for n, switch in enumerate(fabric.switches)}
+    each = np.zeros(len(number))
+    np.add.at(each, [number[cable.upper] for cable in fabric.cables], lost)
+    np.add.at(each, [number[cable.lower] for cable in fabric.cables], -lost)
+    each[: fabric.n_leaves] = 0.0
     found: FloatArray = np.where(np.isnan(each), np.inf, np.maximum(each, 0.0))
     return found

@@ -7,6 +7,7 @@ one from counters, ``capture.py`` from captured packets.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -220,5 +221,11 @@ class _Walker:
 
 
 def uplink(fabric: Fabric, links: Sequence[int]) -> int | None:
-    """Return the uplink of a path; ``None`` if it stays within a leaf or ends before the uplink."""
+    """Return the first uplink of a path; ``None`` if it stays within a leaf or ends before the uplink."""
     return next((link for link in links if link >= fabric.first_cable_link and not link % 2), None)
+
+
+def uplinks(fabric: Fabric, links: Sequence[int]) -> Links:
+    """Return the uplinks of a path, up to the first downlink: none if it stays within a leaf."""
+    between = [link for link in links if link >= fabric.first_cable_link]
+    return tuple(itertools.takewhile(lambda link: link % 2 == 0, between))

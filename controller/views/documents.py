@@ -17,7 +17,8 @@ from controller.model.errors import UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from controller.model.plan import Plan
-from controller.planning.drain import cables_of, known
+from controller.planning.drain import cables_of, kind_of
+from controller.planning.drain import drained_cables as cables_drained
 from controller.planning.plan_document import (
     job_parts,
     job_times_document,
@@ -64,24 +65,22 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
 
 
 def drained_cables(state: ControllerState) -> list[bool]:
-    """Return, for each cable, whether it is drained, by itself or with one of its switches."""
-    there, ids = state.fabric, state.desired.drained
-    assert there is not None
-    return [
-        not ids.isdisjoint((name, cable.lower, cable.upper))
-        for name, cable in zip(there.cable_names, there.cables, strict=True)
-    ]
+    """Return, for each cable, whether it is drained, by itself, with one of its switches, or with its pod."""
+    assert state.fabric is not None
+    drained: list[bool] = cables_drained(state.fabric, state.desired.drained).tolist()
+    return drained
 
 
 def drain(state: ControllerState, name: str) -> dict[str, Any]:
-    """Return a cable or switch; without cables if the fabric has none of that name (any more)."""
+    """Return a cable, switch or pod; without cables if the fabric has none of that name (any more)."""
     there = state.fabric
     assert there is not None
-    cables = cables_of(there, name) if known(there, [name]) else ()
+    kind = kind_of(there, name)
+    cables = cables_of(there, name) if kind else ()
     used = set(state.drain.still_used)
     return {
         "id": name,
-        "kind": there.roles[there.layer_of[name]] if name in there.layer_of else "cable",
+        "kind": kind or "cable",
         "drained": name in state.desired.drained,
         "epoch": state.epoch,
         "cables": list(cables),

@@ -34,7 +34,7 @@ def compare(
 
     Raises:
         InputError: no policy has the name that is to be tried, or there would be more jobs than there may be.
-        NotFoundError: a job to delete, or a cable, spine or leaf, that is not there.
+        NotFoundError: a job to delete, or a cable, switch or pod, that is not there.
     """
     before = state.candidate
     assert before is not None

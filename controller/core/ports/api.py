@@ -200,17 +200,17 @@ class Backend(Protocol):
         """
 
     def drainable(self, name: str) -> Document:
-        """Return a cable, spine or leaf by its id, and whether it is drained (``DrainDocument``).
+        """Return a cable, switch or pod by its id, and whether it is drained (``DrainDocument``).
 
         Raises:
-            NotFoundError: no cable, spine or leaf has this id (kind ``link``).
+            NotFoundError: no cable, switch or pod has this id (kind ``link``).
         """
 
     def drain(self, name: str, drained: bool, caller: Caller) -> Document:
         """Drain it, or use it again (``DrainDocument``); no effect if that is already so.
 
         Raises:
-            NotFoundError: no cable, spine or leaf has this id (kind ``link``).
+            NotFoundError: no cable, switch or pod has this id (kind ``link``).
         """
 
     # -- plans -----------------------------------------------------------------------------------------------

@@ -29,14 +29,14 @@ FABRIC_RESOURCES: tuple[Resource, ...] = (
             "GET": Operation(
                 "getDrain",
                 answering(lambda backend, call: backend.drainable(call.values["id"])),
-                "Whether a cable, a spine or a leaf is drained",
+                "Whether a cable, a switch or a pod is drained",
                 {200: schemas.DrainDocument},
                 problems=frozenset({404}),
             ),
             "PUT": Operation(
                 "putDrain",
                 answering(_drain),
-                "Drain a cable, a spine or a leaf, or put it back into use",
+                "Drain a cable, a switch or a pod, or put it back into use",
                 {200: schemas.DrainDocument},
                 role=Role.WRITE,
                 body=Body(schemas.DrainForm, {"drained": True}),

@@ -104,20 +104,20 @@ class LinkList(Document):
 
 
 class DrainForm(Form):
-    """Request to drain a cable, a spine or a leaf, or to use it again."""
+    """Request to drain a cable, a switch or a pod, or to use it again."""
 
     drained: bool
 
 
 class DrainDocument(Document):
-    """A cable, a spine or a leaf, and whether it is drained.
+    """A cable, a switch or a pod, and whether it is drained.
 
     ``cables``: the cables that it contains. ``still_used``: those of them that still carry traffic, because no other
     path connects two leaves.
     """
 
     id: str
-    kind: Literal["cable", "spine", "leaf", "aggregation", "core"]
+    kind: Literal["cable", "spine", "leaf", "aggregation", "core", "pod"]
     drained: bool
     epoch: Epoch = Field(description="the first plan that includes the change")
     cables: list[str]

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.errors import InputError
 from controller.model.network_state import NetworkState
-from controller.planning.drain import cables_of, drain, joined_by_spines
+from controller.planning.drain import joined_by_spines
 from controller.southbound.cabling import survey
 from tests.unit.southbound.test_base_pods import K4, joined, up_to_three
 from tests.unit.southbound.test_cabling import rewired, seen
@@ -52,9 +51,3 @@ def test_leaves_are_joined_if_live_cables_lead_up_from_both_to_one_switch(failed
     assert (told | np.eye(len(names), dtype=bool)).tolist() == (
         np.array(expected) | np.eye(len(names), dtype=bool)
     ).tolist()
-
-
-def test_drains_are_refused_and_earlier_ones_are_ignored() -> None:
-    with pytest.raises(InputError, match="drains are possible only for leaf-spine fabrics"):
-        cables_of(K4, "core1")
-    assert drain(K4, ["core1", "agg1-core1"]).unused == ()
