@@ -155,7 +155,8 @@ def place(
     if not output.is_table:
         output.document(row, err=to_stdout)
     else:
-        _print_crossing(output, f"{given.name}, {method.value}", before, after, err=to_stdout)
+        title = f"{given.name}, {method.value}"
+        _print_crossing(output, title, before, after, pods=bool(known.pod_names), err=to_stdout)
 
 
 def _read(path: Path, changed: dict[str, Any] | None = None) -> tuple[dict[str, Any], Job]:
@@ -283,12 +284,15 @@ def _count(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _print_crossing(output: Printer, title: str, before: Crossing | None, after: Crossing, *, err: bool) -> None:
+def _print_crossing(
+    output: Printer, title: str, before: Crossing | None, after: Crossing, *, pods: bool, err: bool
+) -> None:
+    parts = ("network", "cross_leaf", "cross_pod") if pods else ("network", "cross_leaf")
     output.table(
         title,
-        ("", "on the network>", "between leaves>"),
+        ("", "on the network>", "between leaves>", "between pods>")[: 1 + len(parts)],
         (
-            (name, *(("-", "-") if row is None else (size(row.network), size(row.cross_leaf))))
+            (name, *("-" if row is None else size(getattr(row, part)) for part in parts))
             for name, row in (("before", before), ("after", after))
         ),
         err=err,

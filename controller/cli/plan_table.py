@@ -31,7 +31,7 @@ def print_plan(
         title: title of the first table.
         plan: ``controller.rest.schemas.Plan``; its ``flows`` and ``links`` are not used.
         flows: number of flows of each collective.
-        cables: rows of the links between leaves and spines.
+        cables: rows of the links between switches.
     """
     output.table(
         title,
@@ -54,7 +54,7 @@ def print_plan(
         print_schedule(output, plan["schedule"])
     busiest = sorted(cables, key=lambda row: row["load_gbps"] / row["gbps"], reverse=True)[:_BUSIEST]
     output.table(
-        "busiest links between leaves and spines, at these speeds",
+        "busiest links between switches, at these speeds",
         ("link", "Gbit/s>", "load>", "of it>"),
         (
             (row["id"], number(row["gbps"], 1), number(row["load_gbps"], 1), f"{row['load_gbps'] / row['gbps']:.0%}")

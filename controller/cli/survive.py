@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +19,7 @@ from controller.cli.planning import (
     load_traffic,
 )
 from controller.model.errors import InputError
+from controller.model.failure_kind import FailureKind
 from controller.model.tolerances import ROUNDING
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ _MOST_IN_SEQUENCE = 16
 _ROWS = 10
 
 
-class _Kind(StrEnum):
-    CABLE = "cable"
-    SPINE = "spine"
-    UPLINKS = "uplinks"
-
-
 def survive(
     fabric: FabricOption,
     job: JobOption,
@@ -44,13 +38,14 @@ def survive(
     option: OptionsOption = [],  # noqa: B006 (typer makes a new one)
     headroom: HeadroomOption = 0.0,
     kind: Annotated[
-        list[_Kind],
+        list[FailureKind],
         typer.Option(
             "--kind",
-            help="Kind of failure: a cable, a spine, or all parallel cables from a leaf to a spine; may be given "
-            "several times.",
+            help="Kind of failure: a cable, a spine, an aggregation switch, a core, or all parallel cables between two "
+            "switches; may be given several times.",
+            show_default="all",
         ),
-    ] = [_Kind.CABLE, _Kind.SPINE, _Kind.UPLINKS],  # noqa: B006
+    ] = list(FailureKind),  # noqa: B006
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Simulate every pair of failures instead of single failures.")
     ] = False,
@@ -79,7 +74,6 @@ def survive(
     The speed of a job is that of its slowest collective; 1 is the time that the collective takes alone on the fabric
     without failures. Failures of host links are not simulated, because they disconnect the host under any plan.
     """
-    from controller.model.failure_kind import FailureKind
     from controller.planning.headroom import with_headroom
     from controller.planning.survival import Situation, single_failures, worst_sequence
     from controller.planning.survival import pairs as pairs_of
@@ -92,7 +86,7 @@ def survive(
     place, traffic = load_traffic(fabric, job)
     POLICIES.named(policy)
     place = with_headroom(place, headroom)
-    single = single_failures(place, [FailureKind(one) for one in kind])
+    single = single_failures(place, kind)
     n_failures = len(single) * (len(single) - 1) // 2 if pairs else len(single)
     if n_failures > _MOST_FAILURES:
         raise InputError(

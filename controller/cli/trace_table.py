@@ -153,7 +153,8 @@ def _path(links: list[str] | None, flow: Mapping[str, Any]) -> str:
     if links is None:
         return "-"
     if "->" not in links[0]:
-        return _chain(links[:2])
+        # The last hop of a whole path, which has an odd number of them, leads to the host.
+        return _chain(links[: max(1, len(links) // 2 * 2)])
     if links[0].startswith(f"{flow['src']}->"):
         links = links[1:]
     return _chain(links[:-1] if len(links) > 1 else links)

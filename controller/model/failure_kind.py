@@ -6,8 +6,14 @@ from enum import StrEnum
 
 
 class FailureKind(StrEnum):
-    """Kinds of failures: one cable; one spine; the uplinks of one leaf to one spine (all parallel cables at once)."""
+    """Kinds of failures.
+
+    One cable; one spine, aggregation switch or core; the cables from one leaf to one switch, or from one aggregation
+    switch to one core (all parallel ones at once).
+    """
 
     CABLE = "cable"
     SPINE = "spine"
+    AGGREGATION = "aggregation"
+    CORE = "core"
     UPLINKS = "uplinks"

@@ -188,23 +188,28 @@ def all_at_once(situation: Situation, failures: Sequence[Failure]) -> list[Outco
 def single_failures(fabric: Fabric, kinds: Iterable[FailureKind]) -> list[Failure]:
     """Return each failure of one part that is up, in the order of kinds and of the fabric.
 
-    Uplinks of a leaf to a spine that are one cable are left out if ``CABLE`` is among the kinds.
+    Kinds of switches that the fabric does not have have no failures. Parallel cables between two switches are left out
+    if they are one cable and ``CABLE`` is among the kinds.
     """
     kinds = tuple(dict.fromkeys(kinds))
     live = [(name, cable) for name, cable in zip(fabric.cable_names, fabric.cables, strict=True) if cable.up]
+    role = {name: fabric.roles[layer] for name, layer in fabric.layer_of.items()}
     failures: list[Failure] = []
     for kind in kinds:
-        if kind is FailureKind.CABLE:
-            failures += [Failure((kind,), (name,), (name,)) for name, _ in live]
-            continue
         parts: dict[str, list[str]] = {}
         for name, cable in live:
-            part = cable.upper if kind is FailureKind.SPINE else f"{cable.lower}-{cable.upper}:*"
-            parts.setdefault(part, []).append(name)
+            if kind is FailureKind.CABLE:
+                own = [name]
+            elif kind is FailureKind.UPLINKS:
+                own = [f"{cable.lower}-{cable.upper}:*"]
+            else:
+                own = [switch for switch in (cable.lower, cable.upper) if role[switch] == kind.value]
+            for part in own:
+                parts.setdefault(part, []).append(name)
         failures += [
             Failure((kind,), (part,), tuple(cables))
             for part, cables in parts.items()
-            if kind is FailureKind.SPINE or FailureKind.CABLE not in kinds or len(cables) > 1
+            if kind is not FailureKind.UPLINKS or FailureKind.CABLE not in kinds or len(cables) > 1
         ]
     return failures
 

@@ -61,12 +61,15 @@ class _Case:
 
     def _behind_the_leaf(self) -> str:
         """Return the reason for a flow that takes its planned uplink, and then another cable than planned."""
-        fabric, way = self._situation.fabric, self._ways[0]
+        ids = self._situation.fabric.link_ids
         assert self._traced.planned is not None
-        for link, meant in zip(way.links, self._traced.planned, strict=False):
-            if link != meant:
-                switch = fabric.link_ids[link].split("->")[0]
-                return f"{switch} sends it on by {fabric.link_ids[link]}, not by {fabric.link_ids[meant]}"
+        for place, meant in enumerate(self._traced.planned):
+            taken = [ids[link] for link in dict.fromkeys(way.links[place] for way in self._ways if way.links[place:])]
+            if taken not in ([], [ids[meant]]):
+                switch = ids[meant].split("->")[0]
+                if len(taken) == 1:
+                    return f"{switch} sends it on by {taken[0]}, not by {ids[meant]}"
+                return f"{switch} hashes it over {_some(taken)}"
         return "it uses more links than planned"
 
     def _taken(self) -> str:
@@ -78,8 +81,7 @@ class _Case:
             return "it takes no uplink"
         if len(names) == 1 and len(self._traced.ways) == 1:
             return f"it takes {names[0]}"
-        among = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
-        return f"hashed, it takes {among}" if len(names) == 1 else f"hashed over {among}"
+        return f"hashed, it takes {names[0]}" if len(names) == 1 else f"hashed over {_some(names)}"
 
     def _has_own_rule(self) -> bool:
         rule = self._traced.rule
@@ -115,6 +117,10 @@ def _is_of_a_flow(rule: Rule) -> bool:
 
 def _cable(fabric: Fabric, link: int) -> str:
     return fabric.cable_names[(link - fabric.first_cable_link) // 2]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
 
 
 def _joined(*parts: str) -> str:

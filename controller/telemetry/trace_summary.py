@@ -14,32 +14,47 @@ from controller.model.fabric import Fabric, FloatArray
 from controller.model.tolerances import TOLERANCE
 from controller.telemetry.imbalance import Imbalance, imbalance
 
-LAYERS = ("uplinks", "downlinks")
+TWO_LAYERS = ("uplinks", "downlinks")
+"""Layers of links between leaves and spines, in the order of a path."""
+
+THREE_LAYERS = ("leaf uplinks", "aggregation uplinks", "aggregation downlinks", "leaf downlinks")
+"""Layers of links where there are aggregation switches; the downlinks of aggregation switches come from cores."""
 
 MOST_HOT = 16
 """Largest number of hot links in a summary."""
 
 
 def link_rows(usable: Fabric) -> list[dict[str, Any]]:
-    """Return the links over which imbalance is computed: those between leaves and spines that are up and not drained.
+    """Return the links over which imbalance is computed: those between switches that are up and not drained.
 
     Args:
         usable: the fabric without drained links. Links that cannot carry traffic are not part of any mean: a layer is
             even if its usable links are used evenly.
     """
-    first = usable.first_cable_link
     return [
-        {"id": usable.link_ids[link], "layer": LAYERS[link % 2], "gbps": float(usable.link_gbps[link])}
-        for link in range(first, usable.n_links)
+        {"id": usable.link_ids[link], "layer": layer_of(usable, link), "gbps": float(usable.link_gbps[link])}
+        for link in range(usable.first_cable_link, usable.n_links)
         if usable.link_up[link]
     ]
+
+
+def layer_of(fabric: Fabric, link: int) -> str:
+    """Return the layer of a link between switches."""
+    names = TWO_LAYERS if len(fabric.layers) == 2 else THREE_LAYERS
+    tier = fabric.cable_tier.item((link - fabric.first_cable_link) // 2)
+    return names[-1 - tier if link % 2 else tier]
+
+
+def layers_among(layer: Iterable[str]) -> tuple[str, ...]:
+    """Return all layers of a network, in the order of a path, of which some links are in these layers."""
+    return TWO_LAYERS if set(TWO_LAYERS).issuperset(layer) else THREE_LAYERS
 
 
 def summary(links: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return ``layers``, ``links`` and ``hot`` of a trace.
 
     Args:
-        links: of both layers: ``id``, ``layer``, ``gbps`` (``None``: not known), optionally ``utilisation``.
+        links: of all layers: ``id``, ``layer``, ``gbps`` (``None``: not known), optionally ``utilisation``.
         flows: ``id``, ``real`` (link ids; ``None``: not known) and ``bytes`` (``None``: not known). Each piece of a
             split flow is a flow of its own. With ``how`` of ``none``, the path is not known, and neither are measures
             that would have to count it.
@@ -85,7 +100,7 @@ def measures(layer: Sequence[str], count: FloatArray | None, size: FloatArray | 
         size: [N] bytes of these flows; ``None``: not known.
     """
     rows = []
-    for name in LAYERS:
+    for name in layers_among(layer):
         own = [i for i, each in enumerate(layer) if each == name]
         rows.append(
             {
@@ -116,7 +131,7 @@ def _hot(
     gbps = [row["gbps"] for row in links]
     if all(gbps):
         load = load / np.array(gbps, dtype=np.float64)
-    mean = {name: _mean(load[[row["layer"] == name for row in links]]) for name in LAYERS}
+    mean = {name: _mean(load[[row["layer"] == name for row in links]]) for name in {row["layer"] for row in links}}
     hot = [i for i, row in enumerate(links) if count[i] >= 2 and load[i] > mean[row["layer"]] * (1 + TOLERANCE)]
     hot.sort(key=lambda i: (-load[i], i))
     who: dict[int, list[str]] = {i: [] for i in hot[:MOST_HOT]}

@@ -290,9 +290,14 @@ def _links(state: ControllerState, fabric: Fabric, rates: LinkRates, rest: Calla
 
 
 def link_labels(fabric: Fabric) -> list[tuple[str, str, str]]:
-    """Return id, layer and leaf of each directed link [E]; the layers are from_host, to_host, uplink and downlink."""
+    """Return id, layer and leaf of each directed link [E].
+
+    The layers are from_host, to_host, uplink and downlink; links between aggregation switches and cores are in layers
+    of their own, and have the aggregation switch in place of the leaf.
+    """
     leaves = [host.leaf for host in fabric.hosts]
     places = [("from_host", leaf) for leaf in leaves] + [("to_host", leaf) for leaf in leaves]
-    for cable in fabric.cables:
-        places += [("uplink", cable.lower), ("downlink", cable.lower)]
+    for cable, tier in zip(fabric.cables, fabric.cable_tier.tolist(), strict=True):
+        prefix = "aggregation_" if tier else ""
+        places += [(f"{prefix}uplink", cable.lower), (f"{prefix}downlink", cable.lower)]
     return [(link, layer, leaf) for link, (layer, leaf) in zip(fabric.link_ids, places, strict=True)]

@@ -39,6 +39,15 @@ class Affinity:
         first, second = np.divmod(pairs, max(n, 1))
         return Affinity(n, first, second, total.astype(np.float64), np.searchsorted(first, np.arange(n + 1)))
 
+    def among(self, blocks: Int64Array) -> Affinity:
+        """Return the traffic among some of the blocks, ascending, which are then numbered from 0."""
+        number = np.full(self.n, -1, dtype=np.int64)
+        number[blocks] = np.arange(len(blocks))
+        first, second = number[self.first], number[self.second]
+        kept = (first >= 0) & (second >= 0)
+        start = np.searchsorted(first[kept], np.arange(len(blocks) + 1))
+        return Affinity(len(blocks), first[kept], second[kept], self.bytes[kept], start)
+
     def to_pools(self, pool: IntArray, n_pools: int) -> FloatArray:
         """Return the bytes [n, P] between each block and the blocks of each pool."""
         answer: FloatArray = np.zeros((self.n, n_pools))
@@ -103,6 +112,12 @@ def grow(affinity: Affinity, capacity: IntArray) -> IntArray:
             drawn += row
             to_rest -= row
     return pool
+
+
+def fill(affinity: Affinity, capacity: IntArray) -> IntArray:
+    """Return the pool [n] of each block: pools are filled completely, the largest first, in the order of blocks."""
+    largest_first = np.argsort(-capacity, kind="stable").astype(np.int32)
+    return np.repeat(largest_first, capacity[largest_first])[: affinity.n]
 
 
 def refine(affinity: Affinity, pool: IntArray, capacity: IntArray) -> IntArray:

@@ -16,7 +16,8 @@ class SurvivalForm(Form):
     """The failures to analyse: by default, each single failure of every kind."""
 
     kinds: Kinds = Field(
-        list(FailureKind), description="what fails: a cable, a spine, all parallel cables from a leaf to a spine"
+        list(FailureKind),
+        description="what fails: a cable, a spine, aggregation switch or core, the cables of two switches",
     )
     pairs: bool = Field(False, description="every two failures at the same time, in place of each one")
     above: Annotated[float, Field(ge=0, le=1)] | None = Field(

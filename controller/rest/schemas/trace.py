@@ -9,7 +9,9 @@ from pydantic import AwareDatetime, Field
 from controller.model.enforcement import Enforcement, Mode
 from controller.rest.schemas.base import Bytes, Count, Document, Epoch, Gbps, Seconds, Share, UdpPort
 
-Layer = Literal["uplinks", "downlinks"]
+Layer = Literal[
+    "uplinks", "downlinks", "leaf uplinks", "aggregation uplinks", "aggregation downlinks", "leaf downlinks"
+]
 
 
 class TraceFlow(Document):
@@ -63,7 +65,7 @@ class TraceLayer(Document):
 
 
 class TraceLink(Document):
-    """A live link between a leaf and a spine, with its flows."""
+    """A live link between two switches, with its flows."""
 
     id: str
     layer: Layer

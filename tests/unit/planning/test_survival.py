@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +25,7 @@ from controller.planning.survival import (
     worst_sequence,
 )
 from tests.unit.routing.instances import random_fabric, random_traffic, traffic_of
+from tests.unit.routing.pod_fabrics import fat_tree, random_pods
 from tests.unit.strategies import fabrics
 
 KINDS = tuple(FailureKind)
@@ -32,7 +34,7 @@ KINDS = tuple(FailureKind)
 @st.composite
 def situations(draw: st.DrawFn) -> Situation:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    fabric = random_fabric(rng)
+    fabric = random_pods(rng) if draw(st.booleans()) else random_fabric(rng)
     return Situation.of(fabric, random_traffic(rng, fabric), policy="fair")
 
 
@@ -83,6 +85,29 @@ def test_each_live_cable_fails_once_by_itself_and_once_with_its_spine(fabric: Fa
         assert sorted(c for failure in single_failures(fabric, [kind]) for c in failure.cables) == live
     together = single_failures(fabric, [FailureKind.CABLE, FailureKind.UPLINKS])
     assert len({failure.cables for failure in together}) == len(together)
+
+
+def test_in_three_layers_cores_aggregation_switches_and_cables_of_both_tiers_fail() -> None:
+    fabric = fat_tree(4)
+    of = {kind: single_failures(fabric, [kind]) for kind in FailureKind}
+    assert {kind.value: len(failures) for kind, failures in of.items()} == {
+        "cable": 32, "spine": 0, "aggregation": 8, "core": 4, "uplinks": 32,
+    }  # fmt: skip
+    (first,) = (each for each in of[FailureKind.AGGREGATION] if each.names == ("agg1",))
+    assert set(first.cables) == {"leaf1-agg1", "leaf2-agg1", "agg1-core1", "agg1-core3"}
+    assert all(len(each.cables) == 4 for each in of[FailureKind.CORE])
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_is_drained_in_three_layers_is_out_of_use_until_a_failure_leaves_nothing_else(seed: int) -> None:
+    fabric = fat_tree(4)
+    traffic = random_traffic(np.random.default_rng(seed), fabric)
+    situation = dataclasses.replace(
+        Situation.of(fabric, traffic, policy="fair"), drained=frozenset({"agg1", "core1", "core2"})
+    )
+    for failure in single_failures(fabric, [FailureKind.AGGREGATION, FailureKind.CORE]):
+        assert situation.after(failure).unroutable == 0
 
 
 @given(fabric=fabrics())

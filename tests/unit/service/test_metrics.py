@@ -23,6 +23,7 @@ from controller.telemetry.instruments import exposition
 from controller.views.link_list import link_list, link_table
 from controller.views.metrics import families, link_labels
 from tests.unit.rest.asking import ask
+from tests.unit.routing.pod_fabrics import fat_tree
 from tests.unit.service.test_documents import STEPS
 from tests.unit.service.test_service import seen
 from tests.unit.service.told import REFUSAL, everything, metrics_in, moment, names_of, promtool
@@ -72,15 +73,18 @@ def test_metrics_of_links_equal_those_of_v1_links(state: ControllerState) -> Non
     }
 
 
-@given(fabrics())
+@given(st.one_of(fabrics(), st.just(fat_tree(4))))
 def test_links_have_a_layer_and_the_leaf_where_they_begin_or_end(fabric: Fabric) -> None:
+    above = {switch.name for switch in fabric.layers[1]}
     for link, layer, leaf in link_labels(fabric):
         src, dst = link.partition(":")[0].split("->")
         expected = {
             "from_host": src in fabric.host_index and leaf == dst,
             "to_host": dst in fabric.host_index and leaf == src,
-            "uplink": dst in fabric.spine_index and leaf == src,
-            "downlink": src in fabric.spine_index and leaf == dst,
+            "uplink": dst in above and leaf == src in fabric.leaf_index,
+            "downlink": src in above and leaf == dst in fabric.leaf_index,
+            "aggregation_uplink": dst in fabric.spine_index and leaf == src in above,
+            "aggregation_downlink": src in fabric.spine_index and leaf == dst in above,
         }
         assert expected[layer]
 

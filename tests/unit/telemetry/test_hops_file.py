@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controller.model.clos import clos
 from controller.model.errors import InputError
+from controller.model.pod_clos import pod_clos
 from controller.rest.schemas.trace import TraceBody
 from controller.telemetry.hops_file import read_hops
 from controller.telemetry.trace import cable_ports
@@ -62,6 +63,41 @@ def test_hops_in_any_order_are_the_paths_that_they_were_made_of(tmp_path: Path, 
     assert sorted(row["flows"] for row in seen["links"]) == sorted(many for each in used for many in each)
 
 
+def test_paths_of_three_layers_are_read_by_tier_and_the_names_of_links_are_checked(tmp_path: Path) -> None:
+    fabric = pod_clos(2, 2, 2, 2, 1)
+    port_of = {link: at for at, link in cable_ports(fabric).items()}
+    ends = [(0, 2), (0, 1), (3, 0)]
+    path = tmp_path / "hops.csv"
+    lines, expected = ["flow,hop,switch,port,bytes"], {}
+    for n, (src, dst) in enumerate(ends):
+        way = fabric.flow_links(
+            src, dst, int(fabric.live_paths(int(fabric.host_leaf[src]), int(fabric.host_leaf[dst]))[-1])
+        )
+        expected[f"f{n}"] = [fabric.link_ids[link] for link in way[1:]]
+        for hop, link in enumerate(way[1:], 1):
+            switch, port = port_of[link]
+            lines.append(f"f{n},{hop},{switch},{port},10")
+    path.write_text("\n".join(lines) + "\n")
+    links, flows = read_hops(path, fabric)
+    assert {flow["id"]: flow["real"] for flow in flows} == expected
+    whole = summary(links, flows)
+    TraceBody.model_validate({"flows": flows, **whole})
+    assert [(layer["layer"], layer["links"]) for layer in whole["layers"]] == [
+        ("leaf uplinks", 8), ("aggregation uplinks", 8), ("aggregation downlinks", 8), ("leaf downlinks", 8),
+    ]  # fmt: skip
+    # Without a fabric the links that flows take are known, and the longest path tells that there are three layers.
+    seen = summary(*read_hops(path))
+    assert [(layer["layer"], layer["links"]) for layer in seen["layers"]] == [
+        ("leaf uplinks", 2), ("aggregation uplinks", 2), ("aggregation downlinks", 2), ("leaf downlinks", 3),
+    ]  # fmt: skip
+    path.write_text(HEAD + "a,1,leaf1,2,\na,2,agg1,3,\na,3,core1,2,\n")
+    with pytest.raises(InputError, match="hop 2 of 3 is agg1->core1"):
+        read_hops(path, fabric)
+    path.write_text(HEAD + "a,6,leaf1,2,\n")
+    with pytest.raises(InputError, match="must be 1 to 5 in a fabric of 3 layers"):
+        read_hops(path, fabric)
+
+
 HEAD = "flow,hop,switch,port,bytes\n"
 
 
@@ -99,7 +135,7 @@ def test_bad_files_are_refused_by_line_and_column(tmp_path: Path, text: str, lin
 def test_a_link_has_one_layer_and_files_must_be_there(tmp_path: Path) -> None:
     path = tmp_path / "hops.csv"
     path.write_text("flow,hop,switch,port\na,1,s1,3\na,2,s2,1\nb,1,s2,1\nb,2,s1,3\n")
-    with pytest.raises(InputError, match="is an egress of a leaf in one line"):
+    with pytest.raises(InputError, match="is one of the downlinks in one line and of the uplinks in another"):
         read_hops(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="UTF-8"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
+from controller.model.pod_clos import pod_clos
 from controller.model.traffic import FIRST_PORT, Collective, Traffic
 from controller.southbound.base import compile_base
 from controller.southbound.flow_encoding import encode_flows
@@ -55,7 +56,9 @@ def world(fabric: Fabric, ends: list[tuple[int, int]], size: list[int], truth: l
     src, dst = (np.array([end[i] for end in ends]) for i in range(2))
     port = FIRST_PORT + np.arange(n)
     traffic = Traffic(src, dst, np.ones(n), np.zeros(n), np.arange(n), port, (Collective("j", "c"),))
-    local = np.where(fabric.host_leaf[src] == fabric.host_leaf[dst], -1, 0)
+    leaf = fabric.host_leaf
+    paths = [fabric.live_paths(leaf[a], leaf[b]) if leaf[a] != leaf[b] else [-1] for a, b in ends]
+    local = np.array([each[0] for each in paths])
     wire = encode_flows(fabric, traffic, Assignment.single(local), "per_flow")
     situation = TraceInputs(fabric, traffic, wire, mode="ecmp")
     traced = trace(situation, reading(fabric, compile_base(fabric)))
@@ -66,7 +69,10 @@ def world(fabric: Fabric, ends: list[tuple[int, int]], size: list[int], truth: l
 @st.composite
 def worlds(draw: st.DrawFn, *, lone: bool) -> World:
     """``lone``: each host sends one flow, and each receives one."""
-    fabric = clos(draw(st.integers(2, 4)), draw(st.integers(2, 3)), draw(st.integers(1, 3)))
+    if draw(st.booleans()):
+        fabric = clos(draw(st.integers(2, 4)), draw(st.integers(2, 3)), draw(st.integers(1, 3)))
+    else:
+        fabric = pod_clos(2, draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2)), 2)
     n = fabric.n_hosts
     if lone:
         order = draw(st.permutations(range(n)))
@@ -131,9 +137,10 @@ def test_the_reported_placement_explains_the_counters_of_every_uplink(made: Worl
     told, fabric = np.zeros(made.situation.fabric.n_links), made.situation.fabric
     if any(choice.way is None for choice in found.values()):
         return
-    for row, choice in found.items():
-        assert choice.way is not None
-        told[list(made.traced[row].ways[choice.way].links)] += made.size[row]
+    for row, each in enumerate(made.traced):
+        way = found[row].way if row in found else 0
+        assert way is not None
+        told[list(each.ways[way].links)] += made.size[row]
     up = slice(fabric.first_cable_link, None, 2)
     # Flows of about one size may have changed places.
     assert np.allclose(told[up], made.link_bytes()[up], rtol=0.1, atol=0.15 * made.size.min())
@@ -159,6 +166,20 @@ def test_where_a_flow_cannot_have_come_down_it_did_not_go_up() -> None:
     """Two flows of one size, to different leaves: what came down at each leaf tells them apart."""
     made = world(clos(2, 3, 2), [(0, 2), (1, 4)], [10**6, 10**6], [0, 1])
     assert {row: (choice.way, choice.sure) for row, choice in made.choices().items()} == {0: (0, 1.0), 1: (1, 1.0)}
+
+
+def test_in_three_layers_the_plane_and_the_core_of_a_flow_are_known_where_sizes_differ() -> None:
+    """One flow of each host of the first pod leaves it, but for one that goes to the other leaf of the pod."""
+    made = world(pod_clos(2, 2, 2, 2, 2), [(0, 4), (1, 2), (2, 6), (3, 7)], [10, 23, 50, 110], [3, 1, 0, 2])
+    assert {row: (choice.way, choice.sure) for row, choice in made.choices().items()} == {
+        row: (way, 1.0) for row, way in enumerate(made.truth)
+    }
+
+
+def test_flows_of_one_size_are_told_apart_by_which_of_them_leaves_the_pod() -> None:
+    """Both flows of the first leaf have one size; only one of them crosses, and one core link has carried it."""
+    made = world(pod_clos(2, 2, 2, 2, 2), [(0, 4), (1, 2)], [10**6, 10**6], [2, 0])
+    assert {row: (choice.way, choice.sure) for row, choice in made.choices().items()} == {0: (2, 1.0), 1: (0, 1.0)}
 
 
 def test_other_traffic_of_a_host_is_inferred_from_where_it_arrived() -> None:

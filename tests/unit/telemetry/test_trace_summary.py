@@ -20,6 +20,7 @@ from controller.telemetry.imbalance import imbalance
 from controller.telemetry.trace import TraceInputs
 from controller.telemetry.trace_document import planned_trace
 from controller.telemetry.trace_summary import link_rows, summary
+from tests.unit.routing.pod_fabrics import fat_tree
 from tests.unit.strategies import fabrics
 
 
@@ -33,12 +34,19 @@ def traffic(fabric: Fabric, ends: list[tuple[int, int]], sizes: list[int]) -> Tr
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Fabric, Traffic]:
-    fabric = draw(fabrics(min_leaves=2))
+    fabric = draw(st.one_of(fabrics(min_leaves=2), st.just(fat_tree(4))))
     hosts = st.integers(0, fabric.n_hosts - 1)
     flows = st.tuples(hosts, hosts).filter(lambda ends: ends[0] != ends[1])
     ends = draw(st.lists(flows, min_size=2, max_size=12))
     sizes = draw(st.lists(st.integers(1, 10**6), min_size=len(ends), max_size=len(ends)))
     return fabric, traffic(fabric, ends, sizes)
+
+
+def _layer(link: str) -> str:
+    """The layer of a link by the names of its switches, those of leaves without the word."""
+    kinds = [switch.rstrip("0123456789") for switch in link.split(":")[0].split("->")]
+    up = kinds in (["leaf", "spine"], ["leaf", "agg"], ["agg", "core"])
+    return ("aggregation " if "core" in kinds else "") + ("uplinks" if up else "downlinks")
 
 
 @given(cases(), st.integers(0, 3))
@@ -57,19 +65,24 @@ def test_the_summary_counts_what_each_live_link_carries(case: tuple[Fabric, Traf
         link: (on[link], size[link]) for link in live
     }
     for layer in found["layers"]:
-        links = [link for link in live if link.startswith("leaf") == (layer["layer"] == "uplinks")]
+        links = [link for link in live if _layer(link) == layer["layer"].replace("leaf ", "")]
         assert layer["links"] == len(links)
         for unit, counted in (("flows", on), ("bytes", size)):
             assert layer[unit]["fim"] == pytest.approx(imbalance([counted[link] for link in links]).fim)
     for hot in found["hot"]:
         TraceHot.model_validate(hot)
         assert len(hot["flows"]) == on[hot["link"]] >= 2
-        links = [link for link in live if link.startswith("leaf") == hot["link"].startswith("leaf")]
+        links = [link for link in live if _layer(link) == _layer(hot["link"])]
         assert size[hot["link"]] > np.mean([size[link] for link in links])
     assert [hot["bytes"] for hot in found["hot"]] == sorted((hot["bytes"] for hot in found["hot"]), reverse=True)
     # A link that is hot is named, and so are all that are as hot.
     fullest = max((size[link] for link in live if on[link] >= 2), default=0)
-    uneven = any(layer["bytes"]["max_over_mean"] > 1.01 for layer in found["layers"])
+    full = {_layer(link) for link in live if size[link] == fullest}
+    uneven = all(
+        layer["bytes"]["max_over_mean"] > 1.01
+        for layer in found["layers"]
+        if layer["layer"].replace("leaf ", "") in full
+    )
     if fullest == max(size.values(), default=0) and fullest and uneven:
         assert found["hot"]
 

@@ -14,6 +14,7 @@ from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, FlowList, Job, Matrix
+from controller.model.pod_clos import pod_clos
 from controller.workload.expand import expand
 from controller.workload.job_file import parse_job
 from controller.workload.placement import METHODS, Method, crossing_of, moved, participants, place, rename_hosts
@@ -44,7 +45,10 @@ FABRICS = [
     servers_of(clos(2, 2, 8), 4),
     servers_of(clos(2, 4, 4), 3),  # some servers hang on two leaves, one has a single NIC
     rails(4, 2, 2),
+    pod_clos(4, 2, 2, 2, 2),
+    pod_clos(2, 2, 2, 2, 4, nics_per_server=2, rail_optimized=True),
 ]
+PODS = FABRICS[-2]
 
 methods = pytest.mark.parametrize("method", METHODS)
 
@@ -81,11 +85,11 @@ def test_each_rank_has_a_host_of_its_own_and_the_job_can_be_expanded(
 
 
 @given(job=talkative(), fabric=st.sampled_from(FABRICS))
-def test_packed_never_sends_more_between_leaves_than_scattered(job: Job, fabric: Fabric) -> None:
+def test_packed_never_sends_more_between_pods_and_leaves_than_scattered(job: Job, fabric: Fabric) -> None:
     packed = crossing_of(fabric, moved(job, place(fabric, job, "packed")))
     scattered = crossing_of(fabric, moved(job, place(fabric, job, "scattered")))
-    assert packed.cross_leaf <= scattered.cross_leaf
-    assert packed.network >= packed.cross_leaf
+    assert (packed.cross_pod, packed.cross_leaf) <= (scattered.cross_pod, scattered.cross_leaf)
+    assert packed.network >= packed.cross_leaf >= packed.cross_pod
 
 
 @given(data=st.data(), groups=st.integers(1, 4), size=st.integers(1, 4))
@@ -101,12 +105,32 @@ def test_groups_that_fit_under_a_leaf_do_not_cross_however_their_ranks_are_numbe
 
 
 @given(ranks=st.integers(2, 16).flatmap(lambda n: st.permutations(range(n))))
+def test_a_ring_fills_pods_before_it_crosses_and_leaves_each_pod_and_leaf_once(ranks: list[int]) -> None:
+    job = job_of(len(ranks), CollectiveCall("c", "all_gather", tuple(ranks), 16 * len(ranks)))
+    edge = 16 * (len(ranks) - 1)
+    pods, leaves = (-(-len(ranks) // many) for many in (4, 2))
+    crossing = crossing_of(PODS, moved(job, place(PODS, job, "packed")))
+    assert crossing.cross_pod == (edge * pods if pods > 1 else 0)
+    assert crossing.cross_leaf == (edge * leaves if leaves > 1 else 0)
+
+
+@given(data=st.data())
+def test_groups_that_fit_into_a_pod_do_not_leave_it_beside_hosts_that_are_taken(data: st.DataObject) -> None:
+    ranks = data.draw(st.permutations(range(8)))
+    calls = [CollectiveCall(f"c{g}", "all_reduce", tuple(ranks[4 * g : 4 * g + 4]), 1000) for g in range(2)]
+    job = job_of(8, *calls)
+    taken = data.draw(st.sets(st.sampled_from([host.name for host in PODS.hosts[:8]]), min_size=1, max_size=4))
+    free = [name for name in PODS.host_names if name not in taken]
+    assert crossing_of(PODS, moved(job, place(PODS, job, "packed", free=free))).cross_pod == 0
+
+
+@given(ranks=st.integers(2, 16).flatmap(lambda n: st.permutations(range(n))))
 def test_a_ring_leaves_each_leaf_once_however_its_ranks_are_numbered(ranks: list[int]) -> None:
     job = job_of(len(ranks), CollectiveCall("c", "all_gather", tuple(ranks), 16 * len(ranks)))
     edge = 16 * (len(ranks) - 1)
     leaves = -(-len(ranks) // 4)
     crossing = crossing_of(FABRICS[0], moved(job, place(FABRICS[0], job, "packed")))
-    assert crossing == (edge * len(ranks), edge * leaves if leaves > 1 else 0)
+    assert crossing == (edge * len(ranks), edge * leaves if leaves > 1 else 0, 0)
 
 
 def test_the_heavier_groups_get_the_leaf_to_themselves() -> None:
@@ -137,9 +161,9 @@ def test_servers_on_the_same_leaves_are_neighbours_because_flows_keep_to_their_r
     fabric = rails(4, 2, 2)
     job = job_of(8, CollectiveCall("c", "all_to_all", tuple(range(8)), 800))
     # Each rank sends 100 to each of six ranks on other servers, half of them on its own rail.
-    assert crossing_of(fabric, moved(job, place(fabric, job, "packed"))) == (4800, 0)
+    assert crossing_of(fabric, moved(job, place(fabric, job, "packed"))) == (4800, 0, 0)
     without = dataclasses.replace(job, pxn=False)
-    assert crossing_of(fabric, moved(without, place(fabric, without, "packed"))) == (4800, 2400)
+    assert crossing_of(fabric, moved(without, place(fabric, without, "packed"))) == (4800, 2400, 0)
 
 
 def test_scattered_takes_leaves_in_turn_and_packed_fills_them() -> None:
@@ -182,7 +206,7 @@ def test_a_job_of_flows_and_a_matrix_is_placed_by_the_hosts_that_they_name() -> 
     job = Job("j", flows=flows, matrix=matrix)
     assert participants(job) == ("a", "b", "c", "d")
     after = moved(job, place(FABRICS[0], job, "scattered"))
-    assert crossing_of(FABRICS[0], after) == (18, 18)
+    assert crossing_of(FABRICS[0], after) == (18, 18, 0)
     assert crossing_of(FABRICS[0], moved(job, place(FABRICS[0], job, "packed"))) == (18, 0)
 
 
