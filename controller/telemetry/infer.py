@@ -99,7 +99,7 @@ class _Group:
         part: dict[int, tuple[int, int]] = {}
         sent: dict[tuple[int, int], float] = {(0, each): 0.0 for each in leaf.values()}
         for row in self._hashed:
-            own = {}
+            own: dict[int, tuple[int, int]] = {}
             for way in traced[row].ways:
                 own |= {up: (tier, 0 if tier else leaf[row]) for tier, up in enumerate(uplinks(fabric, way.links))}
             part |= own

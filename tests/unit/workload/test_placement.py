@@ -207,7 +207,7 @@ def test_a_job_of_flows_and_a_matrix_is_placed_by_the_hosts_that_they_name() -> 
     assert participants(job) == ("a", "b", "c", "d")
     after = moved(job, place(FABRICS[0], job, "scattered"))
     assert crossing_of(FABRICS[0], after) == (18, 18, 0)
-    assert crossing_of(FABRICS[0], moved(job, place(FABRICS[0], job, "packed"))) == (18, 0)
+    assert crossing_of(FABRICS[0], moved(job, place(FABRICS[0], job, "packed"))) == (18, 0, 0)
 
 
 @given(document=jobs(), data=st.data())
