@@ -31,8 +31,15 @@ def warm_up() -> None:
     Compiled code is cached on disk, beside the package or, if that is read-only, in the user's cache folder
     (``NUMBA_CACHE_DIR`` overrides both).
     """
+    for timed in (False, True):
+        warm_up_plans(timed=timed)
+
+
+def warm_up_plans(*, timed: bool) -> None:
+    """Do the part of ``warm_up`` for jobs that state when they compute (``timed``), or that for jobs that do not."""
     every = Options(hash="toeplitz", estimate_demand=True, ethereal_by="leaf", max_splits=9, shifts="advise")
-    _run(BUILT_IN.values(), (Options(), every), _instances(), replan=True)
+    instances = [(fabric, traffic) for fabric, traffic in _instances() if _is_timed(traffic) == timed]
+    _run(BUILT_IN.values(), (Options(), every), instances, replan=True)
 
 
 def warm_up_for(policies: Iterable[str], options: Options, traffic: Traffic, *, replan: bool = False) -> None:

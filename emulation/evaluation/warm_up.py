@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import multiprocessing
+import signal
 from functools import cache, partial
 
 import numpy as np
@@ -10,6 +13,7 @@ from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.traffic import Collective, Traffic
 from controller.routing import PreviousPlan, Result, assign, warm_up
+from controller.routing.warm_up import warm_up_plans
 from emulation.fluid.movers import Allocation
 from emulation.fluid.schedule import SimulatedJob, one_step_each
 from emulation.fluid.simulator import LinkChange, Simulation, simulate
@@ -23,6 +27,34 @@ def warm() -> None:
     code on disk (see ``controller.routing.warm_up``).
     """
     warm_up()
+    _simulate_small_jobs()
+
+
+def compile_in_parallel() -> None:
+    """Do what ``warm`` does, on two processors if nothing is compiled yet.
+
+    Numba compiles on one processor at a time in a process. A second process compiles the simulator and the kernels of
+    jobs with a timing meanwhile; this one then loads them from the cache on disk, and compiles what may be missing.
+    """
+    beside = multiprocessing.get_context("spawn").Process(target=_compile_second_half, daemon=True)
+    beside.start()
+    try:
+        warm_up_plans(timed=False)
+        beside.join()
+    finally:
+        beside.terminate()
+    warm()
+
+
+def _compile_second_half() -> None:
+    """Compile what the first process leaves, in silence: that one tells of compiling, errors and Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("fairspine").setLevel(logging.ERROR)
+    _simulate_small_jobs()
+    warm_up_plans(timed=True)
+
+
+def _simulate_small_jobs() -> None:
     pair = np.array([0, 1], dtype=np.int32)
     size = np.full(2, 10**9, dtype=np.int64)
     traffic = Traffic(pair, pair + 2, size, pair * 0, pair, pair + 50000, (Collective("j", "c"),))
