@@ -10,7 +10,7 @@ from controller.model.errors import one_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-SHORTEST = 12
+SHORTEST = 20
 """Columns are shortened to this number of characters before another column is given up."""
 
 _GAP = 3  # characters between two columns

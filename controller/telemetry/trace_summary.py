@@ -57,11 +57,11 @@ def summary(links: Sequence[Mapping[str, Any]], flows: Sequence[Mapping[str, Any
         links: of all layers: ``id``, ``layer``, ``gbps`` (``None``: not known), optionally ``utilisation``.
         flows: ``id``, ``real`` (link ids; ``None``: not known) and ``bytes`` (``None``: not known). Each piece of a
             split flow is a flow of its own. With ``how`` of ``none``, the path is not known, and neither are measures
-            that would have to count it.
+            that would have to count it. A trace without flows says nothing of any layer.
     """
     index = {row["id"]: i for i, row in enumerate(links)}
     on = [[index[link] for link in flow["real"] or () if link in index] for flow in flows]
-    all_traced = not any(is_unknown(flow) for flow in flows)
+    all_traced = bool(flows) and not any(is_unknown(flow) for flow in flows)
     known = all(flow["bytes"] is not None for flow in flows if flow["real"])
     count, size = np.zeros(len(links)), np.zeros(len(links))
     for flow, places in zip(flows, on, strict=True):

@@ -126,3 +126,8 @@ def test_slow_links_are_hot_before_fast_ones_and_flows_count_where_bytes_are_not
     assert [(hot["link"], hot["flows"]) for hot in told["hot"]] == [("u0", ["0", "1", "2"])]
     assert told["layers"][0]["bytes"] is None
     assert told["layers"][0]["flows"]["fim"] == pytest.approx(imbalance([3, 1, 2]).fim)
+
+
+def test_without_flows_no_layer_is_said_to_be_even() -> None:
+    layers = summary(link_rows(clos(2, 2, 2)), [])["layers"]
+    assert [(row["flows"], row["bytes"]) for row in layers] == [(None, None), (None, None)]

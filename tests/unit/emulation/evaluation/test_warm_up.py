@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 from pathlib import Path
 
+import pytest
+
+from emulation.evaluation import warm_up
 from emulation.evaluation.cell import run_cell
-from emulation.evaluation.warm_up import warm
+from emulation.evaluation.warm_up import compile_in_parallel, warm
 from emulation.fluid import engine, heap, sharing
 from tests.unit.emulation.evaluation.small import scenario
 
@@ -42,3 +47,37 @@ def test_after_warming_up_no_kernel_is_compiled_by_any_simulation() -> None:
 def test_set_up_warms_up() -> None:
     script = (Path(__file__).parents[4] / "scripts" / "setup.sh").read_text()
     assert '"$venv/bin/fairspine" warm-up' in script
+
+
+def _fails() -> None:
+    os._exit(1)
+
+
+def _hangs_until_it_is_ended() -> None:
+    multiprocessing.Event().wait()
+
+
+def test_the_second_process_ends_with_its_work() -> None:
+    compile_in_parallel()
+    assert multiprocessing.active_children() == []
+
+
+def test_a_second_process_that_fails_leaves_its_work_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_up, "_compile_second_half", _fails)
+    done: list[str] = []
+    monkeypatch.setattr(warm_up, "warm", lambda: done.append("all"))
+    compile_in_parallel()
+    assert done == ["all"]
+
+
+def test_ctrl_c_ends_the_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*, timed: bool) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(warm_up, "_compile_second_half", _hangs_until_it_is_ended)
+    monkeypatch.setattr(warm_up, "warm_up_plans", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compile_in_parallel()
+    for child in multiprocessing.active_children():
+        child.join(60)
+    assert multiprocessing.active_children() == []
