@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -75,9 +76,10 @@ class ExperimentController:
         self._ask("POST", "/v1/sightings", sightings)
 
     def learned(self) -> list[dict[str, Any]]:
-        """Return the learned jobs, each with its document."""
+        """Return the learned jobs, each with its document; one that is forgotten meanwhile is left out."""
         names = [job["name"] for job in self._ask("GET", "/v1/learned")["jobs"]]
-        return [self._ask("GET", f"/v1/learned/{quote(name, safe='')}") for name in names]
+        answers = [ask(HTTP, "GET", f"/v1/learned/{quote(name, safe='')}", None) for name in names]
+        return [answer.body for answer in answers if answer.status == HTTPStatus.OK]
 
     def adopt(self, name: str) -> None:
         """Push a learned job."""

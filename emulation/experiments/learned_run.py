@@ -34,7 +34,10 @@ SAMPLING = 10
 """One of so many packets: a QP that fills a link of 15 Mbit/s is sampled 46 times a second."""
 COMPUTE = 1.0
 """Seconds that a job computes, for each that it would send alone, where it states no computing times."""
-LEARNING_SECONDS = 60.0
+LEARNING_SECONDS = 20.0
+"""Time after the last packet in which the last sightings are worked on; a silent job is forgotten after 30 s."""
+MOST_ROUNDS = 3
+"""Times that the jobs run before they are pushed. On a busy machine iterations differ too much to agree at once."""
 _POLL_SECONDS = 0.5
 _ROUND_SECONDS = 120.0
 _SEED = 7
@@ -100,11 +103,15 @@ def _all_rounds(rounds: _Rounds, say: Say) -> LearnedRun:
     ports = _own_ports(specs)
     seconds: dict[str, dict[str, tuple[float, ...]]] = {}
     say(f"hashed, nothing pushed; feeder: {feeder}")
-    results = rounds.measure(ports, feeder)
+    for _ in range(MOST_ROUNDS):
+        results = rounds.measure(ports, feeder)
+        sent = sent_jobs(specs, ports, results)
+        learned = _wait_learned(controller, sent)
+        compared = tuple(compare(job, learned) for job in sent)
+        if _is_whole(compared):
+            break
+        say("not all is learned: " + ", ".join(f"{row.job} recall {row.recall:.3f}" for row in compared))
     seconds["hashed"] = _seconds(results)
-    sent = sent_jobs(specs, ports, results)
-    learned = _wait_learned(controller, sent)
-    compared = tuple(compare(job, learned) for job in sent)
     names = [document["summary"]["name"] for document in learned]
     say(f"learned: {', '.join(names) or 'nothing'}")
     for name in names:
@@ -184,9 +191,14 @@ def _wait_learned(controller: ExperimentController, sent: Sequence[SentJob]) -> 
     deadline = time.monotonic() + LEARNING_SECONDS
     while True:
         learned = controller.learned()
-        if all(compare(job, learned).recall == 1 for job in sent) or time.monotonic() > deadline:
+        if _is_whole([compare(job, learned) for job in sent]) or time.monotonic() > deadline:
             return learned
         time.sleep(_POLL_SECONDS)
+
+
+def _is_whole(compared: Sequence[LearnedAgainstSent]) -> bool:
+    """Return whether every edge is learned."""
+    return all(row.recall == 1 for row in compared)
 
 
 def _seconds(results: Sequence[CollectiveResult]) -> dict[str, tuple[float, ...]]:
