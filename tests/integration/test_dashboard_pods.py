@@ -31,8 +31,10 @@ def test_a_small_fabric_of_pods_is_drawn_in_three_rows_and_each_part_can_be_chos
             rows.setdefault(name.rstrip("0123456789"), set()).add(round(top / 40))
         assert max(rows["core"]) < min(rows["agg"])
         assert max(rows["agg"]) < min(rows["leaf"])
-        listed = [row.split()[0] for row in page.run("return [...document.querySelectorAll('#switch-rows tr')].map((r) => r.innerText)")]  # fmt: skip # noqa: E501
-        assert (listed[0], listed[4], listed[12]) == ("core1", "agg1", "leaf1")
+        listed = page.run(
+            "return [...document.querySelectorAll('#switch-rows tr')].map((row) => row.cells[0].innerText)"
+        )
+        assert [listed[row].split()[0] for row in (0, 4, 12)] == ["core1", "agg1", "leaf1"]
         page.run(
             "document.querySelector('.node[data-id=agg3]').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
         )
