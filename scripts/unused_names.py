@@ -130,3 +130,12 @@ _.outstanding
 # Ryu encodes what its FlowMod has.
 _.hard_timeout
 _.idle_timeout
+
+# The fabric's counterparts of ``up_link`` and ``leaf_index``, which its tests compare.
+_.down_link
+_.spine_index
+
+# Kinds of failures that clients name by their values.
+_.SPINE
+_.AGGREGATION
+_.CORE

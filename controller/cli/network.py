@@ -57,14 +57,16 @@ def _show_fabric(client: Client, output: Printer) -> None:
         up.update(ends if cable["up"] else ())
         drained.update(ends if cable["drained"] else ())
     hosts.update(str(host["leaf"]) for host in answer["hosts"])
+    pods = any(row.get("pod") for row in answer["switches"])
     switches, links = plural(len(answer["switches"]), "switch", "switches"), plural(len(answer["links"]), "cable")
     output.table(
         f"{switches}, {links}, {plural(len(answer['hosts']), 'host')}, from {answer['source']}",
-        ("switch", "role", "connected", "cables up>", "drained>", "hosts>"),
+        ("switch", "role", *(("pod",) * pods), "connected", "cables up>", "drained>", "hosts>"),
         (
             (
                 row["name"],
                 row["role"],
+                *((row["pod"] or "-",) * pods),
                 "yes" if row["connected"] else "no",
                 f"{up[row['name']]} of {cables[row['name']]}",
                 str(drained[row["name"]]),

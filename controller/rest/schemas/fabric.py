@@ -12,12 +12,17 @@ from controller.rest.schemas.plans import PlanLink
 
 
 class FabricSwitch(Document):
-    """A switch, and whether it is connected to this controller."""
+    """A switch, and whether it is connected to this controller.
+
+    ``pod`` and ``plane`` (from 1): where there are aggregation switches, those of a leaf or an aggregation switch.
+    """
 
     name: str
     role: Literal["leaf", "spine", "aggregation", "core"]
     dpid: Annotated[int, Field(ge=0)]
     connected: bool
+    pod: str | None
+    plane: Annotated[int, Field(ge=1)] | None
 
 
 class FabricHost(Document):

@@ -17,8 +17,8 @@ CABLE = {"gbps": 100.0, "a_port": 1, "b_port": 1}
 FABRIC = {
     **dict(FakeBackend().fabric()),  # type: ignore[arg-type]
     "switches": [
-        {"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True},
-        {"name": "spine1", "role": "spine", "dpid": 2, "connected": False},
+        {"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True, "pod": None, "plane": None},
+        {"name": "spine1", "role": "spine", "dpid": 2, "connected": False, "pod": None, "plane": None},
     ],
     "links": [
         {"id": "leaf1-spine1", "a": "leaf1", "b": "spine1", "up": True, "drained": True, **CABLE},
