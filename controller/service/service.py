@@ -82,17 +82,13 @@ class Service:
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
-        self._watch = WatchFeeder(
-            runtime, self._learner, southbound, wanted=self._settings.learning_watch == "on"
-        )  # fmt: skip
+        self._watch = WatchFeeder(runtime, self._learner, southbound, wanted=self._settings.learning_watch == "on")
         self._learned_planning = LearnedPlanning(configuration, runtime, self._reconciler, admission, self._learner)
-        self._background = BackgroundLoad(
-            runtime, measurements, self._reconciler, self._reconciler.installation.confirmed
-        )
+        confirmed = self._reconciler.installation.confirmed
+        self._background = BackgroundLoad(runtime, measurements, self._reconciler, confirmed)
         self._links = LinkLists(runtime, measurements, self._background)
         self._known = KnownState(self._reconciler, configuration.intended)
         self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
-        confirmed = self._reconciler.installation.confirmed
         self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, confirmed)
 
     @property
@@ -105,9 +101,8 @@ class Service:
         self._reconciler.start()
         for part in (self._learner, self._sflow, self._watch):
             part.start(self._reconciler.tasks, lambda: self._reconciler.state)
-        self._learned_planning.start()
-        self._background.start()
-        self.recorder.start()
+        for task in (self._learned_planning, self._background, self.recorder):
+            task.start()
 
     def lead(self, saved: SavedState) -> None:
         """Begin as the leader of a cluster, with what the store holds."""

@@ -33,8 +33,8 @@ LONG = 90.0
 @contextmanager
 def unplanned(lab: Bridges) -> Iterator[None]:
     """A flow from h2 to h4 that is in no plan."""
-    ends = (int(IPv4Address(FABRIC.hosts[i].ip)) for i in (1, 3))
-    frame, over = write_frame(QpKey(*ends, 50000, 17), 5, SIZE).hex(), Event()
+    src, dst = (int(IPv4Address(FABRIC.hosts[i].ip)) for i in (1, 3))
+    frame, over = write_frame(QpKey(src, dst, 50000, 17), 5, SIZE).hex(), Event()
 
     def go_on() -> None:
         while not over.is_set():

@@ -48,8 +48,8 @@ class Counting:
             state = self.world.service.state
             assert state.rules is not None
             assert state.encoding is not None
-            for link, gbps in unplanned.items():
-                self.octets[link] += gbps * GBPS
+            for name, gbps in unplanned.items():
+                self.octets[name] += gbps * GBPS
             for each, path in zip(state.encoding.flow.tolist(), state.encoding.path.tolist(), strict=True):
                 src, dst = int(state.traffic.src[each]), int(state.traffic.dst[each])
                 leaves = int(FABRIC.host_leaf[src]), int(FABRIC.host_leaf[dst])
@@ -60,7 +60,7 @@ class Counting:
                 dpid, port, receives = place(FABRIC, name)
                 ports[dpid][port][0 if receives else 1] = int(octets)
             for dpid, of in ports.items():
-                counts = {port: PortCounters(0, 0, *both, 0, 0, 0, 0) for port, both in of.items()}
+                counts = {port: PortCounters(0, 0, rx, tx, 0, 0, 0, 0) for port, (rx, tx) in of.items()}
                 rules = {}
                 for key in state.rules[dpid].rules:
                     if FLOW <= key[1] < DISCOVERY:
