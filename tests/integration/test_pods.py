@@ -133,3 +133,50 @@ def test_a_failed_core_link_is_planned_around_and_so_is_an_aggregation_switch_un
     with lab.pinging(interval=0.1) as pings:
         eventually(lambda: sum(pings.sent.values()) > 1000, "many pings were sent")
     assert pings.unanswered == []
+
+
+def test_without_a_file_the_layers_are_found_by_and_by_and_hosts_reach_each_other(bench: Bench) -> None:
+    lab = bench.lab(FABRIC)
+    controller = bench.controller("controller.app")
+    lab.wait_connected()
+
+    def found() -> Counter[str]:
+        answer = controller.get("/v1/fabric")
+        return Counter(row["role"] for row in answer.body["switches"]) if answer.status == 200 else Counter()
+
+    # Hosts are found by what they send: each ping that is not answered yet shows its sender.
+    eventually(
+        lambda: lab.ping_all([(a.name, b.name) for a, b in zip(FABRIC.hosts, FABRIC.hosts[::-1], strict=True)]) == []
+        and found() == Counter(leaf=8, aggregation=8, core=4),
+        "all hosts and layers are found", shown=found,
+    )  # fmt: skip
+    controller.wait_for("the plan is active", controller.plan_is_active)
+    wait_for_pings(lab)
+    document = controller.get("/v1/fabric").body
+    assert document["source"] == "discovery"
+    assert {row["id"] for row in document["links"]} == set(FABRIC.cable_names)
+    assert document["cabling"]["findings"] == []
+
+
+def test_a_drained_core_carries_nothing_and_nothing_is_lost_and_a_drained_pod_stays_in_use(
+    running: tuple[Lab, Controller],
+) -> None:
+    lab, controller = running
+    told = routes(FABRIC, controller)
+    with lab.pinging(interval=0.1) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
+        for name in ("core1", "agg3"):
+            body = controller.put(f"/v1/fabric/links/{name}", {"drained": True}).body
+            assert (len(body["cables"]), body["still_used"]) == (4, [])
+            eventually(
+                lambda name=name: not any(name in link.split("->") for link in used(controller)), f"{name} is out"
+            )  # type: ignore[misc]
+        body = controller.put("/v1/fabric/links/pod2", {"drained": True}).body
+        # All ways into the pod are drained; those that avoid core1 have fewer drained cables.
+        assert body["kind"] == "pod"
+        assert set(body["still_used"]) < set(body["cables"])
+        active(controller)
+        for name in ("pod2", "agg3", "core1"):
+            assert controller.put(f"/v1/fabric/links/{name}", {"drained": False}).body["drained"] is False
+        active(controller)
+    assert pings.unanswered == []
+    assert sum(received.values()) == sum(sent)
