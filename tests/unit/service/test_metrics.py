@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -52,7 +53,8 @@ def values(metrics: list[Metric], name: str) -> dict[str, float]:
 def test_metrics_of_links_equal_those_of_v1_links(state: ControllerState) -> None:
     now = moment(state)
     told = list(families(now))
-    table = link_table(state, now.readings)
+    assert state.fabric is not None
+    table = link_table(state, now.readings, np.full(state.fabric.n_links, np.nan))
     listed = link_list(table, None, version="p-1", since=None, under="plan", measured=2.0, period=5.0)
     rows = schemas.LinkList.model_validate_json(listed)
     assert rows.period == 5
