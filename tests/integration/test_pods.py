@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -184,3 +185,16 @@ def test_a_drained_core_carries_nothing_and_nothing_is_lost_and_a_drained_pod_st
         active(controller)
     assert pings.unanswered == []
     assert sum(received.values()) == sum(sent)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_controller_no_three_failures_make_a_packet_go_round(
+    running: tuple[Lab, Controller], seed: int
+) -> None:
+    lab, controller = running
+    controller.kill()
+    # Nobody sends discovery packets any more: what still goes over links are pings, and what circulates.
+    for name in random.Random(seed).sample(FABRIC.cable_names, 3):
+        lab.set_cable(name, up=False)
+    lab.ping_all(timeout=0.5)
+    standing(lambda: carried(lab, FABRIC))
