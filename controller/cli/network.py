@@ -87,7 +87,7 @@ def links(
     output: Printer,
     watch: Watch,
 ) -> None:
-    """Show every directed link with its measured and its planned load, and its drops and errors, in their order."""
+    """Show every directed link with its measured and its planned load, what is in no plan, and its drops and errors."""
     client = remote.client()
     watch.show(lambda: _show_links(client, names, output))
 
@@ -104,13 +104,14 @@ def _show_links(client: Client, names: list[str] | None, output: Printer) -> Non
         return
     output.table(
         plural(len(shown), "link"),
-        ("link", "Gbit/s>", "measured>", "planned>", "dropped>", "errors>", "state"),
+        ("link", "Gbit/s>", "measured>", "planned>", "unplanned>", "dropped>", "errors>", "state"),
         (
             (
                 str(row["id"]),
                 number(row["gbps"], 1),
                 number(row.get("rate_gbps"), 2),
                 number(row["load_gbps"], 2),
+                number(row.get("background_gbps"), 2),
                 _count(row.get("dropped")),
                 _count(row.get("errors")),
                 "failed" if not row["up"] else "drained" if row["drained"] else "up",

@@ -93,6 +93,11 @@ class LinkState(PlanLink):
     utilisation: Annotated[float, Field(ge=0)] | None = Field(None, description="rate_gbps divided by gbps")
     dropped: Count | None = Field(None, description="packets dropped by the port since it started")
     errors: Count | None = Field(None, description="errors counted by the port since it started")
+    background_gbps: Gbps | None = Field(
+        None,
+        description="mean rate, over 12 polls, of traffic that is in no plan; null: not known (mode is not planned, "
+        "learning is off, the plan is new, or no rule counts a flow that crosses the link)",
+    )
 
 
 class LinkList(Document):

@@ -52,6 +52,7 @@ function cableParts(cable, fabric, shown, actions) {
     const load = shown.loads.get(id);
     if (load === undefined) continue;
     parts.push(el("h3", {}, `${id} `, el("span", { class: "note" }, `${name}: ${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`)));
+    if (load.background !== null) parts.push(el("p", { class: "note" }, `In no plan: ${gbps(load.background)} Gbit/s.`));
     if (load.dropped !== null || load.errors !== null) parts.push(el("p", { class: "note" }, `Since the port started: ${plural(load.dropped ?? 0, "packet")} dropped, ${plural(load.errors ?? 0, "error")}.`));
     if (load.contended) parts.push(el("p", { class: "collision" }, `▲${load.sharing} Collision of ${plural(load.sharing, "flow")}: ${gbps(load.wanted)} Gbit/s are needed. Slower than alone: ${held(load.flows)}.`));
     parts.push(flowList(load.flows));

@@ -97,7 +97,7 @@ function add(found, link, flow) {
  * @param plan the plan document whose loads these are, if it is there; null, too, where switches do not follow it
  * @param trace to say who is on a link now, in place of the plan
  * @returns {{view, loads: Map, measured: number, flows: Map, plan}} loads by link id: {id, capacity, gbps, utilisation,
- *   source, up, drained, dropped, errors, flows, wanted, sharing, contended}; `sharing`: how many flows the plan places there
+ *   source, up, drained, dropped, errors, background, flows, wanted, sharing, contended}; `sharing`: how many flows the plan places there
  */
 export function scenario(view, links, plan, trace = null) {
   const planned = plan === null ? new Map() : flowsByLink(plan);
@@ -120,6 +120,7 @@ export function scenario(view, links, plan, trace = null) {
       drained: link.drained,
       dropped: link.dropped ?? null,
       errors: link.errors ?? null,
+      background: link.background_gbps ?? null,
       flows: shown.get(link.id) ?? [],
       wanted,
       sharing: wishes.length,
