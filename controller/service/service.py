@@ -352,10 +352,7 @@ class Service:
 
     def cluster(self) -> Document:
         """Return the cluster that this controller is a replica of."""
-        member = self._member
-        if member is None:
-            return cluster.ALONE
-        return cluster.cluster(member.settings.name, member.standing, member.settings.me, leads=member.leads)
+        return cluster.cluster(self._member)
 
     def step_down(self) -> None:
         """Let another replica lead."""
@@ -389,6 +386,7 @@ class Service:
             measured=measurements.measured_at(self._runtime),
             period=measurements.period,
             streams=self._events.n_readers,
+            replica=cluster.counts(self._member, self._runtime.clock(), reconciler.installation.first_active),
         )
         counted = measurements.instruments.collect()
         return Exposition(*self._runtime.offload(exposed, now, counted, accept, self._runtime.rest))
