@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,11 @@ def carried(lab: Lab, fabric: Fabric) -> Counter[str]:
 def used(controller: Controller) -> set[str]:
     """The links of the newest plan, once it is active."""
     return {link for flow in active(controller)["flows"] for path in flow["paths"] for link in path["links"]}
+
+
+def unused(controller: Controller, switch: str) -> bool:
+    """Whether no flow of the newest plan passes a switch."""
+    return not any(switch in link.split("->") for link in used(controller))
 
 
 def test_every_planned_flow_is_counted_on_its_links_and_on_no_other_in_each_enforcement(
@@ -124,7 +131,7 @@ def test_a_failed_core_link_is_planned_around_and_so_is_an_aggregation_switch_un
     lab.set_cable(cable, up=True)
     controller.wait_for("all is well", controller.is_well)
     lab.kill_switch("agg1")
-    eventually(lambda: not any("agg1" in link.split("->") for link in used(controller)), "agg1 carries no flow")
+    eventually(partial(unused, controller, "agg1"), "agg1 carries no flow")
     wait_for_pings(lab)
     lab.start_switch("agg1")
     controller.wait_for("all is well", controller.is_well)
@@ -167,9 +174,7 @@ def test_a_drained_core_carries_nothing_and_nothing_is_lost_and_a_drained_pod_st
         for name in ("core1", "agg3"):
             body = controller.put(f"/v1/fabric/links/{name}", {"drained": True}).body
             assert (len(body["cables"]), body["still_used"]) == (4, [])
-            eventually(
-                lambda name=name: not any(name in link.split("->") for link in used(controller)), f"{name} is out"
-            )  # type: ignore[misc]
+            eventually(partial(unused, controller, name), f"{name} is out of use")
         body = controller.put("/v1/fabric/links/pod2", {"drained": True}).body
         # All ways into the pod are drained; those that avoid core1 have fewer drained cables.
         assert body["kind"] == "pod"
@@ -180,3 +185,16 @@ def test_a_drained_core_carries_nothing_and_nothing_is_lost_and_a_drained_pod_st
         active(controller)
     assert pings.unanswered == []
     assert sum(received.values()) == sum(sent)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_controller_no_three_failures_make_a_packet_go_round(
+    running: tuple[Lab, Controller], seed: int
+) -> None:
+    lab, controller = running
+    controller.kill()
+    # Nobody sends discovery packets any more: what still goes over links are pings, and what circulates.
+    for name in random.Random(seed).sample(FABRIC.cable_names, 3):
+        lab.set_cable(name, up=False)
+    lab.ping_all(timeout=0.5)
+    standing(lambda: carried(lab, FABRIC))
