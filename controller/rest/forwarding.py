@@ -92,7 +92,9 @@ def forward(
         except (OSError, http.client.HTTPException, ProblemError) as error:
             raise _lost(operation, url, error) from None
     if request.method == "HEAD":
-        response.content_length = answer.getheader("Content-Length")
+        length = answer.getheader("Content-Length")
+        if length is not None:
+            response.set_header("Content-Length", length)
     elif content:
         response.data = content
 

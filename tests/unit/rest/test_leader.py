@@ -96,6 +96,12 @@ def test_refusals_of_the_leader_are_those_of_the_follower(leader: Controller, st
     assert status == 304 or problem(reply).detail == "d"
 
 
+def test_the_head_of_an_answer_of_the_leader_has_its_length() -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n") as url:
+        reply = ask("jobs", "HEAD", backend=follower(url))
+    assert (reply.status, reply.headers["Content-Length"], reply.body) == (200, "17", b"")
+
+
 def test_what_is_wrong_with_a_request_is_said_without_the_leader(leader: Controller) -> None:
     assert ask("history", backend=follower(leader.url), query="limit=x").status == 400
     assert leader.asked == []
