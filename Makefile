@@ -104,8 +104,9 @@ bench-emulated: setup ## measure gaps and losses in failures, drains, mode chang
 bench-port-down: setup ## measure where the time goes from 200 port-downs to the controller's reports; BUSY= (as root)
 	@$(BIN)/python benchmarks/port_down.py $(if $(BUSY),--busy $(BUSY))
 
-faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= PARALLEL= (as root)
-	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL)
+faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= PARALLEL= FABRIC= (as root)
+	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL) \
+	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
 
 kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
 	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/test_kill.py tests/integration/test_store_kill.py

@@ -82,6 +82,7 @@ _.step_seconds
 _.cabling
 _.rate_gbps
 _.utilisation
+_.background_gbps
 _.next_before
 _.load_gbps
 _.computed

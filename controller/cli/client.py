@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 120.0
 """Limit on connecting, and on the time without progress in one request. Planning a large job may take a minute."""
+
+REPLICA_SECONDS = 3.0
+"""Limit on connecting to one of several replicas, before the next one is tried."""
+
+NO_LEADER = "urn:problem-type:fairspine:no-leader"
+"""Type of the problem that a replica answers while no replica leads (controller.rest.problems)."""
 
 SILENCE_SECONDS = 45.0
 """Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 2 s."""
@@ -49,37 +55,39 @@ class NoAnswer(CommandError):
     """The controller is unreachable or not ready, or the answer broke off; a later try may succeed."""
 
 
+class _NotLeaderError(CommandError):
+    """A replica of a cluster does not carry the request out, because it does not lead; another one may."""
+
+
 class Client:
-    """HTTP client of one controller, with one connection per request."""
+    """HTTP client of one controller, or of the replicas of one cluster, with one connection per request.
+
+    A request goes to the replica that answered last, and to the next one if that is gone or does not lead.
+
+    Attributes:
+        url: of the replica that was asked last.
+    """
 
     def __init__(
         self, url: str, *, token: str | None = None, ca_file: Path | None = None, timeout: float | None = None
     ) -> None:
-        """Check the URL and the token, and load the certificates of ``ca_file``.
+        """Check the URLs and the token, and load the certificates of ``ca_file``.
 
-        ``timeout`` is the limit on connecting, and on the time without progress, in seconds; default:
-        ``TIMEOUT_SECONDS``.
+        ``url``: one URL, or those of several replicas with commas between them. ``timeout`` is the limit on connecting,
+        and on the time without progress, in seconds; default: ``TIMEOUT_SECONDS``.
 
         Raises:
-            InputError: the URL is not an http or https URL of a server, the token is malformed, or the file holds no
+            InputError: a URL is not an http or https URL of a server, the token is malformed, or the file holds no
                 certificates.
         """
-        try:
-            parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
-        except ValueError as error:
-            raise InputError(str(error), field="--url", value=url) from None
-        if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-            raise InputError("must be like http://127.0.0.1:8080", field="--url", value=url)
-        if parts.username is not None or parts.password is not None:
-            # The value is not shown, since it holds a secret.
-            raise InputError("contains a user name or a password; use a token (--token)", field="--url")
+        self._prefixes = {each: _prefix(each) for each in split_urls(url)}
+        self.url = next(iter(self._prefixes))
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
             raise InputError("is not a token", field="--token")
-        self.url, self._prefix, self._token = url, parts.path.rstrip("/"), token
-        self._timeout = timeout
+        self._token, self._timeout = token, timeout
         # Loading the system's certificates takes time, which plain HTTP does not need.
-        self._tls = _trust(ca_file) if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        has_tls = any(urlsplit(each).scheme == "https" for each in self._prefixes)
+        self._tls = _trust(ca_file) if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def request(
         self,
@@ -156,17 +164,63 @@ class Client:
         import httpx
 
         headers = dict(headers) | ({} if self._token is None else {"Authorization": f"Bearer {self._token}"})
+        connecting = timeout if len(self._prefixes) == 1 else min(timeout, REPLICA_SECONDS)
         # Proxies and certificates of the environment are ignored: only the URL and --ca-file select the server.
-        http = httpx.Client(verify=self._tls, timeout=timeout, trust_env=False)
-        # The target as it is: httpx would resolve "..", which is a wrong name here and not a path.
-        exact = {"target": (self._prefix + target).encode()}
+        http = httpx.Client(verify=self._tls, timeout=httpx.Timeout(timeout, connect=connecting), trust_env=False)
         try:
-            with http, http.stream(method, self.url, content=body, headers=headers, extensions=exact) as response:
-                if response.status_code >= 300:
-                    raise _failure(self.url, response.status_code, response.reason_phrase, response.read())
-                yield response
+            with http, ExitStack() as opened:
+                yield self._first_answer(http, opened, method, target, body, headers)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._broken(error) from None
+
+    def _first_answer(
+        self,
+        http: httpx.Client,
+        opened: ExitStack,
+        method: str,
+        target: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> httpx.Response:
+        """Return the successful response of the first replica that gives an answer; ``opened`` closes it.
+
+        A change that a replica may have received goes to no other one: it might be carried out twice.
+
+        Raises:
+            CommandError: no replica can be reached, or the one that answers refuses the request.
+        """
+        import httpx
+
+        urls = list(self._prefixes)
+        first = urls.index(self.url)
+        failures: list[CommandError] = []
+        for self.url in urls[first:] + urls[:first]:
+            # The target as it is: httpx would resolve "..", which is a wrong name here and not a path.
+            exact = {"target": (self._prefixes[self.url] + target).encode()}
+            with ExitStack() as attempt:
+                try:
+                    response = attempt.enter_context(
+                        http.stream(method, self.url, content=body, headers=headers, extensions=exact)
+                    )
+                    if response.status_code < 300:
+                        opened.push(attempt.pop_all())
+                        return response
+                    content = response.read()
+                except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+                    failures.append(self._broken(error))
+                    if method not in ("GET", "HEAD") and not isinstance(
+                        error, httpx.ConnectError | httpx.ConnectTimeout
+                    ):
+                        text = f"{failures[-1]}; the request may have been carried out, or not"
+                        raise NoAnswer(text) from None
+                    continue
+            failure = _failure(self.url, response, content)
+            if not isinstance(failure, _NotLeaderError):
+                raise failure
+            failures.append(failure)
+        if len(failures) == 1:
+            raise failures[0] if not isinstance(failures[0], _NotLeaderError) else NoAnswer(str(failures[0]))
+        raise NoAnswer("; ".join(str(each) for each in failures))
 
     def _broken(self, error: Exception) -> CommandError:
         """Return a failure that names the first cause of the exception in one line."""
@@ -225,6 +279,37 @@ def not_understood(part: object) -> CommandError:
     return CommandError(f"unexpected answer; is this a fairspine controller? {shorten(part)}")
 
 
+def split_urls(text: str) -> list[str]:
+    """Return the URLs of a text that has commas between them, each once.
+
+    Raises:
+        InputError: the text has no URL.
+    """
+    urls = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not urls:
+        raise InputError("must be like http://127.0.0.1:8080", field="--url", value=text)
+    return urls
+
+
+def _prefix(url: str) -> str:
+    """Return the path of a controller's URL.
+
+    Raises:
+        InputError: it is not an http or https URL of a server.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise InputError(str(error), field="--url", value=url) from None
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise InputError("must be like http://127.0.0.1:8080", field="--url", value=url)
+    if parts.username is not None or parts.password is not None:
+        # The value is not shown, since it holds a secret.
+        raise InputError("contains a user name or a password; use a token (--token)", field="--url")
+    return parts.path.rstrip("/")
+
+
 def _content_type(method: str, body: bytes | None) -> dict[str, str]:
     # The controller takes no POST that a form on another site could have sent.
     return {"Content-Type": "application/json"} if body is not None or method == "POST" else {}
@@ -249,19 +334,25 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-def _failure(url: str, status: int, reason: str, content: bytes) -> CommandError:
+def _failure(url: str, response: httpx.Response, content: bytes) -> CommandError:
     """Return a failure that describes a problem document (RFC 9457), or any other answer, in one line."""
+    status, kind = response.status_code, ""
     try:
         problem = json.loads(content)
+        kind = str(problem.get("type"))
         detail = problem.get("detail") or problem["title"]
         named = [str(problem["field"])] if problem.get("field") else []
         if problem.get("value") is not None:
             named.append(json.dumps(problem["value"], ensure_ascii=False))
     except (ValueError, KeyError, AttributeError, TypeError):
-        detail, named = f"{status} {reason}", []
+        detail, named = f"{status} {response.reason_phrase}", []
     if status == 401:
         detail = f"{detail} (--token, FAIRSPINE_TOKEN, or token in the config file)"
     text = " ".join(": ".join([*named, str(detail)]).split())
+    if status == 503 and kind == NO_LEADER:
+        return _NotLeaderError(f"{url}: {text}")
+    if status == 307:
+        return _NotLeaderError(f"{url}: does not lead its cluster; the leader is at {response.headers.get('Location')}")
     if status in (502, 503, 504):
         return NoAnswer(f"{url}: {text}")
     return CommandError(f"{url}: {text}", exit_code=2 if status in (400, 413, 415, 422) else 1)

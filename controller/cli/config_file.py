@@ -23,6 +23,7 @@ _CONTEXTS = "contexts"
 class ConnectionSettings:
     """The URL of a controller, and the credentials for it. ``None``: not given.
 
+    ``url``: may be those of several replicas of a cluster, with commas between them.
     ``token_file``: the file with the token, if ``token`` is not given; it is read when a command uses it.
     """
 
@@ -66,19 +67,23 @@ class Config:
         return self.contexts[name]
 
     def settings_for(self, url: str) -> ConnectionSettings:
-        """Return the settings of the controller with this URL; empty ones if the file does not have it.
+        """Return the settings of the controller with this URL, or these; empty ones if the file does not have them.
 
         Settings at the top of the file without a URL are those of ``DEFAULT_URL``.
         """
         for one in (self.unnamed, *self.contexts.values()):
-            if same_url(one.url or DEFAULT_URL, url):
+            if has_urls(one.url or DEFAULT_URL, url):
                 return one
         return ConnectionSettings()
 
 
-def same_url(one: str, other: str) -> bool:
-    """Return whether two URLs are of the same controller."""
-    return one.rstrip("/") == other.rstrip("/")
+def has_urls(known: str, asked: str) -> bool:
+    """Return whether all URLs of ``asked`` are in ``known``; each is one URL, or several with commas between them."""
+
+    def each(urls: str) -> set[str]:
+        return {url.strip().rstrip("/") for url in urls.split(",")}
+
+    return each(asked) <= each(known)
 
 
 def config_folder() -> Path:
@@ -145,9 +150,12 @@ def _settings(table: Mapping[str, Any], path: Path, mode: int, within: str) -> C
         if key not in _KEYS:
             known = (*_KEYS, *(() if within else (_CONTEXTS,)))
             raise InputError(f"unknown key; the keys are {', '.join(known)}", field=within + key, source=str(path))
+        if key == "url" and isinstance(value, list) and value and all(isinstance(one, str) and one for one in value):
+            continue
         if not isinstance(value, str) or not value:
             # The value is not shown: it may be a secret.
-            raise InputError("must be text", field=within + key, source=str(path))
+            expected = "must be text, or a list of texts" if key == "url" else "must be text"
+            raise InputError(expected, field=within + key, source=str(path))
     if "token" in table:
         _check_private(mode, f"{within}token", path)
     if "token" in table and "token_file" in table:
@@ -156,7 +164,10 @@ def _settings(table: Mapping[str, Any], path: Path, mode: int, within: str) -> C
     def beside(key: str) -> Path | None:
         return path.parent / Path(table[key]).expanduser() if key in table else None
 
-    return ConnectionSettings(table.get("url"), table.get("token"), beside("ca_file"), beside("token_file"))
+    url = table.get("url")
+    return ConnectionSettings(
+        ",".join(url) if isinstance(url, list) else url, table.get("token"), beside("ca_file"), beside("token_file")
+    )
 
 
 def _secret(path: Path) -> str:

@@ -312,17 +312,16 @@ def _summary(imported: Imported, job: Job, fabric: Fabric | None) -> dict[str, A
     }
 
 
-_COLUMN = {"leaf": "leaves>", "spine": "spines>", "aggregation": "aggregation switches>", "core": "cores>"}
-
-
 def _print_summary(output: Printer, summary: dict[str, Any], fabric: Fabric | None, *, err: bool) -> None:
     """Print a summary; ``fabric`` is given if the files describe a fabric instead of a job."""
     for warning in summary["warnings"]:
         output.line(f"warning: {warning}", err=err)
+    from controller.model.fabric_parts import PLURALS
+
     columns: tuple[str, ...] = ("ranks>", "groups>", "collectives>", "flows>", "bytes>")
     row = [str(summary[column.rstrip(">")]) for column in columns[:-1]] + [size(summary["bytes"])]
     if fabric is not None:
-        columns = (*(_COLUMN[role] for role in fabric.roles), "hosts>", "cables>")
+        columns = (*(f"{PLURALS[role]}>" for role in fabric.roles), "hosts>", "cables>")
         row = [str(n) for n in (*map(len, fabric.layers), fabric.n_hosts, len(fabric.cables))]
     output.table(summary["job"], columns, [tuple(row)], err=err)
     for note in summary["notes"]:

@@ -12,6 +12,7 @@ import typer
 
 from controller.cli import (
     apply,
+    cluster,
     context,
     doctor,
     drain,
@@ -106,6 +107,7 @@ _add("links", network.links, "fairspine links leaf1, or: fairspine links leaf1-s
 _add("routes", network.routes, "fairspine routes h1")
 _add("top", top.top, "fairspine top --interval 5, or: fairspine top --once")
 _add("warm-up", warm_up.warm_up, "fairspine warm-up")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(context.app, name="context")
 app.add_typer(history.app, name="history")
 app.add_typer(exporting.app, name="export")

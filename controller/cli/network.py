@@ -57,14 +57,16 @@ def _show_fabric(client: Client, output: Printer) -> None:
         up.update(ends if cable["up"] else ())
         drained.update(ends if cable["drained"] else ())
     hosts.update(str(host["leaf"]) for host in answer["hosts"])
+    pods = any(row.get("pod") for row in answer["switches"])
     switches, links = plural(len(answer["switches"]), "switch", "switches"), plural(len(answer["links"]), "cable")
     output.table(
         f"{switches}, {links}, {plural(len(answer['hosts']), 'host')}, from {answer['source']}",
-        ("switch", "role", "connected", "cables up>", "drained>", "hosts>"),
+        ("switch", "role", *(("pod",) * pods), "connected", "cables up>", "drained>", "hosts>"),
         (
             (
                 row["name"],
                 row["role"],
+                *((row["pod"] or "-",) * pods),
                 "yes" if row["connected"] else "no",
                 f"{up[row['name']]} of {cables[row['name']]}",
                 str(drained[row["name"]]),
@@ -85,7 +87,7 @@ def links(
     output: Printer,
     watch: Watch,
 ) -> None:
-    """Show every directed link with its measured and its planned load, and its drops and errors, in their order."""
+    """Show every directed link with its measured and its planned load, what is in no plan, and its drops and errors."""
     client = remote.client()
     watch.show(lambda: _show_links(client, names, output))
 
@@ -102,13 +104,14 @@ def _show_links(client: Client, names: list[str] | None, output: Printer) -> Non
         return
     output.table(
         plural(len(shown), "link"),
-        ("link", "Gbit/s>", "measured>", "planned>", "dropped>", "errors>", "state"),
+        ("link", "Gbit/s>", "measured>", "planned>", "unplanned>", "dropped>", "errors>", "state"),
         (
             (
                 str(row["id"]),
                 number(row["gbps"], 1),
                 number(row.get("rate_gbps"), 2),
                 number(row["load_gbps"], 2),
+                number(row.get("background_gbps"), 2),
                 _count(row.get("dropped")),
                 _count(row.get("errors")),
                 "failed" if not row["up"] else "drained" if row["drained"] else "up",

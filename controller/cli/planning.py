@@ -177,7 +177,7 @@ def compare(
 ) -> None:
     """Plan with several policies and print one row for each.
 
-    The busiest link is the leaf-spine link with the highest load, as a multiple of its capacity, if every collective
+    The busiest link is that between switches with the highest load, as a multiple of its capacity, if every collective
     ran as fast as alone. Exits 1 if a flow has no live path.
     """
     from controller.planning.compare import compare as compare_policies

@@ -12,7 +12,7 @@ import typer
 
 from controller.cli import completion
 from controller.cli.client import Client
-from controller.cli.config_file import DEFAULT_URL, Config, ConnectionSettings, read_config, same_url, used_context
+from controller.cli.config_file import DEFAULT_URL, Config, ConnectionSettings, has_urls, read_config, used_context
 from controller.model.errors import InputError
 
 
@@ -25,7 +25,8 @@ class Remote:
         typer.Option(
             "--url",
             metavar="URL",
-            help=f"URL of the controller.  [env var: FAIRSPINE_URL; default: that of the context, or {DEFAULT_URL}]",
+            help="URL of the controller, or those of the replicas of a cluster, with commas between them; the next is "
+            f"tried if one is gone.  [env var: FAIRSPINE_URL; default: that of the context, or {DEFAULT_URL}]",
             show_default=False,
         ),
     ] = None
@@ -91,7 +92,7 @@ class Remote:
         else:
             kept = config.unnamed
         token = os.environ.get("FAIRSPINE_TOKEN")
-        if url and of_environment and not same_url(url, of_environment):
+        if url and of_environment and not has_urls(of_environment, url):
             token = None
         if ca_file := os.environ.get("FAIRSPINE_CA_FILE"):
             kept = dataclasses.replace(kept, ca_file=Path(ca_file))

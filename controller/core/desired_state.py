@@ -18,6 +18,7 @@ from controller.model.enforcement import Enforcement, Mode
 from controller.model.fabric import IntArray
 from controller.model.learning import Learning
 from controller.model.traffic import ANY_PORT, Int64Array, unit_key
+from controller.planning.background import Background
 from controller.workload.expand import JobTraffic
 
 UNPLACED = "its hosts are not known yet"
@@ -64,6 +65,7 @@ class DesiredState:
         enforcement: of mode ``planned``.
         learning: what becomes of learned jobs; no part of what a plan depends on.
         learned: the learned jobs to plan, by name; empty unless ``learning`` is ``act``. They are not saved.
+        background: the load of traffic in no plan, beside which jobs are planned; as ``learned``.
     """
 
     jobs: tuple[AdmittedJob, ...] = ()
@@ -72,6 +74,7 @@ class DesiredState:
     enforcement: Enforcement = "per_flow"
     learning: Learning = field(default="observe", compare=False)
     learned: tuple[JobTraffic, ...] = ()
+    background: Background = field(default_factory=dict)
 
     @property
     def traffic(self) -> list[JobTraffic]:
@@ -116,11 +119,18 @@ class DesiredState:
 
     def in_learning(self, learning: Learning) -> DesiredState:
         """Return the state that treats learned jobs so."""
-        return dataclasses.replace(self, learning=learning, learned=self.learned if learning == "act" else ())
+        acts = learning == "act"
+        return dataclasses.replace(
+            self, learning=learning, learned=self.learned if acts else (), background=self.background if acts else {}
+        )
 
     def planning_learned(self, learned: Sequence[JobTraffic]) -> DesiredState:
         """Return the state with these learned jobs, if it is still to act on them."""
         return dataclasses.replace(self, learned=tuple(learned) if self.learning == "act" else ())
+
+    def beside(self, background: Background) -> DesiredState:
+        """Return the state with this background load, if it is still to act on what is measured."""
+        return dataclasses.replace(self, background=background if self.learning == "act" else {})
 
     @property
     def steered(self) -> bool:

@@ -17,6 +17,7 @@ from controller.core.desired_state import DesiredState
 from controller.model.fabric import Fabric
 from controller.model.plan import Bound, Plan
 from controller.model.traffic import Traffic
+from controller.planning.background import beside_background
 from controller.planning.drain import Drain, drain, without_drained
 from controller.planning.headroom import with_headroom
 from controller.planning.join_plans import join_plans
@@ -35,7 +36,7 @@ class PlanCandidate:
     Attributes:
         drain: which drained cables carry nothing, and which are needed all the same.
         usable: the fabric without the former.
-        planned_on: ``usable`` without headroom.
+        planned_on: ``usable`` without headroom and background load.
         of_pushed: the candidate of the pushed jobs alone; ``None``: there are no others.
         of_learned: the plan of the learned jobs, if there are any.
     """
@@ -130,7 +131,7 @@ def _of_pushed(
     """Return the plan of pushed jobs: the earlier one if none of its inputs has changed, else one close to it."""
     aside = drain(fabric, desired.drained)
     usable = without_drained(fabric, aside)
-    planned_on = with_headroom(usable, settings.headroom)
+    planned_on = beside_background(usable, settings.headroom, desired.background)
     reference = None if intended is None else with_headroom(intended, settings.headroom)
     traffic = combine(desired.traffic)
     same_fabric = before is not None and before.planned_on == planned_on

@@ -61,8 +61,10 @@ def _moments(
     total: FloatArray = np.bincount(row, weight, rows).astype(np.float64)
     squares = np.bincount(row, weight**2, rows)
     moments = np.zeros((rows, MOMENTS), dtype=np.complex128)
+    step = np.exp(2j * np.pi * part)
+    wave = weight.astype(np.complex128)
     for m in range(MOMENTS):
-        wave = weight * np.exp(2j * np.pi * (m + 1) * part)
+        wave *= step
         moments[:, m] = np.bincount(row, wave.real, rows) + 1j * np.bincount(row, wave.imag, rows)
     moments /= np.maximum(total, TINY)[:, None]
     effective: FloatArray = total**2 / np.maximum(squares, TINY)

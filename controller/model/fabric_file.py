@@ -15,7 +15,7 @@ from controller.model.clos import MAX_LEAVES, clos, conventional_ip, conventiona
 from controller.model.errors import InputError
 from controller.model.fabric import Cable, Fabric, Host, Switch
 from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF, FabricForm, HostRow, LinkRow, SwitchRow
-from controller.model.fabric_parts import ROLES
+from controller.model.fabric_parts import PLURALS, ROLES
 from controller.model.pod_clos import pod_clos, subnets_per_pod
 from controller.model.unique_keys import check_yaml, json_document
 
@@ -267,7 +267,7 @@ def _cables(rows: list[LinkRow], role_of: dict[str, str], roles: tuple[str, ...]
                 raise InputError("no switch has this name", field=f"links[{i}].{key}", value=name)
         first, second = role_of[row.a], role_of[row.b]
         if abs(layer[first] - layer[second]) != 1:
-            ends = f"two {_PLURAL[first]}" if first == second else f"{_A[first]} and {_A[second]}"
+            ends = f"two {PLURALS[first]}" if first == second else f"{_A[first]} and {_A[second]}"
             raise InputError(
                 f"a link must connect {allowed}; this one connects {ends}",
                 field=f"links[{i}]",
@@ -285,9 +285,6 @@ def _cables(rows: list[LinkRow], role_of: dict[str, str], roles: tuple[str, ...]
             )
         )
     return tuple(cables)
-
-
-_PLURAL = {"leaf": "leaves", "spine": "spines", "aggregation": "aggregation switches", "core": "cores"}
 
 
 def _unique(table: str, key: str, rows: Iterable[tuple[Hashable, str]]) -> None:

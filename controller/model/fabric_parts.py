@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+PLURALS = {"leaf": "leaves", "spine": "spines", "aggregation": "aggregation switches", "core": "cores"}
 ROLES = {2: ("leaf", "spine"), 3: ("leaf", "aggregation", "core")}
 """What the switches of each layer are called, by the number of layers."""
 
@@ -85,6 +86,14 @@ class FabricParts:
     def roles(self) -> tuple[str, ...]:
         """What the switches of each layer are called."""
         return ROLES[len(self.layers)]
+
+    @property
+    def size_in_words(self) -> str:
+        """The number of switches of each layer: ``4 leaves, 4 spines``."""
+        return ", ".join(
+            f"{len(layer)} {role if len(layer) == 1 else PLURALS[role]}"
+            for role, layer in zip(self.roles, self.layers, strict=True)
+        )
 
     @cached_property
     def layer_of(self) -> dict[str, int]:

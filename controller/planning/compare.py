@@ -23,7 +23,7 @@ class PolicyResult:
     Attributes:
         mean_speed: over the collectives that are on the network, 0 counting for one with an unroutable flow;
             ``None`` where there are none.
-        busiest_link: the leaf-spine link with the highest load over capacity; ``None`` where none carries anything.
+        busiest_link: that between switches with the highest load over capacity; ``None`` where none carries anything.
             Hosts' links are left out: no policy changes their load.
         pressure: load over capacity of that link if every collective ran at speed 1; above 1, it slows some of them.
         pieces: (flow, path) pairs; as many as flows where none is split.

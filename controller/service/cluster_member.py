@@ -31,6 +31,9 @@ class ClusterMember:
         settings: the cluster as it is configured.
         standing: what the store said last.
         error: why the store does not answer; empty: it does.
+        leader_changes: how often this replica has seen another leader than before.
+        heard: when the store answered last, ``elected``: when this replica was elected; by the runtime's clock,
+            ``None``: it was not yet.
     """
 
     def __init__(
@@ -45,6 +48,10 @@ class ClusterMember:
         self.settings, self._runtime, self._election = settings, runtime, election
         self._store, self._southbound = store, southbound
         self.standing, self.error = ClusterStanding(), ""
+        self.leader_changes = 0
+        self.heard: float | None = None
+        self.elected: float | None = None
+        self._last_leader = ""
         self._term: int | None = None
         self._stepping_down = False
 
@@ -92,7 +99,7 @@ class ClusterMember:
         if self._southbound.lost:
             return self._southbound.lost
         try:
-            self.standing = self._runtime.offload(self._election.beat, self._southbound.seen_term)
+            self._hear(self._runtime.offload(self._election.beat, self._southbound.seen_term))
             if self._term is None and self.standing.leads:
                 saved = self._runtime.offload(self._store.lead, self.settings.me.id, self.standing.term)
                 self._lead(saved, began)
@@ -105,6 +112,15 @@ class ClusterMember:
         if self._term is not None and (not self.standing.leads or self.standing.term != self._term):
             return f"term {self.standing.term} has begun"
         return ""
+
+    def _hear(self, standing: ClusterStanding) -> None:
+        """Take what the store says."""
+        self.standing, self.heard = standing, self._runtime.clock()
+        if standing.leads and self.elected is None:
+            self.elected = self.heard
+        if standing.leader and standing.leader != self._last_leader:
+            self.leader_changes += bool(self._last_leader)
+            self._last_leader = standing.leader
 
     def _lead(self, saved: SavedState, began: Callable[[SavedState], None]) -> None:
         self._term = self.standing.term

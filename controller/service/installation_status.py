@@ -27,6 +27,7 @@ class InstallationStatus:
 
     Attributes:
         active: the plan whose rules every connected switch has confirmed, and since when.
+        first_active: when a plan was active for the first time, by the runtime's clock; ``None``: none was yet.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class InstallationStatus:
         self._instruments = instruments
         self._settings, self._runtime, self._events, self._southbound = settings, runtime, events, southbound
         self.active: tuple[int, float] | None = None
+        self.first_active: float | None = None
         self._reported_texts = _ReportedTexts()
         self._refused: Refusal | None = None
         self._on_the_way: tuple[int, float] | None = None
@@ -65,6 +67,8 @@ class InstallationStatus:
             self.active = None
         if oldest == newest and oldest >= 0 and (self.active is None or self.active[0] != oldest):
             self.active = (oldest, self._runtime.now())
+            if self.first_active is None:
+                self.first_active = self._runtime.clock()
             LOG.info("plan %d is active on %d switches", oldest, len(epochs))
             self._events.append("plan", epoch=oldest, state="active")
             if self._on_the_way is not None and self._on_the_way[0] == oldest:

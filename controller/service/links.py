@@ -8,6 +8,7 @@ from controller.core.controller_state import ControllerState
 from controller.core.ports.api import Document, Under
 from controller.core.ports.runtime import Runtime
 from controller.model.plan import Plan
+from controller.service.background_load import BackgroundLoad
 from controller.service.link_changes import LinkChanges, LinkVersion
 from controller.service.measurements import Measurements
 from controller.views.link_list import LinkTable, link_list, link_table
@@ -16,9 +17,9 @@ from controller.views.link_list import LinkTable, link_list, link_table
 class LinkLists:
     """Answers with the list of links under the plan and under ECMP."""
 
-    def __init__(self, runtime: Runtime, measurements: Measurements) -> None:
+    def __init__(self, runtime: Runtime, measurements: Measurements, background: BackgroundLoad) -> None:
         """Begin without a version that a client could have."""
-        self._runtime, self._measurements = runtime, measurements
+        self._runtime, self._measurements, self._background = runtime, measurements, background
         run = f"{int(runtime.now() * 1e6):x}"
         self._changes: dict[Under, LinkChanges] = {"plan": LinkChanges(f"{run}-p"), "ecmp": LinkChanges(f"{run}-e")}
         self._lock: Any = runtime.lock()
@@ -40,7 +41,9 @@ class LinkLists:
         return made
 
     def _update(self, state: ControllerState, under: Under, hashed: Plan | None) -> tuple[LinkTable, LinkVersion]:
-        table = link_table(state, self._measurements.readings, hashed)
+        assert state.fabric is not None
+        background = self._background.gbps(state.fabric)
+        table = link_table(state, self._measurements.readings, background, hashed)
         return table, self._changes[under].update(table.ids, table.values)
 
     def _document(self, table: LinkTable, version: LinkVersion, under: Under, rows: Any, since: str | None) -> bytes:

@@ -24,6 +24,7 @@ from controller.model.plan import Plan
 from controller.planning.survival import Failure, Outcome, Situation, all_at_once, one_by_one
 from controller.routing import enforceable
 from controller.service.admission import Admission
+from controller.service.background_load import BackgroundLoad
 from controller.service.client_changes import ClientChanges
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
@@ -72,7 +73,6 @@ class Service:
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
         self._analyst = Worker(runtime.start_process)
         self._under_ecmp = EcmpPlan(configuration, runtime)
-        self._links = LinkLists(runtime, measurements)
         self._learner = Learner(
             runtime, admission.sightings, lambda: self._reconciler.desired.learning, measurements.instruments
         )
@@ -82,13 +82,13 @@ class Service:
         self._reconciler = Reconciler(
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
-        self._watch = WatchFeeder(
-            runtime, self._learner, southbound, wanted=self._settings.learning_watch == "on"
-        )  # fmt: skip
+        self._watch = WatchFeeder(runtime, self._learner, southbound, wanted=self._settings.learning_watch == "on")
         self._learned_planning = LearnedPlanning(configuration, runtime, self._reconciler, admission, self._learner)
+        confirmed = self._reconciler.installation.confirmed
+        self._background = BackgroundLoad(runtime, measurements, self._reconciler, confirmed)
+        self._links = LinkLists(runtime, measurements, self._background)
         self._known = KnownState(self._reconciler, configuration.intended)
         self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
-        confirmed = self._reconciler.installation.confirmed
         self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, confirmed)
 
     @property
@@ -101,8 +101,8 @@ class Service:
         self._reconciler.start()
         for part in (self._learner, self._sflow, self._watch):
             part.start(self._reconciler.tasks, lambda: self._reconciler.state)
-        self._learned_planning.start()
-        self.recorder.start()
+        for task in (self._learned_planning, self._background, self.recorder):
+            task.start()
 
     def lead(self, saved: SavedState) -> None:
         """Begin as the leader of a cluster, with what the store holds."""
@@ -352,10 +352,7 @@ class Service:
 
     def cluster(self) -> Document:
         """Return the cluster that this controller is a replica of."""
-        member = self._member
-        if member is None:
-            return cluster.ALONE
-        return cluster.cluster(member.settings.name, member.standing, member.settings.me, leads=member.leads)
+        return cluster.cluster(self._member)
 
     def step_down(self) -> None:
         """Let another replica lead."""
@@ -389,6 +386,7 @@ class Service:
             measured=measurements.measured_at(self._runtime),
             period=measurements.period,
             streams=self._events.n_readers,
+            replica=cluster.counts(self._member, self._runtime.clock(), reconciler.installation.first_active),
         )
         counted = measurements.instruments.collect()
         return Exposition(*self._runtime.offload(exposed, now, counted, accept, self._runtime.rest))

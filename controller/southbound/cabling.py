@@ -61,8 +61,9 @@ def survey(
     """Compare, and build the fabric to plan on.
 
     With an intended fabric: its cables and hosts, up where the network shows them, with the real port numbers.
-    Without: switches that have hosts are leaves, those cabled to leaves are spines. What existed ``before`` and
-    is missing counts as down and keeps its index: indices of hosts and path classes hold while the controller runs.
+    Without: switches that have hosts are leaves, others follow from the cables (``discovered_layers``). What existed
+    ``before`` and is missing counts as down and keeps its index: indices of hosts and path classes hold while the
+    controller runs.
     """
     if intended is not None:
         return _against(intended, observed, before)

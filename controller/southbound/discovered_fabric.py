@@ -7,10 +7,16 @@ from collections.abc import Iterable
 
 from controller.model.clos import SPINE_DPID
 from controller.model.fabric import Cable, Fabric, Host, Switch
+from controller.model.fabric_parts import PLURALS, ROLES
 from controller.model.network_state import Location, NetworkState, PortId
+from controller.model.pod_clos import CORE_DPID
+from controller.southbound.discovered_layers import DiscoveredLayers, layers_of
 from controller.southbound.findings import Finding, clash_findings
 from controller.southbound.place_cables import is_down
 from controller.southbound.speeds import with_speeds
+
+_FIRST_DPID = {"leaf": 0, "spine": SPINE_DPID, "aggregation": SPINE_DPID, "core": CORE_DPID}
+_SHORT = {"aggregation": "agg"}
 
 
 def discovered(
@@ -22,43 +28,82 @@ def discovered(
         observed: the network state.
         before: the earlier fabric; its parts that are gone count as down and keep their index.
         host_gbps: the capacity of each host link in Gbit/s.
-        uplink_gbps: the capacity of each leaf-spine cable in Gbit/s.
+        uplink_gbps: the capacity of each cable between switches in Gbit/s.
     """
     findings = clash_findings(observed, {}, {leaf.dpid: leaf.name for leaf in before.leaves} if before else {})
     edge = {ip: place for ip, place in observed.hosts.items() if place.at not in observed.links}
     leaves = _in_order([leaf.dpid for leaf in before.leaves] if before else [], (p.at.dpid for p in edge.values()))
     if not leaves:
         return None, tuple(findings)
-    cables: dict[tuple[PortId, PortId], Cable] = {}
-    for a, b in observed.cables():
-        if a.dpid not in leaves:
-            a, b = b, a
-        if a.dpid in leaves and b.dpid in leaves:
-            text = f"{_name('leaf', a.dpid)} port {a.port} and {_name('leaf', b.dpid)} port {b.port} connect two leaves"
-            findings.append(Finding("link between leaves", f"{a.dpid:#x}-{b.dpid:#x}", f"{text}: not used"))
-        elif a.dpid in leaves:
-            names = _name("leaf", a.dpid), _name("spine", b.dpid)
-            cables[a, b] = Cable(*names, uplink_gbps, lower_port=a.port, upper_port=b.port)
-    known = _known_cables(before, set(leaves), set(cables), observed, uplink_gbps)
-    spines = _in_order([spine.dpid for spine in before.spines] if before else [], (b.dpid for _, b in cables))
-    spines = [dpid for dpid in spines if dpid not in leaves]
-    ordered = [cables.pop(ends, last) for ends, last in known.items()] + list(cables.values())
+    present = observed.cables()
+    known = _known_cables(before, present, observed)
+    found = layers_of(leaves, ((a.dpid, b.dpid) for a, b in (*known, *present)))
+    layers = _Layers(leaves, found, before)
+    cables = {layers.upwards(*ends): up for ends, up in (*known.items(), *((ends, True) for ends in present))}
+    ordered = []
+    for (a, b), up in cables.items():
+        wrong = layers.wrong(a, b)
+        if wrong and up:
+            findings.append(wrong)
+        if not wrong and layers.joins(a, b):
+            names = layers.name[a.dpid], layers.name[b.dpid]
+            ordered.append(Cable(*names, uplink_gbps, up=up, lower_port=a.port, upper_port=b.port))
     wired = {cable.lower for cable in ordered}
     for dpid in leaves:
-        if _name("leaf", dpid) not in wired and len(leaves) > 1:
-            text = f"{_name('leaf', dpid)} has hosts and no uplink"
-            findings.append(Finding("leaf without uplinks", _name("leaf", dpid), text))
+        if layers.name[dpid] not in wired and len(leaves) > 1:
+            text = f"{layers.name[dpid]} has hosts and no uplink"
+            findings.append(Finding("leaf without uplinks", layers.name[dpid], text))
+    for dpid in sorted(found.unknown):
+        text = f"switch {dpid:#x} is a core or a leaf without hosts, and not used until hosts or a fabric file tell"
+        findings.append(Finding("unknown layer", f"{dpid:#x}", text))
     hosts = {host.ip: dataclasses.replace(host, up=False, gbps=host_gbps) for host in (before.hosts if before else ())}
     hosts.update((ip, _heard_host(ip, place, host_gbps, observed)) for ip, place in edge.items())
-    fabric = Fabric(
-        (
-            tuple(Switch(_name("leaf", dpid), dpid) for dpid in leaves),
-            tuple(Switch(_name("spine", dpid), dpid) for dpid in spines),
-        ),
-        tuple(hosts.values()),
-        tuple(ordered),
-    )
+    fabric = Fabric(layers.switches, tuple(hosts.values()), tuple(ordered))
     return with_speeds(fabric, observed.gbps, at_most=False), tuple(findings)
+
+
+class _Layers:
+    """The switches of each layer in their order, with their names, and the cables between them that rules can use."""
+
+    def __init__(self, leaves: list[int], found: DiscoveredLayers, before: Fabric | None) -> None:
+        """Order the switches: those that were known before come first."""
+        earlier = [switch.dpid for layer in before.layers[1:] for switch in layer] if before else []
+        middle = found.middle.union(dpid for dpid in earlier if dpid not in found.cores) - set(leaves)
+        above = (middle, found.cores) if found.cores else (middle,)
+        self._dpids = [leaves, *(_in_order([dpid for dpid in earlier if dpid in own], own) for own in above)]
+        self.roles = ROLES[len(self._dpids)]
+        self._layer = {dpid: layer for layer, dpids in enumerate(self._dpids) for dpid in dpids}
+        self.name = {dpid: _name(self.roles[layer], dpid) for dpid, layer in self._layer.items()}
+        self.switches = tuple(tuple(Switch(self.name[dpid], dpid) for dpid in dpids) for dpids in self._dpids)
+        self._pod = found.pod
+        self._first: dict[tuple[int, int], PortId] = {}
+
+    def upwards(self, a: PortId, b: PortId) -> tuple[PortId, PortId]:
+        """Return the two ends of a cable, that of the lower layer first."""
+        above = len(self._dpids)
+        return (b, a) if self._layer.get(a.dpid, above) > self._layer.get(b.dpid, above) else (a, b)
+
+    def joins(self, a: PortId, b: PortId) -> bool:
+        """Return whether a cable joins a layer with the next one."""
+        return self._layer.get(b.dpid) == self._layer.get(a.dpid, len(self._dpids)) + 1
+
+    def wrong(self, a: PortId, b: PortId) -> Finding | None:
+        """Return why a cable between switches of known layers is not used; ``None``: it is, or a layer is not known."""
+        lower, upper = self._layer.get(a.dpid), self._layer.get(b.dpid)
+        if lower is None or upper is None:
+            return None
+        if lower == upper:
+            kind, why = f"link between {PLURALS[self.roles[lower]]}", f"connect two {PLURALS[self.roles[lower]]}"
+        elif len(self._dpids) == 2:
+            return None
+        elif lower == 0 and self._first.setdefault((a.dpid, b.dpid), a) != a:
+            kind, why = "parallel link", "connect a leaf and an aggregation switch that another cable connects"
+        elif lower == 1 and self._first.setdefault((self._pod.get(a.dpid, a.dpid), b.dpid), a).dpid != a.dpid:
+            kind, why = "second link to a pod", "connect a core to another aggregation switch of a pod"
+        else:
+            return None
+        text = f"{self.name[a.dpid]} port {a.port} and {self.name[b.dpid]} port {b.port} {why}: not used"
+        return Finding(kind, f"{a.dpid:#x}-{b.dpid:#x}", text)
 
 
 def _in_order(known: list[int], found: Iterable[int]) -> list[int]:
@@ -67,21 +112,22 @@ def _in_order(known: list[int], found: Iterable[int]) -> list[int]:
 
 
 def _known_cables(
-    before: Fabric | None, leaves: set[int], present: set[tuple[PortId, PortId]], observed: NetworkState, gbps: float
-) -> dict[tuple[PortId, PortId], Cable]:
-    """Return the earlier cables by their ends, down if known to be, without those whose ends lead elsewhere now."""
+    before: Fabric | None, present: list[tuple[PortId, PortId]], observed: NetworkState
+) -> dict[tuple[PortId, PortId], bool]:
+    """Return the ends of the earlier cables and whether they are up, without those whose ends lead elsewhere now."""
     if before is None:
         return {}
     dpid = {switch.name: switch.dpid for switch in before.switches}
+    there = {frozenset(ends) for ends in present}
     known = {}
-    for cable in before.cables:
-        if cable.lower_port is None or cable.upper_port is None or dpid[cable.upper] in leaves:
+    for cable, tier in zip(before.cables, before.cable_tier.tolist(), strict=True):
+        if cable.lower_port is None or cable.upper_port is None:
             continue
         ends = PortId(dpid[cable.lower], cable.lower_port), PortId(dpid[cable.upper], cable.upper_port)
-        known[ends] = dataclasses.replace(cable, up=cable.up and not is_down(*ends, observed), gbps=gbps)
+        known[ends] = frozenset(ends) in there or (cable.up and not is_down(*ends, observed, of_leaf=tier == 0))
     # An end that is taken by another cable now was moved; the cable that had it before no longer exists.
     taken = {port for ends in present for port in ends}
-    return {ends: cable for ends, cable in known.items() if ends in present or taken.isdisjoint(ends)}
+    return {ends: up for ends, up in known.items() if frozenset(ends) in there or taken.isdisjoint(ends)}
 
 
 def _heard_host(ip: str, place: Location, gbps: float, observed: NetworkState) -> Host:
@@ -98,5 +144,6 @@ def _heard_host(ip: str, place: Location, gbps: float, observed: NetworkState) -
 
 
 def _name(role: str, dpid: int) -> str:
-    number = dpid - SPINE_DPID if role == "spine" else dpid
-    return f"{role}{number}" if 0 < number < SPINE_DPID else f"{role}-{dpid:x}"
+    """Return the conventional name of a switch (``clos``, ``pod_clos``), or one with the whole datapath id."""
+    number = dpid - _FIRST_DPID[role]
+    return f"{_SHORT.get(role, role)}{number}" if 0 < number < SPINE_DPID else f"{_SHORT.get(role, role)}-{dpid:x}"

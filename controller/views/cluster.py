@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from controller.core.cluster_standing import ClusterStanding, ReplicaEntry
+from controller.core.cluster_standing import ClusterStanding
+from controller.core.ports.store import Membership
 from controller.views.documents import VERSION
 from controller.views.times import when
 
@@ -13,24 +15,70 @@ ALONE: Mapping[str, Any] = {"name": None, "role": "single", "term": 0, "leader":
 """The document of a controller that is in no cluster."""
 
 
-def cluster(name: str, standing: ClusterStanding, me: ReplicaEntry, *, leads: bool) -> dict[str, Any]:
-    """Return the cluster as this replica knows it."""
+@dataclass(frozen=True)
+class ReplicaCounts:
+    """What the metrics say of a replica and its cluster.
+
+    Attributes:
+        role: ``leader`` or ``follower``.
+        term: the present one.
+        leader_changes: how often this replica has seen another leader than before.
+        works, missing: replicas that the store has heard of lately, and those that it has not.
+        lag: seconds since the store answered this replica; ``None``: it has not yet.
+        take_over: seconds from the election of this replica until every switch had confirmed its rules; ``None``: it
+            was not elected, or not all have yet.
+    """
+
+    role: str
+    term: int
+    leader_changes: int
+    works: int
+    missing: int
+    lag: float | None
+    take_over: float | None
+
+
+def counts(member: Membership | None, clock: float, first_active: float | None) -> ReplicaCounts | None:
+    """Return what the metrics say of a replica; ``None``: the controller is in no cluster.
+
+    ``clock``: the time now, ``first_active``: when every switch had confirmed a plan for the first time, as in
+    ``Runtime.clock``.
+    """
+    if member is None:
+        return None
+    works = sum(replica.is_live for replica in member.standing.members)
+    return ReplicaCounts(
+        "leader" if member.leads else "follower",
+        member.standing.term,
+        member.leader_changes,
+        works,
+        len(member.standing.members) - works,
+        None if member.heard is None else clock - member.heard,
+        None if member.elected is None or first_active is None else first_active - member.elected,
+    )
+
+
+def cluster(member: Membership | None) -> Mapping[str, Any]:
+    """Return the cluster as this replica knows it; ``None``: the controller is in no cluster."""
+    if member is None:
+        return ALONE
+    standing = member.standing
     return {
-        "name": name,
-        "role": "leader" if leads else "follower",
+        "name": member.settings.name,
+        "role": "leader" if member.leads else "follower",
         "term": standing.term,
         "leader": standing.leader_url or None,
         "since": when(standing.elected) if standing.elected else None,
         "replicas": [
             {
-                "url": member.url,
-                "version": member.version,
-                "live": member.is_live,
-                "leads": member.id == standing.leader,
-                "this": member.id == me.id,
-                "heard": when(member.heard),
+                "url": replica.url,
+                "version": replica.version,
+                "live": replica.is_live,
+                "leads": replica.id == standing.leader,
+                "this": replica.id == member.settings.me.id,
+                "heard": when(replica.heard),
             }
-            for member in standing.members
+            for replica in standing.members
         ],
     }
 

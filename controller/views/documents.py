@@ -50,9 +50,9 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
         "source": "file" if intended else "discovery",
         "version": there.version,
         "switches": [
-            {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected}
-            for role, members in zip(there.roles, there.layers, strict=True)
-            for s in members
+            {"name": s.name, "role": role, "dpid": s.dpid, "connected": s.dpid in connected, "pod": pod, "plane": plane}
+            for layer, (role, members) in enumerate(zip(there.roles, there.layers, strict=True))
+            for s, (pod, plane) in zip(members, _places(there, layer), strict=True)
         ],
         "hosts": explicit["hosts"],
         "links": [{"id": name, **row, "drained": drained} for name, row, drained in cables],
@@ -62,6 +62,14 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
             "hosts_unplaced": list(state.survey.hosts_unplaced),
         },
     }
+
+
+def _places(there: Fabric, layer: int) -> list[tuple[str | None, int | None]]:
+    """Return the pod and the plane, from 1, of each switch of a layer; ``None``: it has none."""
+    if len(there.layers) == 2 or layer == 2:
+        return [(None, None)] * len(there.layers[layer])
+    pods = [there.pod_names[p] for p in (there.pods.of_leaf if layer == 0 else there.pods.of_agg).tolist()]
+    return list(zip(pods, [None] * len(pods) if layer == 0 else (there.pods.plane + 1).tolist(), strict=True))
 
 
 def drained_cables(state: ControllerState) -> list[bool]:

@@ -23,20 +23,23 @@ class LinkTable:
 
     Attributes:
         ids: [E] names.
-        values: [E, 8] capacity, load, whether up, whether drained, rate, utilisation, dropped packets, errors; NaN
-            where a value is not known.
+        values: [E, 9] capacity, load, whether up, whether drained, rate, utilisation, dropped packets, errors, rate of
+            what is in no plan; NaN where a value is not known.
     """
 
     ids: Sequence[str]
     values: NDArray[np.float64]
 
 
-def link_table(state: ControllerState, readings: Readings, hashed: Plan | None = None) -> LinkTable:
+def link_table(
+    state: ControllerState, readings: Readings, background: NDArray[np.float64], hashed: Plan | None = None
+) -> LinkTable:
     """Return the links with their planned load and their measured counters.
 
     Args:
         state: with a fabric.
         readings: newest counters of the ports.
+        background: [E] rate of what is in no plan; NaN where it is not known.
         hashed: ECMP's plan, whose loads are given in place of the plan's.
     """
     there, told = state.fabric, hashed or state.plan
@@ -46,7 +49,7 @@ def link_table(state: ControllerState, readings: Readings, hashed: Plan | None =
     drained = [False] * there.first_cable_link + [cable for cable in drained_cables(state) for _ in range(2)]
     counters = [np.where(counter == UNKNOWN, np.nan, counter) for counter in (rates.dropped, rates.errors)]
     used = rates.gbps / there.link_gbps
-    columns = (there.link_gbps, load, there.link_up, np.array(drained), rates.gbps, used, *counters)
+    columns = (there.link_gbps, load, there.link_up, np.array(drained), rates.gbps, used, *counters, background)
     return LinkTable(there.link_ids, np.column_stack([column.astype(np.float64) for column in columns]))
 
 
@@ -86,7 +89,7 @@ def link_list(
 
 
 def _row(link: str, values: list[float]) -> dict[str, str | float | bool | None]:
-    gbps, load, up, drained, rate, used, dropped, errors = values
+    gbps, load, up, drained, rate, used, dropped, errors, background = values
     return {
         "id": link,
         "gbps": gbps,
@@ -97,4 +100,5 @@ def _row(link: str, values: list[float]) -> dict[str, str | float | bool | None]
         "utilisation": None if isnan(used) else used,
         "dropped": None if isnan(dropped) else int(dropped),
         "errors": None if isnan(errors) else int(errors),
+        "background_gbps": None if isnan(background) else background,
     }

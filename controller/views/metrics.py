@@ -24,6 +24,7 @@ from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.rollout import Refusal
 from controller.telemetry.instruments import AT_ONCE, exposition
 from controller.telemetry.port_rates import UNKNOWN, LinkRates, Readings
+from controller.views.cluster import ReplicaCounts
 from controller.views.documents import VERSION, Active, drained_cables
 
 BYTES_PER_GBIT = 1e9 / 8
@@ -40,6 +41,7 @@ class MetricsSnapshot:
         measured: when the newest counters came, ``computed_at``: when the plan was made; seconds since 1970.
         expected: how many switches the fabric file names.
         store_works: whether the store takes what it is given.
+        replica: of this controller, if it is in a cluster.
     """
 
     state: ControllerState
@@ -58,6 +60,7 @@ class MetricsSnapshot:
     measured: float | None
     period: float
     streams: int
+    replica: ReplicaCounts | None = None
 
 
 def exposed(
@@ -70,6 +73,8 @@ def exposed(
 def families(snapshot: MetricsSnapshot, rest: Callable[[], None] = lambda: None) -> Iterator[Metric]:
     """Yield all families of one snapshot; unknown values have no sample. ``rest`` is called now and then."""
     yield from _controller(snapshot)
+    if snapshot.replica is not None:
+        yield from _cluster(snapshot.replica)
     yield from _switches(snapshot)
     yield from _discovery(snapshot.discovery)
     yield from _plan(snapshot)
@@ -129,6 +134,22 @@ def _controller(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield _gauge("poll_newest_timestamp_seconds", "Time of the newest counters.", snapshot.measured)
     yield _gauge("jobs", "Stored jobs.", len(desired.jobs))
     yield _gauge("jobs_left_out", "Stored jobs that are not planned.", len(desired.left_out))
+
+
+def _cluster(replica: ReplicaCounts) -> Iterator[Metric]:
+    yield _one_of("role", "cluster_role", "1 for the role of this replica.", ("leader", "follower"), replica.role)
+    yield _gauge("cluster_term", "Term of the cluster; it grows with every election.", replica.term)
+    yield _counted(
+        "cluster_leader_changes", "Changes of the leader that this replica has seen.", replica.leader_changes
+    )
+    states = {"works": float(replica.works), "missing": float(replica.missing)}
+    yield _by("state", "cluster_replicas", "Replicas that the store has heard of lately, and that are missing.", states)
+    yield _gauge("cluster_lag_seconds", "Time since the store answered this replica.", replica.lag)
+    yield _gauge(
+        "cluster_take_over_seconds",
+        "Time from the election of this replica until every switch had confirmed its rules.",
+        replica.take_over,
+    )
 
 
 def _switches(snapshot: MetricsSnapshot) -> Iterator[Metric]:
@@ -221,9 +242,11 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Number of the plan that every switch has confirmed.",
         None if active is None else active[0],
     )
+    # A follower makes no plan, so it cannot know.
+    follows = snapshot.replica is not None and snapshot.replica.role == "follower"
     yield _gauge(
         "plan_active", "1 if every connected switch has the newest rules.",
-        float(active is not None and active[0] >= state.enforced),
+        None if follows else float(active is not None and active[0] >= state.enforced),
     )  # fmt: skip
     yield _gauge("plan_computed_timestamp_seconds", "Time at which the newest plan was computed.", snapshot.computed_at)
     if plan is None:

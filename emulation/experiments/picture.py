@@ -126,7 +126,8 @@ def _heat(
     if not first:
         axes.set_yticklabels([])
     else:
-        axes.set_ylabel("leaf to spine" if up else "spine to leaf", fontsize=8.5, color=_PALE)
+        above = "spine" if len(fabric.layers) == 2 else "aggregation"
+        axes.set_ylabel(f"leaf to {above}" if up else f"{above} to leaf", fontsize=8.5, color=_PALE)
     if up:
         axes.set_xticklabels([])
     axes.tick_params(length=0, labelsize=8)
@@ -180,7 +181,7 @@ def _headline(outcome: ExperimentOutcome) -> str:
     fabric = outcome.scenario.fabric
     jobs = len(outcome.runs[0].jobs)
     return (
-        f"{jobs} training job{'s' if jobs != 1 else ''} on {fabric.n_leaves} leaves x {fabric.n_spines} spines, "
+        f"{jobs} training job{'s' if jobs != 1 else ''} on {fabric.size_in_words}, "
         f"{fabric.n_hosts} hosts: {_result(outcome)}"
     )
 

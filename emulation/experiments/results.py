@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
+from controller.model.fabric_parts import PLURALS
 from emulation.experiments.evidence import Evidence
 from emulation.experiments.request import Draw, EmulatedScenario
 from emulation.experiments.scale import EFFICIENCY, MTU, Scale
@@ -73,7 +74,7 @@ class MeasuredDraw:
         return next(row for row in self.jobs if row.job == name)
 
     def flows_on(self) -> dict[str, int]:
-        """Return the number of planned flows on each link between a leaf and a spine."""
+        """Return the number of planned flows on each link between two switches."""
         counts = dict.fromkeys(self.evidence.sent, 0)
         for one in self.evidence.flows:
             for link in one.planned.links:
@@ -173,7 +174,7 @@ class ExperimentOutcome:
         ]
 
     def busy_seconds(self, run: MeasuredDraw) -> dict[str, float]:
-        """Return the busy time of each link between a leaf and a spine: its counted bytes over its rate."""
+        """Return the busy time of each link between two switches: its counted bytes over its rate."""
         fabric = self.scenario.fabric
         gbps = dict(zip(fabric.link_ids, fabric.link_gbps.tolist(), strict=True))
         rate = {link: gbps[link] * self.scale.mbps_per_gbps * 1e6 for link in run.evidence.sent}
@@ -200,8 +201,10 @@ def document(outcome: ExperimentOutcome) -> dict[str, Any]:
         "fabric": {
             "file": str(request.fabric),
             "version": fabric.version,
-            "leaves": fabric.n_leaves,
-            "spines": fabric.n_spines,
+            **{
+                PLURALS[role].replace(" ", "_"): len(layer)
+                for role, layer in zip(fabric.roles, fabric.layers, strict=True)
+            },
             "hosts": fabric.n_hosts,
         },
         "jobs": [str(path) for path in request.jobs],

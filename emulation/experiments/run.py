@@ -75,7 +75,7 @@ def run(scenario: EmulatedScenario, say: Say) -> ExperimentOutcome:
     scale = prepare(scenario)
     fabric, request = scenario.fabric, scenario.request
     begun = time.monotonic()
-    say(f"{fabric.n_leaves} leaves, {fabric.n_spines} spines, {fabric.n_hosts} hosts on Open vSwitch ...")
+    say(f"{fabric.size_in_words}, {fabric.n_hosts} hosts on Open vSwitch ...")
     with Lab(fabric, out=request.folder, mbps_per_gbps=scale.mbps_per_gbps) as lab:
         runs = []
         for number, draw in enumerate(scenario.draws, start=1):

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
+from controller.planning.drain import drained_cables
 from emulation import rule_text
 from emulation.faults import expected
 from emulation.faults.probes import Probes
@@ -49,12 +50,12 @@ def _links(world: FaultLab) -> Iterator[str]:
     off = world.state.off
     fabric = world.state.fabric
     seen = {link["id"]: link for link in world.get("/v1/fabric")["links"]}
-    for name, cable in zip(fabric.cable_names, fabric.cables, strict=True):
+    drains = drained_cables(fabric, world.state.drained).tolist()
+    for name, cable, drained in zip(fabric.cable_names, fabric.cables, drains, strict=True):
         if {cable.lower, cable.upper} <= off:
             continue
         if seen[name]["up"] != cable.up:
             yield f"{name} is {'up' if cable.up else 'down'}, but the controller reports otherwise"
-        drained = not world.state.drained.isdisjoint((name, cable.lower, cable.upper))
         if seen[name]["drained"] != drained:
             yield f"{name} is {'' if drained else 'not '}drained, but the controller reports otherwise"
 

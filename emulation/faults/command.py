@@ -34,9 +34,8 @@ def _run(fabric: Fabric, options: argparse.Namespace) -> int:
         with Lab(fabric, out=options.out) as lab:
             outcome = FaultCampaign(lab, fabric, seed, say, ecmp_action=options.ecmp_action).run(rounds)
     except FaultCheckFailed as failure:
-        return complain(
-            PROGRAM, f"{failure}\nagain: make faults SEED={seed} ROUNDS={rounds} PARALLEL={options.parallel}", 1
-        )
+        where = f"PARALLEL={options.parallel}" if options.fabric is None else f"FABRIC={options.fabric}"
+        return complain(PROGRAM, f"{failure}\nagain: make faults SEED={seed} ROUNDS={rounds} {where}", 1)
     say(f"seed {seed}: {rounds} rounds passed; " + ", ".join(f"{n} x {kind}" for kind, n in outcome.happened.items()))
     say(f"correct again after {median(outcome.seconds):.1f} s (median), {max(outcome.seconds):.1f} s (worst)")
     return 0

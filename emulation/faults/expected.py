@@ -14,6 +14,7 @@ import numpy as np
 
 from controller.model.enforcement import Enforcement
 from controller.model.fabric import Fabric
+from controller.model.path_numbers import PathNumbers
 from controller.model.traffic import ANY_PORT, Collective, Traffic
 from controller.planning.drain import drain, without_drained
 from controller.southbound.base import compile_base
@@ -59,7 +60,7 @@ def rules(state: FaultState, pieces: Iterable[ExpectedPiece]) -> RuleSet:
     usable = without_drained(fabric, drain(fabric, state.drained))
     if state.mode == "ecmp":
         return compile_base(fabric, usable=usable, ecmp_action=state.ecmp_action)
-    steered = [piece for piece in pieces if len(piece.links) == 4]
+    steered = [piece for piece in pieces if len(piece.links) > 2]
     n = len(steered)
     traffic = Traffic(
         src=np.array([fabric.host_index[piece.src] for piece in steered], dtype=np.int32),
@@ -70,17 +71,12 @@ def rules(state: FaultState, pieces: Iterable[ExpectedPiece]) -> RuleSet:
         udp_src=np.array([ANY_PORT if p.udp_src is None else p.udp_src for p in steered], dtype=np.int32),
         collectives=(Collective("all", "all"),),
     )
-    path = np.array([_path_class(fabric, piece) for piece in steered], dtype=np.int32)
+    numbers = PathNumbers.of(fabric)
+    path = np.array([numbers.number(piece.links) for piece in steered], dtype=np.int32)
     wire = FlowEncoding(np.arange(n, dtype=np.int32), path, np.ones(n), traffic.udp_src)
     return compile_rules(
         cast(Enforcement, state.enforcement), fabric, traffic, wire, usable=usable, ecmp_action=state.ecmp_action
     )
-
-
-def _path_class(fabric: Fabric, piece: ExpectedPiece) -> int:
-    leaf = fabric.host_leaf[fabric.host_index[piece.src]]
-    (found,) = np.flatnonzero(fabric.up_link[leaf] == fabric.link_index[piece.links[1]])
-    return int(found)
 
 
 def mistakes(state: FaultState, said: PublishedRoutes) -> list[str]:

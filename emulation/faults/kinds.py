@@ -70,7 +70,7 @@ def _cable(rng: random.Random, state: FaultState) -> Fault | None:
     if state.down and rng.random() < len(state.down) / MOST_DOWN:
         return _mended(rng.choice(sorted(state.down)), state)
     cables = [name for name in state.healthy.cable_names if name not in state.down]
-    how = rng.choice(("both ends", "leaf end", "spine end", "by OpenFlow"))
+    how = rng.choice(("both ends", "lower end", "upper end", "by OpenFlow"))
     return Fault(f"cable down, {how}", rng.choice(cables)) if len(state.down) < MOST_DOWN else None
 
 
@@ -105,10 +105,10 @@ def _all_restart(rng: random.Random, state: FaultState) -> Fault | None:
 
 
 def _switch(rng: random.Random, state: FaultState) -> str:
-    """Draw a switch that has power, more often a spine, since a leaf disconnects its hosts."""
-    spines = [spine.name for spine in state.healthy.spines if spine.name not in state.off]
+    """Draw a switch that has power, more often one above the leaves, since a leaf disconnects its hosts."""
+    upper = [name for name in _above_leaves(state.healthy) if name not in state.off]
     leaves = [leaf.name for leaf in state.healthy.leaves if leaf.name not in state.off]
-    return rng.choice(spines if spines and rng.random() < 2 / 3 else leaves)
+    return rng.choice(upper if upper and rng.random() < 2 / 3 else leaves)
 
 
 def _controller(rng: random.Random, state: FaultState) -> Fault | None:
@@ -152,9 +152,13 @@ def _bad_request(rng: random.Random, state: FaultState) -> Fault | None:
 def _drain(rng: random.Random, state: FaultState) -> Fault | None:
     if state.drained and rng.random() < len(state.drained) / 3:
         return Fault("undrained", rng.choice(sorted(state.drained)))
-    spines = [spine.name for spine in state.healthy.spines]
-    rest = sorted({*state.healthy.cable_names, *spines} - state.drained)
+    fabric = state.healthy
+    rest = sorted({*fabric.cable_names, *_above_leaves(fabric), *fabric.pod_names} - state.drained)
     return Fault("drained", rng.choice(rest))
+
+
+def _above_leaves(fabric: Fabric) -> list[str]:
+    return [switch.name for layer in fabric.layers[1:] for switch in layer]
 
 
 def _ecmp(rng: random.Random, state: FaultState) -> Fault | None:

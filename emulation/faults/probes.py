@@ -127,7 +127,7 @@ class Probes:
                     received[self._name[ip], name, port] += 1
 
     def _received_bytes(self, switches: Iterable[str]) -> Mapping[str, int]:
-        """Return, for each link between leaf and spine, the bytes that the switch at its end has received."""
+        """Return, for each link between switches, the bytes that the switch at its end has received."""
         ports = {switch: self._lab.port_counters(switch) for switch in switches}
         found = {}
         for cable, number in zip(self._fabric.cables, self._fabric.cable_number.tolist(), strict=True):

@@ -15,7 +15,7 @@ class ExpectedPiece:
     """A flow, or a piece of one, from a host's routes.
 
     Attributes:
-        links: links from host to host; four if the plan has the path, two within a leaf, none if switches hash it.
+        links: links from host to host; two within a leaf, else four or six; none if switches hash it.
         udp_src: UDP source port; ``None``: any.
     """
 

@@ -166,7 +166,7 @@ class FaultLab:
             self._go_on()
             self.lab.ofctl("mod-port", wire.a.node, str(wire.a.port), "down")
         else:
-            end = wire.a if how == "leaf end" else wire.b
+            end = wire.a if how == "lower end" else wire.b
             self.lab.set_port(end.node, end.port, up=False)
 
     def _cable_up(self, fault: Fault, how: str) -> None:

@@ -16,6 +16,7 @@ from emulation.faults.state import ExpectedPiece, FaultState
 from emulation.faults.world import FaultLab
 from emulation.lab import Lab
 from tests.integration.harness import Bench
+from tests.unit.routing.pod_fabrics import fat_tree
 
 SEED, ROUNDS = 1, 12
 """``make faults`` has the long form."""
@@ -45,6 +46,16 @@ def test_rounds_of_faults_each_leave_everything_as_it_should_be(bench: Bench) ->
         outcome = FaultCampaign(lab, fabric, SEED, said.append, right_within=PATIENCE_SECONDS).run(ROUNDS)
     print("\n".join(said), file=sys.stderr)
     assert len(outcome.seconds) == ROUNDS
+
+
+@pytest.mark.switches
+def test_rounds_of_faults_on_three_layers_each_leave_everything_as_it_should_be(bench: Bench) -> None:
+    fabric = fat_tree(4)
+    said: list[str] = []
+    with Lab(fabric, out=bench.out) as lab:
+        outcome = FaultCampaign(lab, fabric, SEED, said.append, right_within=PATIENCE_SECONDS).run(6)
+    print("\n".join(said), file=sys.stderr)
+    assert len(outcome.seconds) == 6
 
 
 @pytest.mark.switches

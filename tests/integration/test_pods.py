@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,11 @@ def carried(lab: Lab, fabric: Fabric) -> Counter[str]:
 def used(controller: Controller) -> set[str]:
     """The links of the newest plan, once it is active."""
     return {link for flow in active(controller)["flows"] for path in flow["paths"] for link in path["links"]}
+
+
+def unused(controller: Controller, switch: str) -> bool:
+    """Whether no flow of the newest plan passes a switch."""
+    return not any(switch in link.split("->") for link in used(controller))
 
 
 def test_every_planned_flow_is_counted_on_its_links_and_on_no_other_in_each_enforcement(
@@ -124,7 +131,7 @@ def test_a_failed_core_link_is_planned_around_and_so_is_an_aggregation_switch_un
     lab.set_cable(cable, up=True)
     controller.wait_for("all is well", controller.is_well)
     lab.kill_switch("agg1")
-    eventually(lambda: not any("agg1" in link.split("->") for link in used(controller)), "agg1 carries no flow")
+    eventually(partial(unused, controller, "agg1"), "agg1 carries no flow")
     wait_for_pings(lab)
     lab.start_switch("agg1")
     controller.wait_for("all is well", controller.is_well)
@@ -133,3 +140,61 @@ def test_a_failed_core_link_is_planned_around_and_so_is_an_aggregation_switch_un
     with lab.pinging(interval=0.1) as pings:
         eventually(lambda: sum(pings.sent.values()) > 1000, "many pings were sent")
     assert pings.unanswered == []
+
+
+def test_without_a_file_the_layers_are_found_by_and_by_and_hosts_reach_each_other(bench: Bench) -> None:
+    lab = bench.lab(FABRIC)
+    controller = bench.controller("controller.app")
+    lab.wait_connected()
+
+    def found() -> Counter[str]:
+        answer = controller.get("/v1/fabric")
+        return Counter(row["role"] for row in answer.body["switches"]) if answer.status == 200 else Counter()
+
+    # Hosts are found by what they send: each ping that is not answered yet shows its sender.
+    eventually(
+        lambda: lab.ping_all([(a.name, b.name) for a, b in zip(FABRIC.hosts, FABRIC.hosts[::-1], strict=True)]) == []
+        and found() == Counter(leaf=8, aggregation=8, core=4),
+        "all hosts and layers are found", shown=found,
+    )  # fmt: skip
+    controller.wait_for("the plan is active", controller.plan_is_active)
+    wait_for_pings(lab)
+    document = controller.get("/v1/fabric").body
+    assert document["source"] == "discovery"
+    assert {row["id"] for row in document["links"]} == set(FABRIC.cable_names)
+    assert document["cabling"]["findings"] == []
+
+
+def test_a_drained_core_carries_nothing_and_nothing_is_lost_and_a_drained_pod_stays_in_use(
+    running: tuple[Lab, Controller],
+) -> None:
+    lab, controller = running
+    told = routes(FABRIC, controller)
+    with lab.pinging(interval=0.1) as pings, counting(lab, FABRIC) as received, streaming(lab, told) as sent:
+        for name in ("core1", "agg3"):
+            body = controller.put(f"/v1/fabric/links/{name}", {"drained": True}).body
+            assert (len(body["cables"]), body["still_used"]) == (4, [])
+            eventually(partial(unused, controller, name), f"{name} is out of use")
+        body = controller.put("/v1/fabric/links/pod2", {"drained": True}).body
+        # All ways into the pod are drained; those that avoid core1 have fewer drained cables.
+        assert body["kind"] == "pod"
+        assert set(body["still_used"]) < set(body["cables"])
+        active(controller)
+        for name in ("pod2", "agg3", "core1"):
+            assert controller.put(f"/v1/fabric/links/{name}", {"drained": False}).body["drained"] is False
+        active(controller)
+    assert pings.unanswered == []
+    assert sum(received.values()) == sum(sent)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_controller_no_three_failures_make_a_packet_go_round(
+    running: tuple[Lab, Controller], seed: int
+) -> None:
+    lab, controller = running
+    controller.kill()
+    # Nobody sends discovery packets any more: what still goes over links are pings, and what circulates.
+    for name in random.Random(seed).sample(FABRIC.cable_names, 3):
+        lab.set_cable(name, up=False)
+    lab.ping_all(timeout=0.5)
+    standing(lambda: carried(lab, FABRIC))

@@ -76,7 +76,7 @@ def fresh(controller: Controller, is_so: Any, what: str) -> dict[str, Any]:
 def send(lab: Lab, flows: Sequence[Mapping[str, Any]], packets: Sequence[int]) -> None:
     """Each host sends its flows, all hosts at once."""
     text: dict[str, list[str]] = {}
-    ip = {host.name: host.ip for host in FABRIC.hosts}
+    ip = {host.name: host.ip for host in lab.fabric.hosts}
     for flow, many in zip(flows, packets, strict=True):
         line = f"{ip[flow['src']]} {ip[flow['dst']]} {flow['udp_src']} {many}"
         text.setdefault(flow["src"], []).append(line)
@@ -186,7 +186,7 @@ def test_a_trace_shows_the_real_paths_in_every_enforcement_after_manual_changes_
     assert {flow["how"] for flow in told["flows"]} == {"rules"}
     # Somebody sends one flow over another spine.
     victim = next(flow for flow in told["flows"] if flow["src"] == "h4")
-    ip = {host.name: host.ip for host in FABRIC.hosts}
+    ip = {host.name: host.ip for host in lab.fabric.hosts}
     other = next(f"leaf2-{spine.name}" for spine in FABRIC.spines if spine.name not in victim["planned"][1])
     fields = f"udp,nw_src={ip['h4']},nw_dst={ip['h2']},tp_src={victim['udp_src']},tp_dst=4791"
     lab.ofctl("mod-flows", "leaf2", "--strict", f"priority=2016,{fields},actions=output:{port_of(other)}")

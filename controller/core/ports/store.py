@@ -56,6 +56,9 @@ class Membership(Protocol):
     settings: ClusterSettings
     standing: ClusterStanding
     error: str
+    leader_changes: int
+    heard: float | None
+    elected: float | None
 
     @property
     def leads(self) -> bool:

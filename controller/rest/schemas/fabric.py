@@ -12,12 +12,17 @@ from controller.rest.schemas.plans import PlanLink
 
 
 class FabricSwitch(Document):
-    """A switch, and whether it is connected to this controller."""
+    """A switch, and whether it is connected to this controller.
+
+    ``pod`` and ``plane`` (from 1): where there are aggregation switches, those of a leaf or an aggregation switch.
+    """
 
     name: str
     role: Literal["leaf", "spine", "aggregation", "core"]
     dpid: Annotated[int, Field(ge=0)]
     connected: bool
+    pod: str | None
+    plane: Annotated[int, Field(ge=1)] | None
 
 
 class FabricHost(Document):
@@ -88,6 +93,11 @@ class LinkState(PlanLink):
     utilisation: Annotated[float, Field(ge=0)] | None = Field(None, description="rate_gbps divided by gbps")
     dropped: Count | None = Field(None, description="packets dropped by the port since it started")
     errors: Count | None = Field(None, description="errors counted by the port since it started")
+    background_gbps: Gbps | None = Field(
+        None,
+        description="mean rate, over 12 polls, of traffic that is in no plan; null: not known (mode is not planned, "
+        "learning is off, the plan is new, or no rule counts a flow that crosses the link)",
+    )
 
 
 class LinkList(Document):

@@ -11,14 +11,14 @@ import { clock, DASH, number, plural, words } from "./format.js";
 import { showLearned } from "./learned.js";
 import { showConnection, showHead, showTiles } from "./head.js";
 import { foldable, Matrix } from "./matrix.js";
-import { cablesOf, MOST_FLOWS, scenario, traceText } from "./model.js";
+import { cablesOf, layersOf, MOST_FLOWS, podOf, podsOf, scenario, traceText } from "./model.js";
 import { beginRoute, chosen, go } from "./route.js";
 import { showSchedule } from "./schedule.js";
 import { beginSettings } from "./settings.js";
 import { showHistory, showHosts, showJobs, showLinks, showSwitches } from "./tables.js";
 
-const MOST_DRAWN = 64; // leaves or spines; beyond, the matrix
-const MOST_OPEN = 24; // leaves or spines; beyond, the matrix unless the drawing is chosen
+const MOST_DRAWN = 64; // switches of a layer; beyond, the matrix
+const MOST_OPEN = 24; // switches of a layer; beyond, the matrix unless the drawing is chosen
 const PLANS = 30;
 const PERIOD_SECONDS = 5;
 const SETTLE_MS = 150; // a change makes several events: one look behind them is enough
@@ -202,6 +202,7 @@ function drawNow() {
   const shown = shownNow(hashed, planned);
   const drained = new Set(plans[0]?.drained ?? []);
   const states = new Map(fabric.switches.map((one) => [one.name, drained.has(one.name) ? "drained" : one.connected ? "up" : "away"]));
+  for (const pod of podsOf(fabric)) states.set(pod, drained.has(pod) ? "drained" : "up");
   showHead(health, known.plan?.computed.epoch ?? plans[0]?.epoch);
   showTiles(shown, hashed === null ? (planned ?? plans[0]) : hashed.plan?.plan, plans[0], cables, known.jobs);
   showFigure(fabric, cables, shown, states);
@@ -266,21 +267,26 @@ function jobsText(health, hashed) {
 }
 
 function showFigure(fabric, cables, shown, states) {
-  const widest = Math.max(0, ...["leaf", "spine"].map((role) => fabric.switches.filter((one) => one.role === role).length));
+  const widest = Math.max(0, ...layersOf(fabric).map((layer) => layer.length));
   const large = widest > MOST_DRAWN;
   const kind = large ? "matrix" : (chosen.shape ?? (widest > MOST_OPEN ? "matrix" : "drawing"));
   const folds = kind === "matrix" && foldable(fabric);
   const fold = folds && chosen.fold;
   mark(byId("folding"), "hidden", !folds);
   byId("fold").checked = fold;
+  const pods = podsOf(fabric);
+  say(byId("fold-name"), pods.length > 0 ? "Fold cores" : "Fold spines");
+  const open = kind === "matrix" ? podOf(fabric, cables, chosen.selected) : null;
   for (const input of document.querySelectorAll('input[name="shape"]')) {
     input.checked = input.value === kind;
     mark(input, "disabled", large && input.value === "drawing");
   }
-  const topology = JSON.stringify([kind, fold, fabric.switches.map((one) => one.name), cables.map((cable) => cable.id)]);
+  const topology = JSON.stringify([kind, fold, open, fabric.switches.map((one) => one.name), cables.map((cable) => cable.id)]);
   if (figure?.topology !== topology) {
-    figure = { topology, drawn: kind === "matrix" ? new Matrix(fabric, cables, choose, fold) : new Drawing(fabric, cables, choose) };
+    const focused = document.activeElement.closest?.("[role=grid]") != null; // whoever stands in the grid stays there
+    figure = { topology, drawn: kind === "matrix" ? new Matrix(fabric, cables, choose, fold, open) : new Drawing(fabric, cables, choose) };
     byId("canvas").replaceChildren(figure.drawn.root);
+    if (focused) figure.drawn.focus?.(chosen.selected);
   }
   figure.drawn.update(cables, shown.loads, states, chosen.selected);
 }

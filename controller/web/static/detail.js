@@ -4,10 +4,11 @@ import { byId, el, say } from "./dom.js";
 import { DASH, gbps, number, percent, plural, seconds } from "./format.js";
 import { hostParts, jobParts } from "./endpoints.js";
 import { historyOf } from "./history.js";
-import { condition } from "./model.js";
+import { condition, podOf, podsOf } from "./model.js";
 import { facts } from "./parts.js";
 
 const MOST_FLOWS = 200;
+const ROLES = { aggregation: "aggregation switch", core: "core" };
 const STATES = { failed: "✕ failed", drained: "⊘ drained", contended: "▲ collision", fine: "in use" };
 
 /**
@@ -35,21 +36,23 @@ function partsOf(selected, state, actions) {
   const host = kind === "host" ? fabric.hosts.find((one) => one.name === name) : undefined;
   if (host !== undefined) return hostParts(host, state, actions);
   const cable = cables.find((one) => one.id === selected);
-  if (cable !== undefined) return cableParts(cable, shown, actions);
+  if (cable !== undefined) return cableParts(cable, fabric, shown, actions);
   const node = fabric.switches.find((one) => one.name === selected);
-  return node === undefined ? null : switchParts(node, fabric, cables, shown, states, actions);
+  if (node !== undefined) return switchParts(node, fabric, cables, shown, states, actions);
+  return podsOf(fabric).includes(selected) ? podParts(selected, state, actions) : null;
 }
 
-function cableParts(cable, shown, actions) {
-  const parts = [facts([["State", STATES[condition(cable, shown.loads)]], ["Ends", `${cable.leaf} port ${cable.a_port ?? DASH}, ${cable.spine} port ${cable.b_port ?? DASH}`]])];
+function cableParts(cable, fabric, shown, actions) {
+  const parts = [facts([["State", STATES[condition(cable, shown.loads)]], ["Ends", `${cable.lower} port ${cable.a_port ?? DASH}, ${cable.upper} port ${cable.b_port ?? DASH}`]])];
   const own = actions.drainedIds.has(cable.id);
   parts.push(buttons(cable.id, own, actions));
-  const by = [cable.leaf, cable.spine].filter((end) => actions.drainedIds.has(end));
+  const by = [cable.lower, cable.upper, podOf(fabric, [], cable.lower)].filter((end) => actions.drainedIds.has(end));
   if (cable.drained && !own && by.length > 0) parts.push(el("p", { class: "note" }, `Drained with ${by.join(" and ")}.`));
   for (const [id, name] of [[cable.uplink, "up"], [cable.downlink, "down"]]) {
     const load = shown.loads.get(id);
     if (load === undefined) continue;
     parts.push(el("h3", {}, `${id} `, el("span", { class: "note" }, `${name}: ${gbps(load.gbps)} of ${gbps(load.capacity)} Gbit/s, ${percent(load.utilisation)}, ${load.source}`)));
+    if (load.background !== null) parts.push(el("p", { class: "note" }, `In no plan: ${gbps(load.background)} Gbit/s.`));
     if (load.dropped !== null || load.errors !== null) parts.push(el("p", { class: "note" }, `Since the port started: ${plural(load.dropped ?? 0, "packet")} dropped, ${plural(load.errors ?? 0, "error")}.`));
     if (load.contended) parts.push(el("p", { class: "collision" }, `▲${load.sharing} Collision of ${plural(load.sharing, "flow")}: ${gbps(load.wanted)} Gbit/s are needed. Slower than alone: ${held(load.flows)}.`));
     parts.push(flowList(load.flows));
@@ -64,17 +67,19 @@ function held(flows) {
 }
 
 function switchParts(node, fabric, cables, shown, states, actions) {
-  const own = cables.filter((cable) => cable.leaf === node.name || cable.spine === node.name);
+  const own = cables.filter((cable) => cable.lower === node.name || cable.upper === node.name);
+  const above = own.filter((cable) => cable.lower === node.name);
   const state = states.get(node.name);
   const hosts = fabric.hosts.filter((host) => host.leaf === node.name);
-  const sum = (key) => own.reduce((total, cable) => total + (shown.loads.get(cable[key])?.gbps ?? 0), 0);
   const parts = [
     facts([
+      ["Role", ROLES[node.role] ?? null],
       ["State", state === "away" ? "✕ not connected" : state === "drained" ? "⊘ drained" : "connected"],
       ["Cables", `${own.filter((cable) => cable.up).length} of ${own.length} up`],
       ["Hosts", node.role === "leaf" ? hosts.length : null],
-      ["Traffic", `${gbps(sum("uplink"))} Gbit/s up, ${gbps(sum("downlink"))} Gbit/s down`],
+      ["Traffic", traffic(above.length > 0 ? above : own, shown)],
     ]),
+    node.pod === null ? "" : el("p", { class: "actions" }, el("button", { type: "button", class: "name", "data-act": `pod-${node.pod}`, onclick: () => actions.choose(node.pod) }, node.pod)),
     buttons(node.name, actions.drainedIds.has(node.name), actions),
     el("h3", {}, "Cables"),
   ];
@@ -90,6 +95,33 @@ function switchParts(node, fabric, cables, shown, states, actions) {
     parts.push(el("h3", {}, "Hosts"), el("p", {}, ...names));
   }
   return parts;
+}
+
+function podParts(pod, { fabric, cables, shown, states }, actions) {
+  const members = fabric.switches.filter((one) => one.pod === pod);
+  const names = new Set(members.map((one) => one.name));
+  const own = cables.filter((cable) => names.has(cable.lower));
+  const toCores = own.filter((cable) => !names.has(cable.upper));
+  const away = members.filter((one) => states.get(one.name) === "away").length;
+  const list = members.flatMap((one) => [el("button", { type: "button", class: "name", "data-act": `switch-${one.name}`, onclick: () => actions.choose(one.name) }, one.name), " "]);
+  return [
+    facts([
+      ["State", actions.drainedIds.has(pod) ? "⊘ drained" : "in use"],
+      ["Switches", `${members.length - away} of ${members.length} connected`],
+      ["Cables", `${own.filter((cable) => cable.up).length} of ${own.length} up`],
+      ["Hosts", fabric.hosts.filter((host) => names.has(host.leaf)).length],
+      ["Traffic", `to cores and back: ${traffic(toCores, shown)}`],
+    ]),
+    buttons(pod, actions.drainedIds.has(pod), actions),
+    el("h3", {}, "Switches"),
+    el("p", {}, ...list),
+  ];
+}
+
+/** What cables carry together, in both directions. */
+function traffic(cables, shown) {
+  const sum = (key) => cables.reduce((total, cable) => total + (shown.loads.get(cable[key])?.gbps ?? 0), 0);
+  return `${gbps(sum("uplink"))} Gbit/s up, ${gbps(sum("downlink"))} Gbit/s down`;
 }
 
 function buttons(id, drained, actions) {

@@ -128,7 +128,7 @@ const MOST_FAILURES = 50;
 export function showSurvival() {
   const giveUp = new AbortController();
   return modal("What if something fails?", (form, close) => {
-    const result = el("div", { class: "preview", role: "status", "aria-busy": "true" }, el("p", { class: "note" }, "Planning for each failure of a cable or a spine…"));
+    const result = el("div", { class: "preview", role: "status", "aria-busy": "true" }, el("p", { class: "note" }, "Planning for each failure of a cable or of a switch above the leaves…"));
     const done = el("button", { type: "button", onclick: () => close(null) }, "Close");
     form.append(result, el("p", { class: "actions" }, done));
     ask("POST", "v1/plans:survive", {}, giveUp.signal).then(

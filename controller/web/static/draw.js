@@ -1,28 +1,29 @@
-// The fabric as a drawing: spines above, leaves below, a line for each cable. The half of a line at the leaf shows what
-// the leaf sends up, the half at the spine what comes down. For the mouse; the tables say the same to everybody else.
+// The fabric as a drawing: a row for each layer, a line for each cable. The half of a line at the lower switch shows what
+// that sends up, the half at the upper one what comes down. For the mouse; the tables say the same to everybody else.
 
 import { mark, say, svg } from "./dom.js";
 import { gbps, percent } from "./format.js";
-import { condition, degree, level } from "./model.js";
+import { condition, degree, layersOf, level } from "./model.js";
 
-const [WIDTH, HEIGHT] = [900, 470];
+const WIDTH = 900;
+const HEIGHTS = { 2: 470, 3: 640 }; // by the number of layers
 const ROOM_FOR_NAME = 60; // with less beside it, a switch's name is turned
 const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
 
 /** A drawing of one topology, to be updated as often as its loads change. */
 export class Drawing {
   constructor(fabric, cables, choose) {
-    const spines = fabric.switches.filter((row) => row.role === "spine");
-    const leaves = fabric.switches.filter((row) => row.role === "leaf");
-    const widest = Math.max(1, spines.length, leaves.length);
+    const layers = layersOf(fabric);
+    const height = HEIGHTS[layers.length] ?? HEIGHTS[2];
+    const widest = Math.max(1, ...layers.map((layer) => layer.length));
     this.root = svg("svg", {
       class: `drawing${widest > 12 ? " dense" : ""}${widest > 32 ? " crowded" : ""}`,
-      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      viewBox: `0 0 ${WIDTH} ${height}`,
       preserveAspectRatio: "xMidYMid meet",
       "aria-hidden": "true", // the tables are its equivalent, with names and states
     });
     this.root.style.setProperty("min-width", `${Math.max(520, widest * 11)}px`);
-    const place = new Map([...this.#row(spines, true), ...this.#row(leaves, false)]);
+    const place = new Map(layers.flatMap((layer, k) => this.#row(layer, k / Math.max(1, layers.length - 1), height)));
     this.lines = new Map();
     const lines = svg("g");
     this.root.append(lines);
@@ -31,22 +32,24 @@ export class Drawing {
     this.root.append(this.signs);
     for (const shown of this.lines.values()) this.signs.append(...shown.signs);
     this.switches = new Map();
-    for (const one of [...spines, ...leaves]) this.root.append(this.#switch(one, place.get(one.name)));
+    for (const one of layers.flat()) this.root.append(this.#switch(one, place.get(one.name)));
     this.root.addEventListener("click", (event) => {
       const at = event.target.closest("[data-id]");
       choose(at === null ? null : at.dataset.id);
     });
   }
 
-  #row(switches, above) {
+  /** Places in a row; `down`: 0 for the top one, 1 for the lowest. */
+  #row(switches, down, height) {
     const room = WIDTH / switches.length;
     const edge = room < ROOM_FOR_NAME ? 92 : 48;
-    return switches.map((one, k) => [one.name, { x: (k + 0.5) * room, y: above ? edge : HEIGHT - edge, room, above }]);
+    const y = edge + down * (height - 2 * edge);
+    return switches.map((one, k) => [one.name, { x: (k + 0.5) * room, y, room, above: down < 1 }]);
   }
 
   #cable(cable, place) {
     const shift = copyOf(cable) * 7; // parallel cables lie side by side
-    const [from, to] = [place.get(cable.leaf), place.get(cable.spine)];
+    const [from, to] = [place.get(cable.lower), place.get(cable.upper)];
     const [x1, y1, x2, y2] = [from.x + shift, from.y - 14, to.x + shift, to.y + 14];
     const [x, y] = [(x1 + x2) / 2, (y1 + y2) / 2];
     const up = svg("line", { class: "half", x1, y1, x2: x, y2: y });
@@ -87,7 +90,7 @@ export class Drawing {
       const { group, up, down, signs, title } = this.lines.get(cable.id);
       const state = condition(cable, loads);
       const ends = [loads.get(cable.uplink), loads.get(cable.downlink)];
-      const near = selected !== null && [cable.id, cable.leaf, cable.spine].includes(selected);
+      const near = selected !== null && [cable.id, cable.lower, cable.upper].includes(selected);
       for (const [k, line] of [up, down].entries()) {
         const collision = state === "contended" && ends[k]?.contended;
         mark(line, "class", `half l${level(ends[k]?.utilisation ?? null)}${collision ? " contended" : ""}`);
@@ -115,7 +118,7 @@ export class Drawing {
 
 /** 0 for the first of parallel cables, 1 for the next. */
 function copyOf(cable) {
-  const copy = cable.uplink.slice(cable.leaf.length + cable.spine.length + 2);
+  const copy = cable.uplink.slice(cable.lower.length + cable.upper.length + 2);
   return copy === "" ? 0 : Number(copy.slice(1)) - 1;
 }
 

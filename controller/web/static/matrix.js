@@ -1,62 +1,88 @@
-// The fabric as a matrix, leaves down and spines across, for what a drawing cannot hold. A grid with one stop for the
+// The fabric as a matrix, leaves down and spines across, or pods down and planes and cores across, for what a drawing
+// cannot hold. A grid with one stop for the
 // Tab key; arrow keys go from cell to cell (WAI-ARIA Authoring Practices, grid pattern).
 
 import { el, mark, say } from "./dom.js";
 import { percent, plural } from "./format.js";
-import { condition, level } from "./model.js";
+import { condition, layersOf, level, podsOf } from "./model.js";
 
 const SIGNS = { failed: "✕", drained: "⊘", fine: "" };
-const MOST_COLUMNS = 16; // beyond, neighbouring spines fold to a column
+const MOST_COLUMNS = 16; // beyond, neighbouring switches fold to a column
 const WORST = ["fine", "drained", "contended", "failed"];
 
-const spinesOf = (fabric) => fabric.switches.filter((row) => row.role === "spine");
+/** Whether a fabric has so many switches in its top layer that they fold. */
+export const foldable = (fabric) => layersOf(fabric)[0].length > MOST_COLUMNS;
 
-/** Whether a fabric has so many spines that they fold. */
-export const foldable = (fabric) => spinesOf(fabric).length > MOST_COLUMNS;
-
-/** Columns: [{name, spines}] of one spine each or, folded, of neighbours. */
-function columnsOf(spines, fold) {
-  const size = fold ? Math.ceil(spines.length / MOST_COLUMNS) : 1;
+/** Columns: [{name, members}] of one or, folded, of neighbours; `groups`: [[name, switches]]. */
+function columnsOf(groups, fold) {
+  const size = fold ? Math.ceil(groups.length / MOST_COLUMNS) : 1;
   const columns = [];
-  for (let k = 0; k < spines.length; k += size) {
-    const members = spines.slice(k, k + size).map((one) => one.name);
-    columns.push({ name: members.length === 1 ? members[0] : `${members[0]} to ${members.at(-1)}`, spines: members });
+  for (let k = 0; k < groups.length; k += size) {
+    const own = groups.slice(k, k + size);
+    const name = own.length === 1 ? own[0][0] : `${own[0][0]} to ${own.at(-1)[0]}`;
+    columns.push({ name, members: own.flatMap(([, members]) => members) });
   }
   return columns;
 }
 
+/** The planes of aggregation switches: [[name, switches]]. */
+function planesOf(fabric) {
+  const planes = new Map();
+  for (const { name, plane } of fabric.switches) {
+    if (plane !== null) planes.set(plane, [...(planes.get(plane) ?? []), name]);
+  }
+  return [...planes].sort(([a], [b]) => a - b).map(([plane, members]) => [`plane${plane}`, members]);
+}
+
+/** Rows: [{name, members, open}]: leaves; or pods, each of one row, and behind the open one a row for each of its switches. */
+function rowsOf(fabric, open) {
+  const pods = podsOf(fabric);
+  if (pods.length === 0) return fabric.switches.filter((one) => one.role === "leaf").map(({ name }) => ({ name, members: [name] }));
+  return pods.flatMap((pod) => {
+    const members = fabric.switches.filter((one) => one.pod === pod).map((one) => one.name);
+    return [{ name: pod, members, open: pod === open }, ...(pod === open ? members.map((name) => ({ name, members: [name], inner: true })) : [])];
+  });
+}
+
 export class Matrix {
-  /** @param fold whether neighbouring spines share a column, if there are many */
-  constructor(fabric, cables, choose, fold = false) {
-    const columns = columnsOf(spinesOf(fabric), fold);
-    const leaves = fabric.switches.filter((row) => row.role === "leaf");
+  /**
+   * @param fold whether neighbouring switches of the top layer share a column, if there are many
+   * @param open the pod whose switches have rows of their own; null: none
+   */
+  constructor(fabric, cables, choose, fold = false, open = null) {
+    const planes = planesOf(fabric);
+    const tops = layersOf(fabric)[0].map(({ name }) => [name, [name]]);
+    const columns = [...columnsOf(planes, fold), ...columnsOf(tops, fold)];
+    const rows = rowsOf(fabric, open);
     this.choose = choose;
     this.cells = [];
-    const between = new Map();
+    const across = new Map(columns.flatMap(({ members }, x) => members.map((name) => [name, x])));
+    const pairs = new Map(); // lower switch -> for each column the cables
     for (const cable of cables) {
-      const key = `${cable.leaf}\n${cable.spine}`;
-      between.set(key, [...(between.get(key) ?? []), cable]);
+      if (!pairs.has(cable.lower)) pairs.set(cable.lower, columns.map(() => []));
+      pairs.get(cable.lower)[across.get(cable.upper)]?.push(cable);
     }
-    const head = el("tr", { role: "row" }, el("th", { role: "columnheader", class: "corner" }, el("span", {}, "leaf \\ spine")));
-    for (const { name, spines } of columns) head.append(el("th", { role: "columnheader", scope: "col", class: "column", "data-id": spines.length === 1 ? name : null }, el("span", {}, name)));
+    const corner = planes.length > 0 ? "pod \\ plane, core" : "leaf \\ spine";
+    const head = el("tr", { role: "row" }, el("th", { role: "columnheader", class: "corner" }, el("span", {}, corner)));
+    for (const { name, members } of columns) head.append(el("th", { role: "columnheader", scope: "col", class: "column", "data-id": members[0] === name ? name : null }, el("span", {}, name)));
     this.heads = new Map([...head.children].filter((cell) => cell.dataset.id).map((cell) => [cell.dataset.id, cell]));
     const body = el("tbody");
-    for (const leaf of leaves) {
-      const name = el("th", { role: "rowheader", scope: "row", "data-id": leaf.name }, leaf.name);
-      this.heads.set(leaf.name, name);
+    for (const { name: row, members, open: isOpen, inner } of rows) {
+      const name = el("th", { role: "rowheader", scope: "row", "data-id": row, class: inner ? "inner" : null, "aria-expanded": isOpen === undefined ? null : String(isOpen) }, row);
+      this.heads.set(row, name);
       const line = el("tr", { role: "row" }, name);
       this.cells.push(
-        columns.map(({ spines }) => {
-          const pair = spines.flatMap((spine) => between.get(`${leaf.name}\n${spine}`) ?? []);
-          const node = el("td", { role: "gridcell", tabindex: "-1", class: "cell", "data-id": pair[0]?.id ?? null });
+        columns.map((_, x) => {
+          const pair = members.flatMap((member) => pairs.get(member)?.[x] ?? []);
+          const node = el("td", { role: "gridcell", tabindex: "-1", class: pair.length > 0 ? "cell" : "cell none", "data-id": pair[0]?.id ?? null });
           line.append(node);
-          return { node, pair };
+          return { node, pair, row };
         }),
       );
       body.append(line);
     }
-    this.root = el("table", { class: "matrix", role: "grid", "aria-label": "Cables by leaf and spine" }, el("thead", {}, head), body);
-    const most = Math.max(1, leaves.length, columns.length);
+    this.root = el("table", { class: "matrix", role: "grid", "aria-label": planes.length > 0 ? "Cables by pod, plane and core" : "Cables by leaf and spine" }, el("thead", {}, head), body);
+    const most = Math.max(1, rows.length, columns.length);
     this.root.style.setProperty("--cell", `${Math.max(17, Math.min(44, Math.floor(430 / most)))}px`);
     this.at = [0, 0];
     if (this.cells[0]?.[0]) mark(this.cells[0][0].node, "tabindex", "0");
@@ -99,7 +125,18 @@ export class Matrix {
     node.focus();
   }
 
-  /** As ``Drawing.update``. A cell stands for all cables between its two switches, the worst and busiest of them. */
+  /** Put the focus on the cell that shows most closely what is selected. */
+  focus(selected) {
+    let best = null;
+    for (const [y, line] of this.cells.entries()) {
+      for (const [x, { pair }] of line.entries()) {
+        if (pair.some((cable) => cable.id === selected) && (best === null || pair.length < best.length)) best = { y, x, length: pair.length };
+      }
+    }
+    if (best !== null) this.#go(best.y, best.x);
+  }
+
+  /** As ``Drawing.update``. A cell stands for all of its cables, the worst and busiest of them. */
   update(cables, loads, states, selected) {
     const now = new Map(cables.map((cable) => [cable.id, cable]));
     for (const line of this.cells) {
@@ -128,7 +165,7 @@ export class Matrix {
         mark(node, "data-down", level(down < 0 ? null : down));
         const chosen = pair.some((cable) => cable.id === selected);
         mark(node, "aria-selected", chosen ? "true" : "false");
-        mark(node, "data-near", selected !== null && (chosen || pair[0].leaf === selected || pair.some((one) => one.spine === selected)));
+        mark(node, "data-near", selected !== null && (chosen || cell.row === selected || pair.some((one) => one.upper === selected || one.lower === selected)));
         const names = pair.length > 2 ? `${pair[0].id} to ${pair.at(-1).id}` : pair.map((cable) => cable.id).join(", ");
         const called = state === "contended" ? `collision of ${plural(sharing, "flow")}${collisions > 1 ? ` (${collisions} cables)` : ""}` : state;
         const text = `${names}: ${called}, up ${percent(up < 0 ? null : up)}, down ${percent(down < 0 ? null : down)}`;

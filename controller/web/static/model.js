@@ -12,11 +12,31 @@ export function level(utilisation) {
   return above < 0 ? LEVELS.length : above;
 }
 
+const LAYERS = ["core", "spine", "aggregation", "leaf"];
+
+/** Order of roles, from the top down. */
+export const compareRoles = (a, b) => LAYERS.indexOf(a) - LAYERS.indexOf(b);
+
+/** The switches of each layer, from the top down. */
+export function layersOf(fabric) {
+  return LAYERS.map((role) => fabric.switches.filter((one) => one.role === role)).filter((layer) => layer.length > 0);
+}
+
+/** The names of the pods, in the order of the fabric; none where there are no aggregation switches. */
+export const podsOf = (fabric) => [...new Set(fabric.switches.map((one) => one.pod).filter((pod) => pod !== null))];
+
+/** The pod that is selected, or that of the switch or cable that is; null: none. */
+export function podOf(fabric, cables, selected) {
+  if (selected === null) return null;
+  const name = cables.find((one) => one.id === selected)?.lower ?? selected;
+  return fabric.switches.find((one) => one.name === name || (one.pod !== null && one.pod === name))?.pod ?? null;
+}
+
 /** The fabric's cables, each with the ids of its two directed links. */
 export function cablesOf(fabric) {
   return fabric.links.map((cable) => {
     const copy = cable.id.slice(cable.a.length + cable.b.length + 1); // ":2" of a parallel cable
-    return { ...cable, leaf: cable.a, spine: cable.b, uplink: `${cable.a}->${cable.b}${copy}`, downlink: `${cable.b}->${cable.a}${copy}` };
+    return { ...cable, lower: cable.a, upper: cable.b, uplink: `${cable.a}->${cable.b}${copy}`, downlink: `${cable.b}->${cable.a}${copy}` };
   });
 }
 
@@ -77,7 +97,7 @@ function add(found, link, flow) {
  * @param plan the plan document whose loads these are, if it is there; null, too, where switches do not follow it
  * @param trace to say who is on a link now, in place of the plan
  * @returns {{view, loads: Map, measured: number, flows: Map, plan}} loads by link id: {id, capacity, gbps, utilisation,
- *   source, up, drained, dropped, errors, flows, wanted, sharing, contended}; `sharing`: how many flows the plan places there
+ *   source, up, drained, dropped, errors, background, flows, wanted, sharing, contended}; `sharing`: how many flows the plan places there
  */
 export function scenario(view, links, plan, trace = null) {
   const planned = plan === null ? new Map() : flowsByLink(plan);
@@ -100,6 +120,7 @@ export function scenario(view, links, plan, trace = null) {
       drained: link.drained,
       dropped: link.dropped ?? null,
       errors: link.errors ?? null,
+      background: link.background_gbps ?? null,
       flows: shown.get(link.id) ?? [],
       wanted,
       sharing: wishes.length,
@@ -123,7 +144,7 @@ export const degree = (load) => (load?.contended ? Math.min(4, Math.max(2, load.
 const NEWS = 0.1;
 
 /**
- * Directed links between leaves and spines, busiest first; those with a collision before others as busy.
+ * Directed links between switches, busiest first; those with a collision before others as busy.
  * @param kept Map of the loads by which links were put in order before, which is changed: a link changes its place only
  *   for a load that is otherwise by a tenth of its capacity, so that rows do not jump with every reading
  */

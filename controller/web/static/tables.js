@@ -2,7 +2,7 @@
 
 import { byId, el, mark, row, say, sync } from "./dom.js";
 import { DASH, gbps, moment, number, percent, plural, seconds, size } from "./format.js";
-import { busiest, compareNames, degree, gapOf, jobSpeeds, level, who } from "./model.js";
+import { busiest, compareNames, compareRoles, degree, gapOf, jobSpeeds, level, who } from "./model.js";
 
 const MOST_LINKS = 60;
 const MOST_HOSTS = 60;
@@ -90,10 +90,10 @@ export function showJobs(jobs, plan, planned, now, selected, choose) {
 }
 
 export function showSwitches(fabric, cables, states, selected, choose) {
-  const rows = [...fabric.switches].sort((a, b) => (a.role === b.role ? compareNames(a.name, b.name) : a.role === "spine" ? -1 : 1));
+  const rows = [...fabric.switches].sort((a, b) => compareRoles(a.role, b.role) || compareNames(a.name, b.name));
   const count = new Map();
   for (const cable of cables) {
-    for (const end of [cable.leaf, cable.spine]) {
+    for (const end of [cable.lower, cable.upper]) {
       const [up, all] = count.get(end) ?? [0, 0];
       count.set(end, [up + (cable.up ? 1 : 0), all + 1]);
     }

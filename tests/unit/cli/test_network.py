@@ -17,8 +17,8 @@ CABLE = {"gbps": 100.0, "a_port": 1, "b_port": 1}
 FABRIC = {
     **dict(FakeBackend().fabric()),  # type: ignore[arg-type]
     "switches": [
-        {"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True},
-        {"name": "spine1", "role": "spine", "dpid": 2, "connected": False},
+        {"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True, "pod": None, "plane": None},
+        {"name": "spine1", "role": "spine", "dpid": 2, "connected": False, "pod": None, "plane": None},
     ],
     "links": [
         {"id": "leaf1-spine1", "a": "leaf1", "b": "spine1", "up": True, "drained": True, **CABLE},
@@ -86,7 +86,7 @@ def test_links_are_chosen_by_switch_cable_and_direction(
     assert code == 0
     assert [line.split()[0] for line in out.splitlines() if "->" in line] == shown
     if "leaf1->spine2" in shown:
-        assert cells(out, "leaf1->spine2") == [["leaf1->spine2", "100.0", "90.00", "10.00", "3", "0", "up"]]
+        assert cells(out, "leaf1->spine2") == [["leaf1->spine2", "100.0", "90.00", "10.00", "2.50", "3", "0", "up"]]
 
 
 def test_a_name_that_no_link_has_is_an_error_and_no_empty_table(controller: Controller, run: Run) -> None:  # noqa: F811

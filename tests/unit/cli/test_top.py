@@ -24,7 +24,7 @@ from tests.unit.rest.fake import FakeBackend
 
 FAIRSPINE = str(Path(sys.executable).with_name("fairspine"))
 CABLE = {"gbps": 100.0, "up": True, "drained": False}
-MEASURED = {"rate_gbps": 90.0, "utilisation": 0.9, "dropped": 3, "errors": 0}
+MEASURED = {"rate_gbps": 90.0, "utilisation": 0.9, "dropped": 3, "errors": 0, "background_gbps": 2.5}
 LINKS = [
     {"id": "h1->leaf1", **CABLE, "load_gbps": 100.0},
     {"id": "leaf1->spine1", **CABLE, "load_gbps": 50.0},

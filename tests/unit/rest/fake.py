@@ -230,7 +230,7 @@ class FakeBackend:
         return {
             "source": "file",
             "version": "0011223344556677",
-            "switches": [{"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True}],
+            "switches": [{"name": "leaf1", "role": "leaf", "dpid": 1, "connected": True, "pod": None, "plane": None}],
             "hosts": [host],
             "links": [cable],
             "cabling": {

@@ -13,10 +13,12 @@ from controller.core.saved_state import SavedState
 from controller.model.network_state import NetworkState
 from controller.service.cluster_member import ClusterMember
 from controller.store.errors import StoreError
+from controller.views.cluster import counts
 from tests.unit.service.world import Ended, FakeSouthbound, Threads
 
 FOLLOWS = ClusterStanding(4, "other")
-LEADS = ClusterStanding(5, "me", leads=True)
+MEMBERS = (ReplicaEntry("me", "http://me", "1"), ReplicaEntry("other", "http://other", "1", is_live=False))
+LEADS = ClusterStanding(5, "me", leads=True, members=MEMBERS)
 DOWN = StoreError("no answer")
 
 Step = ClusterStanding | StoreError | Callable[["Replica"], None]
@@ -136,6 +138,36 @@ def test_a_leader_that_steps_down_answers_no_client_from_then_on() -> None:
 def test_a_follower_cannot_step_down() -> None:
     with pytest.raises(ConflictError, match="does not lead"):
         Replica(FOLLOWS).member.step_down()
+
+
+def test_changes_of_the_leader_are_counted_and_the_first_one_seen_is_none() -> None:
+    assert Replica(ClusterStanding(), FOLLOWS, FOLLOWS, DOWN, FOLLOWS).member.leader_changes == 0
+    other = ClusterStanding(5, "third")
+    assert Replica(FOLLOWS, ClusterStanding(4, ""), FOLLOWS, other, LEADS, LEADS).member.leader_changes == 2
+
+
+def test_a_replica_knows_when_the_store_answered_and_when_it_was_elected() -> None:
+    silent = Replica(DOWN).member
+    assert (silent.heard, silent.elected) == (None, None)
+    follower = Replica(FOLLOWS).member
+    assert (follower.heard is not None, follower.elected) == (True, None)
+    leader = Replica(LEADS, LEADS, store_fails=1).member
+    assert leader.elected is not None
+    assert leader.heard is not None
+    assert leader.elected <= leader.heard
+
+
+def test_the_metrics_of_a_replica_say_how_it_does() -> None:
+    assert counts(None, 1.0, None) is None
+    waits = counts(Replica(DOWN).member, 10.0, None)
+    assert waits is not None
+    assert (waits.role, waits.lag, waits.take_over) == ("follower", None, None)
+    member = Replica(LEADS).member
+    assert member.elected is not None
+    leads = counts(member, member.elected + 3.0, member.elected + 2.0)
+    assert leads is not None
+    assert (leads.role, leads.term, leads.works, leads.missing) == ("leader", 5, 1, 1)
+    assert (leads.lag, leads.take_over) == (pytest.approx(3.0), pytest.approx(2.0))
 
 
 def test_the_highest_term_that_switches_know_is_told_to_the_store() -> None:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -20,6 +21,7 @@ from controller.core.controller_state import ControllerState
 from controller.model.fabric import Fabric
 from controller.rest import schemas
 from controller.telemetry.instruments import exposition
+from controller.views.cluster import ReplicaCounts
 from controller.views.link_list import link_list, link_table
 from controller.views.metrics import families, link_labels
 from tests.unit.rest.asking import ask
@@ -51,7 +53,8 @@ def values(metrics: list[Metric], name: str) -> dict[str, float]:
 def test_metrics_of_links_equal_those_of_v1_links(state: ControllerState) -> None:
     now = moment(state)
     told = list(families(now))
-    table = link_table(state, now.readings)
+    assert state.fabric is not None
+    table = link_table(state, now.readings, np.full(state.fabric.n_links, np.nan))
     listed = link_list(table, None, version="p-1", since=None, under="plan", measured=2.0, period=5.0)
     rows = schemas.LinkList.model_validate_json(listed)
     assert rows.period == 5
@@ -107,6 +110,18 @@ def test_of_several_states_exactly_the_one_that_is_so_is_1() -> None:
     assert values(told, "fairspine_health")["degraded"] == 1
 
 
+def test_the_place_of_a_replica_in_its_cluster_is_told_and_a_single_controller_has_none() -> None:
+    told = list(families(moment()))
+    assert values(told, "fairspine_cluster_role") == {"leader": 1, "follower": 0}
+    assert values(told, "fairspine_cluster_replicas") == {"works": 2, "missing": 1}
+    assert "fairspine_plan_active" in {sample.name for family in told for sample in family.samples}
+    follower = list(families(moment(replica=ReplicaCounts("follower", 3, 0, 3, 0, None, None))))
+    names = {sample.name for family in follower for sample in family.samples}
+    assert "fairspine_cluster_leader_changes_total" in names
+    assert not names & {"fairspine_plan_active", "fairspine_cluster_lag_seconds", "fairspine_cluster_take_over_seconds"}
+    assert not {family.name for family in families(moment(replica=None)) if "cluster" in family.name}
+
+
 def test_an_unknown_fabric_has_no_metrics() -> None:
     told = list(
         families(moment(ControllerState(), switches=[], expected=None, active=None, refusal=None, measured=None))
@@ -143,7 +158,7 @@ def test_labels_are_few_and_of_known_names() -> None:
     known = {
         "link", "layer", "leaf", "switch", "kind", "job", "policy", "operation", "method", "status", "mode",
         "enforcement", "learning", "feeder", "outcome", "type", "version", "python", "le",
-        "implementation", "major", "minor", "patchlevel",
+        "role", "state", "implementation", "major", "minor", "patchlevel",
     }  # fmt: skip
     told = {label for family in everything() for sample in family.samples for label in sample.labels}
     assert told <= known

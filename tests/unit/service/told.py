@@ -23,6 +23,7 @@ from controller.southbound.rollout import Refusal
 from controller.telemetry.counters import PortCounters, SwitchCounters
 from controller.telemetry.instruments import Instruments
 from controller.telemetry.port_rates import Readings
+from controller.views.cluster import ReplicaCounts
 from controller.views.metrics import MetricsSnapshot, families
 from tests.unit.service.test_documents import step_of
 from tests.unit.workload.documents import FABRIC
@@ -67,6 +68,7 @@ def moment(state: ControllerState = STEP, **other: Any) -> MetricsSnapshot:
         "measured": 2.0,
         "period": 5.0,
         "streams": 1,
+        "replica": ReplicaCounts("leader", 3, 1, 2, 1, 0.1, 0.5),
     }
     return MetricsSnapshot(**{**told, **other})
 

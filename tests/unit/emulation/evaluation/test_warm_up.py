@@ -58,8 +58,9 @@ def _hangs_until_it_is_ended() -> None:
 
 
 def test_the_second_process_ends_with_its_work() -> None:
+    others = set(multiprocessing.active_children())
     compile_in_parallel()
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= others
 
 
 def test_a_second_process_that_fails_leaves_its_work_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +77,9 @@ def test_ctrl_c_ends_the_second_process(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(warm_up, "_compile_second_half", _hangs_until_it_is_ended)
     monkeypatch.setattr(warm_up, "warm_up_plans", interrupted)
+    others = set(multiprocessing.active_children())
     with pytest.raises(KeyboardInterrupt):
         compile_in_parallel()
-    for child in multiprocessing.active_children():
+    for child in set(multiprocessing.active_children()) - others:
         child.join(60)
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= others

@@ -11,6 +11,7 @@ from controller.model.clos import clos
 from controller.southbound.rules import RuleSet
 from emulation.faults.expected import PublishedRoutes, mistakes, rules
 from emulation.faults.state import ExpectedPiece, FaultState
+from tests.unit.routing.pod_fabrics import fat_tree
 
 JOBS = {"one": {"flows": "some"}}
 
@@ -66,6 +67,23 @@ def test_contradictions_are_reported(now, said, what) -> None:
 def test_a_flow_without_any_way_is_rightly_unroutable_and_a_drain_that_would_cut_one_off_counts_for_nothing() -> None:
     assert mistakes(state(down={"leaf1-spine1", "leaf1-spine2"}), UNROUTED) == []
     assert mistakes(state(drained={"spine1", "spine2"}), told(over("spine1"))) == []
+
+
+def test_paths_of_three_layers_are_known_by_their_links() -> None:
+    fabric = fat_tree(4)
+    now = FaultState(fabric, jobs=dict(JOBS))
+    src, dst = 0, fabric.n_hosts - 1
+    leaves = int(fabric.host_leaf[src]), int(fabric.host_leaf[dst])
+    base = rules(now, ())
+    for path in fabric.live_paths(*leaves).tolist():
+        links = tuple(fabric.link_ids[link] for link in fabric.flow_links(src, dst, path))
+        piece = ExpectedPiece("one/some/0", "h1", fabric.host_names[dst], 49152, links)
+        assert mistakes(now, told(piece)) == []
+        extra = {
+            switch.name: len(rules(now, [piece])[switch.dpid]) - len(base[switch.dpid]) for switch in fabric.switches
+        }
+        # A rule at the leaf and one at the aggregation switch, of those that are on the path.
+        assert {name for name, many in extra.items() if many} == {links[1].split("->")[0], links[2].split("->")[0]}
 
 
 def test_reachable_is_what_the_graph_joins_and_has_power() -> None:
