@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
@@ -60,6 +61,18 @@ class Browser:
         found = self.all(selector)
         assert len(found) == 1, f"{len(found)} of {selector}"
         return found[0]
+
+    def click(self, selector: str) -> None:
+        """Click on the one element of a selector; again where the page has made it anew before the click."""
+
+        def clicked() -> bool:
+            try:
+                self.one(selector).click()
+            except StaleElementReferenceException:
+                return False
+            return True
+
+        self.until(clicked, f"a click on {selector}")
 
     def text(self, selector: str) -> str:
         """The text of an element, also while it is scrolled away."""

@@ -92,17 +92,17 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     # What the switches have counted, and where flows go by the rules that they hold.
     page.until(lambda: "Measured on all" in page.text("#source"), "measured loads are shown")
     assert set(shown_loads(page).values()) != {"100"}
-    page.one("#trace").click()
+    page.click("#trace")
     page.until(lambda: page.text("#said") == "6 flows traced, 0 not as planned, 0 not known", "traced")
     page.until(lambda: "Flows as traced at" in page.text("#links-note"), "the list of links says when")
 
     # What the links carried and how fast the job was since it began.
-    page.one("#jobs tr[data-key=night] button").click()
+    page.click("#jobs tr[data-key=night] button")
     page.until("#detail .chart", "the speed is recorded")
     page.until(lambda: "mean 100 % of the speed alone, lowest 100 %" in page.text("#detail"), "it had its speed")
     page.one("#find-hosts").send_keys("h3")
     page.until(lambda: page.count("#hosts tr") == 1, "the host is found")
-    page.one("#hosts tr button").click()
+    page.click("#hosts tr button")
     page.until(lambda: page.count("#detail .chart") == 2, "loads of both of its links are recorded")
     assert "h3->leaf2: mean" in page.text("#detail")
     assert "Flows (2)" in page.text("#detail")
@@ -172,7 +172,7 @@ def test_an_operators_night_on_real_switches_from_one_page_that_is_never_loaded_
     page.until("#connection[data-state=live]", "it is live again")
     page.until(lambda: page.text("#health-text") == "ok, degraded service", "all that is missing is the spine")
     assert page.count(".cable[data-state=drained]") == fabric.n_leaves
-    page.one("#history tr:nth-child(2) button").click()
+    page.click("#history tr:nth-child(2) button")
     page.until("dialog .primary", "it is asked for")
     page.press(Keys.ESCAPE)
     page.until(lambda: page.count("dialog") == 0, "it is left")
@@ -196,7 +196,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert "gpt3-a" in worst.text
     assert "llama-b" in worst.text
     assert page.text("#tile-speed") == "0.333"
-    page.one("#links tr:first-child button").click()
+    page.click("#links tr:first-child button")
     page.until("#detail .collision", "the collision is explained")
     assert "Collision of 3 flows: 300 Gbit/s are needed" in page.text("#detail")
     assert page.text("#links tr:first-child .badge") == "▲3 collision"
@@ -211,7 +211,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert page.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(15, 19, 24)"
     page.scheme("light")
     assert nameless(page) == []
-    page.one("#survive").click()
+    page.click("#survive")
     page.until("dialog .preview tbody tr", "failures are analysed")
     told = json.loads(served.ask("POST", "/v1/plans:survive", b"{}", {"Content-Type": "application/json"}).body)
     worst = [cell.text for cell in page.all("dialog .preview tbody tr:first-child > *")]
@@ -219,7 +219,7 @@ def test_one_look_with_every_size_and_scheme_has_names_contrast_and_no_jumps(ser
     assert nameless(page) == []
     page.press(Keys.ESCAPE)
     page.until(lambda: page.count("dialog") == 0, "it is left")
-    page.one("#change-mode").click()
+    page.click("#change-mode")
     page.until("dialog", "the dialog is open")
     assert nameless(page) == []
     assert violations(page) == []
@@ -256,7 +256,7 @@ def test_jobs_that_state_their_times_have_expected_iterations_on_the_page(tmp_pa
             lambda: "1.000 times as long as alone, at least 1.000" in page.text("#jobs-note"), "the bound is told"
         )
         page.until("#links tr", "links are there")
-        page.one("#links tr:first-child button").click()
+        page.click("#links tr:first-child button")
         page.until(lambda: "of each" in page.text("#detail"), "the flow's duty is told")
         period = f"{told['iteration_seconds'] * 1000:.4g} ms"
         assert f"sent {cells[4]} of each {period}" in page.text("#detail")
@@ -316,20 +316,22 @@ def test_tokens_determine_permissions_and_problems_are_shown_as_the_controller_r
         page.press(Keys.ESCAPE)
         page.until(lambda: page.text("#connection") == "a token is required", "the page says that a token is missing")
         assert page.count("dialog") == 0
-        page.one("#who").click()
+        page.click("#who")
         use("fairspine_wrong")
         page.until(lambda: "unknown token" in page.text("dialog"), "a wrong one is refused")
         use(reads)
         page.until("#canvas .cable", "a reader sees")
         page.until(lambda: page.text("#who") == "eyes (read)", "who it is is known")
-        assert [row.get_attribute("data-key") for row in page.all("#jobs tr")] == sorted(JOBS)
+        assert page.run("return [...document.querySelectorAll('#jobs tr')].map((row) => row.dataset.key)") == sorted(
+            JOBS
+        )
         # Without switches no speed is known; the plan's is.
         speeds = [f'#jobs tr[data-key="{name}"] td:nth-child(2)' for name in JOBS]
         assert {page.text(one) for one in speeds} == {"–"}
         choose(page, "view", "plan")
         page.until(lambda: {page.text(one) for one in speeds} == {"0.333"}, "planned speeds are shown")
         choose(page, "view", "now")
-        page.one("#switch-rows tr[data-key=spine1] button").click()
+        page.click("#switch-rows tr[data-key=spine1] button")
         page.until("#detail [data-act=drain]", "the spine is selected")
         buttons = page.all("button.action")
         assert len(buttons) > 2
@@ -341,18 +343,18 @@ def test_tokens_determine_permissions_and_problems_are_shown_as_the_controller_r
         )
         assert page.run(tried) == 403
 
-        page.one("#who").click()
+        page.click("#who")
         use(writes)
         page.until(lambda: page.text("#who") == "ops (write)", "a writer is known")
         page.until("#change-mode:not([disabled])", "and may change things")
-        page.one("#change-mode").click()
-        page.one("dialog input[value=frozen]").click()
-        page.one("dialog .primary").click()
+        page.click("#change-mode")
+        page.click("dialog input[value=frozen]")
+        page.click("dialog .primary")
         page.until(lambda: page.text("#mode") == "frozen", "the mode is shown")
         mode = json.loads(server.ask("GET", "/v1/mode", headers={"Authorization": f"Bearer {reads}"}).body)
         assert (mode["mode"], mode["by"]) == ("frozen", "ops")
-        page.one("#history tr:nth-child(2) button").click()
-        page.one("dialog .primary").click()
+        page.click("#history tr:nth-child(2) button")
+        page.click("dialog .primary")
         page.until(lambda: "the mode is frozen" in page.text("dialog .wrong"), "the problem is told")
         page.press(Keys.ESCAPE)
         page.one("#find").send_keys("no such link")
@@ -366,7 +368,7 @@ def test_text_from_the_network_is_never_markup(served: Server, page: Browser) ->
     added = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SPOILED})
     page.open(served.port)
     page.until("#jobs tr", "jobs are there")
-    page.one("#links tr:first-child button.name").click()
+    page.click("#links tr:first-child button.name")
     page.until("#detail .flows", "flows are listed")
     for part in ("#jobs", "#history", "#reasons", "#links", "#detail"):
         assert NASTY in page.text(part), part
