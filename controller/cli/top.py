@@ -48,7 +48,7 @@ class Look:
     """The state that the controller reported at one moment.
 
     Attributes:
-        health: the answer of ``/healthz``.
+        health: the answer of ``/v1/health``.
         links: the links document of the API.
         jobs: the jobs as the API lists them.
         times: mean expected slowdown of the jobs and its bound; ``None`` where no job states computing times.
@@ -106,7 +106,7 @@ def look_at(client: Client, before: Look | None) -> Look:
     Raises:
         CommandError: the controller does not answer.
     """
-    health = described(client.health().document, *_HEALTH)
+    health = described(client.request("GET", "health").document, *_HEALTH)
     described(health["switches"], "connected", "expected")
     links = described(client.request("GET", "links").document, "links")
     described_rows(links["links"], *_LINK)

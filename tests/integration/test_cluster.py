@@ -142,6 +142,10 @@ def test_the_next_leader_of_a_killed_one_has_its_jobs_and_its_plan_and_writes_no
     assert followers[0].put("/v1/jobs/one", JOB).status == 201
     for other in cluster.replicas:
         assert other.get("/v1/jobs/one").status == 200
+        # The page of any replica shows the leader's state.
+        assert other.get("/").status == 200
+        told = other.get("/v1/health").body
+        assert (told["jobs"], told["cluster"]["role"], told["cluster"]["term"]) == (1, "leader", term(first))
     assert followers[1].put("/v1/jobs/one", {"flows": [{"src": "h1"}]}).status == 422
     plan, jobs, epoch = active(first), first.get("/v1/jobs").body, term(first)
     rules, counted = standing(lambda: dumps(lab, FABRIC)), packets(lab, FABRIC)

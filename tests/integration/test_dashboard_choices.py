@@ -207,3 +207,31 @@ def test_one_request_without_an_answer_does_not_leave_the_page_disconnected(serv
     )
     page.until(lambda: "lost" in page.run("return window.states"), "the failed request is told")
     page.until("#connection[data-state=live]", "the next answer ends it")
+
+
+def test_the_top_line_names_the_leader_of_a_cluster_and_nothing_for_a_single_controller(
+    served: Server, page: Browser
+) -> None:
+    page.open(served.port)
+    page.until(lambda: page.text("#health-text") != "loading…", "the health is shown")
+    assert not page.one("#cluster").is_displayed()
+    script = """
+    const {showHead} = await import('/web/head.js');
+    const {read} = await import('/web/api.js');
+    const health = await read('v1/health');
+    const element = document.getElementById('cluster');
+    return [arguments[0], null].map((cluster) => {
+      showHead({...health, cluster}, 3);
+      return [element.hidden, element.textContent, element.title];
+    });
+    """
+    replicas = [
+        {"url": "https://a:8443", "live": True, "leads": True},
+        {"url": "https://b:8443", "live": True, "leads": False},
+        {"url": "https://c:8443", "live": False, "leads": False},
+    ]
+    cluster = {"leader": "https://a:8443", "term": 7, "replicas": replicas}
+    shown, hidden = page.run(f"return (async function () {{{script}}}).apply(null, arguments)", cluster)
+    line = "Leader a:8443, term 7, 2 of 3 replicas"
+    assert shown == [False, line, "https://a:8443 leads\nhttps://b:8443 follows\nhttps://c:8443 is missing"]
+    assert hidden[0]

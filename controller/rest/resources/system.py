@@ -132,13 +132,25 @@ SYSTEM_RESOURCES: tuple[Resource, ...] = (
         },
     ),
     Resource(
+        "serviceHealth",
+        "/v1/health",
+        {
+            "GET": reading(
+                "getServiceHealth",
+                lambda b: b.health(),
+                "The controller's health; of a cluster, that of the leader",
+                schemas.Health,
+            )
+        },
+    ),
+    Resource(
         "health",
         "/healthz",
         {
             "GET": Operation(
                 "getHealth",
                 answering(_health),
-                "The controller's health",
+                "The health of this controller, or of this replica of a cluster",
                 {200: schemas.HealthAnswer},
                 open=True,
                 of_replica=True,

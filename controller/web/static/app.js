@@ -58,7 +58,7 @@ function refresh() {
 
 async function load() {
   const [fabric, links, jobs, health, plans, learned] = await Promise.all(
-    [read("v1/fabric"), readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")],
+    [read("v1/fabric"), readLinks(known.links), read("v1/jobs"), read("v1/health"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")],
   );
   Object.assign(known, { fabric, links, learned, jobs: jobs.jobs, times: jobs.times ?? null, health, plans: plans.plans, cables: cablesOf(fabric) });
   const few = health.flows <= MOST_FLOWS;
@@ -88,7 +88,7 @@ async function tick() {
     await sleep(1000 * Math.max(1, known.links?.period || PERIOD_SECONDS));
     if (document.hidden || known.links === null || loading !== null) continue;
     try {
-      const [links, jobs, health, plans, learned] = await Promise.all([readLinks(known.links), read("v1/jobs"), read("healthz"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")]);
+      const [links, jobs, health, plans, learned] = await Promise.all([readLinks(known.links), read("v1/jobs"), read("v1/health"), read(`v1/plans?limit=${PLANS}`), read("v1/learned")]);
       const news = plans.plans[0]?.epoch !== known.plans[0]?.epoch;
       // A plan that the network brought about is kept a little later than it is told.
       if (news) {

@@ -45,7 +45,18 @@ export function showHead(now, epoch) {
   say(byId("enforcement"), words(health.enforcement));
   say(byId("epoch"), epoch ?? DASH);
   say(byId("switches"), health.switches.expected === null ? health.switches.connected : `${health.switches.connected} of ${health.switches.expected}`);
+  showCluster(health.cluster ?? null);
   showTitle();
+}
+
+/** Which replica leads; nothing for a controller in no cluster. */
+function showCluster(cluster) {
+  mark(byId("cluster"), "hidden", cluster === null);
+  if (cluster === null) return;
+  const live = cluster.replicas.filter((one) => one.live).length;
+  const leader = cluster.leader === null ? "none" : cluster.leader.replace(/^https?:\/\//, "");
+  say(byId("leader"), `${leader}, term ${cluster.term}, ${live} of ${plural(cluster.replicas.length, "replica")}`);
+  mark(byId("cluster"), "title", cluster.replicas.map((one) => `${one.url} ${one.leads ? "leads" : one.live ? "follows" : "is missing"}`).join("\n") || null);
 }
 
 /** @param plan whose values are shown; @param newest record of the newest plan */

@@ -91,7 +91,7 @@ def test_it_prints_once_where_no_terminal_is_busiest_first_and_hosts_left_out(co
     code, out, err = run("top", "--url", controller.url)
     assert (code, err) == (0, "")
     assert [path for _, path, _ in controller.asked] == [
-        *("/healthz", "/v1/links", "/v1/jobs", "/v1/plans?limit=1", "/v1/fabric")
+        *("/v1/health", "/v1/links", "/v1/jobs", "/v1/plans?limit=1", "/v1/fabric")
     ]
     rows = [line.split() for line in out.splitlines() if "->" in line]
     assert rows == [
