@@ -126,7 +126,7 @@ class Settings:
     )
     cluster_url: str = _option(
         "",
-        "URL of this replica's HTTP interface, to which the others send clients while it leads; default: that of "
+        "URL of this replica's HTTP interface, to which the others pass requests on while it leads; default: that of "
         "wsapi_host and wsapi_port",
     )
     lease: float = _option(

@@ -80,6 +80,7 @@ def _checked(args: list[str]) -> Startup:
     import socket
     from dataclasses import fields
     from importlib.metadata import version
+    from urllib.parse import urlsplit
 
     from controller.config import Settings, settings_from
     from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
@@ -116,7 +117,9 @@ def _checked(args: list[str]) -> Startup:
     if settings.sflow_listen and settings.learning != "off":
         check_port(*parse_listen(settings.sflow_listen), "sflow_listen", "sFlow", udp=True)
     access, tls = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
-    names = names_of(conf.wsapi_host, socket.gethostname(), settings.http_hosts, tls=tls is not None)
+    # Other replicas use this URL when they pass requests on.
+    listed = f"{settings.http_hosts},{urlsplit(settings.cluster_url).netloc}"
+    names = names_of(conf.wsapi_host, socket.gethostname(), listed, tls=tls is not None)
     url, replica = settings.store or default_url(os.environ), new_id() if settings.cluster_name else None
     store = Store.open(url, plans_kept=settings.plans_kept, replica=replica)
     cluster = None

@@ -140,3 +140,6 @@ _.spine_index
 _.SPINE
 _.AGGREGATION
 _.CORE
+
+# ``http.client`` reads an answer from what this returns.
+_.makefile

@@ -56,13 +56,13 @@ class NoAnswer(CommandError):
 
 
 class _NotLeaderError(CommandError):
-    """A replica of a cluster does not carry the request out, because it does not lead; another one may."""
+    """A replica of a cluster has not carried the request out, because it knows no leader; another one may."""
 
 
 class Client:
     """HTTP client of one controller, or of the replicas of one cluster, with one connection per request.
 
-    A request goes to the replica that answered last, and to the next one if that is gone or does not lead.
+    A request goes to the replica that answered last, and to the next one if that is gone or knows no leader.
 
     Attributes:
         url: of the replica that was asked last.
@@ -351,8 +351,6 @@ def _failure(url: str, response: httpx.Response, content: bytes) -> CommandError
     text = " ".join(": ".join([*named, str(detail)]).split())
     if status == 503 and kind == NO_LEADER:
         return _NotLeaderError(f"{url}: {text}")
-    if status == 307:
-        return _NotLeaderError(f"{url}: does not lead its cluster; the leader is at {response.headers.get('Location')}")
     if status in (502, 503, 504):
         return NoAnswer(f"{url}: {text}")
     return CommandError(f"{url}: {text}", exit_code=2 if status in (400, 413, 415, 422) else 1)

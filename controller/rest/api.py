@@ -29,18 +29,17 @@ from controller.rest.budget import Quotas, Share, WorkKind
 from controller.rest.conditions import condition, header_parameters
 from controller.rest.event_loop import EventLoop
 from controller.rest.events import EventStream
+from controller.rest.forwarding import RelayedStream, forward, no_leader
 from controller.rest.framing import PIECE_BYTES
 from controller.rest.limits import ClientLimits
 from controller.rest.operation import JSON, Call, Operation, Resource
 from controller.rest.origin import Names
 from controller.rest.pages import Methods, Page
 from controller.rest.problems import (
-    NO_LEADER,
     ProblemError,
     bad_input,
     from_error,
     internal,
-    unavailable,
     write_problem,
 )
 from controller.rest.representation import represent
@@ -152,8 +151,8 @@ class Api:
         response.set_header("Cache-Control", "no-cache")
         response.set_header("X-Content-Type-Options", "nosniff")
         stream, body = response.stream, response.data or b""
-        response.stream = None if isinstance(stream, EventStream) else stream
-        if isinstance(stream, EventStream):
+        response.stream = None if isinstance(stream, EventStream | RelayedStream) else stream
+        if isinstance(stream, EventStream | RelayedStream):
             response.stream = Streamed(stream, self.quotas.streams, share.who)
         elif len(body) > PIECE_BYTES and request.method != "HEAD":
             response.set_stream(Paced(body, share, self._limits.body_seconds, self._loop.yield_turn), len(body))
@@ -175,31 +174,26 @@ class Api:
     ) -> None:
         request.context.operation = operation
         caller = self._caller(operation, request)
-        if not operation.of_replica:
-            self._lead_on(request)
         named = self._access.required and caller is not None
         who = f"token {caller.name}" if named and caller is not None else request.remote_addr
         share = request.context.share = Share(self.quotas.rooms[operation.work], who)
         variables = {variable.name: variable.read(path[variable.name]) for variable in resource.variables}
         values = variables | _parameters(operation, request)
         wanted = condition(request) if operation.conditional else UNCONDITIONAL
+        forwards = not operation.of_replica and self._backend.leader is not None
+        if forwards and not self._backend.leader:
+            raise no_leader("the cluster has no leader now")
         body = b"" if operation.body is None else self._body(operation, request, share)
         call = Call(request, caller, self._access.required, values, wanted, body)
         if operation.open:
             operation.handle(self._backend, call, response)
             return
         with share.room.places.held(who=who):
+            if forwards:
+                forward(lambda: self._backend.leader, operation, request, response, body, share)
+                return
             operation.handle(self._backend, call, response)
             represent(request, response, self._loop.offload, tagged=operation.content_tagged)
-
-    def _lead_on(self, request: falcon.Request) -> None:
-        """Send a client to the leader, if this is a replica of a cluster that does not lead."""
-        leader = self._backend.leader
-        if leader is None:
-            return
-        if not leader:
-            raise unavailable("the cluster has no leader now", kind=NO_LEADER)
-        raise falcon.HTTPTemporaryRedirect(leader + request.env["RAW_URI"], headers={"Content-Type": "text/plain"})
 
     def _caller(self, operation: Operation, request: falcon.Request) -> Caller | None:
         try:

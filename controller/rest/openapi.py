@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from controller.core.caller import Role
 from controller.rest import schemas
 from controller.rest.conditions import header_parameters
 from controller.rest.operation import EVENT_STREAM, JSON, Body, Operation, Parameter, Resource
@@ -34,8 +35,10 @@ _DESCRIPTIONS = {
     413: "The body is too large",
     421: "The Host header is not a name of this server",
     422: "The body is well-formed but has an invalid value: see field and value",
-    503: "The answer is not known yet, there are too many requests, or the change cannot be stored (type storage): "
-    "try again",
+    502: "A replica passed the change on to the leader, and the answer was lost: it may have been made, or not (type "
+    "outcome-unknown)",
+    503: "The answer is not known yet, there are too many requests, no replica leads (type no-leader), or the change "
+    "cannot be stored (type storage): try again",
 }
 
 
@@ -115,6 +118,8 @@ def _problems(operation: Operation, secured: bool) -> set[int]:
     statuses = {*_ALWAYS, *operation.problems}
     if not operation.open:
         statuses |= {503} | ({401} if secured else set())
+    if operation.role is Role.WRITE and not operation.of_replica:
+        statuses.add(502)
     if operation.body is not None:
         statuses |= set(_WITH_BODY)
     if operation.conditional:

@@ -23,6 +23,7 @@ NOT_FOUND = "urn:problem-type:fairspine:not-found"
 UNAVAILABLE = "urn:problem-type:fairspine:unavailable"
 STORAGE = "urn:problem-type:fairspine:storage"
 NO_LEADER = "urn:problem-type:fairspine:no-leader"
+OUTCOME_UNKNOWN = "urn:problem-type:fairspine:outcome-unknown"
 INTERNAL = "urn:problem-type:fairspine:internal-error"
 
 _TITLES = {
@@ -31,6 +32,7 @@ _TITLES = {
     UNAVAILABLE: "Temporarily unavailable",
     STORAGE: "The change was not made, because it could not be stored",
     NO_LEADER: "No replica leads the cluster now",
+    OUTCOME_UNKNOWN: "The change may have been made, or not",
     INTERNAL: "Internal server error",
 }
 
@@ -130,6 +132,12 @@ def unavailable(reason: str, *, kind: str = UNAVAILABLE, retry_after_seconds: in
     """Return a 503 problem with the time after which to try again."""
     headers = {"Retry-After": str(retry_after_seconds)}
     return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, reason, kind=kind, headers=headers)
+
+
+def outcome_unknown(reason: str) -> ProblemError:
+    """Return the problem of a change that the leader may have made before it ended."""
+    detail = f"{reason}: the change may have been made, or not; read the state again before you repeat it"
+    return ProblemError(HTTPStatus.BAD_GATEWAY, detail, kind=OUTCOME_UNKNOWN)
 
 
 def internal(error_id: str) -> ProblemError:

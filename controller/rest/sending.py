@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from controller.rest.budget import Budget, Share
 from controller.rest.events import EventStream
+from controller.rest.forwarding import RelayedStream
 from controller.rest.framing import PIECE_BYTES
 
 LOG = logging.getLogger(__name__)
@@ -41,9 +42,9 @@ class Paced:
 
 
 class Streamed:
-    """An event stream, one of a limited number until it is closed."""
+    """An event stream, of this controller or of the leader; one of a limited number until it is closed."""
 
-    def __init__(self, stream: EventStream, streams: Budget, who: str) -> None:
+    def __init__(self, stream: EventStream | RelayedStream, streams: Budget, who: str) -> None:
         """Take a place for the stream, or close it.
 
         Raises:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from controller.model.assignment import Assignment
+from controller.model.fabric import FloatArray
 from controller.model.tolerances import ROUNDING
 from controller.routing.expected import DRAWS, ITERATIONS, mean_slowdown
 from controller.routing.kernels import flow_iterations as kernel
@@ -35,14 +36,44 @@ def flow_slowdowns(stages: Stages, assignments: Sequence[Assignment]) -> list[fl
         if spent * (number + 1) > MOST_EXAMINED * number:
             break
         for i, problem in enumerate(problems):
-            played = kernel.play(problem, offset, horizon, MOST_EXAMINED - spent)
-            busy[i] += played[0]
-            sent[i] += played[1]
-            spent += played[2]
+            played = kernel.play(problem, offset, np.zeros(len(offset)), horizon, MOST_EXAMINED - spent)
+            busy[i] += played.busy
+            sent[i] += played.sent
+            spent += played.examined
             if spent > MOST_EXAMINED:
                 return None
     took = np.maximum(np.where(sent > 0, busy / np.where(sent > 0, sent, 1.0), stages.send), stages.send)
     return [mean_slowdown(stages, stages.by_job(stages.compute + row)) for row in took]
+
+
+def schedule_slowdown(
+    stages: Stages, assignment: Assignment, shift: FloatArray, hold: FloatArray, starts: Sequence[float], length: int
+) -> float | None:
+    """Return the mean slowdown of a schedule.
+
+    Args:
+        stages: the jobs.
+        assignment: their paths.
+        shift: [J] seconds from the begin of the grid to the job's first iteration.
+        hold: [J] held period in seconds; 0: iterations follow at once.
+        starts: each is a time at or after which all jobs begin, at the first time of their grids; the mean over these.
+        length: length of each simulation, in iterations of the longest job.
+
+    Returns:
+        ``None`` where it is more work than ``MOST_EXAMINED``.
+    """
+    problem = flow_iterations(stages, assignment)
+    period = np.where(hold > 0, hold, stages.alone)
+    horizon = length * float(stages.alone.max(initial=0.0))
+    found, spent = [], 0
+    for start in starts:
+        played = kernel.play(problem, -((shift - start) % period), hold, horizon, MOST_EXAMINED - spent)
+        spent += played.examined
+        if spent > MOST_EXAMINED:
+            return None
+        seconds = np.where(played.ended > 0, played.took / np.maximum(played.ended, 1), horizon)
+        found.append(mean_slowdown(stages, np.maximum(seconds, stages.alone)))
+    return float(np.mean(found))
 
 
 def flow_iterations(stages: Stages, assignment: Assignment) -> kernel.FlowIterations:

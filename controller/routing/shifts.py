@@ -22,6 +22,7 @@ from controller.routing import timed
 from controller.routing.base import Options
 from controller.routing.demand import Demand
 from controller.routing.expected import iterations_of, log_arrays, schedule_bound
+from controller.routing.flow_estimate import flow_slowdowns, schedule_slowdown
 from controller.routing.kernels import shifts
 from controller.routing.kernels.iterations import Iterations, Played, SpeedCache
 from controller.routing.previous_plan import PreviousPlan
@@ -54,6 +55,13 @@ STARTS = 3
 
 ALTERNATIONS = 8
 """Most searches of paths, each followed by one of shifts."""
+
+
+WAITING = 0.01
+"""Gain over the plan without shifts that a schedule needs for jobs under way: they wait for their grids at first."""
+
+_FOLLOWED = np.random.default_rng(0).random(4) * 1000.0
+"""Times at which jobs under way begin to follow a schedule, in iterations of the longest job."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,10 +231,9 @@ def plan(
     """
     problem = timed.Overlap.of(demand)
     stages = problem.stages
-    if previous is None or previous.schedule is None:
-        start = timed.plan(demand, path, previous, rounds, seed, options)
-        path, found = _joint(problem, start, rounds, seed)
-        return path, Simulator.of(stages, demand.assignment(path)).schedule(found)
+    plain = timed.plan(demand, path, previous, rounds, seed, options)
+    if previous is None or previous.schedule is None or not previous.schedule.jobs:
+        return _unless_worse(problem, plain, *_joint(problem, plain, rounds, seed), together=previous is None)
     kept_path, new_units = timed.kept(demand, previous)
     if new_units.any():
         kept_path = problem.search(kept_path, new_units, rounds, seed)
@@ -236,13 +243,54 @@ def plan(
     rows = {row.job for row in previous.schedule.jobs}
     if not new_units.any() and not new_jobs.any() and rows <= set(stages.names):
         return kept_path, simulator.schedule(kept)
-    other_path, other = _joint(problem, timed.plan(demand, path, None, rounds, seed, options), rounds, seed)
+    start = timed.plan(demand, path, None, rounds, seed, options)
+    other_path, other = _joint(problem, start, rounds, seed)
     old, old_jobs = ~new_units, ~new_jobs & computing(stages)
     differs = (other.shift != kept.shift) | (other.hold != kept.hold)
     moved = max(_part(kept_path != other_path, old), _part(differs, old_jobs))
-    if other.slowdown < kept.slowdown * (1.0 - options.churn_price * moved) * (1.0 - TOLERANCE):
-        return other_path, Simulator.of(stages, demand.assignment(other_path)).schedule(other)
-    return kept_path, simulator.schedule(kept)
+    # Jobs that keep their shifts are on their grids already; others would have to wait for new ones.
+    together = _slowdown(problem, other_path, other, together=False) >= _slowdown(
+        problem, kept_path, kept, together=True
+    ) * (1.0 - options.churn_price * moved) * (1.0 - TOLERANCE)
+    if not together:
+        kept_path, kept = other_path, other
+    return _unless_worse(problem, plain, kept_path, kept, together=together)
+
+
+def _slowdown(problem: timed.Overlap, path: IntArray, found: Shifts, *, together: bool) -> float:
+    """Return the expected slowdown of a schedule, by the finest affordable estimate; see ``_unless_worse``."""
+    stages = problem.stages
+    starts = [0.0] if together else (_FOLLOWED * float(stages.alone.max(initial=0.0))).tolist()
+    by_flow = schedule_slowdown(stages, problem.demand.assignment(path), found.shift, found.hold, starts, ITERATIONS)
+    return found.slowdown if by_flow is None else by_flow
+
+
+def _unless_worse(
+    problem: timed.Overlap, plain: IntArray, path: IntArray, found: Shifts, *, together: bool
+) -> tuple[IntArray, Schedule]:
+    """Return paths with the schedule that was found for them, or a plan without shifts if it is expected to be as fast.
+
+    Args:
+        problem: the units and the jobs.
+        plain: [U] the plan without shifts.
+        path: [U] the plan that the schedule is for.
+        found: the schedule.
+        together: whether all jobs begin at the begin of the grids; if not, some are under way, and begin to follow at a
+            time that is not known.
+    """
+    demand, stages = problem.demand, problem.stages
+    reached = _slowdown(problem, path, found, together=together)
+    without = flow_slowdowns(stages, [demand.assignment(plain)])
+    if without is None or reached <= _most(without[0], together):
+        return path, Simulator.of(stages, demand.assignment(path)).schedule(found)
+    bound = schedule_bound(stages)
+    return plain, Schedule((), max(without[0], bound), bound)
+
+
+def _most(without: float, together: bool) -> float:
+    """Return the highest slowdown at which a schedule is advised instead of a plan without shifts."""
+    most = without * (1.0 + TOLERANCE)
+    return most if together else max(1.0 + TOLERANCE, min(most, without * (1.0 - WAITING)))
 
 
 def _part(which: BoolArray, of: BoolArray) -> float:

@@ -38,6 +38,24 @@ class FlowIterations(NamedTuple):
     capacity: Any
 
 
+class FlowsPlayed(NamedTuple):
+    """The result of a simulation.
+
+    Attributes:
+        busy: [S] seconds for which each stage was sent.
+        sent: [S] how often it was sent (2.5: two and a half times).
+        took: [J] seconds of the complete iterations, waiting for the next one included.
+        ended: [J] number of these iterations.
+        examined: entries examined for rates.
+    """
+
+    busy: Any
+    sent: Any
+    took: Any
+    ended: Any
+    examined: Any
+
+
 @nb.njit(nogil=True, cache=True)
 def share(problem, active, n_active, rate, room, slope):
     """Compute the max-min fair rates of the active flows; return the number of entries examined.
@@ -108,18 +126,40 @@ def _done(problem, stage, left):
 
 
 @nb.njit(nogil=True, cache=True)
-def play(problem, offset, horizon, most_examined):
+def _next_begin(now, offset, hold):
+    """Return the begin of an iteration after one that ends now: the nearest time of the grid if the job is held."""
+    if hold <= 0.0:
+        return now
+    return max(now, hold * np.floor((now + offset) / hold + 0.5) - offset)
+
+
+@nb.njit(nogil=True, cache=True)
+def _step(most, now, sending, until, active, n_active, left, rate):
+    """Return the seconds until a job has computed or a flow ends, at most ``most``."""
+    step = most
+    for j in range(len(sending)):
+        if not sending[j]:
+            step = min(step, until[j] - now)
+    for i in range(n_active):
+        step = min(step, left[active[i]] / rate[active[i]])
+    return step
+
+
+@nb.njit(nogil=True, cache=True)
+def play(problem, offset, hold, horizon, most_examined):
     """Simulate the iterations of jobs up to a horizon.
 
     Args:
         problem: the jobs, flows and links.
-        offset: [J] seconds by which each job has advanced in its iteration at the beginning, as if it had been alone.
+        offset: [J] seconds by which each job has advanced in its iteration at the beginning, as if it had been alone;
+            negative: the job begins only after that time.
+        hold: [J] period of the grid of times at which the job's iterations begin; 0: they follow at once. The grid
+            contains ``-offset``.
         horizon: seconds after which to stop.
         most_examined: entries examined for rates after which to give up.
 
     Returns:
-        busy [S]: seconds for which each stage was sent; sent [S]: how often (2.5: two and a half times); the number of
-        entries examined.
+        ``FlowsPlayed``.
     """
     first, compute, stage_ptr = problem.first, problem.compute, problem.stage_ptr
     n_jobs, n_stages, n_flows = len(first) - 1, len(compute), len(problem.gbit)
@@ -134,6 +174,7 @@ def play(problem, offset, horizon, most_examined):
     for j in range(n_jobs):
         owner[stage_ptr[first[j]] : stage_ptr[first[j + 1]]] = j
         stage[j], part[j], until[j] = _place(problem, j, offset[j])
+    begun, took, ended = -offset, np.zeros(n_jobs), np.zeros(n_jobs, np.int64)
     now, n_active, examined = 0.0, 0, 0
     while now < horizon and examined <= most_examined:
         for j in range(n_jobs):
@@ -145,12 +186,7 @@ def play(problem, offset, horizon, most_examined):
                     active[n_active] = r
                     n_active += 1
         examined += share(problem, active, n_active, rate, room, slope) + n_jobs
-        step = horizon - now
-        for j in range(n_jobs):
-            if not sending[j]:
-                step = min(step, until[j] - now)
-        for i in range(n_active):
-            step = min(step, left[active[i]] / rate[active[i]])
+        step = _step(horizon - now, now, sending, until, active, n_active, left, rate)
         now += step
         i = 0
         while i < n_active:
@@ -167,11 +203,16 @@ def play(problem, offset, horizon, most_examined):
                 s = stage[j]
                 busy[s] += now - began[j]
                 sent[s] += 1.0 - part[j]
-                sending[j], part[j] = False, 0.0
-                stage[j] = s + 1 if s + 1 < first[j + 1] else first[j]
-                until[j] = now + compute[stage[j]]
+                sending[j], part[j], stage[j], begin = False, 0.0, s + 1, now
+                if stage[j] == first[j + 1]:
+                    stage[j] = first[j]
+                    begin = _next_begin(now, offset[j], hold[j])
+                    took[j] += begin - begun[j]
+                    ended[j] += 1
+                    begun[j] = begin
+                until[j] = begin + compute[stage[j]]
     for j in range(n_jobs):
         if sending[j]:
             busy[stage[j]] += now - began[j]
             sent[stage[j]] += max(0.0, _done(problem, stage[j], left) - part[j])
-    return busy, sent, examined
+    return FlowsPlayed(busy, sent, took, ended, examined)

@@ -1,15 +1,33 @@
-"""A replica that does not lead its cluster sends clients to the leader, and answers itself what every replica knows."""
+"""A replica that does not lead its cluster passes requests on, and answers itself what every replica knows."""
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
+from controller.rest import forwarding
+from controller.rest.forwarding import FORWARDED
+from controller.rest.operation import EVENT_STREAM
 from controller.rest.resources import RESOURCES
-from tests.unit.rest.asking import BY_NAME, VARIABLES, ask, problem
+from tests.unit.cli.fake_controller import Controller, serving
+from tests.unit.cli.test_remote import whole_request
+from tests.unit.rest.asking import BY_NAME, VARIABLES, ask, example_query, problem
 from tests.unit.rest.fake import FakeBackend
 
 OPERATIONS = [(resource.name, method) for resource in RESOURCES for method in resource.operations]
 OF_REPLICA = {("cluster", "GET"), ("health", "GET"), ("metrics", "GET"), ("openapi", "GET")}
+GONE = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def leader() -> Iterator[Controller]:
+    one = Controller()
+    with serving(one):
+        yield one
 
 
 def follower(leader: str) -> FakeBackend:
@@ -22,22 +40,133 @@ def path(name: str) -> str:
     return BY_NAME[name].path.format(**VARIABLES)
 
 
+@contextmanager
+def saying(answer: bytes, *, then: threading.Event | None = None) -> Iterator[str]:
+    """A leader that receives one request, says this, and closes the connection after ``then``."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client:
+                whole_request(client)
+                client.sendall(answer)
+                if then is not None:
+                    then.wait()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
 @pytest.mark.parametrize(("name", "method"), OPERATIONS)
-def test_a_follower_answers_or_names_the_leader(name: str, method: str) -> None:
-    reply = ask(name, method, backend=follower("http://leader:8080"), query="")
+def test_a_follower_answers_itself_or_as_the_leader_does(leader: Controller, name: str, method: str) -> None:
+    leader.lay_out((200, {"of": "the leader"}))
+    leader.content_type = "application/json"
+    reply = ask(name, method, backend=follower(leader.url), query=example_query(BY_NAME[name].operations[method]))
     if (name, method) in OF_REPLICA:
-        assert reply.status == 200
-    else:
-        assert reply.status == 307
-        assert reply.headers["Location"] == f"http://leader:8080{path(name)}"
+        assert (reply.status, leader.asked) == (200, [])
+        return
+    assert (leader.asked[0][0], leader.asked[0][1].partition("?")[0]) == (method, path(name))
+    assert (reply.status, reply.media_type) == (200, "application/json")
+    assert reply.body == b'{"of": "the leader"}'
 
 
-def test_a_follower_without_a_leader_says_so() -> None:
-    reply = ask("jobs", backend=follower(""))
-    found = problem(reply)
+def test_query_body_token_and_conditions_pass_and_headers_of_browsers_do_not(leader: Controller) -> None:
+    leader.lay_out((201, {}), (200, {}))
+    sent = {"Content-Type": "application/json", "Authorization": "Bearer s", "If-Match": '"r1"', "Cookie": "a=b"}
+    reply = ask("job", "PUT", backend=follower(leader.url), headers=sent, body=b'{"flows": []}')
+    assert reply.status == 201
+    assert leader.asked[0] == ("PUT", "/v1/jobs/a", b'{"flows": []}')
+    got = leader.headers[0]
+    assert (got["Authorization"], got["If-Match"], got["Content-Type"]) == ("Bearer s", '"r1"', "application/json")
+    assert FORWARDED in got
+    assert "Cookie" not in got
+    ask("history", backend=follower(leader.url), query="limit=3", headers={"Accept": "application/json"})
+    assert leader.asked[1][1] == "/v1/plans?limit=3"
+
+
+@pytest.mark.parametrize("status", [304, 404, 409, 412, 503])
+def test_refusals_of_the_leader_are_those_of_the_follower(leader: Controller, status: int) -> None:
+    document = b"" if status == 304 else {"type": "about:blank", "title": "t", "status": status, "detail": "d"}
+    leader.lay_out((status, document))
+    leader.content_type = "application/problem+json"
+    reply = ask("jobs", backend=follower(leader.url))
+    assert reply.status == status
+    assert status == 304 or problem(reply).detail == "d"
+
+
+def test_the_head_of_an_answer_of_the_leader_has_its_length() -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n") as url:
+        reply = ask("jobs", "HEAD", backend=follower(url))
+    assert (reply.status, reply.headers["Content-Length"], reply.body) == (200, "17", b"")
+
+
+def test_what_is_wrong_with_a_request_is_said_without_the_leader(leader: Controller) -> None:
+    assert ask("history", backend=follower(leader.url), query="limit=x").status == 400
+    assert leader.asked == []
+
+
+@pytest.mark.parametrize("url", ["", GONE])
+def test_a_follower_without_a_leader_says_so(url: str) -> None:
+    for method in ("GET", "PUT"):
+        reply = ask("job", method, backend=follower(url))
+        found = problem(reply)
+        assert (found.status, found.type) == (503, "urn:problem-type:fairspine:no-leader")
+        assert reply.headers["Retry-After"] == "1"
+    assert ask("cluster", backend=follower(url)).status == 200
+
+
+def test_a_request_is_passed_on_once(leader: Controller) -> None:
+    found = problem(ask("jobs", backend=follower(leader.url), headers={FORWARDED: "1"}))
+    assert found.type == "urn:problem-type:fairspine:no-leader"
+    assert leader.asked == []
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{}", b"SSH-2.0\r\n\r\n"])
+def test_a_change_whose_answer_is_lost_has_an_unknown_outcome_and_a_read_can_be_repeated(answer: bytes) -> None:
+    with saying(answer) as url:
+        found = problem(ask("job", "PUT", backend=follower(url)))
+    assert (found.status, found.type) == (502, "urn:problem-type:fairspine:outcome-unknown")
+    with saying(answer) as url:
+        found = problem(ask("job", "GET", backend=follower(url)))
     assert (found.status, found.type) == (503, "urn:problem-type:fairspine:no-leader")
-    assert reply.headers["Retry-After"] == "1"
-    assert ask("cluster", backend=follower("")).status == 200
+
+
+def test_a_client_does_not_wait_for_a_leader_that_was_replaced() -> None:
+    end = threading.Event()
+    with saying(b"", then=end) as url:
+        backend = follower(url)
+        timer = threading.Timer(0.01, lambda: setattr(backend, "leader", "http://another:1"))
+        timer.start()
+        try:
+            found = problem(ask("job", "PUT", backend=backend))
+        finally:
+            end.set()
+            timer.join()
+    assert found.type == "urn:problem-type:fairspine:outcome-unknown"
+
+
+def test_a_client_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "ANSWER_SECONDS", 0.3)
+    end = threading.Event()
+    with saying(b"", then=end) as url:
+        try:
+            found = problem(ask("job", "DELETE", backend=follower(url)))
+        finally:
+            end.set()
+    assert found.type == "urn:problem-type:fairspine:outcome-unknown"
+
+
+def test_events_are_relayed_until_the_leader_ends() -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {EVENT_STREAM}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    with saying(head + b"6\r\n: a\n\n\n\r\n7\r\nid: r-1\r\n") as url:
+        reply = ask("events", backend=follower(url), headers={"Last-Event-ID": "r-0"})
+        assert reply.status == 200
+        assert reply.media_type == EVENT_STREAM
+        assert reply.stream is not None
+        assert b"".join(reply.stream) == b": a\n\n\nid: r-1"
+        reply.stream.close()
 
 
 def test_a_single_controller_answers_everything() -> None:

@@ -14,11 +14,12 @@ from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.fabric import Fabric
 from controller.model.queue_pairs import QueuePairs
-from controller.model.timing import JobTiming, Schedule
+from controller.model.timing import JobShift, JobTiming, Schedule
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.demand import Demand
-from controller.routing.shifts import Simulator
+from controller.routing.flow_estimate import flow_slowdowns, schedule_slowdown
+from controller.routing.shifts import ITERATIONS, Simulator
 from controller.routing.stages import Stages
 from controller.routing.validate import validate_assignment
 from tests.unit.routing.instances import random_fabric, random_traffic, traffic_of
@@ -166,6 +167,41 @@ def test_no_paths_and_shifts_of_a_grid_are_better_by_more_than_a_hundredth(
     assert schedule.slowdown <= max(best, schedule.bound) * 1.01
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_schedule_is_never_expected_to_be_slower_than_the_plan_without_shifts(seed: int) -> None:
+    fabric, traffic = timed_instance(seed)
+    options = dataclasses.replace(ADVISE, rounds=2_000)
+    result = assign("fair", fabric, traffic, options=options)
+    if result.schedule is None:
+        return
+    plain = assign("fair", fabric, traffic, options=dataclasses.replace(options, shifts="off")).assignment
+    stages = Stages.of(Demand.of(fabric, traffic))
+    without = flow_slowdowns(stages, [plain])
+    assert without is not None
+    if not result.schedule.jobs:
+        assert (result.assignment.path == plain.path).all()
+        return
+    rows = [result.schedule.shift_of(name) for name in stages.names]
+    shift = np.array([0.0 if row is None else row.shift_seconds for row in rows])
+    hold = np.array([row.period_seconds if row is not None and row.hold else 0.0 for row in rows])
+    reached = schedule_slowdown(stages, result.assignment, shift, hold, [0.0], ITERATIONS)
+    assert reached is not None
+    assert reached <= without[0] * (1 + 1e-6)
+
+
+def test_jobs_under_way_get_no_shifts_that_help_only_jobs_which_begin_together() -> None:
+    # Periods of 0.3, 0.37 and 0.41 s on one link: which of them meet depends on when they begin.
+    fabric, whole = clos(1, 2, 3), pairs(0.2, 0.27, 0.31)
+    scattered = Schedule((JobShift("a", 0.3, 0.0, False, 0.3, 1.0),), 1.0, 1.0)
+    known = PreviousPlan.of(fabric, whole, assign("fair", fabric, whole).assignment, scattered)
+    schedule = advised(fabric, whole, known).schedule
+    assert schedule is not None
+    stages = Stages.of(Demand.of(fabric, whole))
+    (without,) = flow_slowdowns(stages, [assign("fair", fabric, whole).assignment]) or [0.0]
+    assert not schedule.jobs or schedule.slowdown <= without * 0.99
+
+
 # -- with an earlier schedule ---------------------------------------------------------------------------------------
 
 
@@ -198,7 +234,8 @@ def test_a_new_job_does_not_move_the_shifts_of_others_unless_it_pays() -> None:
     cheap = advised(fabric, whole, known, churn_price=0.001).schedule
     assert dear is not None
     assert cheap is not None
-    assert [row.shift_seconds for row in dear.jobs[:2]] == [0, 0.15]
+    # Nobody else is moved; or all go on without shifts, where those of the third help only jobs that begin together.
+    assert [row.shift_seconds for row in dear.jobs[:2]] in ([0, 0.15], [])
     assert dear.slowdown > 1.01
     assert cheap.slowdown == pytest.approx(1.0, abs=1e-6)
 

@@ -108,6 +108,7 @@ def test_observed_background_load_is_shown_and_changes_nothing(world: World) -> 
 def test_jobs_are_planned_beside_it_once_and_again_when_it_has_gone(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("controller.service.background_load.BETWEEN_CHANGES", 0.0)
     world.put("a", [flow("h1", "h3")])
     world.service.set_learning("act", ANN)
     counting, busy = Counting(world.planned()), uplink(world)
@@ -119,7 +120,6 @@ def test_jobs_are_planned_beside_it_once_and_again_when_it_has_gone(
     for gbps in (40.0, 41.0, 39.0):
         counting.poll({busy: gbps}, planned_gbps=30.0)
         assert world.service.state is state
-    monkeypatch.setattr("controller.service.background_load.BETWEEN_CHANGES", 0.0)
     counting.poll({}, 3 * POLLS)
     assert world.service.state.desired.background == {}
 

@@ -1,0 +1,215 @@
+"""Pass a request on to the leader of the cluster, and its response back to the client.
+
+A request that the leader may have received is not sent again. If its connection breaks, nobody knows whether a change
+was made; the client is told so (``outcome-unknown``).
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import falcon
+
+from controller.core.caller import Role
+from controller.rest.budget import Share
+from controller.rest.framing import PIECE_BYTES
+from controller.rest.operation import EVENT_STREAM, Operation
+from controller.rest.problems import NO_LEADER, ProblemError, outcome_unknown, unavailable
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
+
+LOG = logging.getLogger(__name__)
+
+FORWARDED = "Fairspine-Forwarded"
+"""Header of a request that a replica has passed on; none passes it on again."""
+
+CONNECT_SECONDS = 2.0
+"""Limit on connecting to the leader."""
+
+ANSWER_SECONDS = 120.0
+"""Limit on the time without progress of a request that the leader has. Planning a large job may take a minute."""
+
+LOOK_SECONDS = 0.2
+"""While a request waits for the leader: time between two looks whether that still leads."""
+
+SILENCE_SECONDS = 10.0
+"""Limit on the time between two pieces of an event stream, in which there is a heartbeat every 2 s."""
+
+_SENT_ON = ("Accept", "Accept-Encoding", "Authorization", "Content-Type", "If-Match", "If-None-Match", "Last-Event-ID")
+"""Headers that the leader needs. Host, Origin and the length of the body were checked here."""
+
+_OF_CONNECTION = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding"}
+
+Leader = Callable[[], str | None]
+"""The URL of the leader (empty: there is none now); ``None``: this replica leads."""
+
+
+def forward(
+    leader: Leader,
+    operation: Operation,
+    request: falcon.Request,
+    response: falcon.Response,
+    body: bytes,
+    share: Share,
+) -> None:
+    """Send a request to the leader, and fill the response with that of the leader.
+
+    The calling task waits meanwhile, and others go on: the sockets are those of the event loop.
+
+    Raises:
+        ProblemError: 503, there is no leader or it cannot be reached; 502, its answer to a change was lost.
+    """
+    url = leader()
+    if not url or request.get_header(FORWARDED) is not None:
+        raise no_leader("the cluster has no leader now")
+    with ExitStack() as opened:
+        connection = _connected(url)
+        opened.callback(connection.close)
+        try:
+            _send(connection, request, body)
+            answering = _Answering(connection, leader, url, ANSWER_SECONDS)
+            # Only its method makefile is used.
+            answer = http.client.HTTPResponse(answering, method=request.method)  # type: ignore[arg-type]
+            answer.begin()
+            _copy_head(answer, response)
+            if response.content_type == EVENT_STREAM and answer.status == 200 and request.method != "HEAD":
+                answering.patience = SILENCE_SECONDS
+                response.stream = RelayedStream(connection, answer)
+                opened.pop_all()
+                return
+            content = b"".join(_pieces(answer, share))
+        except (OSError, http.client.HTTPException, ProblemError) as error:
+            raise _lost(operation, url, error) from None
+    if request.method == "HEAD":
+        length = answer.getheader("Content-Length")
+        if length is not None:
+            response.set_header("Content-Length", length)
+    elif content:
+        response.data = content
+
+
+def no_leader(reason: str) -> ProblemError:
+    """Return the problem of a request for which there is no leader; it was not carried out."""
+    return unavailable(reason, kind=NO_LEADER)
+
+
+class RelayedStream:
+    """The events of the leader as the pieces of a response body; ends when the leader does, or when it is closed."""
+
+    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
+        """Relay the body of an answer; the connection is closed with it."""
+        self._connection, self._answer = connection, answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield what arrives until the leader ends, which is no error: clients read on with the last id."""
+        with suppress(OSError, http.client.HTTPException, ValueError):
+            while piece := self._answer.read1(PIECE_BYTES):
+                yield piece
+
+    def close(self) -> None:
+        """Close the connection to the leader."""
+        self._answer.close()
+        self._connection.close()
+
+
+def _connected(url: str) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    if parts.scheme == "https":
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            parts.hostname, parts.port, timeout=CONNECT_SECONDS, context=_trust()
+        )
+    else:
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=CONNECT_SECONDS)
+    try:
+        connection.connect()
+    except OSError as error:
+        LOG.debug("%s: %s", url, error)
+        connection.close()
+        raise no_leader(f"the leader of the cluster cannot be reached at {url}") from None
+    connection.sock.settimeout(ANSWER_SECONDS)
+    return connection
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Return the certificates of the system, or of SSL_CERT_FILE."""
+    return ssl.create_default_context()
+
+
+def _send(connection: http.client.HTTPConnection, request: falcon.Request, body: bytes) -> None:
+    headers = {name: value for name in _SENT_ON if (value := request.get_header(name)) is not None}
+    # Without this one, the standard library would ask for no compression.
+    headers.setdefault("Accept-Encoding", "identity")
+    query = f"?{request.query_string}" if request.query_string else ""
+    target = request.env["PATH_INFO"] + query
+    connection.request(request.method, target, body or None, {**headers, FORWARDED: "1"})
+
+
+class _Answering(io.RawIOBase):
+    """The bytes that the leader sends, for as long as it leads: a process that was stopped would never send any."""
+
+    def __init__(self, connection: http.client.HTTPConnection, leader: Leader, url: str, patience: float) -> None:
+        """Read from a connection; ``patience``: seconds without a byte after which to give up."""
+        self._sock: socket.socket = connection.sock
+        self._leader, self._url, self.patience = leader, url, patience
+        self._sock.settimeout(LOOK_SECONDS)
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """Return a file of these bytes, which ``http.client.HTTPResponse`` asks for."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        """Return that this is a file to read."""
+        return True
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Wait for bytes.
+
+        Raises:
+            TimeoutError: none came in time, or another replica leads now.
+        """
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                return self._sock.recv_into(buffer)
+            except TimeoutError:
+                if self._leader() != self._url:
+                    raise TimeoutError("another replica leads now") from None
+                if time.monotonic() > deadline:
+                    raise
+
+
+def _copy_head(answer: http.client.HTTPResponse, response: falcon.Response) -> None:
+    response.status = answer.status
+    for name, value in answer.getheaders():
+        if name.lower() not in _OF_CONNECTION:
+            response.append_header(name, value)
+
+
+def _pieces(answer: http.client.HTTPResponse, share: Share) -> Iterator[bytes]:
+    while piece := answer.read(PIECE_BYTES):
+        share.take_bytes(len(piece))
+        yield piece
+    # The standard library takes the end of the connection for the end of the body.
+    if answer.length:
+        raise http.client.IncompleteRead(b"", answer.length)
+
+
+def _lost(operation: Operation, url: str, error: Exception) -> ProblemError:
+    """Return the problem of a request that the leader may have received, and whose answer was lost."""
+    LOG.info("%s of the leader %s: %r", operation.id, url, error)
+    if operation.role is Role.WRITE:
+        return outcome_unknown(f"the connection to the leader at {url} broke before its answer")
+    return error if isinstance(error, ProblemError) else no_leader(f"the leader at {url} did not answer")
