@@ -29,7 +29,7 @@ CORE_DPID = 131072
 HOSTS_PER_PREFIX = 250
 
 
-class FabricIntf(TCIntf):
+class FatTreeIntf(TCIntf):
     """The interface of ``topologies/clos.py``: a given MTU, no IPv6 traffic, computed checksums."""
 
     def config(self, mtu: int | None = None, **params: Any) -> Any:
@@ -86,8 +86,8 @@ class FatTree(Topo):
             node2,
             port1=port1,
             port2=port2,
-            cls1=FabricIntf,
-            cls2=FabricIntf,
+            cls1=FatTreeIntf,
+            cls2=FatTreeIntf,
             params1={"mtu": mtu},
             params2={"mtu": SWITCH_MTU},
         )
