@@ -15,14 +15,17 @@ import subprocess
 
 import pytest
 
+from controller.model.fabric_file import load_fabric
 from tests.integration.harness import ROOT, Bench, Controller
 
 pytestmark = pytest.mark.switches
 
-LINE = (
-    "mn --custom topologies/clos.py --topo clos,spines=4,leaves=4,hosts=4 "
-    "--switch ovs,datapath=user,protocols=OpenFlow13 --controller remote"
-)
+LINES = {
+    "clos-4x4x4.yaml": "mn --custom topologies/clos.py --topo clos,spines=4,leaves=4,hosts=4 ",
+    "fat-tree-k4.yaml": "mn --custom topologies/fat_tree.py --topo fattree,k=4 ",
+}
+"""Of the documentation, by the file of the same fabric; each has 16 hosts."""
+SWITCH = "--switch ovs,datapath=user,protocols=OpenFlow13 --controller remote"
 
 SYSTEM_SWITCH = """
 set -eu
@@ -53,12 +56,17 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-
 PATIENCE_SECONDS = 120.0
 
 
-def test_the_readmes_mn_line_and_a_running_controller_give_a_fabric_where_pingall_drops_nothing(bench: Bench) -> None:
+@pytest.mark.parametrize("file", LINES)
+def test_the_documents_mn_line_and_a_running_controller_give_a_fabric_where_pingall_drops_nothing(
+    bench: Bench, file: str
+) -> None:
     if shutil.which("mn", path="/usr/bin") is None:
         pytest.skip("Debian's mininet package is not installed")
-    controller = bench.controller("--fabric", str(ROOT / "examples/clos-4x4x4.yaml"), str(ROOT / "controller/app.py"))
+    assert LINES[file] + SWITCH in (ROOT / "docs/how-to/lab.md").read_text()
+    n_switches = len(load_fabric(ROOT / "examples" / file).switches)
+    controller = bench.controller("--fabric", str(ROOT / "examples" / file), str(ROOT / "controller/app.py"))
     logs = bench.out / "logs"
-    script = SYSTEM_SWITCH.format(logs=shlex.quote(str(logs)), line=LINE)
+    script = SYSTEM_SWITCH.format(logs=shlex.quote(str(logs)), line=LINES[file] + SWITCH)
     # No environment of ours: the newcomer's terminal has none, and Debian's Python must not find our packages.
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.environ.get("HOME", "/root"), "TERM": "dumb"}
     mininet = subprocess.Popen(
@@ -74,7 +82,7 @@ def test_the_readmes_mn_line_and_a_running_controller_give_a_fabric_where_pingal
     try:
         controller.wait_for(
             "all switches are connected and the rules are on them",
-            lambda: mininet.poll() is not None or everything_is_installed(controller),
+            lambda: mininet.poll() is not None or everything_is_installed(controller, n_switches),
             PATIENCE_SECONDS,
         )
         said, _ = mininet.communicate("\n".join(TYPED), timeout=PATIENCE_SECONDS)
@@ -90,6 +98,6 @@ def test_the_readmes_mn_line_and_a_running_controller_give_a_fabric_where_pingal
     assert controller.stop() == 0
 
 
-def everything_is_installed(controller: Controller) -> bool:
+def everything_is_installed(controller: Controller, n_switches: int) -> bool:
     connected = controller.get("/healthz").body["switches"]["connected"]
-    return bool(connected == 8) and controller.plan_is_active()
+    return bool(connected == n_switches) and controller.plan_is_active()
