@@ -5,17 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ryu.ofproto import ofproto_v1_3 as ofp
+from ryu.ofproto import ofproto_v1_3_parser as parser
 
 from controller.model.clos import clos
 from controller.southbound.base import DISCOVERY, FLOW
 from controller.southbound.rules import COOKIE_PREFIX, GROUP_BASE, GROUP_MASK
 from emulation.lab import Lab
+from tests.fake_switch.decode import PROTOCOL
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
 from tests.integration.http_client import PATIENCE_SECONDS
+from tests.integration.raw_openflow import talks_with_switches
 from tests.integration.real_controller import free_ports
 from tests.integration.test_drift import Events, health, metric
 from tests.integration.test_jobs import active, started
@@ -130,6 +135,33 @@ def test_two_controllers_with_stores_of_their_own_notice_each_other_and_stop_fig
 
     eventually(lambda: more() < 30, "neither takes the other's rules back for ever")
     wait_for_pings(lab)
+
+
+def test_a_master_beside_a_single_controller_is_noticed(bench: Bench, tmp_path: Path) -> None:
+    lab, controller = started(bench, FABRIC, tmp_path, "--readback-seconds", "0.5")
+    assert controller.is_well()
+    assert metric(controller, "switch_contested", "leaf1") == 0
+    terms, events = count(1), Events(controller)
+    with talks_with_switches(lab, FABRIC) as talks:
+        leaf = talks[FABRIC.leaves[0].dpid]
+
+        def noticed() -> bool:
+            # The first one that the controller sees may be of before its time.
+            leaf.say([parser.OFPRoleRequest(PROTOCOL, ofp.OFPCR_ROLE_MASTER, next(terms))])
+            return metric(controller, "switch_contested", "leaf1") == 1
+
+        controller.wait_for("it notices", noticed)
+    text = "leaf1: another controller has become its master lately"
+    assert text in reasons(controller)
+    assert health(controller) == "degraded"
+    assert metric(controller, "switch_contested", "leaf2") == 0
+    assert "another controller has become the master of leaf1" in controller.log.read_text()
+    while text not in events.next("error")["text"]:
+        pass
+    events.close()
+    # It keeps its own role, so it can still change rules.
+    assert controller.put("/v1/jobs/job", JOB).status == 201
+    active(controller)
 
 
 def connected(controller: Controller) -> int:

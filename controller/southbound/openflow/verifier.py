@@ -61,6 +61,10 @@ class InstalledSwitches(Protocol):
     def settled(self) -> None: ...
 
 
+CLAIMED_SECONDS = 600.0
+"""How long to report that another controller has become the master of a switch."""
+
+
 @dataclass
 class _Looked:
     """The remembered state of one connection.
@@ -70,6 +74,7 @@ class _Looked:
         good: digest of a reading that was as it should be, and the session's version then.
         entries: how many it held.
         active: entries in the table that was full.
+        generation: the generation of masters that the switch told last; ``None``: it has told none yet.
     """
 
     session: Session
@@ -79,6 +84,7 @@ class _Looked:
     entries: int = 0
     active: int | None = None
     has_roles: bool = True
+    generation: int | None = None
     failed: str = ""
 
 
@@ -92,25 +98,35 @@ class SwitchFault:
         foreign: rules of others in the way.
         slave: whether another controller is master of it, so that it takes no change from here.
         by: the instance of another fairspine that has written rules lately.
+        claimed: when another controller became its master, by the clock, while this one kept its role, which OpenFlow
+            allows; ``None``: that was not lately.
     """
 
     @property
     def contested(self) -> bool:
         """True if another controller seems to manage the switch."""
-        return self.slave or self.by is not None or self.repairs.contested
+        return self.slave or self.claimed is not None or self.by is not None or self.repairs.contested
 
     drift: Drift = field(default_factory=Drift)
     held_back: float = 0.0
     foreign: ForeignRules | None = None
     slave: bool = False
     by: int | None = None
+    claimed: float | None = None
     repairs: Repairs = field(default_factory=Repairs)
+
+    def expire(self, now: float) -> None:
+        """Forget a master of long ago: OpenFlow does not tell whether it is still there."""
+        if self.claimed is not None and now - self.claimed >= CLAIMED_SECONDS:
+            self.claimed = None
 
     def reasons(self, name: str) -> list[str]:
         """Return the faults in words."""
         found = []
         if self.slave:
             found.append(f"{name}: another controller is its master; it refuses changes of this controller")
+        elif self.claimed is not None:
+            found.append(f"{name}: another controller has become its master lately; it may change its rules, too")
         if self.by is not None:
             found.append(
                 f"{name}: another fairspine controller (instance {self.by:#06x}) writes to this switch; its rules are "
@@ -265,7 +281,7 @@ class Verifier:
         looked.whole_at = self._world.clock()
         rules = exchange.ask_raw(messages.read_every_rule(exchange.datapath))
         groups = exchange.ask_raw(messages.read_groups(exchange.datapath))
-        slave = self._is_slave(looked)
+        slave = self._see_role(dpid, looked)
         if not session.is_still(version):
             return
         good = looked.good[0] if looked.good is not None and looked.good[1] == version else None
@@ -277,13 +293,19 @@ class Verifier:
         looked.entries = seen.entries
         self._judge(dpid, looked, version, seen, slave)
 
-    def _is_slave(self, looked: _Looked) -> bool:
-        """Return whether another controller has become master of this switch."""
+    def _see_role(self, dpid: int, looked: _Looked) -> bool:
+        """Return whether this controller is a slave of the switch; note that another one has become its master."""
         if not looked.has_roles:
             return False
         exchange = looked.session.exchange
         try:
-            return bool(exchange.request(messages.ask_role(exchange.datapath)).role == ofp.OFPCR_ROLE_SLAVE)
+            reply = exchange.request(messages.ask_role(exchange.datapath))
+            known, looked.generation = looked.generation, int(reply.generation_id)
+            if known is not None and looked.generation != known:
+                LOG.warning("another controller has become the master of %s", looked.session.state.name)
+                self.found.setdefault(dpid, SwitchFault()).claimed = self._world.clock()
+                self._switches.settled()
+            return bool(reply.role == ofp.OFPCR_ROLE_SLAVE)
         except NotSupported:
             looked.has_roles = False
             return False
@@ -293,6 +315,7 @@ class Verifier:
         found = self.found.setdefault(dpid, SwitchFault())
         before = found.reasons(name)
         found.slave = slave
+        found.expire(now)
         if seen.held is None:
             looked.good = (seen.digest, version)
             session.found_well()

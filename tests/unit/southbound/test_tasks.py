@@ -15,7 +15,7 @@ import ryu.base.app_manager  # noqa: E402, F401 (before its controller)
 
 from controller.southbound.openflow import connection_timeouts, hosts  # noqa: E402
 from controller.southbound.openflow.connection_context import ConnectionContext  # noqa: E402
-from controller.southbound.openflow.verifier import Verifier  # noqa: E402
+from controller.southbound.openflow.verifier import CLAIMED_SECONDS, SwitchFault, Verifier  # noqa: E402
 from controller.telemetry.instruments import Instruments  # noqa: E402
 from controller.telemetry.poller import Poller  # noqa: E402
 from controller.telemetry.port_rates import Readings  # noqa: E402
@@ -104,6 +104,17 @@ class Rounds:
 
     def clock(self) -> float:
         return self.now
+
+
+def test_a_master_of_long_ago_is_no_fault_any_more() -> None:
+    fault = SwitchFault(claimed=5.0)
+    fault.expire(5.0 + CLAIMED_SECONDS - 1)
+    assert fault.contested
+    assert fault.reasons("leaf1") == [
+        "leaf1: another controller has become its master lately; it may change its rules, too"
+    ]
+    fault.expire(5.0 + CLAIMED_SECONDS)
+    assert (fault.contested, fault.reasons("leaf1")) == (False, [])
 
 
 def reading_back(world: Rounds, connected: Callable[[], dict[int, Any]]) -> Any:
