@@ -69,7 +69,7 @@ class Cluster:
         return [each for each in replicas if role(each) == "leader"]
 
     def leader(self, *, after: int = 0) -> Controller:
-        """The leader of a term after this one, once its plan is active."""
+        """The leader of a term after this one, once its plan is active and the other replicas know it."""
         found: list[Controller] = []
 
         def leads() -> bool:
@@ -78,6 +78,7 @@ class Cluster:
 
         eventually(leads, "one replica leads", shown=lambda: [role(each) for each in self.replicas])
         eventually(found[0].is_well, "all is well", shown=lambda: found[0].get("/healthz").body)
+        eventually(lambda: all(knows(each, found[0]) for each in self.replicas), "all replicas know the leader")
         return found[0]
 
 
@@ -102,6 +103,14 @@ def role(replica: Controller) -> str:
         return str(replica.get("/v1/cluster").body["role"])
     except OSError:
         return "none"
+
+
+def knows(replica: Controller, leader: Controller) -> bool:
+    """Return whether a replica, if it works, has heard who leads: with its next beat, which a busy machine delays."""
+    try:
+        return bool(replica.get("/healthz").body["cluster"]["leader"] == f"http://127.0.0.1:{leader.http_port}")
+    except OSError:
+        return True
 
 
 def term(replica: Controller) -> int:
@@ -133,8 +142,6 @@ def test_the_next_leader_of_a_killed_one_has_its_jobs_and_its_plan_and_writes_no
     lab, first = cluster.lab, cluster.leader()
     wait_for_pings(lab)
     followers = [each for each in cluster.replicas if each is not first]
-    for other in followers:
-        assert other.get("/healthz").body["cluster"]["leader"] == f"http://127.0.0.1:{first.http_port}"
     client = Client(",".join(f"http://127.0.0.1:{each.http_port}" for each in [*followers, first]))
     happened = Happened(client)
     eventually(lambda: happened.count > 0, "the stream of events is open")
