@@ -205,8 +205,14 @@ def test_a_leader_that_was_stopped_finds_another_one_and_follows(cluster: Cluste
 
         eventually(accepted, "a follower takes a change", shown=lambda: problems)
         assert set(problems) <= {"outcome-unknown", "no-leader", "unavailable"}
-        eventually(lambda: len(cluster.leaders(others)) == 1, "another replica leads")
-        (second,) = cluster.leaders(others)
+        leading: list[Controller] = []
+
+        def one_leads() -> bool:
+            leading[:] = cluster.leaders(others)
+            return len(leading) == 1
+
+        eventually(one_leads, "another replica leads")
+        second = leading[0]
         eventually(second.is_well, "all is well", shown=lambda: second.get("/healthz").body)
     finally:
         os.kill(first.pid, signal.SIGCONT)
