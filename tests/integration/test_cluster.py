@@ -135,6 +135,7 @@ def cluster(bench: Bench, fabric_file: Path, postgres_url: str) -> Cluster:
     stale = "a follower asks for its role with the term that it has read, while the leader becomes master"
     bench.harmless.append(("OFPRRFC_STALE", stale))
     bench.harmless.append(("OFPBRC_IS_S", "a leader that was stopped goes on with what it was about to send"))
+    bench.harmless.append(("no response to inactivity probe", "switches notice a leader that was stopped for long"))
     return Cluster(bench, FABRIC, fabric_file, postgres_url)
 
 
