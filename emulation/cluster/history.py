@@ -1,0 +1,125 @@
+"""Decide whether what clients were told of jobs could have come from one controller that never failed.
+
+Each job name is a register: PUT and DELETE write it, GET reads it. A history is linearizable if every operation can be
+given one moment between its begin and its end so that each read returns what was written last before it (Herlihy and
+Wing, "Linearizability", ACM TOPLAS 1990). The history of several registers is, if that of each register is.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One request for one job.
+
+    Attributes:
+        name: of the job.
+        writes: whether it is a PUT or DELETE.
+        value: what was written or read; ``None``: no job of this name.
+        begin: seconds, when the request was sent.
+        end: when the response had arrived; infinite: nobody knows whether the write took place, or when.
+    """
+
+    name: str
+    writes: bool
+    value: int | None
+    begin: float
+    end: float = math.inf
+
+
+def wrong_registers(operations: Iterable[Operation]) -> list[str]:
+    """Return the names of the jobs whose history is not linearizable. No job exists at the beginning."""
+    by_name: dict[str, list[Operation]] = defaultdict(list)
+    for operation in operations:
+        by_name[operation.name].append(operation)
+    return sorted(name for name, history in by_name.items() if not linearizable(history))
+
+
+def linearizable(history: Sequence[Operation]) -> bool:
+    """Return whether one register, empty at first, can have had this history.
+
+    Depth-first search over the orders of operations (Wing and Gong, J. Parallel and Distributed Computing 1993). A set
+    of placed operations with the same content of the register is visited once (Lowe, "Testing for linearizability",
+    2017). An operation can be the next one if none that is left ended before it began.
+    """
+    ordered = sorted(history, key=lambda operation: operation.begin)
+    needed = sum(1 << n for n, operation in enumerate(ordered) if math.isfinite(operation.end))
+    start: tuple[int, int | None] = (0, None)
+    stack, seen = [start], {start}
+    while stack:
+        placed, content = stack.pop()
+        if placed & needed == needed:
+            return True
+        for n in _next(ordered, placed):
+            operation = ordered[n]
+            if not operation.writes and operation.value != content:
+                continue
+            reached = placed | 1 << n, operation.value
+            if reached not in seen:
+                seen.add(reached)
+                stack.append(reached)
+    return False
+
+
+def _next(ordered: Sequence[Operation], placed: int) -> list[int]:
+    """Return the numbers of the operations that can come next."""
+    found: list[int] = []
+    first_end = math.inf
+    # The lowest operation that is not placed; all before it are.
+    n = (~placed & placed + 1).bit_length() - 1
+    while n < len(ordered) and ordered[n].begin <= first_end:
+        if not placed >> n & 1:
+            found.append(n)
+            first_end = min(first_end, ordered[n].end)
+        n += 1
+    return [n for n in found if ordered[n].begin <= first_end]
+
+
+def with_lost_write(operations: Sequence[Operation], rng: random.Random) -> list[Operation] | None:
+    """Return the history as if one acknowledged write had been lost: reads of it return what was there before.
+
+    ``None``: no write is followed by a read of what it wrote.
+    """
+    candidates = [op for op in operations if op.writes and op.value is not None and _is_read_later(operations, op)]
+    if not candidates:
+        return None
+    lost = rng.choice(candidates)
+    earlier = [op for op in operations if op.writes and op.name == lost.name and op.end < lost.begin]
+    before = max(earlier, key=lambda op: op.end).value if earlier else None
+    return [
+        replace(op, value=before) if not op.writes and (op.name, op.value) == (lost.name, lost.value) else op
+        for op in operations
+    ]
+
+
+def with_stale_read(operations: Sequence[Operation], rng: random.Random) -> list[Operation] | None:
+    """Return the history as if one read had returned what a later write had replaced before the read began.
+
+    ``None``: no read comes after two writes of different values.
+    """
+    candidates = []
+    for n, read in enumerate(operations):
+        if read.writes:
+            continue
+        # Only writes with an end that is known, and none beside each other or beside the read, so that the order is sure.
+        done = sorted((op for op in operations if op.writes and op.name == read.name), key=lambda op: op.begin)
+        done = [op for op in done if op.begin < read.begin]
+        if len(done) >= 2 and done[-2].end < done[-1].begin and done[-1].end < read.begin:
+            if done[-2].value not in (read.value, None):
+                candidates.append((n, done[-2].value))
+    if not candidates:
+        return None
+    n, old = rng.choice(candidates)
+    return [*operations[:n], replace(operations[n], value=old), *operations[n + 1 :]]
+
+
+def _is_read_later(operations: Sequence[Operation], write: Operation) -> bool:
+    return any(
+        not op.writes and (op.name, op.value) == (write.name, write.value) and op.begin > write.end for op in operations
+    )
