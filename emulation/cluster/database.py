@@ -154,7 +154,7 @@ class PostgresServer:
         return str(self._programs / name)
 
     def _as_user(self, *command: str) -> list[str]:
-        """A command as the server's user (it refuses to be root), which ends with this process."""
+        """Return a command as the server's user (it refuses to be root) that ends with this process."""
         become = ["setpriv", "--pdeathsig", "KILL"]
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")

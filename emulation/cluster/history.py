@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,20 @@ class Operation:
     end: float = math.inf
 
 
-def wrong_registers(operations: Iterable[Operation]) -> list[str]:
-    """Return the names of the jobs whose history is not linearizable. No job exists at the beginning."""
+Contents = Mapping[str, int | None]
+"""What each job name held at a moment; a name that is missing held nothing."""
+
+
+def wrong_registers(operations: Iterable[Operation], before: Contents = MappingProxyType({})) -> list[str]:
+    """Return the names of the jobs whose history is not linearizable. ``before``: what they held at the beginning."""
     by_name: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         by_name[operation.name].append(operation)
-    return sorted(name for name, history in by_name.items() if not linearizable(history))
+    return sorted(name for name, history in by_name.items() if not linearizable(history, before.get(name)))
 
 
-def linearizable(history: Sequence[Operation]) -> bool:
-    """Return whether one register, empty at first, can have had this history.
+def linearizable(history: Sequence[Operation], before: int | None = None) -> bool:
+    """Return whether one register can have had this history; ``before``: what it held at the beginning.
 
     Depth-first search over the orders of operations (Wing and Gong, J. Parallel and Distributed Computing 1993). A set
     of placed operations with the same content of the register is visited once (Lowe, "Testing for linearizability",
@@ -50,7 +55,7 @@ def linearizable(history: Sequence[Operation]) -> bool:
     """
     ordered = sorted(history, key=lambda operation: operation.begin)
     needed = sum(1 << n for n, operation in enumerate(ordered) if math.isfinite(operation.end))
-    start: tuple[int, int | None] = (0, None)
+    start = (0, before)
     stack, seen = [start], {start}
     while stack:
         placed, content = stack.pop()
@@ -82,44 +87,46 @@ def _next(ordered: Sequence[Operation], placed: int) -> list[int]:
 
 
 def with_lost_write(operations: Sequence[Operation], rng: random.Random) -> list[Operation] | None:
-    """Return the history as if one acknowledged write had been lost: reads of it return what was there before.
+    """Return the history as if an acknowledged write had been lost: reads of it return what was written before.
 
-    ``None``: no write is followed by a read of what it wrote.
+    Every written number is different, so no other order of the operations explains such a read. ``None``: no write
+    comes after another one and is read later.
     """
-    candidates = [op for op in operations if op.writes and op.value is not None and _is_read_later(operations, op)]
+    candidates = []
+    for lost in operations:
+        if (
+            lost.writes
+            and lost.value is not None
+            and any(_is_of(op, lost) and op.begin > lost.end for op in operations)
+        ):
+            earlier = [op for op in operations if op.writes and op.name == lost.name and op.end < lost.begin]
+            before = max(earlier, key=lambda op: op.end).value if earlier else None
+            if before is not None:
+                candidates.append((lost, before))
     if not candidates:
         return None
-    lost = rng.choice(candidates)
-    earlier = [op for op in operations if op.writes and op.name == lost.name and op.end < lost.begin]
-    before = max(earlier, key=lambda op: op.end).value if earlier else None
-    return [
-        replace(op, value=before) if not op.writes and (op.name, op.value) == (lost.name, lost.value) else op
-        for op in operations
-    ]
+    lost, before = rng.choice(candidates)
+    return [replace(op, value=before) if _is_of(op, lost) else op for op in operations]
 
 
 def with_stale_read(operations: Sequence[Operation], rng: random.Random) -> list[Operation] | None:
-    """Return the history as if one read had returned what a later write had replaced before the read began.
+    """Return the history as if one read had returned what had been replaced before the read began.
 
-    ``None``: no read comes after two writes of different values.
+    ``None``: no read comes after two writes, one after the other.
     """
     candidates = []
     for n, read in enumerate(operations):
-        if read.writes:
-            continue
-        # Only writes with an end that is known, and none beside each other or beside the read, so that the order is sure.
-        done = sorted((op for op in operations if op.writes and op.name == read.name), key=lambda op: op.begin)
-        done = [op for op in done if op.begin < read.begin]
-        if len(done) >= 2 and done[-2].end < done[-1].begin and done[-1].end < read.begin:
-            if done[-2].value not in (read.value, None):
-                candidates.append((n, done[-2].value))
+        if not read.writes:
+            done = [op for op in operations if op.writes and op.name == read.name and op.end < read.begin]
+            last = max(done, key=lambda op: op.begin, default=None)
+            replaced = [op.value for op in done if last is not None and op.end < last.begin]
+            candidates += [(n, value) for value in replaced if value not in (read.value, None)]
     if not candidates:
         return None
     n, old = rng.choice(candidates)
     return [*operations[:n], replace(operations[n], value=old), *operations[n + 1 :]]
 
 
-def _is_read_later(operations: Sequence[Operation], write: Operation) -> bool:
-    return any(
-        not op.writes and (op.name, op.value) == (write.name, write.value) and op.begin > write.end for op in operations
-    )
+def _is_of(read: Operation, write: Operation) -> bool:
+    """Return whether this is a read of what that write wrote."""
+    return not read.writes and (read.name, read.value) == (write.name, write.value)

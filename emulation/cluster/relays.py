@@ -1,7 +1,7 @@
 """Connections that can be cut: relays between two programs, which hold back what is sent meanwhile.
 
-A cut is silent, as that of a cable is: nothing is refused or closed. What was sent arrives when the relay is mended, as TCP
-would send it again.
+A cut is silent, as that of a cable is: nothing is refused or closed. What was sent arrives when the relay is mended, as
+TCP would send it again.
 """
 
 from __future__ import annotations

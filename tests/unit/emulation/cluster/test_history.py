@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,18 +76,11 @@ def test_it_decides_as_trying_all_orders_does(seed: int, count: int, data: st.Da
     assert linearizable(history) == by_brute_force(history)
 
 
-@given(st.integers(0, 10**6))
-def test_a_stale_read_is_found(seed: int) -> None:
-    rng = random.Random(seed)
-    spoiled = with_stale_read(recorded(seed, 200, clients=3, unknown=0), rng)
-    assert spoiled is not None
-    assert len(wrong_registers(spoiled)) == 1
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_lost_write_is_found(seed: int) -> None:
-    history = recorded(seed, 300, clients=1, unknown=0)
-    spoiled = with_lost_write(history, random.Random(seed))
+@given(st.integers(0, 10**6), st.sampled_from([with_lost_write, with_stale_read]))
+def test_what_is_lost_or_stale_is_found(seed: int, spoil: Callable[..., list[Operation] | None]) -> None:
+    history = recorded(seed, 200)
+    assert wrong_registers(history) == []
+    spoiled = spoil(history, random.Random(seed))
     assert spoiled is not None
     assert len(wrong_registers(spoiled)) == 1
 
