@@ -4,7 +4,7 @@ The values that cross the borders of the modules:
 
 - ``replicas.Replicas``: the processes, and the relays between them and the store, the switches, the clients and each
   other, which can be cut.
-- ``history.Operation``: one request of a client for a job: when it began and ended, and what it read or wrote.
-- ``kinds.Kind``: a fault: how it begins and how it ends.
+- ``history.JobOperation``: one request of a client for a job: when it began and ended, and what it read or wrote.
+- ``kinds.ClusterFault``: a fault: how it begins and how it ends.
 - ``outcome.FaultRound``: what one fault cost: times and losses.
 """

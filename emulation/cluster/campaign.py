@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import random
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
 import httpx
 
 from controller.model.fabric import Fabric
-from emulation.cluster.clients import JOBS, Clients, Load
-from emulation.cluster.history import Operation, with_lost_write, with_stale_read, wrong_registers
-from emulation.cluster.kinds import Kind
+from emulation.cluster.clients import JOBS, ClientLoad, Clients
+from emulation.cluster.history import JobOperation, with_lost_write, with_stale_read, wrong_registers
+from emulation.cluster.kinds import ClusterFault
 from emulation.cluster.outcome import FaultRound
 from emulation.cluster.replicas import Replica, Replicas
 from emulation.cluster.rule_changes import RuleChanges
@@ -46,8 +45,6 @@ HARMLESS = (
     ("no response to inactivity probe", "switches notice a leader that is stopped, or cut off from them"),
     (r"\|dpif_netdev\|ERR\|Dropped \d+ log messages", "interfaces of switches that restart"),
 )
-
-_TAKE_OVER = re.compile(r"^fairspine_cluster_take_over_seconds (\S+)$", re.MULTILINE)
 
 Say = Callable[[str], None]
 
@@ -84,7 +81,7 @@ class ClusterCampaign:
         self._changes = RuleChanges(replicas.lab)
         self._contents: Mapping[str, int | None] = {}
 
-    def run(self, kinds: Sequence[Kind]) -> None:
+    def run(self, kinds: Sequence[ClusterFault]) -> None:
         """Run a round of each of these kinds, in this order.
 
         Raises:
@@ -106,12 +103,12 @@ class ClusterCampaign:
         if self.rejected[0] < self.rejected[1]:
             raise ClusterCheckError(f"of {self.rejected[1]} spoiled histories, {self.rejected[0]} were rejected")
 
-    def _round(self, name: str, kind: Kind, clients: Clients, *, writes: bool) -> None:
-        leader = self._leader()
-        term = _term(leader)
+    def _round(self, name: str, kind: ClusterFault, clients: Clients, *, writes: bool) -> None:
+        leader = self._replicas.leader()
+        term = leader.term
         self._changes.new()
         with self._lab.pinging(interval=0.1) as tally:
-            clients.send(Load.ALL if writes else Load.READS)
+            clients.send(ClientLoad.ALL if writes else ClientLoad.READS)
             time.sleep(WARM_SECONDS)
             begun = time.monotonic()
             end = kind.begin(self._replicas, leader)
@@ -121,7 +118,7 @@ class ClusterCampaign:
                 end()
             if writes:
                 self._wait_for_writes(clients, begun)
-            clients.send(Load.NOTHING)
+            clients.send(ClientLoad.NOTHING)
             for replica in self._replicas.all:
                 self._replicas.start(replica)
             self._right(name, clients.so_far())
@@ -135,22 +132,22 @@ class ClusterCampaign:
             raise Broken(f"{lost} pings were lost")
         if changes:
             raise Broken(f"{changes} rules were changed, though nothing of the network or the jobs was")
-        known = self._leader()
+        known = self._replicas.leader()
         self.rounds.append(
             FaultRound(
                 kind.name, _first_write(operations, begun), read_back, lost, changes, len(operations),
-                sum(op.writes and math.isinf(op.end) for op in operations), _term(known) > term,
+                sum(op.writes and math.isinf(op.end) for op in operations), known.term > term,
             )
         )  # fmt: skip
         self._say(f"{name}: {_said(self.rounds[-1])}")
 
-    def _watched(self, kind: Kind, leader: Replica, term: int, begun: float) -> float | None:
+    def _watched(self, kind: ClusterFault, leader: Replica, term: int, begun: float) -> float | None:
         """Wait until the fault is to end; return after how many seconds a later leader had read all switches back."""
         others = [replica for replica in self._replicas.all if replica is not leader]
         found: float | None = None
         while True:
             now = time.monotonic() - begun
-            if found is None and any(_has_taken_over(replica, term) for replica in others):
+            if found is None and any(replica.has_taken_over(term) for replica in others):
                 found = time.monotonic() - begun
             if now >= kind.seconds and (found is not None or not kind.replaced):
                 return found
@@ -167,20 +164,14 @@ class ClusterCampaign:
 
     # -- checks ------------------------------------------------------------------------------------------------
 
-    def _leader(self) -> Replica:
-        leaders = self._replicas.leaders
-        if len(leaders) != 1:
-            raise Broken(f"{len(leaders)} replicas lead")
-        return leaders[0]
-
-    def _right(self, name: str, operations: Sequence[Operation]) -> None:
+    def _right(self, name: str, operations: Sequence[JobOperation]) -> None:
         """Wait until one replica leads, the others follow it, and the switches have the rules of its jobs."""
         deadline = time.monotonic() + self._right_within
         while True:
             try:
-                leader = self._leader()
-                term = _term(leader)
-                behind = [replica.name for replica in self._replicas.all if _term(replica) != term]
+                leader = self._replicas.leader()
+                term = leader.term
+                behind = [replica.name for replica in self._replicas.all if replica.term != term]
                 if behind:
                     raise Broken(f"{', '.join(behind)} do not follow the leader of term {term}")
                 self._state.jobs = _jobs(leader)
@@ -194,13 +185,13 @@ class ClusterCampaign:
                 raise self._failure(name, f"not right within {self._right_within:g} s: {wrong}")
             time.sleep(POLL_SECONDS)
 
-    def _check_history(self, name: str, operations: Sequence[Operation], clients: Clients) -> None:
+    def _check_history(self, name: str, operations: Sequence[JobOperation], clients: Clients) -> None:
         """Check what clients were told against what the jobs are in the end; then check the checker."""
         before = self._contents
         after = {name: _bytes(document) for name, document in self._state.jobs.items()}
         last = time.monotonic()
         names = [f"job{n}" for n in range(JOBS)]
-        operations = [*operations, *(Operation(job, False, after.get(job), last, last) for job in names)]
+        operations = [*operations, *(JobOperation(job, False, after.get(job), last, last) for job in names)]
         if wrong := wrong_registers(operations, before):
             shown = "\n".join(str(op) for op in operations if op.name == wrong[0])
             raise self._failure(name, f"what clients were told of {', '.join(wrong)} cannot be:\n{shown}")
@@ -242,23 +233,6 @@ class _Seen:
             raise LabError(f"{self._leader.name} has ended")
 
 
-def _term(replica: Replica) -> int:
-    told = replica.cluster()
-    if told is None:
-        raise Broken(f"{replica.name} does not answer")
-    return int(told["term"])
-
-
-def _has_taken_over(replica: Replica, term: int) -> bool:
-    """Return whether a replica leads a later term, and every switch has confirmed its rules."""
-    told = replica.cluster()
-    if told is None or told["role"] != "leader" or told["term"] <= term:
-        return False
-    with suppress(httpx.TransportError):
-        return _TAKE_OVER.search(str(replica.get("/metrics").body)) is not None
-    return False
-
-
 def _jobs(leader: Replica) -> dict[str, Mapping[str, Any]]:
     """Return the jobs of a leader as documents of one flow each."""
     answer = leader.get("/v1/jobs")
@@ -271,7 +245,7 @@ def _bytes(document: Mapping[str, Any]) -> int:
     return int(document["bytes"])
 
 
-def _first_write(operations: Sequence[Operation], begun: float) -> float | None:
+def _first_write(operations: Sequence[JobOperation], begun: float) -> float | None:
     """Return after how many seconds the first change was acknowledged that was sent after a moment."""
     return min(
         (op.end - begun for op in operations if op.writes and op.begin >= begun and op.end < math.inf), default=None

@@ -13,7 +13,7 @@ from types import TracebackType
 
 import httpx
 
-from emulation.cluster.history import Operation
+from emulation.cluster.history import JobOperation
 from emulation.cluster.replicas import Replica
 
 GIVE_UP_SECONDS = 5.0
@@ -26,7 +26,7 @@ JOBS = 6
 """Job names; few, so that requests for the same job meet."""
 
 
-class Load(Enum):
+class ClientLoad(Enum):
     """What clients send: nothing, reads, or reads and writes."""
 
     NOTHING = 0
@@ -56,12 +56,12 @@ class Clients:
         """
         self.statuses: Counter[int] = Counter()
         self.errors: list[str] = []
-        self._history: list[Operation] = []
+        self._history: list[JobOperation] = []
         self._replicas, self._hosts = replicas, hosts
         self._pause = threads / rate
         self._values = iter(range(1, 1 << 62))
-        self._load = Load.NOTHING
-        self._under_way: Counter[Load] = Counter()
+        self._load = ClientLoad.NOTHING
+        self._under_way: Counter[ClientLoad] = Counter()
         self._changed = threading.Condition()
         self._end = threading.Event()
         self._threads = [
@@ -83,18 +83,20 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def send(self, load: Load) -> None:
+    def send(self, load: ClientLoad) -> None:
         """Send this from now on; return when no request is under way that is more than that."""
         with self._changed:
             self._load = load
-            self._changed.wait_for(lambda: not any(self._under_way[more] for more in Load if more.value > load.value))
+            self._changed.wait_for(
+                lambda: not any(self._under_way[more] for more in ClientLoad if more.value > load.value)
+            )
 
-    def so_far(self) -> list[Operation]:
+    def so_far(self) -> list[JobOperation]:
         """Return the operations since ``take``, in the order of their ends."""
         with self._changed:
             return list(self._history)
 
-    def take(self) -> list[Operation]:
+    def take(self) -> list[JobOperation]:
         """Return the operations so far and forget them."""
         with self._changed:
             taken, self._history = self._history, []
@@ -111,11 +113,11 @@ class Clients:
         method = rng.choices(["PUT", "GET", "DELETE"], [4, 5, 1])[0]
         src, dst = rng.sample(self._hosts, 2)
         with self._changed:
-            if self._load is Load.NOTHING:
+            if self._load is ClientLoad.NOTHING:
                 return
-            if self._load is Load.READS:
+            if self._load is ClientLoad.READS:
                 method = "GET"
-            needs = Load.READS if method == "GET" else Load.ALL
+            needs = ClientLoad.READS if method == "GET" else ClientLoad.ALL
             self._under_way[needs] += 1
             value = next(self._values)
         body = {"flows": [{"src": src, "dst": dst, "bytes": value}]} if method == "PUT" else None
@@ -128,7 +130,7 @@ class Clients:
         end = time.monotonic()
         with self._changed:
             try:
-                self._history += _operation(method, name, value, (begin, end), status, content)
+                self._history += recorded(method, name, value, (begin, end), status, content)
             except ValueError as error:
                 self.errors.append(f"{replica.name}: {error}")
             self.statuses[status] += 1
@@ -142,9 +144,9 @@ def _send(replica: Replica, method: str, name: str, body: object) -> tuple[int, 
     return response.status_code, json.loads(response.content) if response.content else None
 
 
-def _operation(
+def recorded(
     method: str, name: str, value: int, during: tuple[float, float], status: int, content: object
-) -> list[Operation]:
+) -> list[JobOperation]:
     """Return what a response means; nothing, if the request was not carried out, or was a read without an answer.
 
     Raises:
@@ -155,11 +157,11 @@ def _operation(
     if status == NOT_DONE:
         return []
     if status == 0 or (isinstance(content, dict) and content.get("type") == UNKNOWN):
-        return [] if method == "GET" else [Operation(name, True, written, begin)]
+        return [] if method == "GET" else [JobOperation(name, True, written, begin)]
     if status == 404 and method != "PUT":
-        return [Operation(name, False, None, begin, end)]
+        return [JobOperation(name, False, None, begin, end)]
     if method == "GET" and status == 200 and isinstance(content, dict):
-        return [Operation(name, False, int(content["bytes"]), begin, end)]
+        return [JobOperation(name, False, int(content["bytes"]), begin, end)]
     if method != "GET" and 200 <= status < 300:
-        return [Operation(name, True, written, begin, end)]
+        return [JobOperation(name, True, written, begin, end)]
     raise ValueError(f"{method} of {name}: {status}: {content}")

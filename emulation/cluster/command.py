@@ -12,12 +12,12 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from emulation import campaign_command
 from emulation.campaign_command import begin, carry_out, complain
-from emulation.cluster.kinds import KINDS, Kind
+from emulation.cluster.kinds import KINDS, ClusterFault
 
 PROGRAM, PACKAGE = "faults-cluster", "emulation.cluster"
 
 LEAST_LEASE = 0.5
-RATE = 50.0
+RATE, MOST_RATE = 50.0, 1000.0
 
 TABLE_WIDTH = 120
 """Columns; a narrower terminal breaks the lines, and nothing is left out."""
@@ -33,15 +33,24 @@ def main(arguments: Sequence[str]) -> int:
     return carry_out(PROGRAM, PACKAGE, arguments, options, _run, _check)
 
 
-def _check(options: argparse.Namespace) -> None:
-    if options.lease < LEAST_LEASE:
+def check_lease(options: argparse.Namespace) -> None:
+    """Check the lease, before anything is started.
+
+    Raises:
+        InputError: it is too short.
+    """
+    if not options.lease >= LEAST_LEASE:
         raise InputError(f"must be at least {LEAST_LEASE}", field="--lease", value=options.lease)
-    if not 0 < options.rate <= 1000:
-        raise InputError("must be above 0 and at most 1000", field="--rate", value=options.rate)
+
+
+def _check(options: argparse.Namespace) -> None:
+    check_lease(options)
+    if not 0 < options.rate <= MOST_RATE:
+        raise InputError(f"must be above 0 and at most {MOST_RATE:g}", field="--rate", value=options.rate)
     chosen(options.kinds)
 
 
-def chosen(text: str) -> list[Kind]:
+def chosen(text: str) -> list[ClusterFault]:
     """Return the kinds that a list names; all for an empty one.
 
     Raises:
@@ -55,10 +64,10 @@ def chosen(text: str) -> list[Kind]:
     return [by_name[name] for name in names] or list(KINDS)
 
 
-def drawn(kinds: Sequence[Kind], seed: int, rounds: int) -> list[Kind]:
+def drawn(kinds: Sequence[ClusterFault], seed: int, rounds: int) -> list[ClusterFault]:
     """Return this number of kinds: all of them in a random order, then all again, so that none is left out for long."""
     rng = random.Random(seed)
-    found: list[Kind] = []
+    found: list[ClusterFault] = []
     while len(found) < rounds:
         found += rng.sample(list(kinds), len(kinds))
     return found[:rounds]
@@ -66,14 +75,14 @@ def drawn(kinds: Sequence[Kind], seed: int, rounds: int) -> list[Kind]:
 
 def _run(fabric: Fabric, options: argparse.Namespace) -> int:
     from emulation.cluster.campaign import ClusterCampaign, ClusterCheckError
-    from emulation.cluster.database import PostgresServer
+    from emulation.cluster.database import PrivatePostgres
     from emulation.cluster.outcome import table
     from emulation.cluster.replicas import Replicas
     from emulation.lab import Lab
 
     say, seed = begin(options.out), options.seed
     kinds = drawn(chosen(options.kinds), seed, options.rounds)
-    server = PostgresServer()
+    server = PrivatePostgres()
     failed = ""
     try:
         server.start()

@@ -40,7 +40,7 @@ def programs() -> Path | None:
     return max(found, key=lambda path: float(path.parent.name), default=None)
 
 
-class PostgresServer:
+class PrivatePostgres:
     """A server with its data in a folder that is removed on ``close``; it ends with this process at the latest."""
 
     def __init__(self) -> None:

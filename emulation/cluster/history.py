@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True)
-class Operation:
+class JobOperation:
     """One request for one job.
 
     Attributes:
@@ -38,15 +38,15 @@ Contents = Mapping[str, int | None]
 """What each job name held at a moment; a name that is missing held nothing."""
 
 
-def wrong_registers(operations: Iterable[Operation], before: Contents = MappingProxyType({})) -> list[str]:
+def wrong_registers(operations: Iterable[JobOperation], before: Contents = MappingProxyType({})) -> list[str]:
     """Return the names of the jobs whose history is not linearizable. ``before``: what they held at the beginning."""
-    by_name: dict[str, list[Operation]] = defaultdict(list)
+    by_name: dict[str, list[JobOperation]] = defaultdict(list)
     for operation in operations:
         by_name[operation.name].append(operation)
     return sorted(name for name, history in by_name.items() if not linearizable(history, before.get(name)))
 
 
-def linearizable(history: Sequence[Operation], before: int | None = None) -> bool:
+def linearizable(history: Sequence[JobOperation], before: int | None = None) -> bool:
     """Return whether one register can have had this history; ``before``: what it held at the beginning.
 
     Depth-first search over the orders of operations (Wing and Gong, J. Parallel and Distributed Computing 1993). A set
@@ -72,7 +72,7 @@ def linearizable(history: Sequence[Operation], before: int | None = None) -> boo
     return False
 
 
-def _next(ordered: Sequence[Operation], placed: int) -> list[int]:
+def _next(ordered: Sequence[JobOperation], placed: int) -> list[int]:
     """Return the numbers of the operations that can come next."""
     found: list[int] = []
     first_end = math.inf
@@ -86,7 +86,7 @@ def _next(ordered: Sequence[Operation], placed: int) -> list[int]:
     return [n for n in found if ordered[n].begin <= first_end]
 
 
-def with_lost_write(operations: Sequence[Operation], rng: random.Random) -> list[Operation] | None:
+def with_lost_write(operations: Sequence[JobOperation], rng: random.Random) -> list[JobOperation] | None:
     """Return the history as if an acknowledged write had been lost: reads of it return what was written before.
 
     Every written number is different, so no other order of the operations explains such a read. ``None``: no write
@@ -109,7 +109,7 @@ def with_lost_write(operations: Sequence[Operation], rng: random.Random) -> list
     return [replace(op, value=before) if _is_of(op, lost) else op for op in operations]
 
 
-def with_stale_read(operations: Sequence[Operation], rng: random.Random) -> list[Operation] | None:
+def with_stale_read(operations: Sequence[JobOperation], rng: random.Random) -> list[JobOperation] | None:
     """Return the history as if one read had returned what had been replaced before the read began.
 
     ``None``: no read comes after two writes, one after the other.
@@ -127,6 +127,6 @@ def with_stale_read(operations: Sequence[Operation], rng: random.Random) -> list
     return [*operations[:n], replace(operations[n], value=old), *operations[n + 1 :]]
 
 
-def _is_of(read: Operation, write: Operation) -> bool:
+def _is_of(read: JobOperation, write: JobOperation) -> bool:
     """Return whether this is a read of what that write wrote."""
     return not read.writes and (read.name, read.value) == (write.name, write.value)

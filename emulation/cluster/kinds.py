@@ -15,7 +15,7 @@ End = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ClusterFault:
     """A fault.
 
     Attributes:
@@ -92,20 +92,20 @@ def _saturated(world: Replicas, leader: Replica) -> End:
 
 
 KINDS = (
-    Kind("kill -9", 3.0, _killed, replaced=True),
-    Kind("stopped 3 s", 3.0, _stopped, replaced=True),
-    Kind("stopped 14 s", 14.0, _stopped, replaced=True),
-    Kind("stopped 60 s", 60.0, _stopped, replaced=True),
-    Kind("step-down", 2.0, _stepped_down, replaced=True),
-    Kind("cut from the store", 4.0, lambda world, leader: _cut([leader.store]), replaced=True),
-    Kind("cut from switches", 4.0, lambda world, leader: _cut(leader.switches)),
-    Kind("cut from half of the switches", 4.0, lambda world, leader: _cut(leader.switches[:1])),
-    Kind("cut from clients", 3.0, lambda world, leader: _cut([leader.clients])),
-    Kind("cut from peers", 3.0, lambda world, leader: _cut([leader.peers])),
-    Kind("store stalls", 3.0, _store_stalls),
-    Kind("store killed", 2.0, _store_killed),
-    Kind("switches restart", 2.0, _switches_restart, empties=True),
-    Kind("switches restart and kill -9", 3.0, _both_die, replaced=True, empties=True),
-    Kind("both cores busy", 5.0, _saturated),
+    ClusterFault("kill -9", 3.0, _killed, replaced=True),
+    ClusterFault("stopped 3 s", 3.0, _stopped, replaced=True),
+    ClusterFault("stopped 14 s", 14.0, _stopped, replaced=True),
+    ClusterFault("stopped 60 s", 60.0, _stopped, replaced=True),
+    ClusterFault("step-down", 2.0, _stepped_down, replaced=True),
+    ClusterFault("cut from the store", 4.0, lambda world, leader: _cut([leader.store]), replaced=True),
+    ClusterFault("cut from switches", 4.0, lambda world, leader: _cut(leader.switches)),
+    ClusterFault("cut from half of the switches", 4.0, lambda world, leader: _cut(leader.switches[:1])),
+    ClusterFault("cut from clients", 3.0, lambda world, leader: _cut([leader.clients])),
+    ClusterFault("cut from peers", 3.0, lambda world, leader: _cut([leader.peers])),
+    ClusterFault("store stalls", 3.0, _store_stalls),
+    ClusterFault("store killed", 2.0, _store_killed),
+    ClusterFault("switches restart", 2.0, _switches_restart, empties=True),
+    ClusterFault("switches restart and kill -9", 3.0, _both_die, replaced=True, empties=True),
+    ClusterFault("both cores busy", 5.0, _saturated),
 )
 """All kinds, by how they end: by themselves, or after ``seconds``."""

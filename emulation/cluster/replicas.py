@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -15,11 +17,15 @@ import yaml
 
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
-from emulation.cluster.database import PostgresServer
+from emulation.cluster.database import PrivatePostgres
 from emulation.cluster.relays import CutRelay, Relays
+from emulation.faults.world import Broken
 from emulation.http_json import JsonResponse, ask
 from emulation.lab import Lab
-from emulation.processes import Child
+from emulation.processes import Child, Popen
+
+COUNT = 3
+"""Replicas of a cluster."""
 
 ANSWERS_SECONDS = 120.0
 """After a fresh installation numerical code is compiled first, which takes a minute."""
@@ -35,6 +41,8 @@ SWITCH_RELAYS = 6800
 
 RECONNECT_MS = 1000
 
+_TAKE_OVER = re.compile(r"^fairspine_cluster_take_over_seconds (\S+)$", re.MULTILINE)
+
 
 class Replica:
     """One replica: its process, and the relays of its connections.
@@ -46,14 +54,14 @@ class Replica:
         clients: from clients, at ``address``.
     """
 
-    def __init__(self, number: int, relays: Relays, folder: Path, server: PostgresServer) -> None:
+    def __init__(self, number: int, relays: Relays, folder: Path, server: PrivatePostgres) -> None:
         """Prepare the replica with this number, from 0; ``folder``: for its socket of PostgreSQL."""
         self.number = number
         self.name = f"replica{number}"
         self.address = ("127.0.0.1", CLIENTS + number)
         self.child: Child | None = None
         self._socket = folder / self.name
-        self._socket.mkdir()
+        self._socket.mkdir(parents=True)
         self._direct = ("127.0.0.1", HTTP + number)
         self.store = relays.add(self._socket / ".s.PGSQL.5432", server.folder / ".s.PGSQL.5432")
         self.peers = relays.add(("127.0.0.1", PEERS + number), self._direct)
@@ -72,7 +80,7 @@ class Replica:
             "controller.app",
         ]  # fmt: skip
 
-    def store_url(self, server: PostgresServer, database: str) -> str:
+    def store_url(self, server: PrivatePostgres, database: str) -> str:
         """Return the URL of the store by way of the relay."""
         return server.url(database, folder=self._socket)
 
@@ -93,6 +101,27 @@ class Replica:
                 return dict(answer.body)
         return None
 
+    @property
+    def term(self) -> int:
+        """The term that it knows.
+
+        Raises:
+            Broken: it does not answer.
+        """
+        told = self.cluster()
+        if told is None:
+            raise Broken(f"{self.name} does not answer")
+        return int(told["term"])
+
+    def has_taken_over(self, term: int) -> bool:
+        """Return whether it leads a later term than this, and every switch has confirmed its rules."""
+        told = self.cluster()
+        if told is None or told["role"] != "leader" or told["term"] <= term:
+            return False
+        with suppress(httpx.TransportError):
+            return _TAKE_OVER.search(str(self.get("/metrics").body)) is not None
+        return False
+
     def signal(self, number: signal.Signals) -> None:
         """Send its process a signal."""
         assert self.child is not None
@@ -110,25 +139,27 @@ class Replicas:
     Args:
         lab: a running lab with the cables of ``fabric``.
         server: a running server.
-        count: number of replicas.
         lease: their option, in seconds.
+        popen: starts the processes of replicas.
     """
 
-    def __init__(self, lab: Lab, fabric: Fabric, server: PostgresServer, *, count: int = 3, lease: float = 1.0) -> None:
+    def __init__(
+        self, lab: Lab, fabric: Fabric, server: PrivatePostgres, *, lease: float = 1.0, popen: Popen = subprocess.Popen
+    ) -> None:
         """Write the fabric file; ``start`` starts the replicas."""
         self.lab, self.server, self.lease = lab, server, lease
         self._database = server.create()
         self._file = lab.out / "fabric.yaml"
         self._file.write_text(yaml.safe_dump(fabric_document(fabric)))
         self._undo = ExitStack()
-        self._count = count
+        self._popen = popen
         self.all: list[Replica] = []
 
     def __enter__(self) -> Replicas:
         """Start all replicas, and connect the switches to them."""
         try:
             relays = self._undo.enter_context(Relays())
-            self.all = [Replica(n, relays, self.server.folder, self.server) for n in range(self._count)]
+            self.all = [Replica(n, relays, self.server.folder / self._database, self.server) for n in range(COUNT)]
             self._undo.callback(self._end)
             self._connect()
             for replica in self.all:
@@ -148,7 +179,9 @@ class Replicas:
         """Start a replica, and wait until it answers. Harmless when it runs."""
         if not replica.runs:
             store = replica.store_url(self.server, self._database)
-            replica.child = self.lab.spawn(replica.name, replica.command(self._file, store, self.lease))
+            replica.child = self.lab.spawn(
+                replica.name, replica.command(self._file, store, self.lease), popen=self._popen
+            )
         assert replica.child is not None
         replica.child.wait_until(lambda: replica.cluster() is not None, "the replica answers", ANSWERS_SECONDS)
 
@@ -156,6 +189,17 @@ class Replicas:
         """SIGKILL."""
         assert replica.child is not None
         replica.child.kill()
+
+    def leader(self) -> Replica:
+        """Return the one that leads.
+
+        Raises:
+            Broken: none leads, or several.
+        """
+        leaders = self.leaders
+        if len(leaders) != 1:
+            raise Broken(f"{len(leaders)} replicas lead")
+        return leaders[0]
 
     @property
     def leaders(self) -> list[Replica]:

@@ -16,7 +16,7 @@ from emulation.faults.world import Broken
 from emulation.lab import Lab
 
 
-class World(Protocol):
+class CheckedLab(Protocol):
     """What is checked: a lab, the state that it should be in, and the controller of it."""
 
     @property
@@ -42,7 +42,7 @@ SHOWN = 6
 """Largest number of differences of one kind in a message; the rest are counted."""
 
 
-def settled(world: World) -> tuple[ExpectedPiece, ...]:
+def settled(world: CheckedLab) -> tuple[ExpectedPiece, ...]:
     """Return the hosts' routes if controller and switches agree with the state of the fabric.
 
     Raises:
@@ -70,7 +70,7 @@ def settled(world: World) -> tuple[ExpectedPiece, ...]:
     return said.pieces
 
 
-def _links(world: World) -> Iterator[str]:
+def _links(world: CheckedLab) -> Iterator[str]:
     """Yield the links whose state the controller has wrong, except between switches without power."""
     off = world.state.off
     fabric = world.state.fabric
@@ -94,7 +94,7 @@ def _words(entry: Sequence[object]) -> str:
     return " ".join(",".join(sorted(part)) if isinstance(part, frozenset) else str(part) for part in entry)
 
 
-def reaches(world: World) -> None:
+def reaches(world: CheckedLab) -> None:
     """Every host that the graph joins to another gets an answer from it; not promised in mode ``frozen``.
 
     Raises:
@@ -106,7 +106,7 @@ def reaches(world: World) -> None:
     _raise("no ping", [f"{a} to {b}" for a, b in lost])
 
 
-def carried(world: World, probes: Probes, pieces: Sequence[ExpectedPiece], rng: random.Random) -> None:
+def carried(world: CheckedLab, probes: Probes, pieces: Sequence[ExpectedPiece], rng: random.Random) -> None:
     """Packets of all planned flows take the planned links; not promised in mode ``frozen``.
 
     Raises:

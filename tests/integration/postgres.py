@@ -15,7 +15,7 @@ from emulation.cluster import database
 from emulation.cluster.database import programs
 
 
-class PostgresServer(database.PostgresServer):
+class PostgresServer(database.PrivatePostgres):
     """A server that an administrator can also stop, and whose disk may be small.
 
     ``mounted``: options of a tmpfs at ``self.small``, in a mount namespace of the server's own (needs root).

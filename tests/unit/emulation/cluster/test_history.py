@@ -11,10 +11,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.cluster.history import Operation, linearizable, with_lost_write, with_stale_read, wrong_registers
+from emulation.cluster.history import JobOperation, linearizable, with_lost_write, with_stale_read, wrong_registers
 
 
-def recorded(seed: int, count: int, *, names: int = 3, clients: int = 6, unknown: float = 0.05) -> list[Operation]:
+def recorded(seed: int, count: int, *, names: int = 3, clients: int = 6, unknown: float = 0.05) -> list[JobOperation]:
     """Requests of several clients to a correct store, each of which takes place at some moment between its ends."""
     rng = random.Random(seed)
     free = [0.0] * clients
@@ -30,18 +30,18 @@ def recorded(seed: int, count: int, *, names: int = 3, clients: int = 6, unknown
     for _, begin, end, name, kind, value in sorted(drawn):
         written = value if kind == "put" else None
         if kind == "get":
-            made.append(Operation(name, False, content.get(name), begin, end))
+            made.append(JobOperation(name, False, content.get(name), begin, end))
         elif rng.random() < unknown:
             if rng.random() < 0.5:
                 content[name] = written
-            made.append(Operation(name, True, written, begin))
+            made.append(JobOperation(name, True, written, begin))
         else:
             content[name] = written
-            made.append(Operation(name, True, written, begin, end))
+            made.append(JobOperation(name, True, written, begin, end))
     return made
 
 
-def by_brute_force(history: list[Operation]) -> bool:
+def by_brute_force(history: list[JobOperation]) -> bool:
     sure = [op for op in history if math.isfinite(op.end)]
     unsure = [op for op in history if not math.isfinite(op.end)]
     for count in range(len(unsure) + 1):
@@ -51,7 +51,7 @@ def by_brute_force(history: list[Operation]) -> bool:
     return False
 
 
-def holds(order: tuple[Operation, ...]) -> bool:
+def holds(order: tuple[JobOperation, ...]) -> bool:
     content = None
     for n, op in enumerate(order):
         if any(later.end < op.begin for later in order[n + 1 :]):
@@ -77,7 +77,7 @@ def test_it_decides_as_trying_all_orders_does(seed: int, count: int, data: st.Da
 
 
 @given(st.integers(0, 10**6), st.sampled_from([with_lost_write, with_stale_read]))
-def test_what_is_lost_or_stale_is_found(seed: int, spoil: Callable[..., list[Operation] | None]) -> None:
+def test_what_is_lost_or_stale_is_found(seed: int, spoil: Callable[..., list[JobOperation] | None]) -> None:
     history = recorded(seed, 200)
     assert wrong_registers(history) == []
     spoiled = spoil(history, random.Random(seed))
@@ -87,13 +87,17 @@ def test_what_is_lost_or_stale_is_found(seed: int, spoil: Callable[..., list[Ope
 
 def test_what_nobody_did_cannot_be_spoiled() -> None:
     rng = random.Random(1)
-    written = [Operation("a", True, 1, 0.0, 1.0)]
+    written = [JobOperation("a", True, 1, 0.0, 1.0)]
     assert with_lost_write(written, rng) is None
     assert with_stale_read(written, rng) is None
 
 
 def test_a_write_of_unknown_outcome_may_take_place_late_but_not_before_it_began() -> None:
-    late = [Operation("a", True, 1, 0.0), Operation("a", False, None, 1.0, 2.0), Operation("a", False, 1, 3.0, 4.0)]
+    late = [
+        JobOperation("a", True, 1, 0.0),
+        JobOperation("a", False, None, 1.0, 2.0),
+        JobOperation("a", False, 1, 3.0, 4.0),
+    ]
     assert linearizable(late)
-    early = [Operation("a", False, 1, 0.0, 1.0), Operation("a", True, 1, 2.0)]
+    early = [JobOperation("a", False, 1, 0.0, 1.0), JobOperation("a", True, 1, 2.0)]
     assert not linearizable(early)
