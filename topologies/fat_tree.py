@@ -24,7 +24,7 @@ SWITCH_MTU = 9000
 LONGEST_NAME = 15
 """Linux gives an interface's name sixteen bytes, and the last one is zero."""
 
-AGG_DPID = 65536
+AGG_DPID = 1 << 16
 CORE_DPID = 131072
 HOSTS_PER_PREFIX = 250
 
@@ -100,7 +100,7 @@ class FatTree(Topo):
         pods, leaves, aggs, cores, hosts = (sizes[name] for name in ("pods", "leaves", "aggs", "cores", "hosts"))
         if hosts > HOSTS_PER_PREFIX:
             raise ValueError(f"fattree: hosts={hosts}: a leaf's /24 prefix holds at most {HOSTS_PER_PREFIX} hosts")
-        if (pods + 1) << (leaves - 1).bit_length() > 65536:
+        if (pods + 1) << (leaves - 1).bit_length() > 1 << 16:
             raise ValueError(f"fattree: pods={pods}, leaves={leaves}: 10.0.0.0/8 has too few /24 prefixes")
         longest = [
             f"leaf{pods * leaves}-eth{hosts + aggs}",

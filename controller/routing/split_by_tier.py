@@ -146,7 +146,9 @@ def _types(problem: _Problem, tier: int, loads: _Climbing) -> list[tuple[Int64Ar
         return [(types[0], whole, loads.load)]
     if problem.even:
         weights = [np.concatenate(problem.room(tier, int(choices[0]), loads)) for choices in types]
-        if all(weight.min() == weight.max() for weight in weights) and possible[:, np.concatenate(types)].all():
+        alike = all(weight.min() == weight.max() for weight in weights)
+        # The equal parts of what lies above can be nothing where the choice itself leads on.
+        if alike and any(weight[0] > 0 for weight in weights) and possible[:, np.concatenate(types)].all():
             weight = np.array([weight[0] * len(choices) for weight, choices in zip(weights, types, strict=True)])
             ends = problem.ends(tier, loads)
             limit = np.full(2 * ends.n_switches, problem.seconds if problem.steady else 0.0)

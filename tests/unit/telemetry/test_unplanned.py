@@ -46,7 +46,7 @@ def test_a_link_carries_what_its_port_counts_less_what_rules_of_flows_on_it_coun
         src, dst = int(traffic.src[flow]), int(traffic.dst[flow])
         leaves = int(fabric.host_leaf[src]), int(fabric.host_leaf[dst])
         crossed = fabric.ways.links_of(*leaves, path) if path >= 0 else ()
-        for link in (src, *crossed, fabric.n_hosts + dst) if path >= 0 or path == LOCAL else ():
-            planned[link] += rate
+        for on in (src, *crossed, fabric.n_hosts + dst) if path >= 0 or path == LOCAL else ():
+            planned[on] += rate
     expected = np.array(carried) * 8 / 1e9 / SECONDS - planned
     assert np.allclose(unplanned_rates(fabric, traffic, wire, readings), expected, atol=1e-6, equal_nan=True)
