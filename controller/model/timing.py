@@ -88,7 +88,8 @@ class IterationGrid:
 
     def after(self, ended: float) -> float:
         """Return the begin of the iteration that follows one which ended then."""
-        return self._at(math.floor(self._periods(ended) + 0.5), ended) if self.hold else ended
+        # An iteration that ends half way between two times waits for the later one, whatever rounding says.
+        return self._at(math.floor(self._periods(ended) + 0.5 + ROUNDING), ended) if self.hold else ended
 
     def _periods(self, at: float) -> float:
         return (at - self.shift_seconds) / self.period_seconds

@@ -129,9 +129,13 @@ def load() -> None:
 
 def run(argv: list[str], env: Mapping[str, str], folder: str, log: str) -> None:
     """A controller, until it ends."""
+    import eventlet.hubs
+
     from controller import launcher
     from emulation import netns
 
+    # A fork inherits the epoll instance of the event loop, if there was one: all forks would get each other's events.
+    eventlet.hubs.use_hub()
     status = 1
     try:
         os.setsid()

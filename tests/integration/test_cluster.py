@@ -69,7 +69,7 @@ class Cluster:
         return [each for each in replicas if role(each) == "leader"]
 
     def leader(self, *, after: int = 0) -> Controller:
-        """The leader of a term after this one, once its plan is active."""
+        """The leader of a term after this one, once its plan is active and the other replicas know it."""
         found: list[Controller] = []
 
         def leads() -> bool:
@@ -78,6 +78,7 @@ class Cluster:
 
         eventually(leads, "one replica leads", shown=lambda: [role(each) for each in self.replicas])
         eventually(found[0].is_well, "all is well", shown=lambda: found[0].get("/healthz").body)
+        eventually(lambda: all(knows(each, found[0]) for each in self.replicas), "all replicas know the leader")
         return found[0]
 
 
@@ -104,6 +105,14 @@ def role(replica: Controller) -> str:
         return "none"
 
 
+def knows(replica: Controller, leader: Controller) -> bool:
+    """Return whether a replica, if it works, has heard who leads: with its next beat, which a busy machine delays."""
+    try:
+        return bool(replica.get("/healthz").body["cluster"]["leader"] == f"http://127.0.0.1:{leader.http_port}")
+    except OSError:
+        return True
+
+
 def term(replica: Controller) -> int:
     return int(replica.get("/v1/cluster").body["term"])
 
@@ -126,6 +135,7 @@ def cluster(bench: Bench, fabric_file: Path, postgres_url: str) -> Cluster:
     stale = "a follower asks for its role with the term that it has read, while the leader becomes master"
     bench.harmless.append(("OFPRRFC_STALE", stale))
     bench.harmless.append(("OFPBRC_IS_S", "a leader that was stopped goes on with what it was about to send"))
+    bench.harmless.append(("no response to inactivity probe", "switches notice a leader that was stopped for long"))
     return Cluster(bench, FABRIC, fabric_file, postgres_url)
 
 
@@ -133,8 +143,6 @@ def test_the_next_leader_of_a_killed_one_has_its_jobs_and_its_plan_and_writes_no
     lab, first = cluster.lab, cluster.leader()
     wait_for_pings(lab)
     followers = [each for each in cluster.replicas if each is not first]
-    for other in followers:
-        assert other.get("/healthz").body["cluster"]["leader"] == f"http://127.0.0.1:{first.http_port}"
     client = Client(",".join(f"http://127.0.0.1:{each.http_port}" for each in [*followers, first]))
     happened = Happened(client)
     eventually(lambda: happened.count > 0, "the stream of events is open")
@@ -198,8 +206,14 @@ def test_a_leader_that_was_stopped_finds_another_one_and_follows(cluster: Cluste
 
         eventually(accepted, "a follower takes a change", shown=lambda: problems)
         assert set(problems) <= {"outcome-unknown", "no-leader", "unavailable"}
-        eventually(lambda: len(cluster.leaders(others)) == 1, "another replica leads")
-        (second,) = cluster.leaders(others)
+        leading: list[Controller] = []
+
+        def one_leads() -> bool:
+            leading[:] = cluster.leaders(others)
+            return len(leading) == 1
+
+        eventually(one_leads, "another replica leads")
+        second = leading[0]
         eventually(second.is_well, "all is well", shown=lambda: second.get("/healthz").body)
     finally:
         os.kill(first.pid, signal.SIGCONT)

@@ -130,7 +130,7 @@ def _next_begin(now, offset, hold):
     """Return the begin of an iteration after one that ends now: the nearest time of the grid if the job is held."""
     if hold <= 0.0:
         return now
-    return max(now, hold * np.floor((now + offset) / hold + 0.5) - offset)
+    return max(now, hold * np.floor((now + offset) / hold + 0.5 + ROUNDING) - offset)
 
 
 @nb.njit(nogil=True, cache=True)

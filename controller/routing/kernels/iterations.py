@@ -263,7 +263,9 @@ def play(problem, cache, offset, hold, horizon, most_events, log_at, log_seconds
             if stage[who] == first[who + 1]:
                 stage[who] = first[who]
                 if hold[who] > 0.0:
-                    begin = max(now, hold[who] * np.floor((now + offset[who]) / hold[who] + 0.5) - offset[who])
+                    begin = max(
+                        now, hold[who] * np.floor((now + offset[who]) / hold[who] + 0.5 + ROUNDING) - offset[who]
+                    )
                 took[who] += begin - begun[who]
                 ended[who] += 1
                 begun[who] = begin
