@@ -17,7 +17,8 @@ from controller.routing import assign
 from controller.routing import flow_estimate as estimate
 from controller.routing.demand import Demand
 from controller.routing.expected import expected_seconds, mean_slowdown
-from controller.routing.kernels.flow_iterations import play, share
+from controller.routing.kernels.flow_iterations import play
+from controller.routing.kernels.flow_sharing import FlowLinks, FlowRates, begin, finish, no_rates, share
 from controller.routing.stages import Stages
 from tests.unit.routing.instances import one_path, random_fabric, random_traffic, traffic_of
 
@@ -44,21 +45,35 @@ def test_every_flow_has_a_full_link_on_which_none_is_faster_or_its_highest_rate(
     rows = tuple(dataclasses.replace(row, timing=JobTiming(((row.phase, 0.1),))) for row in traffic.collectives)
     stages = Stages.of(Demand.of(fabric, dataclasses.replace(traffic, collectives=rows)))
     problem = estimate.flow_iterations(stages, assign("random", fabric, traffic, seed=seed).assignment)
-    n, links = len(problem.gbit), len(problem.capacity)
-    active = np.flatnonzero(rng.random(n) < 0.7)
-    rate = np.zeros(n)
-    share(problem, active.copy(), len(active), rate, np.zeros(links), np.zeros(links))
-    on = {e: [r for r in active if e in problem.flow_link[problem.flow_ptr[r] : problem.flow_ptr[r + 1]]]
-          for e in range(links)}  # fmt: skip
+    links, n = problem.links, len(problem.gbit)
+    rates = no_rates(n, len(links.capacity))
+    for _ in range(3):
+        # Flows begin and end; only those that this reaches get other rates.
+        changed = np.flatnonzero(rng.random(n) < rng.uniform(0.1, 0.9))
+        for r in changed:
+            if rates.sends[r]:
+                finish(links, rates, r)
+            else:
+                begin(links, rates, r, 1.0, 0.0)
+        rates.changed[: len(changed)] = changed
+        share(links, rates, len(changed), 0.0)
+        check_rates(links, rates)
+
+
+def check_rates(links: FlowLinks, rates: FlowRates) -> None:
+    active, rate = np.flatnonzero(rates.sends), rates.rate
+    on = {e: [r for r in active if e in links.flow_link[links.flow_ptr[r] : links.flow_ptr[r + 1]]]
+          for e in range(len(links.capacity))}  # fmt: skip
     load = {e: sum(rate[r] for r in rows) for e, rows in on.items()}
-    level = rate / problem.weight
-    for e in range(links):
-        assert load[e] <= problem.capacity[e] * (1 + 1e-7)
+    level = rate / links.weight
+    for e, capacity in enumerate(links.capacity):
+        assert load[e] <= capacity * (1 + 1e-7)
     for r in active:
-        assert rate[r] <= problem.most[r] * (1 + 1e-7)
-        assert rate[r] >= problem.most[r] * (1 - 1e-7) or any(
-            load[e] >= problem.capacity[e] * (1 - 1e-7) and level[r] >= max(level[i] for i in on[e]) * (1 - 1e-7)
-            for e in problem.flow_link[problem.flow_ptr[r] : problem.flow_ptr[r + 1]]
+        assert rates.end[r] * rate[r] == pytest.approx(1.0)
+        assert rate[r] <= links.most[r] * (1 + 1e-7)
+        assert rate[r] >= links.most[r] * (1 - 1e-7) or any(
+            load[e] >= links.capacity[e] * (1 - 1e-7) and level[r] >= max(level[i] for i in on[e]) * (1 - 1e-7)
+            for e in links.flow_link[links.flow_ptr[r] : links.flow_ptr[r + 1]]
         )
 
 
