@@ -12,7 +12,8 @@ from emulation.experiments.learned_run import LearnedRun
 
 _WIDE = 120
 _COLUMNS = (
-    "job", "learned as", "recall", "precision", "bytes off", "period off", "hashed", "learned", "pushed", "speed-up",
+    "job", "learned as", "iterations", "recall", "precision", "bytes off", "period off", "hashed", "learned",
+    "pushed", "speed-up", "to pushed",
 )  # fmt: skip
 
 
@@ -27,9 +28,9 @@ def print_learned(run: LearnedRun) -> None:
     for row in run.compared:
         hashed, learned, pushed = (fmean(run.seconds[name][row.job]) for name in ("hashed", "learned", "pushed"))
         table.add_row(
-            row.job, ", ".join(row.names) or "-", f"{row.recall:.3f}", f"{row.precision:.3f}",
+            row.job, ", ".join(row.names) or "-", str(row.iterations), f"{row.recall:.3f}", f"{row.precision:.3f}",
             f"{row.bytes_off:.2%}", f"{row.period_off:.2%}", f"{hashed:.2f} s", f"{learned:.2f} s", f"{pushed:.2f} s",
-            f"{hashed / learned:.2f}",
+            f"{hashed / learned:.2f}", f"{learned / pushed:.3f}",
         )  # fmt: skip
     console.print(f"feeder: {run.feeder}; no job was pushed before it was learned")
     console.print(table)
