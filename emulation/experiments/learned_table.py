@@ -10,7 +10,7 @@ from rich.table import Table
 
 from emulation.experiments.learned_run import LearnedRun
 
-_WIDE = 120
+_WIDE = 140
 _COLUMNS = (
     "job", "learned as", "iterations", "recall", "precision", "bytes off", "period off", "hashed", "learned",
     "pushed", "speed-up", "to pushed",
