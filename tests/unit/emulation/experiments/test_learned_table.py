@@ -11,7 +11,11 @@ from emulation.experiments.learned_truth import LearnedAgainstSent
 
 def test_a_row_has_the_iterations_and_the_ratios_of_mean_times(capsys: pytest.CaptureFixture[str]) -> None:
     row = LearnedAgainstSent("gpt3-a", ("learned-0123abcd",), 0.75, 1.0, 0.0125, 0.0025, 7)
-    seconds = {"hashed": {"gpt3-a": (9.0, 11.0)}, "learned": {"gpt3-a": (4.0, 4.0)}, "pushed": {"gpt3-a": (3.0, 5.0)}}
+    seconds: dict[str, dict[str, tuple[float, ...]]] = {
+        "hashed": {"gpt3-a": (9.0, 11.0)},
+        "learned": {"gpt3-a": (4.0, 4.0)},
+        "pushed": {"gpt3-a": (3.0, 5.0)},
+    }
     print_learned(LearnedRun("host", (row,), seconds))
     printed = capsys.readouterr().out
     (line,) = [line for line in printed.splitlines() if "gpt3-a" in line]
