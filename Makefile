@@ -21,7 +21,7 @@ UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo demo-times demo-qps screenshots load constraints clean
 .PHONY: bench bench-qps bench-learned bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
-.PHONY: faults faults-night kills attack evaluation evaluation-emulated
+.PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -107,6 +107,12 @@ bench-port-down: setup ## measure where the time goes from 200 port-downs to the
 faults: setup ## inject random faults into a running emulation, check after each; SEED= ROUNDS= PARALLEL= FABRIC= (as root)
 	@$(BIN)/python -m emulation.faults --seed $(SEED) --rounds $(ROUNDS) --parallel $(PARALLEL) \
 	  $(if $(filter command environment,$(origin FABRIC)),--fabric $(FABRIC))
+
+faults-cluster: setup-test ## inject faults into three replicas under requests, check what clients were told; SEED= ROUNDS= KINDS= LEASE= (as root)
+	@$(BIN)/python -m emulation.cluster --seed $(SEED) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(LEASE),--lease $(LEASE))
+
+cluster-demo: setup-test ## kill the leader of three replicas while two jobs send; one table (as root)
+	@$(BIN)/python -m emulation.cluster.demo
 
 kills: setup-test ## kill the controller and the store's writer KILLS= times each (default: 50) amid changes
 	@KILLS=$(or $(KILLS),50) $(BIN)/pytest tests/integration/test_kill.py tests/integration/test_store_kill.py

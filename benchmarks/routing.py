@@ -33,7 +33,7 @@ from controller.model.traffic import Traffic
 from controller.routing import POLICIES, Options, PreviousPlan, assign, warm_up
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
-from controller.routing.expected import plan_times
+from controller.routing.flow_estimate import plan_times
 from controller.routing.objective import evaluate
 
 PAPER_DATA = Path(os.environ.get("FAIRSPINE_PAPER_DATA", "../shared/data/dcn-simulators"))

@@ -19,7 +19,9 @@ class JsonResponse:
     body: Any
 
 
-def ask(address: tuple[str, int], method: str, target: str, document: object = None) -> JsonResponse:
+def ask(
+    address: tuple[str, int], method: str, target: str, document: object = None, *, timeout: float = REQUEST_SECONDS
+) -> JsonResponse:
     """Send a request on a new connection and return the answer.
 
     Args:
@@ -27,13 +29,14 @@ def ask(address: tuple[str, int], method: str, target: str, document: object = N
         method: HTTP method.
         target: path and query of the request.
         document: body to send as JSON; bytes are sent unchanged.
+        timeout: seconds without progress after which to give up.
 
     Raises:
         httpx.TransportError: there is no connection, no answer in time, or it broke off.
     """
     body = document if isinstance(document, bytes | None) else json.dumps(document).encode()
     headers = {} if body is None else {"Content-Type": "application/json"}
-    with httpx.Client(timeout=REQUEST_SECONDS, trust_env=False) as http:
+    with httpx.Client(timeout=timeout, trust_env=False) as http:
         response = http.request(method, f"http://{address[0]}:{address[1]}{target}", content=body, headers=headers)
     if not response.content:
         return JsonResponse(response.status_code, None)

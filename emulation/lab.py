@@ -36,7 +36,7 @@ from emulation.interrupts import deaf, ending_by_exception
 from emulation.nodes import LabHost, LabSwitch
 from emulation.pings import Pair, Pinger, Pinging
 from emulation.private_ovs import DATAPATH, PrivateOvs
-from emulation.processes import LABEL, POLL_SECONDS, Child
+from emulation.processes import LABEL, POLL_SECONDS, Child, Popen
 from emulation.rates import emulated_mbps, tc_commands
 from emulation.runfile import RunFile, delete_interfaces, sweep_dead
 from emulation.socket_buffers import enlarge_packet_buffers
@@ -216,20 +216,18 @@ class Lab:
 
     # -- children --------------------------------------------------------------------------------------------
 
-    def spawn(self, name: str, argv: Sequence[str], *, host: str | None = None, env: Mapping[str, str] = {}) -> Child:
-        """Start a program in the lab's namespace, or in a host's; output to ``out/logs/NAME.log``.
+    def spawn(
+        self, name: str, argv: Sequence[str], *, host: str | None = None, env: Mapping[str, str] = {},
+        popen: Popen = subprocess.Popen,
+    ) -> Child:  # fmt: skip
+        """Start a program in the lab's namespace, or in a host's, by ``popen``; output to ``out/logs/NAME.log``.
 
         It ends with the lab at the latest. A name may be used again (a controller that comes back): its log goes on.
         """
         inside = [] if host is None else ["mnexec", "-a", str(self.host(host).pid)]
         earlier = self._children.setdefault(name, [])
-        child = Child(
-            name,
-            [*inside, *argv],
-            self.log_path(name),
-            os.environ | {LABEL: self._runfile.label} | dict(env),
-            append=bool(earlier),
-        )
+        labelled = os.environ | {LABEL: self._runfile.label} | dict(env)
+        child = Child(name, [*inside, *argv], self.log_path(name), labelled, append=bool(earlier), popen=popen)
         earlier.append(child)
         self._runfile.add_process(name, child.pid)
         return child

@@ -89,6 +89,10 @@ class Process(Protocol):
     def send_signal(self, sig: int) -> None: ...
 
 
+Popen = Callable[..., Process]
+"""Starts a process, called as ``subprocess.Popen`` is."""
+
+
 class Child:
     """A process in a new session, so that it gets no Ctrl-C of the terminal, with its output in a log file."""
 
@@ -100,9 +104,9 @@ class Child:
         env: Mapping[str, str],
         *,
         append: bool,
-        popen: Callable[..., Process] = subprocess.Popen,
+        popen: Popen = subprocess.Popen,
     ) -> None:
-        """``popen``: starts the process, called as ``subprocess.Popen`` is."""
+        """Start the process by ``popen``."""
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)

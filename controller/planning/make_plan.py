@@ -14,7 +14,7 @@ from controller.model.traffic import Traffic
 from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
-from controller.routing.expected import plan_times
+from controller.routing.flow_estimate import plan_times
 from controller.routing.objective import evaluate
 
 

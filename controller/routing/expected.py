@@ -6,13 +6,11 @@ import numpy as np
 
 from controller.model.assignment import Assignment
 from controller.model.fabric import BoolArray, FloatArray
-from controller.model.timing import JobTimes, PlanTimes
 from controller.model.tolerances import ROUNDING
 from controller.model.traffic import Int64Array
-from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
 from controller.routing.kernels import iterations as kernel
-from controller.routing.stages import Stages, has_times
+from controller.routing.stages import Stages
 
 DRAWS = 16
 """Draws of the jobs' starting points in their iterations; the expected time is the mean over the draws."""
@@ -27,25 +25,6 @@ SLOTS = 1 << 14
 """Largest number of sets of sending jobs for which speeds are cached."""
 
 
-def plan_times(demand: Demand, assignment: Assignment) -> PlanTimes | None:
-    """Return the iteration times of jobs under an assignment; ``None`` if no job states its computing times."""
-    if not has_times(demand.traffic):
-        return None
-    stages = Stages.of(demand)
-    sending = _sending_seconds(stages, assignment, DRAWS)
-    seconds = stages.by_job(stages.compute + sending)
-    compute = stages.by_job(stages.compute)
-    phase = stages.demand.traffic.phase[stages.row]
-    rows = tuple(
-        JobTimes(name, weight, own, alone, took, 1.0 - own / took, tuple(zip(phases, sends, strict=True)))
-        for name, weight, own, alone, took, phases, sends in zip(
-            stages.names, stages.weight.tolist(), compute.tolist(), stages.alone.tolist(), seconds.tolist(),
-            stages.split(phase), stages.split(sending), strict=True,
-        )
-    )  # fmt: skip
-    return PlanTimes(rows, mean_slowdown(stages, seconds), schedule_bound(stages))
-
-
 def mean_slowdown(stages: Stages, seconds: FloatArray) -> float:
     """Return the mean of the ratios of expected to isolated iteration time [J], by weight."""
     if not len(seconds):
@@ -55,10 +34,10 @@ def mean_slowdown(stages: Stages, seconds: FloatArray) -> float:
 
 def expected_seconds(stages: Stages, assignment: Assignment, draws: int = DRAWS) -> FloatArray:
     """Return expected iteration times [J]: means over uniform draws of each job's starting point in its iteration."""
-    return stages.by_job(stages.compute + _sending_seconds(stages, assignment, draws))
+    return stages.by_job(stages.compute + sending_seconds(stages, assignment, draws))
 
 
-def _sending_seconds(stages: Stages, assignment: Assignment, draws: int) -> FloatArray:
+def sending_seconds(stages: Stages, assignment: Assignment, draws: int) -> FloatArray:
     """Return the expected seconds [S] that each stage is sent."""
     problem, cache = iterations_of(stages, assignment)
     n_jobs, n_stages = len(stages.names), len(stages.row)

@@ -16,7 +16,7 @@ from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic
 from controller.routing.base import Options, Policy
 from controller.routing.bounds import bound
 from controller.routing.demand import Demand
-from controller.routing.expected import plan_times
+from controller.routing.flow_estimate import plan_times
 from controller.routing.objective import evaluate
 from controller.routing.previous_plan import PreviousPlan
 from controller.routing.registry import BUILT_IN

@@ -155,7 +155,7 @@ class _Rounds:
                 spawn_in(lab),
                 self.specs,
                 ports,
-                options=sender_options(self.scenario, self.scale),
+                options=sender_options(self.scenario.fabric, self.scale.mbps_per_gbps),
                 timeout=_ROUND_SECONDS + 8 * self.scenario.request.seconds * max(self.scenario.iterations.values()),
                 log_dir=self.scenario.request.folder / "logs",
                 cycles=self._cycles(),

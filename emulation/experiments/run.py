@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
+from controller.model.fabric import Fabric
 from controller.model.plan import Plan
 from controller.planning.make_plan import make_plan
 from emulation.errors import LabError
@@ -130,10 +131,10 @@ def check_reachable(lab: Lab, scenario: EmulatedScenario) -> None:
     enlarge_packet_buffers(lab.ovs.daemon.pid)
 
 
-def sender_options(scenario: EmulatedScenario, scale: Scale) -> SenderOptions:
-    """Return the options of all queue pairs."""
+def sender_options(fabric: Fabric, mbps_per_gbps: float) -> SenderOptions:
+    """Return the options of all queue pairs on a lab of a fabric, scaled by so much."""
     return SenderOptions(
-        line_rate=max(host.gbps for host in scenario.fabric.hosts) * scale.mbps_per_gbps * 1e6,
+        line_rate=max(host.gbps for host in fabric.hosts) * mbps_per_gbps * 1e6,
         first_timeout=FIRST_TIMEOUT,
         min_timeout=LEAST_TIMEOUT,
         max_timeout=LONGEST_TIMEOUT,
@@ -166,7 +167,7 @@ def _measure(
         spawn_in(lab),
         specs,
         ports,
-        options=sender_options(scenario, scale),
+        options=sender_options(scenario.fabric, scale.mbps_per_gbps),
         timeout=_START_UP_SECONDS + _SLACK * sum(predicted[cycle.job] * cycle.iterations for cycle in of_jobs),
         log_dir=scenario.request.folder / "logs",
         cycles=of_jobs,

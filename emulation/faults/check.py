@@ -5,19 +5,44 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any, Protocol
 
 from controller.planning.drain import drained_cables
 from emulation import rule_text
 from emulation.faults import expected
 from emulation.faults.probes import Probes
-from emulation.faults.state import ExpectedPiece
-from emulation.faults.world import Broken, FaultLab
+from emulation.faults.state import ExpectedPiece, FaultState
+from emulation.faults.world import Broken
+from emulation.lab import Lab
+
+
+class CheckedLab(Protocol):
+    """What is checked: a lab, the state that it should be in, and the controller of it."""
+
+    @property
+    def lab(self) -> Lab:
+        """The running lab."""
+        ...
+
+    @property
+    def state(self) -> FaultState:
+        """The state that the controller should have found."""
+        ...
+
+    def get(self, target: str) -> Any:
+        """Return the body of the controller's answer; raise ``Broken`` if there is none."""
+        ...
+
+    def check_alive(self) -> None:
+        """Raise ``LabError`` if the controller or the switches have ended by themselves."""
+        ...
+
 
 SHOWN = 6
 """Largest number of differences of one kind in a message; the rest are counted."""
 
 
-def settled(world: FaultLab) -> tuple[ExpectedPiece, ...]:
+def settled(world: CheckedLab) -> tuple[ExpectedPiece, ...]:
     """Return the hosts' routes if controller and switches agree with the state of the fabric.
 
     Raises:
@@ -45,7 +70,7 @@ def settled(world: FaultLab) -> tuple[ExpectedPiece, ...]:
     return said.pieces
 
 
-def _links(world: FaultLab) -> Iterator[str]:
+def _links(world: CheckedLab) -> Iterator[str]:
     """Yield the links whose state the controller has wrong, except between switches without power."""
     off = world.state.off
     fabric = world.state.fabric
@@ -69,7 +94,7 @@ def _words(entry: Sequence[object]) -> str:
     return " ".join(",".join(sorted(part)) if isinstance(part, frozenset) else str(part) for part in entry)
 
 
-def reaches(world: FaultLab) -> None:
+def reaches(world: CheckedLab) -> None:
     """Every host that the graph joins to another gets an answer from it; not promised in mode ``frozen``.
 
     Raises:
@@ -81,7 +106,7 @@ def reaches(world: FaultLab) -> None:
     _raise("no ping", [f"{a} to {b}" for a, b in lost])
 
 
-def carried(world: FaultLab, probes: Probes, pieces: Sequence[ExpectedPiece], rng: random.Random) -> None:
+def carried(world: CheckedLab, probes: Probes, pieces: Sequence[ExpectedPiece], rng: random.Random) -> None:
     """Packets of all planned flows take the planned links; not promised in mode ``frozen``.
 
     Raises:

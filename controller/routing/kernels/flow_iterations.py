@@ -8,6 +8,11 @@ import numba as nb
 import numpy as np
 
 from controller.model.tolerances import ROUNDING
+from controller.routing.kernels.flow_sharing import begin, finish, no_rates, share
+from controller.routing.kernels.without_runtime import without_runtime
+
+SCANNED = 4
+"""Number of flows whose ends are compared that count as one more entry examined."""
 
 
 class FlowIterations(NamedTuple):
@@ -19,11 +24,7 @@ class FlowIterations(NamedTuple):
         send: [S] seconds that the stage takes alone.
         stage_ptr: [S+1] first flow of each stage.
         gbit: [R] amount that each flow sends.
-        most: [R] its highest rate in Gbit/s.
-        weight: [R] rates of flows that share a full link are in these proportions.
-        flow_ptr: [R+1] first entry of each flow.
-        flow_link: [N] link of each entry, of the links that can be full.
-        capacity: [E] Gbit/s.
+        links: ``FlowLinks`` of the flows, with the links that can be full.
     """
 
     first: Any
@@ -31,11 +32,7 @@ class FlowIterations(NamedTuple):
     send: Any
     stage_ptr: Any
     gbit: Any
-    most: Any
-    weight: Any
-    flow_ptr: Any
-    flow_link: Any
-    capacity: Any
+    links: Any
 
 
 class FlowsPlayed(NamedTuple):
@@ -56,57 +53,7 @@ class FlowsPlayed(NamedTuple):
     examined: Any
 
 
-@nb.njit(nogil=True, cache=True)
-def share(problem, active, n_active, rate, room, slope):
-    """Compute the max-min fair rates of the active flows; return the number of entries examined.
-
-    Args:
-        problem: the flows and the links.
-        active: [R] the first ``n_active`` are the active flows; their order changes.
-        n_active: their number.
-        rate: [R] the result.
-        room: [E] scratch.
-        slope: [E] scratch.
-    """
-    flow_ptr, flow_link, weight, most = problem.flow_ptr, problem.flow_link, problem.weight, problem.most
-    for i in range(n_active):
-        for k in range(flow_ptr[active[i]], flow_ptr[active[i] + 1]):
-            room[flow_link[k]], slope[flow_link[k]] = problem.capacity[flow_link[k]], 0.0
-    for i in range(n_active):
-        for k in range(flow_ptr[active[i]], flow_ptr[active[i] + 1]):
-            slope[flow_link[k]] += weight[active[i]]
-    level, rising, examined = 0.0, n_active, 0
-    while rising > 0:
-        lowest = np.inf
-        for i in range(rising):
-            r = active[i]
-            lowest = min(lowest, most[r] / weight[r])
-            for k in range(flow_ptr[r], flow_ptr[r + 1]):
-                lowest = min(lowest, room[flow_link[k]] / slope[flow_link[k]])
-            examined += flow_ptr[r + 1] - flow_ptr[r] + 1
-        # Rounding must not let a later link be full at a lower level.
-        level = max(level, lowest)
-        limit, known, i = level * (1.0 + ROUNDING), rising, 0
-        while i < rising:
-            r = active[i]
-            limited = most[r] <= limit * weight[r]
-            for k in range(flow_ptr[r], flow_ptr[r + 1]):
-                limited |= room[flow_link[k]] <= limit * slope[flow_link[k]]
-            if limited:
-                rising -= 1
-                active[i], active[rising] = active[rising], r
-            else:
-                i += 1
-        for i in range(rising, known):
-            r = active[i]
-            rate[r] = level * weight[r]
-            for k in range(flow_ptr[r], flow_ptr[r + 1]):
-                room[flow_link[k]] -= rate[r]
-                slope[flow_link[k]] -= weight[r]
-    return examined
-
-
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _place(problem, job, behind):
     """Return the stage of a job that has advanced so far, the sent part of the stage, and when it has computed."""
     compute, send, s = problem.compute, problem.send, problem.first[job]
@@ -116,16 +63,22 @@ def _place(problem, job, behind):
     return s, min(max(0.0, behind - compute[s]) / send[s], 1.0 - ROUNDING), max(0.0, compute[s] - behind)
 
 
-@nb.njit(nogil=True, cache=True)
-def _done(problem, stage, left):
+@without_runtime
+def _left(problem, rates, flow, now):
+    """Return the Gbit that a flow has not sent."""
+    return max(0.0, rates.end[flow] - now) * rates.rate[flow] if rates.sends[flow] else 0.0
+
+
+@without_runtime
+def _done(problem, rates, stage, now):
     """Return the part of a stage that its slowest flow has sent."""
     done = 1.0
     for r in range(problem.stage_ptr[stage], problem.stage_ptr[stage + 1]):
-        done = min(done, 1.0 - max(0.0, left[r]) / problem.gbit[r])
+        done = min(done, 1.0 - _left(problem, rates, r, now) / problem.gbit[r])
     return done
 
 
-@nb.njit(nogil=True, cache=True)
+@without_runtime
 def _next_begin(now, offset, hold):
     """Return the begin of an iteration after one that ends now: the nearest time of the grid if the job is held."""
     if hold <= 0.0:
@@ -133,16 +86,16 @@ def _next_begin(now, offset, hold):
     return max(now, hold * np.floor((now + offset) / hold + 0.5 + ROUNDING) - offset)
 
 
-@nb.njit(nogil=True, cache=True)
-def _step(most, now, sending, until, active, n_active, left, rate):
-    """Return the seconds until a job has computed or a flow ends, at most ``most``."""
-    step = most
+@without_runtime
+def _next_event(most, sending, until, active, n_active, end):
+    """Return when the next job has computed or the next flow ends, at most ``most``."""
+    event = most
     for j in range(len(sending)):
         if not sending[j]:
-            step = min(step, until[j] - now)
+            event = min(event, until[j])
     for i in range(n_active):
-        step = min(step, left[active[i]] / rate[active[i]])
-    return step
+        event = min(event, end[active[i]])
+    return event
 
 
 @nb.njit(nogil=True, cache=True)
@@ -161,12 +114,11 @@ def play(problem, offset, hold, horizon, most_examined):
     Returns:
         ``FlowsPlayed``.
     """
-    first, compute, stage_ptr = problem.first, problem.compute, problem.stage_ptr
+    first, compute, stage_ptr, links = problem.first, problem.compute, problem.stage_ptr, problem.links
     n_jobs, n_stages, n_flows = len(first) - 1, len(compute), len(problem.gbit)
-    left, rate, active = np.zeros(n_flows), np.zeros(n_flows), np.zeros(n_flows, np.int64)
-    room, slope = np.zeros(len(problem.capacity)), np.zeros(len(problem.capacity))
+    rates = no_rates(n_flows, len(links.capacity))
     busy, sent = np.zeros(n_stages), np.zeros(n_stages)
-    owner = np.zeros(n_flows, np.int64)
+    active, owner = np.zeros(n_flows, np.int64), np.zeros(n_flows, np.int64)
     sending, running = np.zeros(n_jobs, np.bool_), np.zeros(n_jobs, np.int64)
     stage, until = first[:-1].copy(), np.zeros(n_jobs)
     # Where the present run of a job's stage began, and the part of it that had been sent before.
@@ -175,26 +127,26 @@ def play(problem, offset, hold, horizon, most_examined):
         owner[stage_ptr[first[j]] : stage_ptr[first[j + 1]]] = j
         stage[j], part[j], until[j] = _place(problem, j, offset[j])
     begun, took, ended = -offset, np.zeros(n_jobs), np.zeros(n_jobs, np.int64)
-    now, n_active, examined = 0.0, 0, 0
+    now, n_active, n_changed, examined = 0.0, 0, 0, 0
     while now < horizon and examined <= most_examined:
         for j in range(n_jobs):
             if not sending[j] and until[j] <= now * (1.0 + ROUNDING):
                 s = stage[j]
                 sending[j], began[j], running[j] = True, now, stage_ptr[s + 1] - stage_ptr[s]
                 for r in range(stage_ptr[s], stage_ptr[s + 1]):
-                    left[r] = problem.gbit[r] * (1.0 - part[j])
-                    active[n_active] = r
-                    n_active += 1
-        examined += share(problem, active, n_active, rate, room, slope) + n_jobs
-        step = _step(horizon - now, now, sending, until, active, n_active, left, rate)
-        now += step
-        i = 0
+                    begin(links, rates, r, problem.gbit[r] * (1.0 - part[j]), now)
+                    active[n_active], rates.changed[n_changed] = r, r
+                    n_active, n_changed = n_active + 1, n_changed + 1
+        examined += share(links, rates, n_changed, now) + n_active // SCANNED + n_jobs
+        now = _next_event(horizon, sending, until, active, n_active, rates.end)
+        i, n_changed = 0, 0
         while i < n_active:
             r = active[i]
-            left[r] -= rate[r] * step
-            if left[r] <= problem.gbit[r] * ROUNDING:
+            if _left(problem, rates, r, now) <= problem.gbit[r] * ROUNDING:
+                finish(links, rates, r)
+                rates.changed[n_changed] = r
                 running[owner[r]] -= 1
-                n_active -= 1
+                n_active, n_changed = n_active - 1, n_changed + 1
                 active[i] = active[n_active]
             else:
                 i += 1
@@ -203,16 +155,16 @@ def play(problem, offset, hold, horizon, most_examined):
                 s = stage[j]
                 busy[s] += now - began[j]
                 sent[s] += 1.0 - part[j]
-                sending[j], part[j], stage[j], begin = False, 0.0, s + 1, now
+                sending[j], part[j], stage[j], starts = False, 0.0, s + 1, now
                 if stage[j] == first[j + 1]:
                     stage[j] = first[j]
-                    begin = _next_begin(now, offset[j], hold[j])
-                    took[j] += begin - begun[j]
+                    starts = _next_begin(now, offset[j], hold[j])
+                    took[j] += starts - begun[j]
                     ended[j] += 1
-                    begun[j] = begin
-                until[j] = begin + compute[stage[j]]
+                    begun[j] = starts
+                until[j] = starts + compute[stage[j]]
     for j in range(n_jobs):
         if sending[j]:
             busy[stage[j]] += now - began[j]
-            sent[stage[j]] += max(0.0, _done(problem, stage[j], left) - part[j])
+            sent[stage[j]] += max(0.0, _done(problem, rates, stage[j], now) - part[j])
     return FlowsPlayed(busy, sent, took, ended, examined)

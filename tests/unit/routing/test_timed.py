@@ -16,8 +16,8 @@ from controller.model.timing import JobTiming, PlanTimes
 from controller.model.traffic import Collective, Traffic
 from controller.routing import Options, PreviousPlan, assign
 from controller.routing.demand import Demand
-from controller.routing.expected import iterations_of, plan_times
-from controller.routing.flow_estimate import flow_slowdowns
+from controller.routing.expected import iterations_of
+from controller.routing.flow_estimate import flow_slowdowns, plan_times
 from controller.routing.incidence import Incidence
 from controller.routing.kernels.iterations import speeds
 from controller.routing.stages import Stages
