@@ -54,6 +54,7 @@ class ClusterMember:
         self._last_leader = ""
         self._term: int | None = None
         self._stepping_down = False
+        self._asked_to_end = runtime.signal()
 
     def start(self, *, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
         """Begin to beat.
@@ -79,6 +80,8 @@ class ClusterMember:
             raise ConflictError("this replica does not lead its cluster")
         self._stepping_down = True
         self._southbound.withhold_changes("this replica steps down")
+        # Nobody leads from now on, so the lock must be free before the next beat is due.
+        self._asked_to_end.set()
 
     def close(self) -> None:
         """Let another replica lead at once; called at the end of the program."""
@@ -86,7 +89,7 @@ class ClusterMember:
 
     def _run(self, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
         while not (reason := self._beat(began)):
-            self._runtime.sleep(self.settings.lease / BEATS)
+            self._asked_to_end.wait(self.settings.lease / BEATS)
         self._southbound.withhold_changes("this replica does not lead its cluster")
         LOG.warning("term %s has ended: %s; this replica starts again as a follower", self._term, reason)
         self._runtime.offload(self._election.resign, self._southbound.seen_term)

@@ -14,7 +14,7 @@ from controller.model.network_state import NetworkState
 from controller.service.cluster_member import ClusterMember
 from controller.store.errors import StoreError
 from controller.views.cluster import counts
-from tests.unit.service.world import Ended, FakeSouthbound, Threads
+from tests.unit.service.world import Ended, FakeSouthbound, Signal, Threads
 
 FOLLOWS = ClusterStanding(4, "other")
 MEMBERS = (ReplicaEntry("me", "http://me", "1"), ReplicaEntry("other", "http://other", "1", is_live=False))
@@ -25,20 +25,35 @@ Step = ClusterStanding | StoreError | Callable[["Replica"], None]
 """What the store says in one beat, or what happens before the next."""
 
 
+class NextBeat(Signal):
+    """What a replica waits for between two beats; ``seconds``: how long it would have waited in all."""
+
+    def __init__(self, runtime: Beats, go_on: Callable[[], bool]) -> None:
+        super().__init__(runtime)
+        self._go_on = go_on
+        self.seconds = 0.0
+
+    def wait(self, seconds: float | None = None) -> None:
+        assert seconds is not None
+        if not self._go_on():
+            raise Ended
+        if not self._event.is_set():
+            self.seconds += seconds
+
+
 class Beats(Threads):
-    """A runtime that runs a task at once, until it sleeps after the last step."""
+    """A runtime that runs a task at once, until it waits after the last step."""
 
     def __init__(self, go_on: Callable[[], bool]) -> None:
         super().__init__()
-        self._go_on = go_on
+        self.next_beat = NextBeat(self, go_on)
 
     def spawn(self, task: Callable[[], None]) -> None:
         with suppress(Ended):
             task()
 
-    def sleep(self, seconds: float) -> None:
-        if not self._go_on():
-            raise Ended
+    def signal(self) -> Signal:
+        return self.next_beat
 
 
 class Replica:
@@ -46,8 +61,8 @@ class Replica:
 
     def __init__(self, *steps: Step, store_fails: int = 0) -> None:
         self._steps, self._store_fails = list(steps), store_fails
-        runtime = Beats(self._go_on)
-        self.southbound = FakeSouthbound(runtime, NetworkState())
+        self.runtime = runtime = Beats(self._go_on)
+        self.southbound = FakeSouthbound(Threads(), NetworkState())
         self.resigned: list[int] = []
         self.taken: list[int] = []
         self.began: list[SavedState] = []
@@ -133,6 +148,12 @@ def test_a_leader_that_steps_down_answers_no_client_from_then_on() -> None:
 
     Replica(LEADS, ask, LEADS)
     assert seen == [False]
+
+
+def test_a_leader_that_is_asked_to_step_down_does_not_wait_for_its_next_beat() -> None:
+    # One lease of 1 s has eight beats. A lost switch is found at the next beat, a request at once.
+    assert Replica(LEADS, LEADS, lose, LEADS).runtime.next_beat.seconds == pytest.approx(2 / 8)
+    assert Replica(LEADS, LEADS, step_down, LEADS).runtime.next_beat.seconds == pytest.approx(1 / 8)
 
 
 def test_a_follower_cannot_step_down() -> None:
