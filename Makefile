@@ -130,9 +130,9 @@ attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROU
 	@$(BIN)/python -m emulation.attacks --seed $(SEED) --rounds $(ROUNDS) $(if $(ROUND),--round $(ROUND)) \
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
-evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b
+evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b QUICK=1
 	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps,--scenario examples/scenarios/$(name).yaml) \
-	  $(if $(POLICIES),--policies $(POLICIES)) --workers 2 --out out/evaluation
+	  $(if $(POLICIES),--policies $(POLICIES)) --workers 2 --out out/evaluation$(if $(QUICK),-quick --quick)
 
 evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compare with the simulator (as root)
 	@$(BIN)/fairspine emulate --scenario examples/scenarios/emulated.yaml --seconds 3 --link-mbps 10 --name evaluation-emulated

@@ -275,8 +275,11 @@ def _check_sflow(settings: Settings) -> None:
 
 
 def _check_cluster(settings: Settings) -> None:
+    if settings.cluster_name != settings.cluster_name.strip():
+        raise InputError("must not begin or end with a blank", field="cluster_name", value=settings.cluster_name)
     if settings.cluster_url and not settings.cluster_name:
-        raise InputError("is only for replicas of a cluster: set cluster_name", field="cluster_url", value="")
+        reason = "is only for replicas of a cluster: set cluster_name"
+        raise InputError(reason, field="cluster_url", value=settings.cluster_url)
     scheme, _, rest = settings.cluster_url.partition("://")
     if settings.cluster_url and (scheme not in ("http", "https") or not rest or "/" in rest):
         raise InputError("must be like https://controller-1:8080", field="cluster_url", value=settings.cluster_url)

@@ -85,6 +85,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.config import Settings, settings_from
     from controller.core.cluster_standing import ClusterSettings, ReplicaEntry
     from controller.core.configuration import Configuration
+    from controller.core.saved_state import SavedState
     from controller.learning.sflow_access import parse_listen
     from controller.model.fabric_file import load_fabric
     from controller.planning.plan_inputs import fabric_hash
@@ -122,8 +123,10 @@ def _checked(args: list[str]) -> Startup:
     names = names_of(conf.wsapi_host, socket.gethostname(), listed, tls=tls is not None)
     url, replica = settings.store or default_url(os.environ), new_id() if settings.cluster_name else None
     store = Store.open(url, plans_kept=settings.plans_kept, replica=replica)
-    cluster = None
-    if replica is not None:
+    cluster, saved = None, SavedState()
+    if replica is None:
+        saved = store.load()
+    else:
         own = settings.cluster_url or url_of(
             conf.wsapi_host, conf.wsapi_port, socket.gethostname(), tls=tls is not None
         )
@@ -135,7 +138,7 @@ def _checked(args: list[str]) -> Startup:
         cluster = member, election
     return Startup(
         Configuration(settings, fabric), (conf.wsapi_host, conf.wsapi_port), names, access, tls, openflow_tls, store,
-        store.load(), cluster, tuple(args),
+        saved, cluster, tuple(args),
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import permutations
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -333,7 +332,7 @@ class Lab:
         return Pinger({station.name: (self._hosts[station.name].pid, station.ip) for station in self.wiring.hosts})
 
     def _pairs(self, pairs: Iterable[Pair] | None) -> list[Pair]:
-        return list(permutations(self._hosts, 2)) if pairs is None else list(pairs)
+        return self.wiring.pairs() if pairs is None else list(pairs)
 
     # -- breaking and mending ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ A ``Fabric`` describes the intended network; a ``Wiring`` describes what is buil
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,11 +34,12 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class HostAddress:
-    """A host: its address (mask /8, no gateway) and its hardware address."""
+    """A host: its address (mask /8, no gateway), its hardware address, and the plane in which it reaches others."""
 
     name: str
     ip: str
     mac: str
+    plane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,10 @@ class Wiring:
             if switch.name == name:
                 return switch
         raise InputError("no switch has this name", field="switch", value=name)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the ordered pairs of hosts of one plane; nothing joins two planes."""
+        return [(a.name, b.name) for a, b in itertools.permutations(self.hosts, 2) if a.plane == b.plane]
 
     def ends(self, node: str) -> tuple[CableEnd, ...]:
         """Return the ports of a switch, or the port of a host, in wiring order."""
@@ -160,7 +166,10 @@ def wire_up(fabric: Fabric) -> Wiring:
 
     return Wiring(
         tuple(Bridge(switch.name, switch.dpid, bridges[switch.name]) for switch in switches),
-        tuple(HostAddress(host.name, host.ip, host.mac) for host in fabric.hosts),
+        tuple(
+            HostAddress(host.name, host.ip, host.mac, plane)
+            for host, plane in zip(fabric.hosts, fabric.planes.of_host.tolist(), strict=True)
+        ),
         tuple(LabCable(name, end(*a), end(*b), gbps, up) for name, a, b, gbps, up in plugs),
     )
 

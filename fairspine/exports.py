@@ -10,6 +10,7 @@ from controller.model.job import Job
 from controller.workload.expand import JobTraffic, expand
 from controller.workload.importers.htsim_matrix import write_matrix
 from controller.workload.importers.htsim_topology import write_topology
+from controller.workload.stripes import refuse_planes
 
 
 def htsim_matrix(fabric: Fabric, jobs: Iterable[Job], *, scale: float = 1.0) -> str:
@@ -25,6 +26,7 @@ def htsim_matrix(fabric: Fabric, jobs: Iterable[Job], *, scale: float = 1.0) -> 
     """
     if not 0 < scale <= 1:
         raise InputError("must be above 0 and at most 1", field="scale", value=scale)
+    refuse_planes(fabric, "connection matrices of htsim")
     expanded: list[JobTraffic] = []
     for job in jobs:
         expanded.append(expand(fabric, job, expanded))

@@ -12,6 +12,7 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import parse_fabric
 from controller.model.job import Job
 from controller.model.traffic import Traffic
+from controller.routing.live_planes import on_live_planes
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.job_file import parse_job
 
@@ -59,7 +60,7 @@ def traffic(fabric: Fabric, jobs: Traffic | Iterable[Job]) -> Traffic:
             expanded.append(expand(fabric, each, expanded))
         except InputError as error:
             raise error.with_source(each.name) from None
-    return combine(expanded)
+    return on_live_planes(fabric, combine(expanded))
 
 
 def _plain(value: Any) -> Any:

@@ -198,8 +198,10 @@ def chakra(
 def _load(fabric: Path, jobs: list[Path]) -> tuple[Fabric, list[JobTraffic]]:
     from controller.model.fabric_file import load_fabric
     from controller.workload.load import load_jobs
+    from controller.workload.stripes import refuse_planes
 
     place = load_fabric(fabric)
+    refuse_planes(place, "exports of flows")
     return place, load_jobs(place, jobs)[1]
 
 

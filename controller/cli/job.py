@@ -176,7 +176,7 @@ def _free(fabric: Fabric, beside: list[Path]) -> set[str] | None:
 
     if not beside:
         return None
-    free = set(fabric.host_names)
+    free = set(fabric.nic_names)
     for path in beside:
         _, other = _read(path)
         free -= set(participants(other))

@@ -58,15 +58,17 @@ def _show_fabric(client: Client, output: Printer) -> None:
         drained.update(ends if cable["drained"] else ())
     hosts.update(str(host["leaf"]) for host in answer["hosts"])
     pods = any(row.get("pod") for row in answer["switches"])
+    planes = any(row.get("plane") for row in answer["switches"])
     switches, links = plural(len(answer["switches"]), "switch", "switches"), plural(len(answer["links"]), "cable")
     output.table(
         f"{switches}, {links}, {plural(len(answer['hosts']), 'host')}, from {answer['source']}",
-        ("switch", "role", *(("pod",) * pods), "connected", "cables up>", "drained>", "hosts>"),
+        ("switch", "role", *(("pod",) * pods), *(("plane",) * planes), "connected", "cables up>", "drained>", "hosts>"),
         (
             (
                 row["name"],
                 row["role"],
                 *((row["pod"] or "-",) * pods),
+                *((str(row["plane"] or "-"),) * planes),
                 "yes" if row["connected"] else "no",
                 f"{up[row['name']]} of {cables[row['name']]}",
                 str(drained[row["name"]]),

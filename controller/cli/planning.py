@@ -228,11 +228,12 @@ def load_traffic(
     """
     from controller.model.fabric_file import load_fabric
     from controller.model.queue_pairs import QueuePairs
+    from controller.routing.live_planes import on_live_planes
     from controller.workload.expand import combine
     from controller.workload.load import load_jobs
 
     fabric = load_fabric(fabric_file)
-    return fabric, combine(load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1])
+    return fabric, on_live_planes(fabric, combine(load_jobs(fabric, job_files, QueuePairs(qps, qp_mode))[1]))
 
 
 def _check_policies(names: Sequence[str]) -> None:

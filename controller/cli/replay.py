@@ -80,9 +80,11 @@ def _on_fabric(
 ) -> list[dict[str, Any]]:
     from controller.model.fabric_file import load_fabric
     from controller.workload.importers.placing import on_fabric
+    from controller.workload.stripes import refuse_planes
     from emulation.fluid.dag import run
 
     place = load_fabric(path)
+    refuse_planes(place, "replays of task graphs")
     job = on_fabric(imported, place, placement_of(placement), seed)
     rows = []
     dag = _on_the_network(imported.dag, place, job)

@@ -54,6 +54,13 @@ def simulate(
     results: Annotated[
         bool, typer.Option("--results", help="Also write the full results of every simulation, as JSON and Parquet.")
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Only the first case of each kind, two epochs per job, at most one failure, one seed, no targets.",
+        ),
+    ] = False,
     *,
     output: Printer,
 ) -> None:
@@ -79,6 +86,8 @@ def simulate(
 
     names = None if policies is None else [name.strip() for name in policies.split(",")]
     grids = [load_scenario(path, names) for path in scenario]
+    if quick:
+        grids = [grid.quick() for grid in grids]
     for i, grid in enumerate(grids):
         if any(grid.name == other.name for other in grids[:i]):
             raise InputError(

@@ -26,6 +26,7 @@ from controller.planning.make_plan import make_plan
 from controller.planning.plan_inputs import PlanInputs, fabric_hash, traffic_hash
 from controller.planning.remaining_capacity import with_loads
 from controller.routing import PreviousPlan
+from controller.routing.live_planes import on_live_planes
 from controller.workload.expand import combine
 
 
@@ -110,7 +111,7 @@ def make_candidate(
             clock=clock,
         )
     if desired.traffic:
-        traffic = combine([*desired.traffic, *desired.learned_traffic])
+        traffic = on_live_planes(pushed.planned_on, combine([*desired.traffic, *desired.learned_traffic]))
         both = join_plans(pushed.planned_on, pushed.plan, plan, learned, traffic)
     else:
         traffic, both = learned, plan
@@ -133,7 +134,7 @@ def _of_pushed(
     usable = without_drained(fabric, aside)
     planned_on = beside_background(usable, settings.headroom, desired.background)
     reference = None if intended is None else with_headroom(intended, settings.headroom)
-    traffic = combine(desired.traffic)
+    traffic = on_live_planes(planned_on, combine(desired.traffic))
     same_fabric = before is not None and before.planned_on == planned_on
     inputs = PlanInputs(
         before.inputs.fabric if before is not None and same_fabric else fabric_hash(planned_on),

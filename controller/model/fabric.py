@@ -34,12 +34,14 @@ from controller.model.path_tables import (
     Choices,
     Pods,
     TierCables,
+    components,
     path_names,
     pods_of,
     three_layers,
     two_layers,
     ways_of,
 )
+from controller.model.planes import Planes, check_planes, planes_of
 from controller.model.prefixes import leaf_prefixes, merged_prefixes
 from controller.model.ways import NO_LINK, Tier, Ways
 
@@ -164,9 +166,27 @@ class Fabric(FabricParts):
         return pods_of((leaves, aggs, cores), *self.tier_cables)
 
     @cached_property
+    def planes(self) -> Planes:
+        """The planes, each with one port of every NIC; one where no NIC has several ports."""
+        return planes_of(self, self._lower_networks, self.host_leaf)
+
+    def check_planes(self) -> None:
+        """Check that each NIC has one port in each plane, and that planes have equal numbers of spines.
+
+        Raises:
+            InputError: it is not so; one line that names the host or switch.
+        """
+        check_planes(self, self.planes, self._lower_networks)
+
+    @cached_property
+    def _lower_networks(self) -> IntArray:
+        """[L + M] what the first tier of cables connects: a number for each leaf and switch above."""
+        return components(self.n_leaves, len(self.layers[1]), self.tier_cables[0])
+
+    @cached_property
     def pod_of_leaf(self) -> IntArray:
-        """[L] pod of each leaf; a leaf-spine fabric is one pod."""
-        return self.pods.of_leaf if len(self.layers) == 3 else np.zeros(self.n_leaves, dtype=np.int32)
+        """[L] pod of each leaf; a plane of a leaf-spine fabric is one pod."""
+        return self.pods.of_leaf if len(self.layers) == 3 else self.planes.of_leaf
 
     @cached_property
     def pod_names(self) -> tuple[str, ...]:
@@ -180,17 +200,17 @@ class Fabric(FabricParts):
     def choices(self) -> tuple[Choices, ...]:
         """The choices that the switches below each tier of cables have, from the leaves up; up or not."""
         if len(self.layers) == 2:
-            return two_layers((self.n_leaves, self.n_spines), self.tier_cables[0])
+            return two_layers(self.planes, self.tier_cables[0])
         return three_layers(self.pods, *self.tier_cables)
 
     @cached_property
-    def path_spine(self) -> IntArray:
-        """[K] the spine of each path of a leaf-spine fabric. For the rule compilers; routing needs only links."""
-        return self.choices[0].place
-
-    @cached_property
     def path_names(self) -> tuple[str, ...]:
-        """[K] ``spine2``, or ``spine2:1`` for a second parallel cable; in three layers ``plane2``, ``plane2.core4``."""
+        """[K] ``spine2``, or ``spine2:1`` for a second parallel cable; in three layers ``plane2``, ``plane2.core4``.
+
+        Where there are planes, the second spine of each is ``path2``.
+        """
+        if self.planes.count > 1:
+            return path_names(self.choices, [f"path{place + 1}" for place in range(self.n_spines)])
         return path_names(self.choices, [spine.name for spine in self.spines])
 
     @property
@@ -365,6 +385,7 @@ class Fabric(FabricParts):
         """A short hash of the content: equal fabrics have equal versions."""
         content: tuple[object, ...] = (self.layers, self.hosts, self.cables)
         content += (self.link_share,) if self.link_share else ()
+        content += (tuple(host.nic for host in self.hosts),) if self.planes.count > 1 else ()
         return hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest()
 
 
@@ -372,7 +393,8 @@ class Fabric(FabricParts):
 _STRUCTURAL = (
     "switches", "layer_of", "index_in_layer", "leaf_index", "spine_index", "host_index", "switch_by_dpid",
     "cable_names", "link_ids", "link_index", "host_names", "host_leaf", "host_ip", "link_gbps", "cable_tier",
-    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "pods", "pod_of_leaf", "pod_names",
-    "choices", "_between", "path_spine", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes",
+    "cable_lower", "cable_upper", "cable_number", "parallel", "tier_cables", "planes",
+    "_lower_networks", "pods", "pod_of_leaf", "pod_names",
+    "choices", "_between", "path_names", "ways", "shares_links", "leaf_prefixes", "pod_prefixes",
     "_cable_index", "_host_link_index",
 )  # fmt: skip

@@ -152,6 +152,13 @@ def _short(form: FabricForm, key: str) -> Fabric:
         )
     numbers = short.model_dump()
     if form.clos is not None:
+        for many, what in ((short.leaves, "leaves"), (form.clos.spines, "spines")):
+            if form.clos.planes * many > MAX_LEAVES:
+                raise InputError(
+                    f"there are ids for at most {MAX_LEAVES} {what}, not {form.clos.planes} x {many}",
+                    field="clos.planes",
+                    value=form.clos.planes,
+                )
         return clos(**numbers)
     _check_room(numbers)
     return pod_clos(**numbers)
@@ -194,7 +201,22 @@ def _explicit(form: FabricForm) -> Fabric:
         if leaf.name not in wired:
             raise InputError("this leaf has no uplink", field="links", value=leaf.name)
     _check_ports(hosts, cables)
-    return Fabric(layers, hosts, cables)
+    fabric = Fabric(layers, hosts, cables)
+    _check_nics(fabric)
+    return fabric
+
+
+def _check_nics(fabric: Fabric) -> None:
+    """Check that the names of NICs are not those of other parts, and that each has one port in each plane.
+
+    Raises:
+        InputError: it is not so.
+    """
+    names = {host.name for host in fabric.hosts} | fabric.layer_of.keys()
+    for i, host in enumerate(fabric.hosts):
+        if host.nic in names:
+            raise InputError("a host or switch already has this name", field=f"hosts[{i}].nic", value=host.nic)
+    fabric.check_planes()
 
 
 _SHOWN = {"leaf": "leaf", "spine": "spine", "aggregation": "aggregation switch", "core": "core"}
@@ -245,10 +267,11 @@ def _hosts(rows: list[HostRow], leaves: list[str], role_of: dict[str, str]) -> t
                 gbps=row.gbps,
                 ip=str(row.ip) if row.ip is not None else conventional_ip(number[row.leaf], seat),
                 mac=row.mac or conventional_mac(number[row.leaf], seat),
-                server=row.server or row.name,
+                server=row.server or row.nic or row.name,
                 rail=row.rail,
                 port=row.port,
                 up=row.up,
+                nic=row.nic,
             )
         )
     for key in ("name", "ip", "mac"):
@@ -329,6 +352,7 @@ def fabric_document(fabric: Fabric) -> dict[str, Any]:
                 "rail": h.rail,
                 "port": h.port,
                 "up": h.up,
+                **({} if h.nic is None else {"nic": h.nic}),
             }
             for h in fabric.hosts
         ],

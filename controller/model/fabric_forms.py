@@ -35,9 +35,10 @@ class ShortForm(_Strict):
 
 
 class ClosForm(ShortForm):
-    """The short form of two layers: a healthy symmetric Clos fabric."""
+    """The short form of two layers: a healthy symmetric Clos fabric; ``leaves`` and ``spines`` are those of a plane."""
 
     spines: Annotated[int, Field(ge=1, le=4096)]
+    planes: Annotated[int, Field(ge=1, le=64)] = 1
 
 
 class PodClosForm(ShortForm):
@@ -70,6 +71,7 @@ class HostRow(_Strict):
     rail: Annotated[int, Field(ge=0)] = 0
     port: Port | None = None
     up: bool = True
+    nic: Name | None = None
 
 
 class LinkRow(_Strict):

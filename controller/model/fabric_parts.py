@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -23,7 +23,11 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One RDMA NIC with one IP address. ``port`` is the leaf's OpenFlow port (``None``: not known yet)."""
+    """One port of an RDMA NIC, with one IP address; usually the only one.
+
+    ``port`` is the leaf's OpenFlow port (``None``: not known yet). ``nic`` is the name of the NIC where it has several
+    ports, one in each plane (``controller.model.planes``).
+    """
 
     name: str
     leaf: str
@@ -34,6 +38,8 @@ class Host:
     rail: int = 0
     port: int | None = None
     up: bool = True
+    # Not in ``repr``, so that fabrics without planes keep the version that they had before this field existed.
+    nic: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +123,17 @@ class FabricParts:
 
     @cached_property
     def host_index(self) -> dict[str, int]:
-        """The index of each host, by name."""
-        return {host.name: i for i, host in enumerate(self.hosts)}
+        """The index of each host, by name, and of the first port of each NIC with several, by the NIC's name."""
+        index: dict[str, int] = {}
+        for i, host in enumerate(self.hosts):
+            index.setdefault(host.nic or host.name, i)
+            index[host.name] = i
+        return index
+
+    @cached_property
+    def nic_names(self) -> tuple[str, ...]:
+        """[N] names of the NICs, on which jobs run; those of the hosts where each NIC has one port."""
+        return tuple(dict.fromkeys(host.nic or host.name for host in self.hosts))
 
     @cached_property
     def switch_by_dpid(self) -> dict[int, Switch]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.model.planes import Planes
 from controller.model.ways import NO_LINK, LinkTable, Ways
 
 IntArray = NDArray[np.int32]
@@ -85,8 +86,8 @@ def pods_of(sizes: tuple[int, int, int], lower: TierCables, upper: TierCables) -
         pods in the order of their first leaves, planes in the order of their first aggregation switches. An
         aggregation switch without cores is in the lowest plane that its pod does not have otherwise.
     """
-    pod = _components(sizes[0], sizes[1], lower)
-    network = _components(sizes[1], sizes[2], upper)
+    pod = components(sizes[0], sizes[1], lower)
+    network = components(sizes[1], sizes[2], upper)
     of_agg, agg_network, core_network = pod[sizes[0] :], network[: sizes[1]], network[sizes[1] :]
     has_cores = np.zeros(sizes[1], dtype=np.bool_)
     has_cores[upper.lower] = True
@@ -128,10 +129,10 @@ def choices(cables: TierCables, place: IntArray, switch_at: LinkTable) -> Choice
     return Choices(place_of, number_of, switch_at[:, place_of].astype(np.int32), up, down)
 
 
-def two_layers(sizes: tuple[int, int], cables: TierCables) -> tuple[Choices, ...]:
-    """Return the choices of leaves among spines: one for each spine and parallel cable."""
-    spines = np.arange(sizes[1], dtype=np.int32)
-    return (choices(cables, spines, np.broadcast_to(spines, sizes)),)
+def two_layers(planes: Planes, cables: TierCables) -> tuple[Choices, ...]:
+    """Return the choices of leaves among the spines of their plane: one for each spine and parallel cable."""
+    place = _turn(planes.of_spine)
+    return (choices(cables, place, _grid(planes.of_spine, place, planes.of_leaf)),)
 
 
 def three_layers(pods: Pods, lower: TierCables, upper: TierCables) -> tuple[Choices, Choices]:
@@ -142,7 +143,7 @@ def three_layers(pods: Pods, lower: TierCables, upper: TierCables) -> tuple[Choi
 
 
 def path_names(tiers: tuple[Choices, ...], tops: Sequence[str]) -> tuple[str, ...]:
-    """Return the name of each path, by the names of the switches of the top layer."""
+    """Return the name of each path, by the names of the places in the top layer."""
     if len(tiers) == 1:
         return tuple(tops[at] + _suffix(i) for at, i in zip(*_ends(tiers[0]), strict=True))
     lower, upper = tiers
@@ -178,7 +179,7 @@ def ways_of(tiers: tuple[Choices, ...], group: IntArray) -> Ways:
     )
 
 
-def _components(n_lower: int, n_upper: int, cables: TierCables) -> IntArray:
+def components(n_lower: int, n_upper: int, cables: TierCables) -> IntArray:
     """Return the connected component of each switch, lower ones first; numbered by their first switches."""
     label = np.arange(n_lower + n_upper)
     lower, upper = cables.lower, n_lower + cables.upper

@@ -28,7 +28,8 @@ class Collective:
     """A row of the table of collectives; ``weight`` and ``timing`` are those of its job. Phases never compete.
 
     ``qps``: the QPs of each of its connections. Flow ``number`` is QP ``number % qps.count`` of connection
-    ``number // qps.count``.
+    ``number // qps.count``. ``between_ports``: its flows are given between ports of NICs, not between NICs, so none
+    may take another plane.
     """
 
     job: str
@@ -38,6 +39,7 @@ class Collective:
     # Not in ``repr``, so that traffic without them keeps the version that it had before these fields existed.
     timing: JobTiming | None = field(default=None, repr=False)
     qps: QueuePairs = field(default=ONE_QP, repr=False)
+    between_ports: bool = field(default=False, repr=False)
 
     def flow_name(self, number: int) -> str:
         """Return the last part of a flow's id: ``17``, or ``17.2`` for QP 2 of connection 17."""

@@ -15,6 +15,7 @@ from controller.routing import Options, PreviousPlan, Result, assign
 from controller.routing.bounds import bound, gap
 from controller.routing.demand import Demand
 from controller.routing.flow_estimate import plan_times
+from controller.routing.live_planes import on_live_planes
 from controller.routing.objective import evaluate
 
 
@@ -102,7 +103,9 @@ def _against(intended: Fabric, fabric: Fabric, traffic: Traffic, objective: Obje
         return objective
     if [host.name for host in intended.hosts] != [host.name for host in fabric.hosts]:
         raise ValueError("the hosts of the intended fabric differ from those of the fabric to plan for")
-    return dataclasses.replace(objective, healthy_seconds=Demand.of(intended.healthy(), traffic).ideal_seconds)
+    healthy = intended.healthy()
+    ideal = Demand.of(healthy, on_live_planes(healthy, traffic)).ideal_seconds
+    return dataclasses.replace(objective, healthy_seconds=ideal)
 
 
 def _tighter(one: Bound, other: Bound) -> Bound:

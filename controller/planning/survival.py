@@ -23,6 +23,7 @@ from controller.planning.drain import drain, without_drained
 from controller.routing import Options, PreviousPlan, assign
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
+from controller.routing.live_planes import on_live_planes
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ class Situation:
         """
         result = assign(policy, fabric, traffic, seed=seed, previous=previous, options=options)
         in_force = PreviousPlan.of(fabric, traffic, result.assignment)
-        healthy_seconds = Demand.of(fabric.healthy(), traffic).ideal_seconds
+        healthy = fabric.healthy()
+        healthy_seconds = Demand.of(healthy, on_live_planes(healthy, traffic)).ideal_seconds
         return Situation(fabric, traffic, policy, seed, options, in_force, healthy_seconds)
 
     def before(self) -> Outcome:
@@ -153,7 +155,7 @@ class Situation:
         left = self.fabric.without_links(failure.cables) if failure.cables else self.fabric
         if self.drained:
             left = without_drained(left, drain(left, self.drained))
-        traffic, before = self.traffic, self.previous
+        traffic, before = on_live_planes(left, self.traffic), self.previous
         result = assign(self.policy, left, traffic, seed=self.seed, previous=before, options=self.options)
         demand = Demand.of(left, traffic)
         level, _ = Incidence.of(demand, result.assignment).levels(demand)
@@ -167,7 +169,7 @@ class Situation:
             failure,
             _by_job(traffic, speed),
             unroutable=int((result.assignment.path == UNROUTABLE).sum()),
-            moved=int(((was >= 0) & (was != now)).sum()),
+            moved=int((((was >= 0) & (was != now)) | (traffic.src != self.traffic.src)).sum()),
         )
 
 

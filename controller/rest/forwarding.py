@@ -211,5 +211,7 @@ def _lost(operation: Operation, url: str, error: Exception) -> ProblemError:
     """Return the problem of a request that the leader may have received, and whose answer was lost."""
     LOG.info("%s of the leader %s: %r", operation.id, url, error)
     if operation.role is Role.WRITE:
+        if isinstance(error, ProblemError):
+            return outcome_unknown(f"the answer of the leader at {url} could not be received: {error.detail}")
         return outcome_unknown(f"the connection to the leader at {url} broke before its answer")
     return error if isinstance(error, ProblemError) else no_leader(f"the leader at {url} did not answer")

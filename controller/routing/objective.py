@@ -11,6 +11,7 @@ from controller.model.tolerances import TOLERANCE
 from controller.model.traffic import Traffic
 from controller.routing.demand import Demand
 from controller.routing.incidence import Incidence
+from controller.routing.live_planes import on_live_planes
 
 
 def evaluate(fabric: Fabric, traffic: Traffic, assignment: Assignment, *, demand: Demand | None = None) -> Objective:
@@ -98,7 +99,7 @@ def _healthy_seconds(demand: Demand) -> FloatArray:
     healthy = demand.fabric.healthy()
     if healthy is demand.fabric:
         return demand.ideal_seconds
-    return Demand.of(healthy, demand.traffic).ideal_seconds
+    return Demand.of(healthy, on_live_planes(healthy, demand.traffic)).ideal_seconds
 
 
 def compare_levels(one: FloatArray, other: FloatArray) -> int:

@@ -22,6 +22,7 @@ from controller.model.errors import InputError, NotFoundError
 from controller.model.fabric import Fabric
 from controller.model.learning import Learning
 from controller.model.traffic import Traffic
+from controller.routing.live_planes import on_live_planes
 from controller.service.vital_tasks import VitalTasks
 from controller.telemetry.instruments import Instruments
 from controller.views.learned import address_finder
@@ -176,7 +177,11 @@ class Learner:
     def _look(self, fabric: Fabric | None, desired: DesiredState, now: float) -> None:
         self._odometers.forget(now - REMEMBERED_SECONDS)
         if fabric is not self._fabric or desired.jobs is not self._admitted:
-            self._pushed = frozenset() if fabric is None else pushed_flows(fabric, combine(desired.traffic))
+            self._pushed = (
+                frozenset()
+                if fabric is None
+                else pushed_flows(fabric, on_live_planes(fabric, combine(desired.traffic)))
+            )
             self._fabric, self._admitted = fabric, desired.jobs
         found = infer(self._odometers, now - REMEMBERED_SECONDS, np.random.default_rng(0), self._pushed)
         self._life.step(found, now)

@@ -259,7 +259,9 @@ class Service:
     def routes(self, host: str) -> Document:
         """Return the flows that a host sends, with their paths."""
         state = self._known.state()
-        if host not in self._known.fabric().host_index:
+        fabric = self._known.fabric()
+        # The name of a NIC with several ports leads to its first one, and each port is asked about by itself.
+        if host not in fabric.host_index or fabric.hosts[fabric.host_index[host]].name != host:
             raise NotFoundError("host", host)
         return self._offload(documents.routes, state, host, self._settings.label_base)
 

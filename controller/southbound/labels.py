@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from controller.model.errors import InputError
-from controller.model.fabric import Fabric, IntArray
+from controller.model.fabric import Fabric
 
 DEFAULT_BASE = 16000
 """The usual begin of other vendors' global blocks, too (RFC 8402, section 3.1.2 leaves it to the operator)."""
@@ -50,7 +48,8 @@ class LabelBlock:
     def stack(self, fabric: Fabric, src_leaf: int, dst_leaf: int, path: int) -> tuple[int, ...]:
         """Return the labels of a path between leaves, the outermost first; in a pod only that of its leaf."""
         if len(fabric.layers) == 2:
-            return self.spine(int(fabric.path_spine[path])), self.leaf(dst_leaf, int(cable_number(fabric)[path]))
+            (own,) = fabric.choices
+            return self.spine(int(own.switch[src_leaf, path])), self.leaf(dst_leaf, int(own.number[path]))
         links = fabric.ways.links_of(src_leaf, dst_leaf, path)
         top = int(fabric.cable_upper[(links[len(links) // 2 - 1] - fabric.first_cable_link) // 2])
         return (self.leaf(dst_leaf),) if len(links) == 2 else (self.spine(top), self.leaf(dst_leaf))
@@ -80,9 +79,3 @@ class LabelBlock:
 def widest(fabric: Fabric) -> int:
     """Return the largest number of parallel cables between two switches; at least 1."""
     return max(int(fabric.parallel.max(initial=0)), 1)
-
-
-def cable_number(fabric: Fabric) -> IntArray:
-    """Return, for each path class [K], which of the parallel cables to its spine it takes."""
-    number: IntArray = np.arange(fabric.n_paths) - np.searchsorted(fabric.path_spine, fabric.path_spine)
-    return number

@@ -259,17 +259,18 @@ def difference(have: SwitchRules, want: SwitchRules) -> Changes:
     """Return the changes from ``have`` to ``want``; groups that other groups lead to come first (and go last)."""
     new = [group for id_, group in want.groups.items() if have.groups.get(id_) != group]
     gone = [group for id_, group in have.groups.items() if want.groups.get(id_) != group]
-    return Changes(
-        tuple(sorted(new, key=_nesting)),
-        tuple(
+    put: tuple[Rule, ...] = ()
+    removed: tuple[Rule, ...] = ()
+    # Nearly every switch holds what it should after a restart or a take-over: dictionaries are compared whole first.
+    if have.rules != want.rules:
+        put = tuple(
             # Most are the same object, and need no comparison.
             rule
             for key, rule in want.rules.items()
             if (held := have.rules.get(key)) is not rule and held != rule
-        ),
-        tuple(rule for key, rule in have.rules.items() if key not in want.rules),
-        tuple(sorted(gone, key=_nesting, reverse=True)),
-    )
+        )
+        removed = tuple(rule for key, rule in have.rules.items() if key not in want.rules)
+    return Changes(tuple(sorted(new, key=_nesting)), put, removed, tuple(sorted(gone, key=_nesting, reverse=True)))
 
 
 def by_nesting(groups: Iterable[Group]) -> list[list[Group]]:

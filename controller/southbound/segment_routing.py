@@ -26,7 +26,7 @@ from controller.southbound.destinations import Destinations
 from controller.southbound.failover import Failover
 from controller.southbound.flow_encoding import FlowEncoding
 from controller.southbound.ingress import place_flows
-from controller.southbound.labels import LabelBlock, cable_number, widest
+from controller.southbound.labels import LabelBlock, widest
 from controller.southbound.next_hops import NextHops
 from controller.southbound.rules import ETH_MPLS, PopMpls, PushMpls, Rule, RuleBuilder, RuleSet, ToGroup, match
 
@@ -64,7 +64,7 @@ def compile_segment_routing(
     if len(fabric.layers) == 2:
         for s, spine in enumerate(fabric.spines):
             _label_rules(fabric, usable, s, labels, builders[spine.dpid])
-        number = cable_number(fabric).tolist()
+        number = fabric.choices[0].number.tolist()
         place_flows(
             fabric,
             traffic,

@@ -5,6 +5,9 @@ replica takes over if the lock is free, because the leader's process or machine 
 if ``beats`` has not changed for a lease by the clock of the replica that watches, because the leader is stopped or cut
 off from the server. Then the watching replica ends all sessions of the leader, which frees the lock.
 
+A replica that knows newer tables than another one that works does not stand for election, so that the tables change
+only when every replica knows the new ones.
+
 Taking over is one transaction: the term grows by one at least, and the row names the new leader. Each commit of a
 leader checks its term in the transaction that writes (``Store.lead``), so a commit of an earlier term fails. No
 decision depends on the time of day of any machine.
@@ -19,6 +22,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 import sqlalchemy as sa
+from packaging.version import Version
 from sqlalchemy.dialects.postgresql import insert
 
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
@@ -27,6 +31,7 @@ from controller.store.errors import StoreError
 from controller.store.location import parse
 from controller.store.postgres import engine_of, reason_of, session_of
 from controller.store.schema import CLUSTER, REPLICAS
+from controller.store.upgrade import steps
 
 LOG = logging.getLogger(__name__)
 
@@ -47,17 +52,18 @@ _NOW = sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Double)
 class Election:
     """The part of one replica in the election; implements ``controller.core.ports.election.Electoral``."""
 
-    def __init__(self, url: str, settings: ClusterSettings, *, fabric: str) -> None:
+    def __init__(self, url: str, settings: ClusterSettings, *, fabric: str, step: str = "") -> None:
         """Prepare the part of a replica; nothing is connected yet.
 
         Args:
             url: of the store, a PostgreSQL database.
             settings: the cluster, its lease and this replica.
             fabric: a hash of its fabric file; all replicas need the same.
+            step: the newest step of the tables that this program knows (default: the newest there is).
         """
         self._url = parse(url)
         self._cluster, self._me, self._lease = settings.name, settings.me, settings.lease
-        self._fabric = fabric
+        self._fabric, self._step = fabric, step or steps()[0]
         # What a server forgets in a crash is at most a beat. A take-over waits for the disk (``_take_over``).
         self._engine = engine_of(
             self._url,
@@ -69,13 +75,15 @@ class Election:
         self._holds_lock = False
         self._watched: tuple[str, int, int] | None = None
         self._watched_since = 0.0
+        self._heard: dict[str, tuple[float, float]] = {}
         self._term: int | None = None
 
     def check(self) -> None:
         """Check that this replica fits to the cluster of this database.
 
         Raises:
-            InputError: the database belongs to another cluster, or this replica differs from the leader that works.
+            InputError: the database belongs to another cluster; the leader that works is of a later version, or has
+                another lease or fabric.
             StoreError: the database cannot be read.
         """
         row = self._attempt(lambda connection: connection.execute(sa.select(CLUSTER)).one_or_none())
@@ -85,12 +93,14 @@ class Election:
             raise InputError(f"the store belongs to the cluster {row.name}", field="cluster_name", value=self._cluster)
         if not self._attempt(_is_led):
             return
-        if row.version != self._me.version:
+        if Version(row.version) > Version(self._me.version):
             raise InputError(
                 f"the leader of cluster {row.name} has version {row.version}, this replica {self._me.version}",
                 field="cluster_name",
                 value=self._cluster,
             )
+        if row.lease != self._lease:
+            raise InputError(f"the leader of cluster {row.name} has {row.lease:g}", field="lease", value=self._lease)
         if row.fabric != self._fabric:
             raise InputError(
                 f"the fabric file differs from that of the leader of cluster {row.name}", field="fabric"
@@ -113,11 +123,14 @@ class Election:
     def _beat(self, connection: sa.Connection, seen: int) -> ClusterStanding:
         if self._term is None or not self._renewed(connection, self._term):
             self._term = None
-            if self._locks(connection):
-                self._term = self._take_over(connection, seen)
-            else:
-                self._watch(connection)
-        row = {"id": self._me.id, "url": self._me.url, "version": self._me.version, "heard": _NOW}
+            if not self._needed_by(connection):
+                if self._locks(connection):
+                    self._term = self._take_over(connection, seen)
+                else:
+                    self._watch(connection)
+        row = {
+            "id": self._me.id, "url": self._me.url, "version": self._me.version, "step": self._step, "heard": _NOW,
+        }  # fmt: skip
         connection.execute(
             insert(REPLICAS).values(row).on_conflict_do_update(index_elements=["id"], set_={"heard": _NOW})
         )
@@ -134,6 +147,17 @@ class Election:
             .values(beats=CLUSTER.c.beats + 1)
         )
         return done.rowcount == 1
+
+    def _needed_by(self, connection: sa.Connection) -> list[str]:
+        """Return the replicas that work, as far as this one has seen, and do not know the tables of this program."""
+        now, before, needed = _clock(), self._heard, []
+        self._heard = {}
+        for row in connection.execute(sa.select(REPLICAS).where(REPLICAS.c.step < self._step)):
+            heard, since = before.get(row.id, (row.heard, now))
+            self._heard[row.id] = (row.heard, since if row.heard == heard else now)
+            if now - self._heard[row.id][1] <= LIVE_LEASES * self._lease:
+                needed.append(str(row.id))
+        return needed
 
     def _watch(self, connection: sa.Connection) -> None:
         """End the sessions of a leader that has not counted a beat for a lease."""
@@ -166,7 +190,7 @@ class Election:
         term = max(0 if row is None else row.term, seen) + 1
         values = {
             "name": self._cluster, "term": term, "leader": self._me.id, "beats": 0, "fabric": self._fabric,
-            "version": self._me.version, "elected": _NOW,
+            "version": self._me.version, "lease": self._lease, "elected": _NOW,
         }  # fmt: skip
         connection.execute(sa.insert(CLUSTER).values(values) if row is None else sa.update(CLUSTER).values(values))
         return term

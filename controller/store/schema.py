@@ -87,10 +87,11 @@ CLUSTER = sa.Table(
     sa.Column("beats", sa.BigInteger, nullable=False),
     sa.Column("fabric", sa.Text, nullable=False),
     sa.Column("version", sa.Text, nullable=False),
+    sa.Column("lease", sa.Double, nullable=False),
     sa.Column("elected", sa.Double, nullable=False),
 )
-"""One row: the present term of the cluster and its leader, who counts up ``beats`` while it works. ``fabric`` (a hash)
-and ``version`` are the leader's. Empty for a single controller."""
+"""One row: the present term of the cluster and its leader, who counts up ``beats`` while it works. ``fabric`` (a hash),
+``version`` and ``lease`` are the leader's. Empty for a single controller."""
 
 REPLICAS = sa.Table(
     "replicas",
@@ -98,6 +99,8 @@ REPLICAS = sa.Table(
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("url", sa.Text, nullable=False),
     sa.Column("version", sa.Text, nullable=False),
+    sa.Column("step", sa.Text, nullable=False),
     sa.Column("heard", sa.Double, nullable=False),
 )
-"""The replicas that have been heard, and when, by the server's clock: for people. No decision depends on that time."""
+"""The replicas that have been heard, and when, by the server's clock: for people, and to see that it changes. ``step``:
+the newest step of the tables that the replica knows."""

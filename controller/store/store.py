@@ -80,7 +80,8 @@ class Store:
     def open(url: str, *, plans_kept: int = 1000, replica: str | None = None) -> Store:
         """Create the store if it is missing, bring its tables up to date, and keep other controllers out.
 
-        A replica of a cluster shares the store with the others, and writes nothing before ``lead``.
+        A replica of a cluster shares the store with the others; it writes nothing, and leaves their tables, before
+        ``lead``.
 
         Args:
             url: ``sqlite:////FOLDER/FILE``, ``postgresql://USER@HOST/DATABASE``, or ``memory``: nothing is kept.
@@ -122,6 +123,8 @@ class Store:
     def lead(self, replica: str, term: int) -> SavedState:
         """Write as the leader of a cluster from now on, for as long as its term is ``term``; return what is stored.
 
+        The tables are brought up to date.
+
         Raises:
             StoreError: it cannot be read, or the term has ended.
         """
@@ -135,10 +138,12 @@ class Store:
 
         def take(connection: sa.Connection) -> tuple[str, _Rows]:
             fence(connection)
+            # No replica that works needs the earlier tables: this one was elected (``controller.store.election``).
+            upgrade(connection, self.shown)
             return str(connection.scalar(_LAST_CHANGE)), _load(connection)
 
         with self._in_turn():
-            self._last_change, rows = self._attempt(take, write=False)
+            self._last_change, rows = self._attempt(take, write=True)
             self._fence = fence
             return self._saved(rows)
 
@@ -271,7 +276,7 @@ class Store:
             self._turn.release()
 
     def _prepare(self, connection: sa.Connection) -> str:
-        upgrade(connection, self.shown)
+        upgrade(connection, self.shown, shared=self._fence is not _no_fence)
         return str(connection.scalar(_LAST_CHANGE))
 
     def _attempt(self, work: Callable[[sa.Connection], T], *, write: bool) -> T:

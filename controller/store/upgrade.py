@@ -9,14 +9,17 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from controller.store.errors import StoreError
-from controller.store.schema import METADATA, VERSION_TABLE
+from controller.store.schema import CLUSTER, METADATA, VERSION_TABLE
 
 UPGRADE_KEY = int.from_bytes(b"fairsupg", "big")
 """Of the advisory lock of a PostgreSQL server that replicas hold, one at a time, while they look at the tables."""
 
 
-def upgrade(connection: sa.Connection, shown: str) -> None:
+def upgrade(connection: sa.Connection, shown: str, *, shared: bool = False) -> None:
     """Make or change the tables where they are not up to date, within the connection's present transaction.
+
+    ``shared``: only make the tables of a cluster if there are none yet. Replicas of an earlier version may use the
+    others; the next leader changes them.
 
     Raises:
         StoreError: the database is another program's, or was used by a newer fairspine.
@@ -34,6 +37,8 @@ def upgrade(connection: sa.Connection, shown: str) -> None:
             f"{shown} was used by a newer fairspine (its tables are at step {present}, "
             f"this program supports up to {script.get_current_head()})"
         )
+    if shared and sa.inspect(connection).has_table(CLUSTER.name):
+        return
     if present != script.get_current_head():
         command.upgrade(config, "head")
 

@@ -54,7 +54,7 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
             for layer, (role, members) in enumerate(zip(there.roles, there.layers, strict=True))
             for s, (pod, plane) in zip(members, _places(there, layer), strict=True)
         ],
-        "hosts": explicit["hosts"],
+        "hosts": [{"nic": None, **row} for row in explicit["hosts"]],
         "links": [{"id": name, **row, "drained": drained} for name, row, drained in cables],
         "cabling": {
             "matches": state.survey.matches if intended else None,
@@ -66,6 +66,9 @@ def fabric(state: ControllerState, intended: bool, switches: Sequence[SwitchRepo
 
 def _places(there: Fabric, layer: int) -> list[tuple[str | None, int | None]]:
     """Return the pod and the plane, from 1, of each switch of a layer; ``None``: it has none."""
+    if there.planes.count > 1:
+        plane = there.planes.of_leaf if layer == 0 else there.planes.of_spine
+        return [(None, number + 1) for number in plane.tolist()]
     if len(there.layers) == 2 or layer == 2:
         return [(None, None)] * len(there.layers[layer])
     pods = [there.pod_names[p] for p in (there.pods.of_leaf if layer == 0 else there.pods.of_agg).tolist()]

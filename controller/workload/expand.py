@@ -16,6 +16,7 @@ from controller.model.traffic import ANY_PORT, Collective, Int64Array, Traffic, 
 from controller.workload.collectives import count_of, one_channel
 from controller.workload.ports import LAST, NoPortLeft, assign_ports, block_of, first_choice
 from controller.workload.rails import Servers, ends_of
+from controller.workload.stripes import IN_TURN, check_ranks, on_ports, planes_of_flows, qps_over_planes
 
 MAX_FLOWS = 10_000_000
 """Most flows of one job where the caller sets no limit; a short document can describe more than memory holds."""
@@ -68,6 +69,7 @@ class _Flows:
     Attributes:
         udp_src: only ports given by the job.
         given: index into the job's ``flows``; -1: not one of them.
+        plane: plane in which it must stay, or ``IN_TURN``.
     """
 
     src: IntArray
@@ -76,6 +78,7 @@ class _Flows:
     collective: IntArray
     udp_src: IntArray
     given: IntArray
+    plane: IntArray
 
 
 def expand(
@@ -95,12 +98,14 @@ def expand(
         others: the existing jobs, whose ports are taken.
         max_flows: the most flows that the job may have.
         ports: [F] ``udp_src`` of the flows of an earlier expansion, to be kept.
-        default_qps: the QPs of connections of which the job says nothing; a flow that states one port has one QP.
+        default_qps: the QPs in each plane of connections of which the job says nothing; a flow that states one port
+            has one QP.
 
     Raises:
         InputError: the fabric has no such host, a given or kept port is taken, or there are too
             many flows.
     """
+    default_qps = qps_over_planes(fabric, default_qps)
     check_count(job, max_flows, default_qps)
     names = _collective_names(job)
     qps = [_qps_of(job, name, default_qps) for name in names]
@@ -112,7 +117,8 @@ def expand(
     if job.ports_known:
         _check_claims(fabric, job, others, taken, server)
     kept = np.flatnonzero((flows.bytes > 0) & (server[flows.src] != server[flows.dst]))
-    src, dst, collective, number = flows.src[kept], flows.dst[kept], flows.collective[kept], number[kept]
+    collective, number = flows.collective[kept], number[kept]
+    src, dst = (on_ports(fabric, host[kept], number, flows.plane[kept]) for host in (flows.src, flows.dst))
     udp_src = flows.udp_src[kept]
     own = np.flatnonzero(udp_src != ANY_PORT) if job.ports_known else np.arange(len(kept))
     if ports is not None:
@@ -120,6 +126,7 @@ def expand(
     elif job.ports_known:
         udp_src = _with_ports(fabric, job, names, qps, src, dst, collective, number, udp_src, taken)
     phase = job.phase_by_name
+    between_ports = set(flows.collective[flows.plane != IN_TURN].tolist()) if fabric.planes.count > 1 else ()
     return JobTraffic(
         name=job.name,
         weight=job.weight,
@@ -130,8 +137,8 @@ def expand(
         number=number,
         udp_src=udp_src,
         collectives=tuple(
-            Collective(job.name, name, job.weight, phase.get(name, 0), job.timing, qp)
-            for name, qp in zip(names, qps, strict=True)
+            Collective(job.name, name, job.weight, phase.get(name, 0), job.timing, qp, k in between_ports)
+            for k, (name, qp) in enumerate(zip(names, qps, strict=True))
         ),
         own_port=int(own[0]) if len(own) else None,
     )
@@ -207,14 +214,16 @@ def _by_qp(job: Job, flows: _Flows, number: IntArray, qps: Sequence[QueuePairs])
         at = int(first[np.flatnonzero(flows.given == i)[0]])
         udp_src[at : at + len(ports)] = ports
     apart = _Flows(
-        flows.src[row], flows.dst[row], np.concatenate(size), flows.collective[row], udp_src, flows.given[row]
-    )
+        flows.src[row], flows.dst[row], np.concatenate(size), flows.collective[row], udp_src, flows.given[row],
+        flows.plane[row],
+    )  # fmt: skip
     return apart, (number[row] * count[row] + turn).astype(np.int32)
 
 
 def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> list[_Flows]:
     index = {name: k for k, name in enumerate(names)}
     hosts = _host_numbers(fabric, job.hosts, "hosts[{}]")
+    check_ranks(fabric, job.hosts, "hosts[{}]")
     parts = []
     for k, call in enumerate(job.collectives):
         own = hosts[np.array(call.ranks, dtype=np.int64)]
@@ -232,10 +241,12 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
                 np.array([index[name] for name in given.collective], dtype=np.int32),
                 given.udp_src,
                 np.arange(len(given.src), dtype=np.int32),
+                planes_of_flows(fabric, given),
             )
         )
     if job.matrix is not None:
         members = _host_numbers(fabric, job.matrix.hosts, "matrix.hosts[{}]")
+        check_ranks(fabric, job.matrix.hosts, "matrix.hosts[{}]")
         row, column = np.nonzero(job.matrix.bytes)
         size = job.matrix.bytes[row, column]
         parts.append(_part(members[row], members[column], size, index[job.matrix.collective]))
@@ -244,13 +255,13 @@ def _collect(fabric: Fabric, servers: Servers, job: Job, names: list[str]) -> li
 
 def _part(src: IntArray, dst: IntArray, size: Int64Array, collective: int) -> _Flows:
     none = np.zeros(len(src), dtype=np.int32)
-    return _Flows(src, dst, size, np.full(len(src), collective, dtype=np.int32), none, none - 1)
+    return _Flows(src, dst, size, np.full(len(src), collective, dtype=np.int32), none, none - 1, none + IN_TURN)
 
 
 def _in_order(parts: Iterable[_Flows]) -> _Flows:
     """Return all flows by collective; within one, in the given order."""
     none = np.zeros(0, dtype=np.int32)
-    all_parts = [_Flows(none, none, none.astype(np.int64), none, none, none), *parts]
+    all_parts = [_Flows(none, none, none.astype(np.int64), none, none, none, none), *parts]
     collective = np.concatenate([part.collective for part in all_parts])
     order = np.argsort(collective, kind="stable")
     return _Flows(
@@ -260,6 +271,7 @@ def _in_order(parts: Iterable[_Flows]) -> _Flows:
         collective[order],
         np.concatenate([part.udp_src for part in all_parts])[order],
         np.concatenate([part.given for part in all_parts])[order],
+        np.concatenate([part.plane for part in all_parts])[order],
     )
 
 

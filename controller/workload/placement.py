@@ -133,14 +133,19 @@ def crossing_of(fabric: Fabric, job: Job) -> Crossing:
 
 
 def _usable(fabric: Fabric, free: Collection[str] | None) -> list[int]:
-    """Return the indices of the hosts that may be used."""
+    """Return the hosts that may be used; of a NIC with several ports, its first one if all are up."""
+    up = [
+        (int(ports[0]), name)
+        for name, ports in zip(fabric.nic_names, fabric.planes.ports, strict=True)
+        if all(fabric.hosts[port].up for port in ports.tolist())
+    ]
     if free is None:
-        return [i for i, host in enumerate(fabric.hosts) if host.up]
+        return [i for i, _ in up]
     for name in free:
         if name not in fabric.host_index:
             raise InputError("the fabric has no host of this name", field="free", value=name)
     wanted = set(free)
-    return [i for i, host in enumerate(fabric.hosts) if host.up and host.name in wanted]
+    return [i for i, name in up if name in wanted]
 
 
 def _slots(fabric: Fabric, usable: list[int], n: int) -> _Slots:
@@ -178,7 +183,7 @@ def _in_turn(slots: _Slots) -> list[int]:
 
 
 def _hosts(fabric: Fabric, slots: _Slots, chosen: list[int], n: int) -> tuple[str, ...]:
-    return tuple(fabric.hosts[host].name for slot in chosen for host in slots.hosts[slot])[:n]
+    return tuple(fabric.nic_names[fabric.planes.nic_of_host[host]] for slot in chosen for host in slots.hosts[slot])[:n]
 
 
 def _packed(slots: _Slots, affinity: Affinity) -> Iterator[list[int]]:

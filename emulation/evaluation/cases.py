@@ -16,6 +16,7 @@ from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.job_file import load_job, parse_job
 from controller.workload.placement import participants
+from controller.workload.stripes import refuse_planes
 from emulation.evaluation.data_files import folder_of, jobs_of_folder
 from emulation.evaluation.generator import SHAPES, Mix, generate
 from emulation.evaluation.graph_job import load_graph
@@ -133,6 +134,7 @@ def _of_seeds(fabric: Fabric, form: GeneratedForm, epochs: int) -> Iterator[_Nam
 
 
 def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) -> Iterator[_Named]:
+    refuse_planes(fabric, "drawn collectives")
     size, rest = divmod(fabric.n_hosts, form.groups)
     if rest or size < 2:
         raise InputError(

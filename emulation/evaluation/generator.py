@@ -18,6 +18,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, Job
 from controller.model.traffic import Int64Array
+from controller.workload.stripes import refuse_planes
 from emulation.evaluation.timed_job import TimedJob
 
 Placement = Literal["leaves", "scattered"]
@@ -89,6 +90,7 @@ def generate(fabric: Fabric, mix: Mix, epochs: int, seed: int) -> tuple[TimedJob
     Raises:
         InputError: the fabric has no room for so many jobs, or a ring would have one host.
     """
+    refuse_planes(fabric, "drawn jobs")
     if mix.ring < 2:
         raise InputError("a ring needs at least two hosts", field="rings", value=mix.ring)
     rng = np.random.default_rng([seed, mix.jobs, mix.ring])

@@ -15,6 +15,7 @@ from controller.workload.importers.placing import on_fabric
 from controller.workload.importers.registry import importer
 from controller.workload.importers.streams import open_sources
 from controller.workload.placement import Method, place
+from controller.workload.stripes import refuse_planes
 from emulation.evaluation.graph_steps import in_order
 from emulation.evaluation.scenario_form import GraphForm
 
@@ -39,6 +40,7 @@ def load_graph(form: GraphForm, fabric: Fabric, taken: Collection[str], base: Pa
     Raises:
         InputError: the files cannot be read or contain no graph, the graph has a cycle, or there are too few hosts.
     """
+    refuse_planes(fabric, "task graphs")
     files = [base / name for name in form.files]
     read = importer(form.format)
     imported = read(open_sources(files), ImportRequest(name=form.name, graph=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,6 +28,9 @@ from emulation.policy_names import SHIFTS, SPLIT
 
 ALL_SPLITS = 1_000_000_000
 """More than any fabric allows: the policies themselves allow leaves x spines."""
+
+QUICK_EPOCHS = 2
+"""Epochs of a job in the quick form of a scenario: the second one begins where others have begun theirs."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,26 @@ class Scenario:
                         )
                     )  # fmt: skip
         return cells
+
+    def quick(self) -> Scenario:
+        """Return the first case of each kind with two epochs per job, no failure and the first one, and one seed.
+
+        All policies stay. References and targets are of the whole scenario and are left out.
+        """
+        first = {case.kind: case for case in reversed(self.cases)}
+        cases = [case for case in self.cases if first[case.kind] is case]
+        return replace(
+            self,
+            cases=tuple(
+                replace(case, jobs=tuple(replace(job, epochs=min(job.epochs, QUICK_EPOCHS)) for job in case.jobs))
+                for case in cases
+            ),
+            failures=self.failures[:2],
+            seeds=self.seeds[:1],
+            references=(),
+            targets=(),
+            notes=(*self.notes, f"{len(cases)} of {len(self.cases)} cases, {QUICK_EPOCHS} epochs per job, one seed"),
+        )
 
     def _repeats(self, failure: InitialFailure, policy: NamedPolicy) -> bool:
         """Return whether simulations with different seeds differ."""

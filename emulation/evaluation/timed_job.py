@@ -16,6 +16,7 @@ from controller.model.queue_pairs import ONE_QP, QueuePairs
 from controller.model.timing import JobTiming
 from controller.model.traffic import Traffic
 from controller.routing.demand import Demand
+from controller.routing.live_planes import on_live_planes
 from controller.routing.stages import Stages, has_times
 from controller.workload.expand import JobTraffic, combine, expand
 from controller.workload.load import told_if_unplaced
@@ -93,7 +94,7 @@ def simulated_jobs(
             )
         except InputError as error:
             raise told_if_unplaced(error, timed.job).with_source(timed.source) from None
-        traffic = combine(expanded[-1:])
+        traffic = on_live_planes(fabric, combine(expanded[-1:]))
         least = 0.0
         if timed.dag is None:
             schedule = schedule_of(fabric, timed.job, traffic, pieces=timed.pieces)

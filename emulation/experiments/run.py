@@ -12,6 +12,7 @@ from typing import IO, Any
 from controller.model.fabric import Fabric
 from controller.model.plan import Plan
 from controller.planning.make_plan import make_plan
+from controller.workload.stripes import refuse_planes
 from emulation.errors import LabError
 from emulation.experiments.control import ExperimentController
 from emulation.experiments.counters import Snapshot, snapshot
@@ -50,6 +51,7 @@ def prepare(scenario: EmulatedScenario) -> Scale:
         LabError: some flow has no live path, so its job would never end.
         InputError: the scale is not possible.
     """
+    refuse_planes(scenario.fabric, "emulated jobs")
     plan = make_plan(scenario.fabric, scenario.traffic, policy="greedy", clock=time.perf_counter)
     _check_routable(scenario, plan)
     computing = computing_of(scenario.fabric, scenario.traffic)

@@ -18,6 +18,7 @@ from controller.store import postgres
 from controller.store.election import Election
 from controller.store.errors import StoreError, StoreTakenError
 from controller.store.store import Store
+from controller.store.upgrade import steps
 from tests.integration.harness import eventually
 from tests.integration.postgres import PostgresServer
 from tests.integration.store_writer import step
@@ -40,9 +41,18 @@ sys.stdin.read()
 """A replica that leads and then does nothing: it is killed, or goes on with its connections open."""
 
 
-def election(url: str, replica: str, *, cluster: str = "a", fabric: str = "", version: str = "1") -> Election:
-    settings = ClusterSettings(cluster, LEASE, ReplicaEntry(replica, f"http://{replica}", version))
-    return Election(url, settings, fabric=fabric)
+def election(
+    url: str,
+    replica: str,
+    *,
+    cluster: str = "a",
+    fabric: str = "",
+    version: str = "1",
+    lease: float = LEASE,
+    step: str = "",
+) -> Election:
+    settings = ClusterSettings(cluster, lease, ReplicaEntry(replica, f"http://{replica}", version))
+    return Election(url, settings, fabric=fabric, step=step)
 
 
 @pytest.fixture
@@ -214,17 +224,57 @@ def test_a_database_belongs_to_one_cluster(replica: Make, postgres_url: str) -> 
         election(postgres_url, "two", cluster="b").check()
 
 
-def test_a_replica_with_another_fabric_or_version_than_the_leader_is_refused(replica: Make, postgres_url: str) -> None:
+def test_a_replica_that_differs_from_the_leader_is_refused(replica: Make, postgres_url: str) -> None:
     _, part = replica("one")
     part.beat()
     election(postgres_url, "two").check()
+    # Replicas are upgraded one after the other.
+    election(postgres_url, "two", version="1.1").check()
     with pytest.raises(InputError, match="fabric file differs"):
         election(postgres_url, "two", fabric="f").check()
-    with pytest.raises(InputError, match="has version 1, this replica 2"):
-        election(postgres_url, "two", version="2").check()
-    # The first to start with a new file, or a new version, finds no leader.
+    with pytest.raises(InputError, match=r"cluster_name: 'a': the leader .* has version 1, this replica 0\.9"):
+        election(postgres_url, "two", version="0.9").check()
+    with pytest.raises(InputError, match=r"lease: 3\.0: the leader of cluster a has 0\.5"):
+        election(postgres_url, "two", lease=3.0).check()
+    # The first to start with other settings finds no leader.
     part.resign()
-    election(postgres_url, "two", fabric="f", version="2").check()
+    election(postgres_url, "two", fabric="f", version="0.9", lease=3.0).check()
+
+
+def test_newer_replicas_lead_once_no_older_one_works_and_then_change_the_tables(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = steps()[0]
+    with ExitStack() as stack:
+
+        def started(name: str, step: str) -> tuple[Store, Election]:
+            store = Store.open(postgres_url, replica=name)
+            stack.callback(store.close)
+            part = election(postgres_url, name, step=step)
+            stack.callback(part.resign)
+            return store, part
+
+        (_, first), (_, second) = started("one", newest), started("two", newest)
+        assert first.beat().leads
+        # A program that knows a further step of the tables.
+        changed: list[str] = []
+        monkeypatch.setattr("controller.store.store.upgrade", lambda *_, **how: changed.append(str(how)))
+        store, third = started("three", f"{newest}-and-one")
+        assert changed == ["{'shared': True}"]
+        first.resign()
+
+        def elected() -> bool:
+            third.beat()
+            return second.beat().leads
+
+        eventually(elected, "the replica that needs the present tables leads")
+        assert not third.beat().leads
+        second.resign()
+        # The other two are gone, and are heard of no more.
+        standing = leads(third)
+        assert standing.term > 2
+        store.lead("three", standing.term)
+        assert changed[-1] == "{}"
 
 
 def test_a_cluster_needs_postgresql() -> None:

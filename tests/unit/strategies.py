@@ -21,3 +21,19 @@ def fabrics(draw: st.DrawFn, *, max_parallel: int = 3, failures: bool = True, mi
         return fabric
     down = draw(st.sets(st.sampled_from(fabric.cable_names), max_size=len(fabric.cable_names) // 2 + 1))
     return fabric.without_links(down)
+
+
+@st.composite
+def plane_fabrics(draw: st.DrawFn, *, failures: bool = True, min_planes: int = 2) -> Fabric:
+    """A small fabric whose NICs have a port in each of several planes, with some cables down if ``failures``."""
+    fabric = clos(
+        draw(st.integers(1, 3)),
+        draw(st.integers(2, 3)),
+        draw(st.integers(1, 3)),
+        parallel=draw(st.integers(1, 2)),
+        planes=draw(st.integers(min_planes, 3)),
+    )
+    if not failures:
+        return fabric
+    parts = [*fabric.cable_names, *(f"{host.name}-{host.leaf}" for host in fabric.hosts)]
+    return fabric.without_links(draw(st.sets(st.sampled_from(parts), max_size=4)))

@@ -15,6 +15,7 @@ class FabricSwitch(Document):
     """A switch, and whether it is connected to this controller.
 
     ``pod`` and ``plane`` (from 1): where there are aggregation switches, those of a leaf or an aggregation switch.
+    Where NICs have several ports, each switch has a plane.
     """
 
     name: str
@@ -26,7 +27,10 @@ class FabricSwitch(Document):
 
 
 class FabricHost(Document):
-    """A host's NIC. ``port``: the OpenFlow port of the leaf; null if it is not known yet."""
+    """A host's NIC, or one of its ports if it has several. ``port``: the leaf's OpenFlow port; null: not known yet.
+
+    ``nic``: the NIC, if it has several ports; null: this is its only one.
+    """
 
     name: str
     leaf: str
@@ -37,6 +41,7 @@ class FabricHost(Document):
     rail: int
     port: int | None
     up: bool
+    nic: str | None
 
 
 class FabricCable(Document):

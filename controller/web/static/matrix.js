@@ -25,8 +25,9 @@ function columnsOf(groups, fold) {
   return columns;
 }
 
-/** The planes of aggregation switches: [[name, switches]]. */
+/** The planes of aggregation switches: [[name, switches]]; none in a leaf-spine fabric, whose NICs may have planes. */
 function planesOf(fabric) {
+  if (podsOf(fabric).length === 0) return [];
   const planes = new Map();
   for (const { name, plane } of fabric.switches) {
     if (plane !== null) planes.set(plane, [...(planes.get(plane) ?? []), name]);

@@ -27,6 +27,7 @@ from controller.workload.importers.base import Source
 from controller.workload.importers.fields import MAX_RANKS, SourceLine
 from controller.workload.importers.notes import Notes
 from controller.workload.importers.streams import at_line, lines
+from controller.workload.stripes import refuse_planes
 
 LATENCY_NS = 1000
 """Default latency of each cable, as in htsim's own leaf-spine files."""
@@ -109,6 +110,7 @@ def write_topology(fabric: Fabric, latency_ns: int = LATENCY_NS) -> str:
     Raises:
         InputError: the fabric is not symmetric, or htsim's arithmetic has no room for it.
     """
+    refuse_planes(fabric, "topology files of htsim")
     if len(fabric.layers) == 3:
         return _write_pods(fabric, latency_ns)
     clos = symmetric(fabric)

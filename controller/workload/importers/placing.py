@@ -40,7 +40,7 @@ def on_fabric(imported: Imported, fabric: Fabric, placement: Method | Sequence[s
         case "packed" | "scattered" | "random":
             return moved(imported.job, place(fabric, imported.job, placement, seed))
         case None | "in-order":
-            hosts: Sequence[str] = fabric.host_names
+            hosts: Sequence[str] = fabric.nic_names
         case str():
             raise InputError(
                 f"must be a list of hosts or one of {', '.join(METHODS)}", field="placement", value=placement

@@ -109,3 +109,16 @@ def test_routes_are_those_of_a_host_a_row_a_piece(controller: Controller, run: R
     assert cells(out, "a/dp0/0") == [["a/dp0/0", "-", "h2", "-", "100%", "49152", "100.00", "8", "B"]]
     assert run("routes", "h9", "--url", controller.url)[0] == 1
     assert [path for _, path, _ in controller.asked] == ["/v1/routes?host=h1", "/v1/routes?host=h9"]
+
+
+def test_the_fabric_tells_the_plane_of_each_switch_where_nics_have_several_ports(
+    controller: Controller,  # noqa: F811
+    run: Run,  # noqa: F811
+) -> None:
+    planes = {**FABRIC, "switches": [{**row, "plane": 2} for row in FABRIC["switches"]]}  # type: ignore[union-attr]
+    controller.lay_out((200, planes), (200, FABRIC))
+    code, out, _ = run("fabric", "--url", controller.url)
+    assert code == 0
+    assert cells(out, "leaf1") == [["leaf1", "leaf", "2", "yes", "1", "of", "2", "1", "1"]]
+    _, out, _ = run("fabric", "--url", controller.url)
+    assert "plane" not in out

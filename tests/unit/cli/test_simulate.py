@@ -58,6 +58,20 @@ def test_several_scenarios_make_one_report(run: Any, tmp_path: Path) -> None:
     assert (code, "a previous scenario has this name" in err) == (2, True)
 
 
+def test_a_quick_run_is_a_part_and_its_report_says_so(run: Any, tmp_path: Path) -> None:
+    goal = {"policy": "ecmp", "at_most": {"none": 0.5}}
+    code, out, err = run(
+        "--quick", "--format", "json", epochs=9, seeds=[1, 2, 3], failed_spines=[0, 1, 2], targets=[goal]
+    )
+    assert (code, err) == (0, "note: small: 1 of 1 cases, 2 epochs per job, one seed\n")
+    cells = json.loads(out)["cells"]
+    assert [(cell["policy"], cell["failure"], cell["seed"]) for cell in cells] == [
+        (policy, failure, 1) for failure in ("none", "1 spine") for policy in ("ecmp", "fair")
+    ]
+    assert {cell["epochs"] / cell["jobs"] for cell in cells} == {2}
+    assert "1 of 1 cases, 2 epochs per job, one seed" in (tmp_path / "out" / "index.html").read_text()
+
+
 def test_whole_simulations_are_kept_if_asked_for(run: Any, tmp_path: Path) -> None:
     assert run("--policies", "fair", "--results")[0] == 0
     (folder,) = (tmp_path / "out" / "results").iterdir()

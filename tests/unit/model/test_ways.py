@@ -29,7 +29,7 @@ def test_the_links_of_a_path_go_up_from_one_leaf_and_down_to_the_other_by_one_sp
     a, b, path = every_path(fabric)
     ends = [(cable.lower, cable.upper) for cable in fabric.cables]
     for src, dst, k, (up, down) in zip(a, b, path, fabric.ways.links(a, b, path), strict=True):
-        spine = fabric.spines[fabric.path_spine[k]].name
+        spine = fabric.spines[fabric.choices[0].place[k]].name
         for leaf, link, odd in ((src, up, 0), (dst, down, 1)):
             if link >= 0:
                 assert (link - fabric.first_cable_link) % 2 == odd

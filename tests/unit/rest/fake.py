@@ -216,6 +216,7 @@ class FakeBackend:
             "rail": 0,
             "port": 3,
             "up": True,
+            "nic": None,
         }
         cable = {
             "id": "leaf1-spine1",

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 import pytest
 
 from controller.rest import forwarding
+from controller.rest.budget import Share
 from controller.rest.forwarding import FORWARDED
 from controller.rest.operation import EVENT_STREAM
+from controller.rest.problems import unavailable
 from controller.rest.resources import RESOURCES
 from tests.unit.cli.fake_controller import Controller, serving
 from tests.unit.cli.test_remote import whole_request
@@ -131,6 +133,20 @@ def test_a_change_whose_answer_is_lost_has_an_unknown_outcome_and_a_read_can_be_
     with saying(answer) as url:
         found = problem(ask("job", "GET", backend=follower(url)))
     assert (found.status, found.type) == (503, "urn:problem-type:fairspine:no-leader")
+
+
+def test_an_answer_for_which_there_is_no_memory_leaves_the_outcome_of_a_change_unknown(
+    leader: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(share: Share, amount: int) -> None:
+        raise unavailable("the memory is in use")
+
+    monkeypatch.setattr(Share, "take_bytes", full)
+    leader.lay_out((200, {"of": "the leader"}), (200, {"of": "the leader"}))
+    found = problem(ask("job", "DELETE", backend=follower(leader.url)))
+    assert (found.status, found.type) == (502, "urn:problem-type:fairspine:outcome-unknown")
+    assert "could not be received: the memory is in use" in found.detail
+    assert problem(ask("job", "GET", backend=follower(leader.url))).status == 503
 
 
 def test_a_client_does_not_wait_for_a_leader_that_was_replaced() -> None:

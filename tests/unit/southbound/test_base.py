@@ -94,7 +94,7 @@ def test_a_spine_maps_the_cable_in_to_the_cable_out_that_the_path_class_names(fa
                 )
                 target = next(host for host in fabric.hosts if host.leaf == fabric.leaves[b].name)
                 packet = {"eth_type": 0x800, "ipv4_dst": target.ip}
-                spine = fabric.spines[int(fabric.path_spine[k])]
+                spine = fabric.spines[int(fabric.choices[0].place[k])]
                 out = network.forward(rules[spine.dpid], spine.name, up.upper_port, packet, min)
                 assert out == down.upper_port
 

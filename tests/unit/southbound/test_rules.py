@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.southbound.base import compile_base
 from controller.southbound.rules import (
@@ -49,6 +50,21 @@ def test_the_difference_leads_from_any_rules_to_any_others(before, after) -> Non
         assert applied(have[dpid], want[dpid]) == want[dpid]
         assert not difference(want[dpid], want[dpid])
         assert applied(have[dpid], EMPTY) == EMPTY
+
+
+@given(fabric=fabrics(), data=st.data())
+def test_one_rule_that_differs_is_found_among_equal_ones(fabric, data) -> None:
+    rules = compile_base(fabric)
+    want = rules[data.draw(st.sampled_from(sorted(rules)))]
+    rule = want.rules[data.draw(st.sampled_from(sorted(want.rules, key=repr)))]
+    other = rule._replace(priority=0xFFFF, actions=())
+    # The same rules as other objects, as they are read from a switch.
+    equal = {key: Rule(*each) for key, each in want.rules.items()}
+    assert not difference(SwitchRules(equal, want.groups), want)
+    changed = SwitchRules(equal | {rule.key: rule._replace(actions=(*rule.actions, Output(1)))}, want.groups)
+    assert difference(changed, want) == ((), (rule,), (), ())
+    exchanged = {key: each for key, each in equal.items() if key != rule.key} | {other.key: other}
+    assert difference(SwitchRules(exchanged, want.groups), want) == ((), (rule,), (other,), ())
 
 
 @given(fabric=fabrics())

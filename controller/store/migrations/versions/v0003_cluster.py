@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("beats", sa.BigInteger, nullable=False),
         sa.Column("fabric", sa.Text, nullable=False),
         sa.Column("version", sa.Text, nullable=False),
+        sa.Column("lease", sa.Double, nullable=False),
         sa.Column("elected", sa.Double, nullable=False),
     )
     op.create_table(
@@ -26,6 +27,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Text, primary_key=True),
         sa.Column("url", sa.Text, nullable=False),
         sa.Column("version", sa.Text, nullable=False),
+        sa.Column("step", sa.Text, nullable=False),
         sa.Column("heard", sa.Double, nullable=False),
     )
 

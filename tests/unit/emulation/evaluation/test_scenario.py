@@ -8,7 +8,7 @@ import pytest
 from controller.model.errors import InputError
 from controller.routing import POLICIES
 from emulation.evaluation.cell import key_of
-from emulation.evaluation.scenario import ALL_SPLITS, load_scenario
+from emulation.evaluation.scenario import ALL_SPLITS, QUICK_EPOCHS, load_scenario
 from emulation.fluid.adaptive import Adaptive
 from tests.unit.emulation.evaluation.small import document, scenario
 
@@ -20,6 +20,22 @@ def test_the_examples_are_scenarios(path: Path) -> None:
     made = load_scenario(path)
     assert made.cells()
     assert len({(case.kind, case.name) for case in made.cases}) == len(made.cases)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_quick_form_has_a_case_of_each_kind_every_policy_and_no_judgement(path: Path) -> None:
+    whole = load_scenario(path)
+    quick = whole.quick()
+    assert [case.kind for case in quick.cases] == list(dict.fromkeys(case.kind for case in whole.cases))
+    for case in quick.cases:
+        same = next(other for other in whole.cases if other.kind == case.kind)
+        assert case.name == same.name
+        assert [job.epochs for job in case.jobs] == [min(job.epochs, QUICK_EPOCHS) for job in same.jobs]
+    assert quick.policies == whole.policies
+    assert quick.failures == whole.failures[:2]
+    assert {cell.seed for cell in quick.cells()} == {whole.seeds[0]}
+    assert (quick.references, quick.targets) == ((), ())
+    assert quick.notes[-1].startswith(f"{len(quick.cases)} of {len(whole.cases)} cases")
 
 
 def test_the_grid_is_the_product_but_for_what_would_be_the_same_twice() -> None:

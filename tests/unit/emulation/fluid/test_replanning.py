@@ -14,7 +14,7 @@ from emulation.fluid.movers import Allocation
 from emulation.fluid.records import Results
 from emulation.fluid.replanning import BUCKETS, in_hash_order, merged
 from emulation.fluid.schedule import SimulatedJob
-from emulation.fluid.simulator import LinkChange, Simulation, simulate
+from emulation.fluid.simulator import LinkChange, Question, Simulation, simulate
 from tests.unit.emulation.fluid.test_simulator import GB, by, job, run
 from tests.unit.routing.instances import traffic_of
 
@@ -53,6 +53,29 @@ def test_changes_of_paths_are_counted_apart_where_the_flow_sends(allocation: All
     # The flow of a moves when b begins; both share the new path, so that they end together. Then a begins again.
     assert [(p.moved, p.moved_sending) for p in results.plannings][:2] == [(0, 0), (1, 1)]
     assert [p.moved_sending for p in results.plannings if p.cause == "epoch"] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("policy", ["ecmp", "greedy", "annealing", "ilp", "fair"])
+def test_a_question_that_is_asked_again_is_answered_as_before(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def planner(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
+        asked.append(traffic.n_flows)
+        return assign(policy, fabric, traffic, seed=1, previous=previous)
+
+    ring = traffic_of([(i, (i + 2) % 6, 5 * GB, 0) for i in range(6)], [Collective("a", "c")])
+    other = traffic_of([(6, 8, 5 * GB, 0), (7, 9, 5 * GB, 0)], [Collective("b", "c")])
+    jobs = (job(ring, "a", epochs=9, compute_seconds=0.1), job(other, "b", epochs=4, start=0.3))
+    changes = [LinkChange(1.5, ("spine1",)), LinkChange(2.0, ("spine1",), up=True)]
+    results = run(clos(2, 5, 2), *jobs, planner=planner, changes=changes)
+    few = len(asked)
+    monkeypatch.setattr(Question, "is_same", lambda self, other: False)
+    always = run(clos(2, 5, 2), *jobs, planner=planner, changes=changes)
+    assert few == len(results.plannings) < len(asked) - few == len(always.plannings)
+    assert results.epochs == always.epochs
+    np.testing.assert_array_equal(results.flows.ended, always.flows.ended)
+    assert sum(p.moved for p in results.plannings) == sum(p.moved for p in always.plannings)
+    assert {p.cause for p in results.plannings} >= {"arrival", "epoch", "failure"}
 
 
 def test_a_plan_after_a_failure_is_for_all_flows_so_that_a_later_phase_has_a_live_path() -> None:

@@ -1,0 +1,108 @@
+"""Stripes: the planes over which the connections of a job are spread, where NICs have a port in each of several planes.
+
+A job runs on NICs. A connection between two NICs has one QP in each plane, or the QPs a plane that are the default; a
+job that says how many QPs a connection has, has so many in total. They take the planes in turn: flow ``number`` of a
+collective (``Collective``) is sent from port to port in plane ``number % P``. So a connection proceeds at P times the
+rate of its slowest stripe. A flow that is given between two ports stays in their plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from controller.model.errors import InputError
+from controller.model.fabric import Fabric, IntArray
+from controller.model.job import FlowList
+from controller.model.qp_mode import MOST_QPS
+from controller.model.queue_pairs import QueuePairs
+
+IN_TURN = -1
+"""Plane of a connection whose QPs take the planes in turn."""
+
+
+def refuse_planes(fabric: Fabric, what: str) -> None:
+    """Refuse a fabric whose NICs have several ports.
+
+    Args:
+        fabric: the fabric.
+        what: the part of the program that knows NICs with one port only, as the beginning of a sentence.
+
+    Raises:
+        InputError: its NICs have several ports.
+    """
+    if fabric.planes.count > 1:
+        raise InputError(
+            f"{what} support only NICs with one port; this one has {fabric.planes.count}",
+            field="fabric",
+            value=fabric.nic_names[0],
+        )
+
+
+def qps_over_planes(fabric: Fabric, default: QueuePairs) -> QueuePairs:
+    """Return the QPs of connections of which a job says nothing: the default ones in each plane, as far as allowed."""
+    planes = fabric.planes.count
+    if planes == 1:
+        return default
+    return QueuePairs(min(default.count, MOST_QPS // planes) * planes, default.mode)
+
+
+def check_ranks(fabric: Fabric, names: Sequence[str], field: str) -> None:
+    """Check that ranks run on NICs; ``field`` has a place for the number of the first that is only a port.
+
+    Raises:
+        InputError: one of the names is that of one of several ports.
+    """
+    if fabric.planes.count == 1:
+        return
+    for i, name in enumerate(names):
+        host = fabric.hosts[fabric.host_index[name]]
+        if host.nic is not None and name != host.nic:
+            raise InputError(
+                f"this is a port of {host.nic}; ranks run on NICs, and use all ports", field=field.format(i), value=name
+            )
+
+
+def planes_of_flows(fabric: Fabric, flows: FlowList) -> IntArray:
+    """Return the plane [F] of flows that are given one by one, or ``IN_TURN``.
+
+    Raises:
+        InputError: a flow joins two planes, or its source ports are given, but not its plane.
+    """
+    n_planes = fabric.planes.count
+    if n_planes == 1:
+        return np.full(len(flows.src), IN_TURN, dtype=np.int32)
+    own = {host.name: plane for host, plane in zip(fabric.hosts, fabric.planes.of_host.tolist(), strict=True)}
+    src, dst = (np.array([own.get(name, IN_TURN) for name in names], np.int32) for names in (flows.src, flows.dst))
+    for i in np.flatnonzero((src != dst) & (src >= 0) & (dst >= 0)).tolist():
+        raise InputError(
+            f"{flows.src[i]} is in plane {src[i] + 1} and {flows.dst[i]} in plane {dst[i] + 1}, which no cable joins",
+            field=f"flows[{i}].dst",
+            value=flows.dst[i],
+        )
+    plane = np.maximum(src, dst)
+    for i in sorted({*np.flatnonzero(flows.udp_src).tolist(), *flows.qp_ports}):
+        if plane[i] == IN_TURN:
+            raise InputError(
+                f"this NIC has {n_planes} ports, and the flow states source ports: name the port that sends it",
+                field=f"flows[{i}].src",
+                value=flows.src[i],
+            )
+    return plane
+
+
+def on_ports(fabric: Fabric, host: IntArray, number: IntArray, plane: IntArray) -> IntArray:
+    """Return the port [F] of each host's NIC in the plane of its flow.
+
+    Args:
+        fabric: the fabric.
+        host: [F] any port of the NIC.
+        number: [F] the flow's number within its collective.
+        plane: [F] plane of the flow, or ``IN_TURN``.
+    """
+    planes = fabric.planes
+    if planes.count == 1:
+        return host
+    ports: IntArray = planes.ports[planes.nic_of_host[host], np.where(plane == IN_TURN, number % planes.count, plane)]
+    return ports

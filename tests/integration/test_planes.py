@@ -1,0 +1,116 @@
+"""NICs with a port in each of two planes on real switches: plans in every enforcement, and failures within a plane."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.enforcement import ENFORCEMENTS
+from controller.model.fabric_file import load_fabric
+from emulation.lab import Lab
+from tests.integration.harness import Bench, Controller, eventually, wait_for_pings
+from tests.integration.streams import counting, enforce, streaming
+from tests.integration.test_jobs import active, routes
+from tests.integration.test_pods import PACKETS, carried, used
+
+pytestmark = pytest.mark.switches
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-planes.yaml"
+FABRIC = load_fabric(EXAMPLE)
+RING = {
+    "hosts": ["h1", "h3", "h2", "h4"],
+    "collectives": [{"name": "r", "op": "all_reduce", "ranks": [0, 1, 2, 3], "bytes": 10**6}],
+}
+PLANE = {host.name: host.name[-1] for host in FABRIC.hosts}
+
+
+@pytest.fixture
+def running(bench: Bench) -> tuple[Lab, Controller]:
+    """With a ring of all four NICs, each connection of which has a stripe in each plane."""
+    lab = bench.lab(FABRIC)
+    controller = bench.controller("--fabric", str(EXAMPLE), "controller.app")
+    lab.wait_connected()
+    controller.wait_for("all is well", controller.is_well)
+    wait_for_pings(lab)
+    assert controller.put("/v1/jobs/ring", RING).status == 201
+    active(controller)
+    return lab, controller
+
+
+def planes(controller: Controller) -> list[tuple[str, str]]:
+    """The planes of the two ports of each flow of the newest plan, once it is active."""
+    return [(PLANE[flow["src"]], PLANE[flow["dst"]]) for flow in active(controller)["flows"]]
+
+
+def test_every_stripe_is_counted_on_its_links_and_on_no_other_in_each_enforcement(
+    running: tuple[Lab, Controller],
+) -> None:
+    lab, controller = running
+    assert Counter(planes(controller)) == {("1", "1"): 4, ("2", "2"): 4}
+    for enforcement in ENFORCEMENTS:
+        enforce(controller, enforcement)
+        told = routes(FABRIC, controller)
+        pieces = [piece for body in told.values() for flow in body["flows"] for piece in flow["pieces"]]
+        expected = Counter(link for piece in pieces for link in piece["links"][1:-1])
+        assert len(expected) == 16
+        before = carried(lab, FABRIC)
+        with counting(lab, FABRIC) as received, streaming(lab, told, PACKETS):
+            pass
+        assert sum(received.values()) == PACKETS * len(pieces)
+
+        def strays(before: Counter[str] = before, expected: Counter[str] = expected) -> dict[str, int]:
+            after = carried(lab, FABRIC)
+            extra = {link: after[link] - before[link] - PACKETS * expected[link] for link in after}
+            # Discovery and ARP are the only others, fewer than any flow has.
+            return {link: count for link, count in extra.items() if not 0 <= count < PACKETS // 2}
+
+        eventually(lambda strays=strays: not strays(), f"{enforcement}: flows are on their paths", shown=strays)  # type: ignore[misc]
+
+
+def test_a_failed_cable_is_planned_around_within_its_plane(running: tuple[Lab, Controller]) -> None:
+    lab, controller = running
+    before = used(controller)
+    lab.set_cable("leaf3-spine3", up=False)
+    gone = {"leaf3->spine3", "spine3->leaf3"}
+    eventually(lambda: gone.isdisjoint(used(controller)), "no flow is planned over the failed cable")
+    assert Counter(planes(controller)) == {("1", "1"): 4, ("2", "2"): 4}
+    second = {f"{role}{n}" for role in ("leaf", "spine") for n in (3, 4)}
+
+    def in_first(links: set[str]) -> set[str]:
+        return {link for link in links if second.isdisjoint(link.split("->"))}
+
+    assert in_first(used(controller)) == in_first(before)
+    wait_for_pings(lab)
+
+
+def test_a_plane_that_lost_a_leaf_hands_its_stripes_to_the_other_until_the_leaf_is_back(
+    running: tuple[Lab, Controller],
+) -> None:
+    lab, controller = running
+
+    def on_planes() -> Counter[tuple[str, str]]:
+        return Counter(planes(controller))
+
+    for cable in ("leaf3-spine3", "leaf3-spine4"):
+        lab.set_cable(cable, up=False)
+    eventually(lambda: on_planes() == {("1", "1"): 8}, "all stripes between leaves are in plane 1", shown=on_planes)
+    document: Any = active(controller)
+    assert document["unroutable"] == []
+    for cable in ("leaf3-spine3", "leaf3-spine4"):
+        lab.set_cable(cable, up=True)
+    eventually(lambda: on_planes() == {("1", "1"): 4, ("2", "2"): 4}, "each stripe is in its own plane",
+               shown=on_planes)  # fmt: skip
+    wait_for_pings(lab)
+
+
+def test_a_nic_name_is_no_host_to_routes_and_the_fabric_tells_planes(running: tuple[Lab, Controller]) -> None:
+    _, controller = running
+    assert controller.get("/v1/routes?host=h1").status == 404
+    told = controller.get("/v1/fabric").body
+    assert {row["name"]: row["plane"] for row in told["switches"]} == {
+        f"{role}{n}": (n + 1) // 2 for role in ("leaf", "spine") for n in range(1, 5)
+    }
+    assert {row["name"]: row["nic"] for row in told["hosts"]} == {h.name: h.nic for h in FABRIC.hosts}
