@@ -28,10 +28,10 @@ from sqlalchemy.dialects.postgresql import insert
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.model.errors import InputError
 from controller.store.errors import StoreError
-from controller.store.location import parse
+from controller.store.location import parse, shown
 from controller.store.postgres import engine_of, reason_of, session_of
 from controller.store.schema import CLUSTER, REPLICAS
-from controller.store.upgrade import steps
+from controller.store.upgrade import check_known, steps
 
 LOG = logging.getLogger(__name__)
 
@@ -121,6 +121,10 @@ class Election:
     # -- in a transaction ------------------------------------------------------------------------------------------
 
     def _beat(self, connection: sa.Connection, seen: int) -> ClusterStanding:
+        if self._term is None:
+            # It may have been stopped while a newer leader changed the tables. It is not heard any more, then, so that
+            # newer replicas do not wait for it.
+            check_known(connection, shown(self._url))
         if self._term is None or not self._renewed(connection, self._term):
             self._term = None
             if not self._needed_by(connection):

@@ -103,4 +103,5 @@ REPLICAS = sa.Table(
     sa.Column("heard", sa.Double, nullable=False),
 )
 """The replicas that have been heard, and when, by the server's clock: for people, and to see that it changes. ``step``:
-the newest step of the tables that the replica knows."""
+the newest step of the tables that the replica knows. No later step may change ``cluster`` and ``replicas``: replicas of
+a later version use them before the tables are changed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
@@ -43,6 +45,18 @@ def upgrade(connection: sa.Connection, shown: str, *, shared: bool = False) -> N
         command.upgrade(config, "head")
 
 
+def check_known(connection: sa.Connection, shown: str) -> None:
+    """Check that this program knows the tables of a database that it has opened before.
+
+    Raises:
+        StoreError: a newer fairspine has changed them since.
+    """
+    present = connection.scalar(sa.text(f"SELECT version_num FROM {VERSION_TABLE}"))
+    if present not in steps():
+        raise StoreError(f"{shown} was used by a newer fairspine, which has changed its tables: upgrade this replica")
+
+
+@cache
 def steps() -> list[str]:
     """Return the steps of the tables that this program knows, the newest first."""
     return [step.revision for step in ScriptDirectory.from_config(_config()).walk_revisions()]

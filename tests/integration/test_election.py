@@ -14,7 +14,7 @@ import pytest
 
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.model.errors import InputError
-from controller.store import postgres
+from controller.store import postgres, upgrade
 from controller.store.election import Election
 from controller.store.errors import StoreError, StoreTakenError
 from controller.store.store import Store
@@ -275,6 +275,29 @@ def test_newer_replicas_lead_once_no_older_one_works_and_then_change_the_tables(
         assert standing.term > 2
         store.lead("three", standing.term)
         assert changed[-1] == "{}"
+
+
+def test_a_replica_that_does_not_know_changed_tables_does_not_stand_and_is_not_waited_for(
+    replica: Make, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = steps()
+    (_, first), (_, second) = replica("one"), replica("two")
+    assert first.beat().leads
+    second.beat()
+    newer = election(postgres_url, "three", step="9999")
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("UPDATE fairspine_version SET version_num = '9999'")
+    first.resign()
+
+    def newer_leads() -> bool:
+        with pytest.raises(StoreError, match="was used by a newer fairspine"):
+            second.beat()
+        with monkeypatch.context() as changed:
+            changed.setattr(upgrade, "steps", lambda: ["9999", *known])
+            return newer.beat().leads
+
+    eventually(newer_leads, "the newer replica leads")
+    newer.resign()
 
 
 def test_a_cluster_needs_postgresql() -> None:
