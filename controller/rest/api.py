@@ -36,10 +36,13 @@ from controller.rest.operation import JSON, Call, Operation, Resource
 from controller.rest.origin import Names
 from controller.rest.pages import Methods, Page
 from controller.rest.problems import (
+    STORAGE,
+    UNAVAILABLE,
     ProblemError,
     bad_input,
     from_error,
     internal,
+    unavailable,
     write_problem,
 )
 from controller.rest.representation import represent
@@ -192,8 +195,23 @@ class Api:
             if forwards:
                 forward(lambda: self._backend.leader, operation, request, response, body, share)
                 return
+            if operation.confirmed and not operation.of_replica:
+                self._confirm(operation)
             operation.handle(self._backend, call, response)
             represent(request, response, self._loop.offload, tagged=operation.content_tagged)
+
+    def _confirm(self, operation: Operation) -> None:
+        """Check that what this replica knows is still what clients have been told.
+
+        A leader that was stopped and goes on may not know yet that another one has answered them meanwhile.
+        """
+        try:
+            leads = self._backend.confirms()
+        except UnavailableError as error:
+            kind = STORAGE if operation.role is Role.WRITE else UNAVAILABLE
+            raise unavailable(error.reason, kind=kind) from None
+        if not leads:
+            raise no_leader("this replica no longer leads its cluster")
 
     def _caller(self, operation: Operation, request: falcon.Request) -> Caller | None:
         try:

@@ -130,6 +130,7 @@ class Operation:
         media_type: of a successful answer; ``also``: others, by content negotiation.
         slow: whether it waits for switches.
         of_replica: whether every replica of a cluster answers it, not only the leader.
+        confirmed: whether the leader of a cluster asks the store first whether it still leads.
     """
 
     id: str
@@ -148,6 +149,7 @@ class Operation:
     description: str = ""
     slow: bool = False
     of_replica: bool = False
+    confirmed: bool = True
 
     @property
     def content_tagged(self) -> bool:

@@ -140,7 +140,9 @@ def authority(text: str) -> Authority | None:
     host = found[1].strip("[]")
     if host != found[1] and not _is_ipv6(host):
         return None
-    return Authority(_address(host), None if found[2] is None else int(found[2]))
+    # The root of the DNS, a single dot, names no machine.
+    name = _address(host)
+    return Authority(name, None if found[2] is None else int(found[2])) if name else None
 
 
 def _with_port(authority: Authority, default: int) -> Authority:

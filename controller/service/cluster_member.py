@@ -17,6 +17,7 @@ from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import ReplicaStore
 from controller.core.saved_state import SavedState
 from controller.model.errors import UnavailableError
+from controller.service.leadership_check import LeadershipCheck
 
 LOG = logging.getLogger("fairspine.service")
 
@@ -55,6 +56,7 @@ class ClusterMember:
         self._term: int | None = None
         self._stepping_down = False
         self._asked_to_end = runtime.signal()
+        self._still_leads = LeadershipCheck(runtime, self._ask, seconds=settings.lease)
 
     def start(self, *, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
         """Begin to beat.
@@ -69,6 +71,16 @@ class ClusterMember:
     def leads(self) -> bool:
         """Whether this replica answers clients: it has been elected, and has heard of no later leader."""
         return self._term is not None and not self._stepping_down and not self._southbound.lost
+
+    def confirms(self) -> bool:
+        """Return whether the store says, after this call, that this replica still leads.
+
+        A leader that was stopped, or was cut off from the store, does not know whether another one has begun meanwhile.
+
+        Raises:
+            UnavailableError: the store does not answer.
+        """
+        return self.leads and self._still_leads.holds() and self.leads
 
     def step_down(self) -> None:
         """Let another replica lead, soon.
@@ -115,6 +127,9 @@ class ClusterMember:
         if self._term is not None and (not self.standing.leads or self.standing.term != self._term):
             return f"term {self.standing.term} has begun"
         return ""
+
+    def _ask(self) -> bool:
+        return self._term is not None and self._election.leads(self._term)
 
     def _hear(self, standing: ClusterStanding) -> None:
         """Take what the store says."""

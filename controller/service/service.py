@@ -367,6 +367,10 @@ class Service:
         """The URL of the replica that answers clients (empty: there is none now); ``None``: this one."""
         return None if self._member is None or self._member.leads else self._member.standing.leader_url
 
+    def confirms(self) -> bool:
+        """Return whether this controller still answers clients, as the store says after this call."""
+        return self._member is None or self._member.confirms()
+
     def metrics(self, accept: str) -> Exposition:
         """Return the metrics in the format that the scraper accepts."""
         measurements = self._measurements

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from controller.southbound.classifier import Classifier
 
@@ -39,40 +39,49 @@ MatchValue = int | str | tuple[int, int] | tuple[str, str]
 Match = tuple[tuple[str, MatchValue], ...]
 
 
+# Each action names its kind: as tuples, sending out of port 17 and pushing label 17 would be equal otherwise.
+
+
 class Output(NamedTuple):
     """Send out of a port."""
 
     port: int
+    kind: Literal["output"] = "output"
 
 
 class ToGroup(NamedTuple):
     """Hand to a group."""
 
     group: int
+    kind: Literal["group"] = "group"
 
 
 class Bundle(NamedTuple):
     """Open vSwitch: hash the 5-tuple over the live ones of these ports (highest random weight)."""
 
     ports: tuple[int, ...]
+    kind: Literal["bundle"] = "bundle"
 
 
 class ToController(NamedTuple):
     """Send to the controller, up to this many bytes."""
 
     max_len: int
+    kind: Literal["controller"] = "controller"
 
 
 class PushMpls(NamedTuple):
     """Push an MPLS header with this label, the first one as the bottom of the stack (RFC 3032)."""
 
     label: int
+    kind: Literal["push_mpls"] = "push_mpls"
 
 
 class PopMpls(NamedTuple):
     """Pop the outermost MPLS header; what is under it is of this Ethernet type."""
 
     eth_type: int
+    kind: Literal["pop_mpls"] = "pop_mpls"
 
 
 Action = Output | ToGroup | Bundle | ToController | PushMpls | PopMpls

@@ -31,6 +31,7 @@ from controller.store.errors import StoreError
 from controller.store.location import parse, shown
 from controller.store.postgres import engine_of, reason_of, session_of
 from controller.store.schema import CLUSTER, REPLICAS
+from controller.store.term_reader import TermReader
 from controller.store.upgrade import check_known, steps
 
 LOG = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Election:
             synchronous_commit="off",
             statement_timeout=f"{max(1000, round(1000 * self._lease))}ms",
         )
+        self._terms = TermReader(self._url, self._me.id, seconds=max(1.0, self._lease))
         self._connection: sa.Connection | None = None
         self._holds_lock = False
         self._watched: tuple[str, int, int] | None = None
@@ -109,6 +111,10 @@ class Election:
     def beat(self, seen: int = 0) -> ClusterStanding:
         """Say that this replica works; take over if nobody leads."""
         return self._attempt(lambda connection: self._beat(connection, seen))
+
+    def leads(self, term: int) -> bool:
+        """Return whether the store says that the term of this replica has not ended; may be called beside ``beat``."""
+        return self._terms.leads(term)
 
     def resign(self, seen: int = 0) -> None:
         """Let another replica lead, at once; also called at the end of the program."""

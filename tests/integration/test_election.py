@@ -157,6 +157,31 @@ def test_a_leader_that_was_cut_off_for_a_moment_goes_on(replica: Make, postgres_
     assert not other.beat().leads
 
 
+def test_a_leader_that_is_asked_late_says_that_another_one_leads(replica: Make, postgres_url: str) -> None:
+    (_, old), (_, new) = replica("one"), replica("two")
+    term = old.beat().term
+    assert old.leads(term)
+    assert not old.leads(term + 1)
+    assert not new.leads(term)
+    # The session may have ended since it was used last.
+    end_sessions(postgres_url)
+    assert old.leads(term)
+    assert leads(new).term == term + 1
+    assert not old.leads(term)
+    assert new.leads(term + 1)
+
+
+def test_without_a_database_nobody_says_who_leads(replica: Make, postgres_server: PostgresServer) -> None:
+    _, part = replica("one")
+    term = part.beat().term
+    assert part.leads(term)
+    postgres_server.stop()
+    with pytest.raises(StoreError):
+        part.leads(term)
+    postgres_server.start()
+    assert part.leads(term)
+
+
 def end_sessions(url: str) -> None:
     sql(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'fairspine-%'")
 

@@ -360,6 +360,13 @@ class Backend(Protocol):
     def leader(self) -> str | None:
         """The URL of the replica that answers clients (empty: there is none now); ``None``: this one."""
 
+    def confirms(self) -> bool:
+        """Return whether this replica still answers clients, as the store says after this call.
+
+        Raises:
+            UnavailableError: the store does not answer. Not raised by a controller in no cluster, which does not ask.
+        """
+
     def health(self) -> Document:
         """Return whether the controller does its work (``Health``). Answers at once, even under load."""
 

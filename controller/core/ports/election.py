@@ -20,5 +20,12 @@ class Electoral(Protocol):
             StoreError: the store does not answer.
         """
 
+    def leads(self, term: int) -> bool:
+        """Return whether the store says that the term of this replica has not ended; may be called beside ``beat``.
+
+        Raises:
+            StoreError: the store does not answer.
+        """
+
     def resign(self, seen: int = 0) -> None:
         """Let another replica lead; the terms that follow are higher than ``seen``. Harmless without a store."""

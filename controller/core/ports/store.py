@@ -64,6 +64,13 @@ class Membership(Protocol):
     def leads(self) -> bool:
         """Whether this replica answers clients."""
 
+    def confirms(self) -> bool:
+        """Return whether the store says, after this call, that this replica still leads.
+
+        Raises:
+            UnavailableError: the store does not answer.
+        """
+
     def step_down(self) -> None:
         """Let another replica lead, soon.
 

@@ -90,6 +90,7 @@ SYSTEM_RESOURCES: tuple[Resource, ...] = (
                 "A stream of events (server-sent events)",
                 {200: schemas.EventDocument},
                 parameters=(AFTER, LAST, LAST_EVENT_ID),
+                confirmed=False,
                 media_type=EVENT_STREAM,
                 description="The data of each event is an EventDocument. The stream continues until the client or "
                 "the server closes it.",
@@ -135,11 +136,12 @@ SYSTEM_RESOURCES: tuple[Resource, ...] = (
         "serviceHealth",
         "/v1/health",
         {
-            "GET": reading(
+            "GET": Operation(
                 "getServiceHealth",
-                lambda b: b.health(),
+                answering(lambda backend, _call: backend.health()),
                 "The controller's health; of a cluster, that of the leader",
-                schemas.Health,
+                {200: schemas.Health},
+                confirmed=False,
             )
         },
     ),

@@ -59,6 +59,8 @@ class Roles:
         # Those that are asked now, and of these those that are asked to make this replica master.
         self._asked: set[RequestChannel] = set()
         self._claimed: set[RequestChannel] = set()
+        # Switches that may know the present term from this replica.
+        self._told: set[int] = set()
         self._term: int | None = None
         self.seen = 0
         self.lost = ""
@@ -154,8 +156,12 @@ class Roles:
             channel.request(messages.take_role(datapath, 0 if known == UNDEFINED else known, master=False))
         elif known != UNDEFINED and known > term:
             self._lose(f"{self._name(datapath.id)} knows term {known}, which is later than {term}")
+        elif known == term and datapath.id not in self._told:
+            # The store was restored to an earlier state, and counts terms again that were used before.
+            self._lose(f"{self._name(datapath.id)} knows term {known} from another leader")
         else:
             self._claimed.add(channel)
+            self._told.add(datapath.id)
             try:
                 channel.request(messages.take_role(datapath, term, master=True))
             finally:

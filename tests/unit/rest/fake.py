@@ -410,6 +410,14 @@ class FakeBackend:
     leader: str | None = None
     """As in ``Backend``; a test sets it."""
 
+    confirmed: bool | UnavailableError = True
+    """What ``confirms`` returns or raises."""
+
+    def confirms(self) -> bool:
+        if isinstance(self.confirmed, UnavailableError):
+            raise self.confirmed
+        return self.confirmed
+
     def cluster(self) -> Document:
         return {"name": None, "role": "single", "term": 0, "leader": None, "since": None, "replicas": []}
 

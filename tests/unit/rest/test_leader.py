@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from controller.model.errors import UnavailableError
 from controller.rest import forwarding
 from controller.rest.budget import Share
 from controller.rest.forwarding import FORWARDED
@@ -22,6 +23,7 @@ from tests.unit.rest.fake import FakeBackend
 
 OPERATIONS = [(resource.name, method) for resource in RESOURCES for method in resource.operations]
 OF_REPLICA = {("cluster", "GET"), ("health", "GET"), ("metrics", "GET"), ("openapi", "GET")}
+UNCONFIRMED = {("serviceHealth", "GET"), ("events", "GET")}
 GONE = "http://127.0.0.1:1"
 
 
@@ -183,6 +185,26 @@ def test_events_are_relayed_until_the_leader_ends() -> None:
         assert reply.stream is not None
         assert b"".join(reply.stream) == b": a\n\n\nid: r-1"
         reply.stream.close()
+
+
+@pytest.mark.parametrize(("name", "method"), OPERATIONS)
+def test_a_leader_answers_nothing_once_another_one_leads(name: str, method: str) -> None:
+    backend = FakeBackend()
+    backend.confirmed = False
+    reply = ask(name, method, backend=backend, query=example_query(BY_NAME[name].operations[method]))
+    if (name, method) in OF_REPLICA | UNCONFIRMED:
+        assert reply.status == 200
+    else:
+        assert problem(reply).type == "urn:problem-type:fairspine:no-leader"
+
+
+def test_a_leader_without_its_store_answers_nothing_that_may_have_changed() -> None:
+    backend = FakeBackend()
+    backend.confirmed = UnavailableError("the store has not answered for 1 s")
+    read, change = problem(ask("job", backend=backend)), problem(ask("job", "DELETE", backend=backend))
+    assert (read.status, read.type) == (503, "urn:problem-type:fairspine:unavailable")
+    assert (change.status, change.type) == (503, "urn:problem-type:fairspine:storage")
+    assert read.detail == change.detail == "the store has not answered for 1 s"
 
 
 def test_a_single_controller_answers_everything() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.model.errors import InputError
@@ -130,6 +130,7 @@ def test_what_is_no_list_of_names_is_an_error_at_the_start(listed: str) -> None:
 
 
 @given(st.text(max_size=30))
+@example(".")
 def test_no_text_makes_the_check_fail_in_another_way(text: str) -> None:
     found = authority(text)
     assert found is None or found.host

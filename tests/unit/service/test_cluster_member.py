@@ -42,18 +42,20 @@ class NextBeat(Signal):
 
 
 class Beats(Threads):
-    """A runtime that runs a task at once, until it waits after the last step."""
+    """A runtime that runs a task at once, until it waits after the last step; the first signal ends such a wait."""
 
     def __init__(self, go_on: Callable[[], bool]) -> None:
         super().__init__()
         self.next_beat = NextBeat(self, go_on)
+        self._made = False
 
     def spawn(self, task: Callable[[], None]) -> None:
         with suppress(Ended):
             task()
 
     def signal(self) -> Signal:
-        return self.next_beat
+        first, self._made = not self._made, True
+        return self.next_beat if first else super().signal()
 
 
 class Replica:
@@ -63,6 +65,7 @@ class Replica:
         self._steps, self._store_fails = list(steps), store_fails
         self.runtime = runtime = Beats(self._go_on)
         self.southbound = FakeSouthbound(Threads(), NetworkState())
+        self.store_term = LEADS.term
         self.resigned: list[int] = []
         self.taken: list[int] = []
         self.began: list[SavedState] = []
@@ -85,6 +88,9 @@ class Replica:
             raise step
         assert isinstance(step, ClusterStanding)
         return step
+
+    def leads(self, term: int) -> bool:
+        return term == self.store_term
 
     def resign(self, seen: int = 0) -> None:
         self.resigned.append(seen)
@@ -111,6 +117,17 @@ def test_a_follower_leads_once_the_store_says_so() -> None:
     leader = Replica(FOLLOWS, LEADS, LEADS)
     assert leader.member.leads
     assert (leader.taken, leader.southbound.terms, len(leader.began)) == ([5], [5], 1)
+
+
+def test_a_leader_asks_the_store_whether_it_still_leads_and_a_follower_knows() -> None:
+    leader = Replica(LEADS)
+    assert leader.member.confirms()
+    leader.store_term = 6
+    assert not leader.member.confirms()
+    leader.store_term = 5
+    lose(leader)
+    assert not leader.member.confirms()
+    assert not Replica(FOLLOWS).member.confirms()
 
 
 def test_a_replica_that_cannot_read_the_store_does_not_lead_yet() -> None:

@@ -125,6 +125,20 @@ def test_a_leader_that_a_switch_knows_to_be_behind_loses_the_permission(known: i
     assert (replica.admitted, replica.roles.seen) == ([], known)
 
 
+def test_a_term_that_a_switch_knows_from_another_leader_is_not_used_again() -> None:
+    old, new = Switch(1, generation=3), Switch(2)
+    replica = Replica(old, new)
+    replica.roles.lead(3)
+    replica.connect(new)
+    # It knows the term from this replica.
+    replica.connect(new)
+    assert not replica.roles.lost
+    replica.connect(old)
+    assert replica.roles.lost == "1 knows term 3 from another leader"
+    assert (replica.permission.withheld, replica.roles.seen) == (NOT_LEADER, 3)
+    assert old.role != ofp.OFPCR_ROLE_MASTER
+
+
 def test_a_leader_whose_term_is_overtaken_between_question_and_request_loses_the_permission() -> None:
     switch = Switch(1)
     replica = Replica(switch)

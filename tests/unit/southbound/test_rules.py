@@ -11,10 +11,14 @@ from controller.southbound.rules import (
     EMPTY,
     GROUP_BASE,
     GROUP_MASK,
+    Bundle,
     Output,
+    PopMpls,
+    PushMpls,
     Rule,
     RuleBuilder,
     SwitchRules,
+    ToController,
     ToGroup,
     difference,
     match,
@@ -90,3 +94,12 @@ def test_a_clash_of_two_groups_names_gives_the_second_another_id(monkeypatch) ->
     assert ids[0] != ids[1]
     assert ids[0] == ids[2]
     assert all(id_ & GROUP_MASK == GROUP_BASE for id_ in ids)
+
+
+def test_actions_of_different_kinds_are_never_equal() -> None:
+    # A switch whose rule was changed so must be found out.
+    actions = {Output(17), ToGroup(17), ToController(17), PushMpls(17), PopMpls(17), Bundle((17,))}
+    assert len(actions) == 6
+    want = SwitchRules({rule.key: rule for rule in [Rule(0, 1, (), (Output(17),))]})
+    held = SwitchRules({key: rule._replace(actions=(PushMpls(17),)) for key, rule in want.rules.items()})
+    assert difference(held, want).put_rules == tuple(want.rules.values())
