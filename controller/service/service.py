@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -21,13 +21,13 @@ from controller.model.enforcement import Enforcement, Mode
 from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.learning import Learning
 from controller.model.plan import Plan
-from controller.planning.survival import Failure, Outcome, Situation, all_at_once, one_by_one
 from controller.routing import enforceable
 from controller.service.admission import Admission
 from controller.service.background_load import BackgroundLoad
 from controller.service.client_changes import ClientChanges
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
+from controller.service.failure_analyst import FailureAnalyst
 from controller.service.history_recorder import HistoryRecorder
 from controller.service.known_state import KnownState
 from controller.service.learned_planning import LearnedPlanning
@@ -37,7 +37,6 @@ from controller.service.measurements import Measurements
 from controller.service.reconciler import Reconciler
 from controller.service.sflow_feeder import SflowFeeder
 from controller.service.watch_feeder import WatchFeeder
-from controller.service.worker_process import Worker
 from controller.views import cluster, documents, health, learned, plan_history, preview, survival, trace
 from controller.views.metrics import MetricsSnapshot, exposed
 
@@ -71,7 +70,7 @@ class Service:
         self._southbound, self._admission = southbound, admission
         self._events, self._measurements = events, measurements
         self._previewing, self._reading, self._analysing = runtime.lock(), runtime.lock(), runtime.lock()
-        self._analyst = Worker(runtime.start_process)
+        self._analyst = FailureAnalyst(runtime)
         self._under_ecmp = EcmpPlan(configuration, runtime)
         self._learner = Learner(
             runtime, admission.sightings, lambda: self._reconciler.desired.learning, measurements.instruments
@@ -245,16 +244,9 @@ class Service:
         # One at a time, and beside previews: it may take seconds.
         with self._analysing:
             request = self._admission.survival(body)
-            return self._offload(survival.analyse, self._settings, self._known.state(), request, gone, self._outcomes)
-
-    def _outcomes(self, situation: Situation, failures: Sequence[Failure]) -> Iterable[Outcome]:
-        """Compute outcomes: a few in this thread, many in a process, on another core and without this one's lock."""
-        if len(failures) < survival.PART:
-            for outcome in one_by_one(situation, failures):
-                yield outcome
-                self._runtime.rest()
-            return
-        yield from self._analyst.run(all_at_once, situation, failures)
+            return self._offload(
+                survival.analyse, self._settings, self._known.state(), request, gone, self._analyst.outcomes
+            )
 
     def routes(self, host: str) -> Document:
         """Return the flows that a host sends, with their paths."""

@@ -97,7 +97,7 @@ def test_an_analysis_ends_with_its_client_and_leaves_room_for_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survival, "PART", 1)
-    monkeypatch.setattr(world.service, "_outcomes", one_by_one)
+    monkeypatch.setattr(world.service._analyst, "outcomes", one_by_one)
     looks = iter([False, False, True])
     with pytest.raises(UnavailableError, match="the client has disconnected"):
         asked(world, lambda: next(looks))
