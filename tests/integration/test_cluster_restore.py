@@ -1,4 +1,4 @@
-"""docs/how-to/cluster.md: the database of a cluster is restored to a backup that knows fewer terms than the switches."""
+"""docs/how-to/cluster.md: a cluster's database is restored to a backup of fewer terms than the switches know."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Administrator:
         here = os.environ | {"PATH": f"{programs()}:{os.environ['PATH']}", "PGHOST": str(self._server.folder)}
         for command in commands:
             words = [
-                self._database if word == "fairspine" else word.replace("--dbname=fairspine", f"--dbname={self._database}")
+                re.sub(r"^(--dbname=)?fairspine$", rf"\g<1>{self._database}", word)
                 for word in command.replace("/backup", str(self._backup)).split()
-            ]  # fmt: skip
+            ]
             done = subprocess.run(
                 words, env=here | {"PGUSER": OWNER}, capture_output=True, text=True, timeout=READY_SECONDS, check=False
             )
