@@ -21,8 +21,8 @@ from controller.model.traffic import Int64Array
 from controller.routing import timed
 from controller.routing.base import Options
 from controller.routing.demand import Demand
-from controller.routing.expected import iterations_of, log_arrays, schedule_bound
-from controller.routing.flow_estimate import flow_slowdowns, schedule_slowdown
+from controller.routing.expected import expected_seconds, iterations_of, log_arrays, mean_slowdown, schedule_bound
+from controller.routing.flow_estimate import Trial, trial_slowdowns, unshifted_trial
 from controller.routing.kernels import shifts
 from controller.routing.kernels.iterations import Iterations, Played, SpeedCache
 from controller.routing.previous_plan import PreviousPlan
@@ -37,7 +37,7 @@ MOST_EVENTS = 20_000
 EVENTS_PER_ROUND = 50
 """Events simulated in all, for each round of ``Options.rounds``."""
 
-WORK_PER_ROUND = 300
+WORK_PER_ROUND = 100
 """Links and entries examined for speeds in all (``SpeedCache.work``), for each round; many jobs reach this limit first,
 because sets of sending jobs then seldom occur again."""
 
@@ -51,14 +51,30 @@ NEAR = 0.01
 """Relative distance of a held period from an exact ratio that is tried."""
 
 STARTS = 3
-"""Draws of shifts from which the search begins; they get half of the effort."""
+"""Draws of shifts from which the search begins where paths are fixed."""
 
-ALTERNATIONS = 8
-"""Most searches of paths, each followed by one of shifts."""
+PATH_DRAWS = 2
+"""Draws of shifts for each plan from which the search of paths and shifts begins."""
+
+TURNS = (6, 4, 2, 1, 1, 1)
+"""How many of the best schedules are followed in each turn: a search of paths, then one of shifts."""
+
+PARTS = 32
+"""Each of these searches of shifts has one of so many parts of the effort."""
+
+COMPARED = 8
+"""Most schedules that are compared by the finest estimate."""
+
+MOST_EXAMINED = 20_000_000
+"""Flows and entries examined to compare them: about a fifth of a second."""
 
 
-WAITING = 0.01
-"""Gain over the plan without shifts that a schedule needs for jobs under way: they wait for their grids at first."""
+WAITING = 0.05
+"""Gain that a schedule needs which changes the grids of jobs under way: each waits for its grid at first, for half a
+period on average. With this gain that has paid after ten iterations."""
+
+KEPT = 0.005
+"""Part by which another plan must be faster than one that keeps the shifts: estimates differ by as much."""
 
 _FOLLOWED = np.random.default_rng(0).random(4) * 1000.0
 """Times at which jobs under way begin to follow a schedule, in iterations of the longest job."""
@@ -199,7 +215,8 @@ def shift_only(demand: Demand, assignment: Assignment, rounds: int, seed: int) -
     """Return a schedule for fixed paths, which may be split."""
     stages = Stages.of(demand)
     simulator = Simulator.of(stages, assignment)
-    return simulator.schedule(_lasting(simulator, _from_draws(simulator, rounds, STARTS, seed)))
+    best = min(_draws(simulator, rounds, STARTS, STARTS, seed), key=lambda each: each.slowdown)
+    return simulator.schedule(_lasting(simulator, best))
 
 
 def reuse_schedule(demand: Demand, assignment: Assignment, schedule: Schedule | None) -> Schedule | None:
@@ -233,7 +250,10 @@ def plan(
     stages = problem.stages
     plain = timed.plan(demand, path, previous, rounds, seed, options)
     if previous is None or previous.schedule is None or not previous.schedule.jobs:
-        return _unless_worse(problem, plain, *_joint(problem, plain, rounds, seed), together=previous is None)
+        is_fresh = previous is None or bool(timed.kept(demand, previous)[1].all())
+        worth = 1.0 if is_fresh else 1.0 - WAITING
+        others = [(*each, worth) for each in _joint(problem, plain, rounds, seed, options)]
+        return _fastest(problem, plain, others, is_fresh=is_fresh)
     kept_path, new_units = timed.kept(demand, previous)
     if new_units.any():
         kept_path = problem.search(kept_path, new_units, rounds, seed)
@@ -244,76 +264,82 @@ def plan(
     if not new_units.any() and not new_jobs.any() and rows <= set(stages.names):
         return kept_path, simulator.schedule(kept)
     start = timed.plan(demand, path, None, rounds, seed, options)
-    other_path, other = _joint(problem, start, rounds, seed)
     old, old_jobs = ~new_units, ~new_jobs & computing(stages)
-    differs = (other.shift != kept.shift) | (other.hold != kept.hold)
-    moved = max(_part(kept_path != other_path, old), _part(differs, old_jobs))
-    # Jobs that keep their shifts are on their grids already; others would have to wait for new ones.
-    together = _slowdown(problem, other_path, other, together=False) >= _slowdown(
-        problem, kept_path, kept, together=True
-    ) * (1.0 - options.churn_price * moved) * (1.0 - TOLERANCE)
-    if not together:
-        kept_path, kept = other_path, other
-    return _unless_worse(problem, plain, kept_path, kept, together=together)
+    # Jobs that keep their shifts are on their grids already; others have to wait for new ones.
+    candidates = [(kept_path, kept, 1.0 + KEPT)]
+    for other_path, other in _joint(problem, start, rounds, seed, options):
+        differs = (other.shift != kept.shift) | (other.hold != kept.hold)
+        moved = max(_part(kept_path != other_path, old), _part(differs, old_jobs))
+        candidates.append((other_path, other, (1.0 - WAITING) * (1.0 - options.churn_price * moved)))
+    return _fastest(problem, plain, candidates, is_fresh=False)
 
 
-def _slowdown(problem: timed.Overlap, path: IntArray, found: Shifts, *, together: bool) -> float:
-    """Return the expected slowdown of a schedule, by the finest affordable estimate; see ``_unless_worse``."""
-    stages = problem.stages
-    starts = [0.0] if together else (_FOLLOWED * float(stages.alone.max(initial=0.0))).tolist()
-    by_flow = schedule_slowdown(stages, problem.demand.assignment(path), found.shift, found.hold, starts, ITERATIONS)
-    return found.slowdown if by_flow is None else by_flow
-
-
-def _unless_worse(
-    problem: timed.Overlap, plain: IntArray, path: IntArray, found: Shifts, *, together: bool
+def _fastest(
+    problem: timed.Overlap, plain: IntArray, candidates: list[tuple[IntArray, Shifts, float]], *, is_fresh: bool
 ) -> tuple[IntArray, Schedule]:
-    """Return paths with the schedule that was found for them, or a plan without shifts if it is expected to be as fast.
+    """Return the paths and the schedule that are expected to be the fastest, by the finest affordable estimate.
 
     Args:
         problem: the units and the jobs.
-        plain: [U] the plan without shifts.
-        path: [U] the plan that the schedule is for.
-        found: the schedule.
-        together: whether all jobs begin at the begin of the grids; if not, some are under way, and begin to follow at a
-            time that is not known.
+        plain: [U] the plan without shifts, which is taken where it is as fast.
+        candidates: paths [U], their schedule, and the part of the slowdown of others at which it is worth its changes;
+            in the order of preference.
+        is_fresh: whether all jobs begin together, at the begin of the grids; if not, at a time that is not known.
     """
     demand, stages = problem.demand, problem.stages
-    reached = _slowdown(problem, path, found, together=together)
-    without = flow_slowdowns(stages, [demand.assignment(plain)])
-    if without is None or reached <= _most(without[0], together):
+    starts = np.zeros(1) if is_fresh else _FOLLOWED * float(stages.alone.max(initial=0.0))
+    trials = [unshifted_trial(stages, demand.assignment(plain))]
+    for path, found, _ in candidates:
+        period = np.where(found.hold > 0, found.hold, stages.alone)
+        begins = (found.shift - starts.reshape(-1, 1)) % period
+        trials.append(Trial(demand.assignment(path), begins, found.hold, ITERATIONS // len(starts)))
+    without, *with_shifts = trial_slowdowns(stages, trials, MOST_EXAMINED) or [np.inf]
+    if not with_shifts:
+        without = mean_slowdown(stages, expected_seconds(stages, demand.assignment(plain), timed.FEW_DRAWS))
+        with_shifts = [found.slowdown for _, found, _ in candidates]
+    needed = [
+        slowdown / worth if worth > 0 else np.inf
+        for slowdown, (_, _, worth) in zip(with_shifts, candidates, strict=False)
+    ]
+    best = int(np.argmin(needed))
+    if needed[best] <= without * (1.0 + TOLERANCE):
+        path, found, _ = candidates[best]
         return path, Simulator.of(stages, demand.assignment(path)).schedule(found)
     bound = schedule_bound(stages)
-    return plain, Schedule((), max(without[0], bound), bound)
-
-
-def _most(without: float, together: bool) -> float:
-    """Return the highest slowdown at which a schedule is advised instead of a plan without shifts."""
-    most = without * (1.0 + TOLERANCE)
-    return most if together else max(1.0 + TOLERANCE, min(most, without * (1.0 - WAITING)))
+    return plain, Schedule((), max(without, bound), bound)
 
 
 def _part(which: BoolArray, of: BoolArray) -> float:
     return float(which[of].mean()) if of.any() else 0.0
 
 
-def _joint(problem: timed.Overlap, path: IntArray, rounds: int, seed: int) -> tuple[IntArray, Shifts]:
-    """Search paths and shifts in turns."""
+def _joint(
+    problem: timed.Overlap, path: IntArray, rounds: int, seed: int, options: Options
+) -> list[tuple[IntArray, Shifts]]:
+    """Search paths and shifts in turns, from several plans; return the fastest ones found, by their slowdown."""
     demand, stages = problem.demand, problem.stages
     movable = computing(stages)
-    simulator = Simulator.of(stages, demand.assignment(path))
-    best = _from_draws(simulator, rounds, 2 * STARTS, seed)
     everyone = np.ones(demand.n_units, dtype=np.bool_)
-    for turn in range(ALTERNATIONS):
-        if best.slowdown <= 1.0 + TOLERANCE:
+
+    def simulated(paths: IntArray) -> Simulator:
+        return Simulator.of(stages, demand.assignment(paths))
+
+    found: list[tuple[IntArray, Shifts]] = []
+    starts = [path, *timed.plans_to_compare(problem, path, rounds, seed, options)]
+    for number, start in enumerate({each.tobytes(): each for each in starts}.values()):
+        draws = _draws(simulated(start), rounds, PATH_DRAWS, PARTS, seed, by_turns=number == 0)
+        found += [(start, each) for each in draws]
+    for turn, count in enumerate(TURNS):
+        found.sort(key=lambda each: each[1].slowdown)
+        if found[0][1].slowdown <= 1.0 + TOLERANCE:
             break
-        _, _, states, seconds = simulator.play(best.shift, best.hold)
-        other_path = problem.at(states, seconds).search(path, everyone, rounds // ALTERNATIONS, seed + turn)
-        other_simulator = Simulator.of(stages, demand.assignment(other_path))
-        other = other_simulator.search(best, rounds, 2 * ALTERNATIONS, seed + turn, movable)
-        if other.slowdown < best.slowdown * (1.0 - TOLERANCE):
-            path, best, simulator = other_path, other, other_simulator
-    return path, _lasting(simulator, best)
+        for path, best in found[:count]:
+            _, _, states, seconds = simulated(path).play(best.shift, best.hold)
+            other_path = problem.at(states, seconds).search(path, everyone, rounds // len(TURNS), seed + turn)
+            found.append((other_path, simulated(other_path).search(best, rounds, PARTS, seed + turn, movable)))
+    found.sort(key=lambda each: each[1].slowdown)
+    different = {(path.tobytes(), each.shift.tobytes(), each.hold.tobytes()): (path, each) for path, each in found}
+    return [(path, _lasting(simulated(path), each)) for path, each in list(different.values())[:COMPARED]]
 
 
 def _lasting(simulator: Simulator, found: Shifts) -> Shifts:
@@ -333,23 +359,25 @@ def _lasting(simulator: Simulator, found: Shifts) -> Shifts:
     return found
 
 
-def _from_draws(simulator: Simulator, rounds: int, parts: int, seed: int) -> Shifts:
-    """Return the best schedule found from several draws of shifts, each with one part of the effort.
+def _draws(
+    simulator: Simulator, rounds: int, number: int, parts: int, seed: int, *, by_turns: bool = True
+) -> list[Shifts]:
+    """Return the best schedules found from so many draws of shifts, each with one part of the effort.
 
-    In the first, jobs take turns.
+    With ``by_turns``, jobs take turns in the first.
     """
     stages = simulator.stages
     movable = computing(stages)
     n_jobs = len(stages.names)
-    draws = np.random.default_rng(seed).random((STARTS, n_jobs))
+    draws = np.random.default_rng(seed).random((number, n_jobs))
     found = []
-    for number, draw in enumerate(draws):
-        drawn = draw * stages.alone if number else simulator.by_turns()
+    for i, draw in enumerate(draws):
+        drawn = simulator.by_turns() if by_turns and not i else draw * stages.alone
         start = Shifts(np.where(movable, drawn, 0.0), np.zeros(n_jobs), np.inf)
-        found.append(simulator.search(start, rounds, parts, seed + number, movable))
+        found.append(simulator.search(start, rounds, parts, seed + i, movable))
         if found[-1].slowdown <= 1.0 + TOLERANCE:
             break
-    return min(found, key=lambda each: each.slowdown)
+    return found
 
 
 def _kept_shifts(stages: Stages, schedule: Schedule) -> tuple[Shifts, BoolArray]:

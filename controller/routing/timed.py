@@ -25,7 +25,7 @@ from controller.routing import coloring, first_fit, greedy
 from controller.routing.base import Options
 from controller.routing.demand import Demand
 from controller.routing.expected import DRAWS, expected_seconds, mean_slowdown
-from controller.routing.flow_estimate import flow_slowdowns
+from controller.routing.flow_estimate import fastest, flow_slowdowns, is_unhindered
 from controller.routing.kernels import overlap, place
 from controller.routing.previous_plan import PreviousPlan
 from controller.routing.stages import Stages
@@ -98,6 +98,14 @@ class Overlap:
             return by_flow
         draws = DRAWS if _enumerable(self.stages) else FEW_DRAWS
         return [mean_slowdown(self.stages, expected_seconds(self.stages, plan, draws)) for plan in plans]
+
+    def fastest(self, paths: Sequence[IntArray]) -> IntArray:
+        """Return the plan [U] with the lowest expected slowdown, the first of equal ones."""
+        different = list({path.tobytes(): path for path in paths}.values())
+        if len(different) == 1:
+            return paths[0]
+        found = fastest(self.stages, [self.demand.assignment(path) for path in different])
+        return different[int(np.argmin(self.slowdowns(different))) if found is None else found]
 
     def search(self, path: IntArray, movable: BoolArray, rounds: int, seed: int) -> IntArray:
         """Search better paths for the movable units, with the jobs' moments as the model."""
@@ -190,8 +198,14 @@ def plan(
 
 def _fresh(problem: Overlap, path: IntArray, rounds: int, seed: int, options: Options) -> IntArray:
     """Return a plan that ignores any earlier one."""
-    if problem.slowdowns([path])[0] <= 1.0 + TOLERANCE:
+    demand = problem.demand
+    if is_unhindered(problem.stages, demand.assignment(path)):
         return path
+    return problem.fastest(plans_to_compare(problem, path, rounds, seed, options))
+
+
+def plans_to_compare(problem: Overlap, path: IntArray, rounds: int, seed: int, options: Options) -> list[IntArray]:
+    """Return a plan [U], those of the simple placements, and what a search finds from each."""
     demand = problem.demand
     everyone = np.ones(demand.n_units, dtype=np.bool_)
     starts = [
@@ -200,8 +214,7 @@ def _fresh(problem: Overlap, path: IntArray, rounds: int, seed: int, options: Op
         coloring.color_units(demand, seed),
         first_fit.place_units(demand, seed, options),
     ]
-    starts += [problem.search(start, everyone, rounds // len(starts), seed) for start in tuple(starts)]
-    return starts[int(np.argmin(problem.slowdowns(starts)))]
+    return starts + [problem.search(start, everyone, rounds // len(starts), seed) for start in starts]
 
 
 def kept(demand: Demand, previous: PreviousPlan) -> tuple[IntArray, BoolArray]:
