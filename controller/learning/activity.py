@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from controller.learning.iterations import JobIterations
@@ -54,21 +55,25 @@ class Clusters(NamedTuple):
     end: FloatArray
 
 
+@njit(cache=True, nogil=True)
 def _moments(
     row: IntArray, part: FloatArray, weight: FloatArray, rows: int
 ) -> tuple[NDArray[np.complex128], FloatArray]:
     """Return the moments [rows, MOMENTS], and the effective number [rows] of marks (Kish)."""
-    total: FloatArray = np.bincount(row, weight, rows).astype(np.float64)
-    squares = np.bincount(row, weight**2, rows)
+    total, squares = np.zeros(rows), np.zeros(rows)
     moments = np.zeros((rows, MOMENTS), dtype=np.complex128)
-    step = np.exp(2j * np.pi * part)
-    wave = weight.astype(np.complex128)
-    for m in range(MOMENTS):
-        wave *= step
-        moments[:, m] = np.bincount(row, wave.real, rows) + 1j * np.bincount(row, wave.imag, rows)
-    moments /= np.maximum(total, TINY)[:, None]
-    effective: FloatArray = total**2 / np.maximum(squares, TINY)
-    return moments, effective
+    for i in range(len(row)):
+        total[row[i]] += weight[i]
+        squares[row[i]] += weight[i] ** 2
+        angle = 2 * np.pi * part[i]
+        step = complex(np.cos(angle), np.sin(angle))
+        wave = complex(weight[i], 0.0)
+        for m in range(MOMENTS):
+            wave *= step
+            moments[row[i], m] += wave
+    for r in range(rows):
+        moments[r] /= max(total[r], TINY)
+    return moments, total**2 / np.maximum(squares, TINY)
 
 
 def _centres(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from controller.learning.groups import groups_of
 from controller.learning.iterations import JobIterations, find_iterations
 from controller.learning.learned_job import LearnedGroup, LearnedJob, LearnedPhase
 from controller.learning.marks import Marks, marks_of
-from controller.learning.odometer import DEPTH, Odometers, Samples
+from controller.learning.odometer import DEPTH, BoolArray, Odometers, Samples
 from controller.learning.sightings import QpKey
 from controller.learning.volumes import classes, volumes
 from controller.model.fabric import FloatArray, IntArray
@@ -42,7 +42,13 @@ class Component(NamedTuple):
     numbers: IntArray
     keys: list[QpKey]
     samples: Samples
-    marks: Marks
+
+    def without(self, ended: BoolArray) -> Component:
+        """Return the QPs that are not among ``ended`` [Q]; they need not be connected."""
+        place = np.cumsum(~ended, dtype=np.int32) - 1
+        left = self.samples.of(~ended[self.samples.qp])
+        keys = [self.keys[i] for i in np.flatnonzero(~ended).tolist()]
+        return Component(self.numbers[~ended], keys, left._replace(qp=place[left.qp]))
 
 
 def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
@@ -50,59 +56,57 @@ def is_pushed(key: QpKey, pushed: FlowKeys) -> bool:
     return (key.src, key.dst, key.udp_src) in pushed or (key.src, key.dst, ANY_PORT) in pushed
 
 
-def split_components(
-    odometers: Odometers, since: float, pushed: FlowKeys, rng: np.random.Generator, ended: Collection[int] = ()
-) -> list[Component]:
-    """Return the components of the QPs that were seen since a time, belong to no pushed job, and are not ``ended``.
+def seen_qps(odometers: Odometers, since: float, pushed: FlowKeys) -> Component:
+    """Return the QPs that were seen since a time and belong to no pushed job, as if they were connected.
 
     QPs from a host to itself are left out: their packets never reach a switch.
     """
-    samples = odometers.samples(since)
-    free = np.array(
-        [key is not None and key.src != key.dst and not is_pushed(key, pushed) for key in odometers.keys],
-        dtype=np.bool_,
-    )
-    free[np.array(list(ended), dtype=np.int64)] = False
-    samples = samples.of(free[samples.qp])
-    numbers = np.unique(samples.qp)
-    if not len(numbers):
-        return []
-    keys = [key for number in numbers.tolist() if (key := odometers.keys[number]) is not None]
-    hosts, place = np.unique([(key.src, key.dst) for key in keys], return_inverse=True)
+    last = odometers.last_seen() >= since
+    keys = odometers.keys
+    for number in np.flatnonzero(last).tolist():
+        key = keys[number]
+        last[number] = key is not None and key.src != key.dst and not (pushed and is_pushed(key, pushed))
+    samples = odometers.samples(since, last)
+    numbers = np.flatnonzero(np.bincount(samples.qp, minlength=len(keys))).astype(np.int32)
+    place = np.zeros(len(keys), dtype=np.int32)
+    place[numbers] = np.arange(len(numbers), dtype=np.int32)
+    named = [key for number in numbers.tolist() if (key := keys[number]) is not None]
+    return Component(numbers, named, samples._replace(qp=place[samples.qp]))
+
+
+def split(seen: Component) -> Iterator[Component]:
+    """Yield the connected components of some QPs; one by one, because their samples take much memory."""
+    if not seen.keys:
+        return
+    hosts, place = np.unique([(key.src, key.dst) for key in seen.keys], return_inverse=True)
     a, b = place.reshape(-1, 2).T.astype(np.int32)
     label = components(a, b, len(hosts))[a]
-    rank = np.searchsorted(numbers, samples.qp)
-    by_label = np.argsort(label[rank], kind="stable")
-    bounds = np.searchsorted(label[rank][by_label], np.unique(label), side="left")
-    found = []
-    for rows in np.split(by_label, bounds[1:]):
-        mine = np.unique(samples.qp[rows])
-        local = np.searchsorted(mine, samples.qp[rows]).astype(np.int32)
-        own = samples.of(rows)._replace(qp=local)
-        found.append(
-            Component(mine, [keys[i] for i in np.searchsorted(numbers, mine).tolist()], own, marks_of(own, rng))
-        )
-    return found
+    of_sample = label[seen.samples.qp]
+    rank = np.empty(len(seen.keys), dtype=np.int32)
+    for name in np.unique(label):
+        mine = np.flatnonzero(label == name)
+        rank[mine] = np.arange(len(mine), dtype=np.int32)
+        own = seen.samples.of(np.flatnonzero(of_sample == name))
+        yield Component(seen.numbers[mine], [seen.keys[i] for i in mine.tolist()], own._replace(qp=rank[own.qp]))
 
 
-def ended_qps(component: Component, job: LearnedJob | None) -> list[int]:
-    """Return the numbers of the QPs that have sent nothing for so long that they have ended, while others go on.
+def ended_qps(marks: Marks, job: LearnedJob | None, qps: int) -> BoolArray:
+    """Return which QPs [Q] have sent nothing for so long that they have ended, while others go on.
 
     QPs of which few packets are sampled are silent for long by chance: the time between their marks counts, too.
     """
-    marks = component.marks
     if not len(marks.at):
-        return []
+        return np.zeros(qps, dtype=np.bool_)
     silence = STEADY_SILENCE if job is None or not job.period_seconds else SILENT_PERIODS * job.period_seconds
-    qps = len(component.keys)
     count = np.bincount(marks.qp, minlength=qps)
     first, last = np.full(qps, np.inf), np.full(qps, -np.inf)
     np.minimum.at(first, marks.qp, marks.at)
     np.maximum.at(last, marks.qp, marks.at)
-    between = (last - first) / np.maximum(count - 1, 1)
+    # Those without marks have neither.
+    between = np.where(count > 0, last - first, 0.0) / np.maximum(count - 1, 1)
     silent = marks.at.max() - last > np.maximum(silence, SILENT_MARKS * between)
-    numbers: list[int] = component.numbers[silent & (count > 1)].tolist()
-    return numbers
+    ended: BoolArray = silent & (count > 1)
+    return ended
 
 
 def steady_volumes(samples: Samples, qps: int) -> FloatArray:
@@ -113,15 +117,16 @@ def steady_volumes(samples: Samples, qps: int) -> FloatArray:
     return np.where(rate > 0, rate, np.nan)
 
 
-def infer_component(component: Component, rng: np.random.Generator) -> LearnedJob | None:
+def infer_component(component: Component, marks: Marks, rng: np.random.Generator) -> LearnedJob | None:
     """Return the job of a component; ``None`` if it has no QP that sends much."""
     qps = len(component.keys)
-    if not len(component.marks.at):
+    if not len(marks.at):
         return None
-    iterations = find_iterations(component.marks, rng)
+    seen = float(marks.at.max())
+    iterations = find_iterations(marks, rng)
     if iterations is None:
-        return _steady_job(component, qps)
-    clusters = cluster(iterations, component.marks, qps)
+        return _steady_job(component, seen)
+    clusters = cluster(iterations, marks, qps)
     found = volumes(iterations, clusters, component.samples, qps)
     groups: list[LearnedGroup] = []
     known = 0
@@ -142,7 +147,6 @@ def infer_component(component: Component, rng: np.random.Generator) -> LearnedJo
     groups.sort(key=lambda group: (group.phase, group.qps))
     before = np.concatenate(([clusters.end[-1] - 1], clusters.end[:-1]))
     idle = np.maximum(0.0, clusters.begin - before) * iterations.period_seconds
-    seen = float(component.marks.at.max())
     confidence = known / qps * min(1.0, iterations.whole / 3)
     return LearnedJob(
         iterations.period_seconds, iterations.whole, tuple(groups), tuple(idle.tolist()), confidence,
@@ -158,8 +162,8 @@ def _last_begin(iterations: JobIterations, seen: float) -> float:
     return float(iterations.begins[iterations.begins <= seen][-1])
 
 
-def _steady_job(component: Component, qps: int) -> LearnedJob | None:
-    rate = steady_volumes(component.samples, qps)
+def _steady_job(component: Component, seen: float) -> LearnedJob | None:
+    rate = steady_volumes(component.samples, len(component.keys))
     if not np.isfinite(rate).any():
         return None
     filled = np.where(np.isfinite(rate), rate, np.nanmedian(rate))
@@ -168,7 +172,6 @@ def _steady_job(component: Component, qps: int) -> LearnedJob | None:
     groups = groups_of(keys, filled[large], 0) if keys else []
     if not groups:
         return None
-    seen = float(component.marks.at.max())
     return LearnedJob(0.0, 0, tuple(groups), (), float(np.isfinite(rate).mean()) / 2, seen, seen)
 
 
@@ -181,19 +184,26 @@ def infer(
 
     Sets how densely the sightings of each QP are kept from now on: so that they span some iterations.
     """
-    looked = [(each, infer_component(each, rng)) for each in split_components(odometers, since, pushed, rng)]
-    ended = {number for component, job in looked for number in ended_qps(component, job)}
-    if ended:
-        going_on = split_components(odometers, since, pushed, rng, ended)
-        looked = [(each, infer_component(each, rng)) for each in going_on]
     found = []
-    for component, job in looked:
-        sampled = bool(component.samples.sampled.any())
-        if job is not None and job.iterations >= (CERTAIN_ITERATIONS if sampled else 1):
-            odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / DEPTH)
-        elif not sampled and len(component.samples.at) >= 0.75 * DEPTH * len(component.numbers):
-            # Full, and no period yet: look further back.
-            odometers.space(component.numbers, 2 * float(np.ptp(component.samples.at)) / DEPTH)
-        if job is not None:
+    for component in split(seen_qps(odometers, since, pushed)):
+        marks = marks_of(component.samples, rng)
+        job = infer_component(component, marks, rng)
+        ended = ended_qps(marks, job, len(component.keys))
+        if not ended.any():
             found.append(job)
-    return sorted(with_common_classes(found), key=lambda job: job.name)
+            _space(odometers, component, job)
+            continue
+        for part in split(component.without(ended)):
+            job = infer_component(part, marks_of(part.samples, rng), rng)
+            found.append(job)
+            _space(odometers, part, job)
+    return sorted(with_common_classes([job for job in found if job is not None]), key=lambda job: job.name)
+
+
+def _space(odometers: Odometers, component: Component, job: LearnedJob | None) -> None:
+    sampled = bool(component.samples.sampled.any())
+    if job is not None and job.iterations >= (CERTAIN_ITERATIONS if sampled else 1):
+        odometers.space(component.numbers, job.period_seconds * KEPT_ITERATIONS / DEPTH)
+    elif not sampled and len(component.samples.at) >= 0.75 * DEPTH * len(component.numbers):
+        # Full, and no period yet: look further back.
+        odometers.space(component.numbers, 2 * float(np.ptp(component.samples.at)) / DEPTH)

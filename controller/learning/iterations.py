@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from controller.learning.marks import TINY, Marks
 from controller.model.fabric import FloatArray, IntArray
@@ -136,28 +138,44 @@ def _with_harmonics(excess: FloatArray, bins: Int64Array) -> FloatArray:
     return best
 
 
+def _even(cycles: FloatArray) -> NDArray[np.complex128]:
+    """Return the sum, at frequencies, of marks spread evenly over the observed time, as the window shows them."""
+    about: FloatArray = np.sinc(cycles) + np.sinc(cycles - 1) / 2 + np.sinc(cycles + 1) / 2
+    found: NDArray[np.complex128] = np.exp(1j * np.pi * cycles) * about
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _sums(
+    points: _Points, rows: int, cycles: FloatArray, harmonics: int
+) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+    """Return the sums [C, H, rows] of the marks of each of the first rows, and those [C, H] of all marks."""
+    by_row = np.zeros((len(cycles), harmonics, rows), dtype=np.complex128)
+    pooled = np.zeros((len(cycles), harmonics), dtype=np.complex128)
+    for i in range(len(cycles)):
+        for n in range(len(points.at)):
+            angle = 2 * np.pi * cycles[i] * points.at[n]
+            step = complex(np.cos(angle), np.sin(angle))
+            wave = complex(points.size[n], 0.0)
+            for h in range(harmonics):
+                wave *= step
+                pooled[i, h] += wave
+                if points.row[n] < rows:
+                    by_row[i, h, points.row[n]] += wave
+    return by_row, pooled
+
+
 def _power_at(points: _Points, cycles: FloatArray) -> FloatArray:
     """Return what ``_with_harmonics`` returns, exactly, for a few frequencies in cycles over the observed time."""
     rows = min(points.rows, MOST_QPS)
     few = points.row < rows
-    best, total = np.full(len(cycles), -np.inf), np.zeros(len(cycles))
-    step = np.exp(2j * np.pi * cycles[:, None] * points.at)
-    wave = points.size * np.ones_like(step)
-    for harmonic in range(1, NEAR_HARMONICS + 1):
-        wave *= step
-        # Marks spread evenly over the observed time, as the window shows them, have this sum.
-        nth = harmonic * cycles
-        even = np.exp(1j * np.pi * nth) * (np.sinc(nth) + np.sinc(nth - 1) / 2 + np.sinc(nth + 1) / 2)
-        by_row = np.zeros(len(cycles))
-        for i in range(len(cycles)):
-            rest = np.bincount(points.row[few], wave[i, few].real, rows) + 1j * np.bincount(
-                points.row[few], wave[i, few].imag, rows
-            )
-            rest -= even[i] * np.bincount(points.row[few], points.size[few], rows)
-            by_row[i] = (np.abs(rest) ** 2).sum()
-        pooled = np.abs(wave.sum(axis=1) - even * points.size.sum()) ** 2
-        total += _excess(by_row, pooled, points, rows) - PENALTY
-        best = np.maximum(best, total)
+    even = _even(cycles[:, None] * np.arange(1, NEAR_HARMONICS + 1))
+    by_row, pooled = _sums(points, rows, cycles, NEAR_HARMONICS)
+    weight = np.bincount(points.row[few], points.size[few], rows)
+    alone = (np.abs(by_row - even[:, :, None] * weight) ** 2).sum(axis=2)
+    together = np.abs(pooled - even * points.size.sum()) ** 2
+    excess = _excess(alone, together, points, rows) - PENALTY
+    best: FloatArray = np.cumsum(excess, axis=1).max(axis=1)
     return best
 
 
@@ -165,15 +183,12 @@ def _own_share(points: _Points, cycles: float, times: int) -> float:
     """Return the part of the power, QP by QP, of the harmonics that a multiple lacks; NaN if there is too little."""
     rows = min(points.rows, MOST_QPS)
     few = points.row < rows
-    at, row, size = points.at[few], points.row[few], points.size[few]
-    nth = cycles * np.arange(1, COHERENT * times + 1)
-    even = np.exp(1j * np.pi * nth) * (np.sinc(nth) + np.sinc(nth - 1) / 2 + np.sinc(nth + 1) / 2)
-    weight = np.bincount(row, size, rows)
-    power = np.zeros(len(nth))
-    for h in range(len(nth)):
-        wave = size * np.exp(2j * np.pi * nth[h] * at)
-        rest = np.bincount(row, wave.real, rows) + 1j * np.bincount(row, wave.imag, rows) - even[h] * weight
-        power[h] = (np.abs(rest) ** 2).sum() - (size**2).sum()
+    chosen = _Points(points.at[few], points.row[few], points.size[few], points.rows)
+    size = chosen.size
+    nth: FloatArray = cycles * np.arange(1.0, COHERENT * times + 1)
+    by_row, _ = _sums(chosen, rows, np.array([cycles]), len(nth))
+    rest = by_row[0] - _even(nth)[:, None] * np.bincount(chosen.row, size, rows)
+    power = (np.abs(rest) ** 2).sum(axis=1) - (size**2).sum()
     shared = np.arange(1, len(nth) + 1) % times == 0
     noise = (size**2).sum() * np.sqrt(len(nth) / rows)
     if power.sum() < SIGNIFICANT * noise:

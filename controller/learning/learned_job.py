@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from controller.learning.sightings import QpKey
@@ -62,10 +63,10 @@ class LearnedJob:
     seen: float
     phases: tuple[LearnedPhase, ...] = ()
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name, which depends only on who sends to whom: which phase comes first may be told otherwise later."""
-        edges = sorted({(key.src, key.dst) for key in self.qps})
+        edges = sorted({(key.src, key.dst) for group in self.groups for key in group.qps})
         return "learned-" + hashlib.blake2b(repr(edges).encode(), digest_size=4).hexdigest()
 
     @property

@@ -41,10 +41,14 @@ def marks_of(samples: Samples, rng: np.random.Generator) -> Marks:
     same = (samples.qp[1:] == samples.qp[:-1]) & ~samples.sampled[1:]
     rise = np.diff(samples.sent) * same
     risen = np.flatnonzero(rise > 0)
-    parts = rng.random((len(risen), PARTS))
-    begin, end = samples.at[risen], samples.at[risen + 1]
-    return Marks(
-        np.concatenate((samples.qp[one], np.repeat(samples.qp[risen], PARTS))),
-        np.concatenate((samples.at[one], (begin[:, None] + (end - begin)[:, None] * parts).ravel())),
-        np.concatenate((np.ones(len(one)), np.repeat(rise[risen] / PARTS, PARTS))),
-    )
+    number = len(one) + len(risen) * PARTS
+    found = Marks(np.empty(number, dtype=np.int32), np.empty(number), np.empty(number))
+    found.qp[: len(one)], found.at[: len(one)], found.weight[: len(one)] = samples.qp[one], samples.at[one], 1.0
+    # Of many QPs these are the largest arrays of all, so they are filled in place.
+    found.qp[len(one) :].reshape(-1, PARTS)[:] = samples.qp[risen, None]
+    found.weight[len(one) :].reshape(-1, PARTS)[:] = rise[risen, None] / PARTS
+    at = found.at[len(one) :].reshape(-1, PARTS)
+    at[:] = rng.random(at.shape)
+    at *= (samples.at[risen + 1] - samples.at[risen])[:, None]
+    at += samples.at[risen, None]
+    return found

@@ -150,6 +150,29 @@ def _record(
     return ignored
 
 
+@njit(cache=True, nogil=True)
+def _kept_since(
+    counters: QpCounters, used: Int64Array, since: float
+) -> tuple[IntArray, FloatArray, Int64Array, BoolArray]:
+    """Return the columns of ``Samples``: ``used`` [R] sightings of each QP, less those that are older than a time."""
+    most = used.sum()
+    qp, at = np.empty(most, dtype=np.int32), np.empty(most)
+    sent, sampled = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.bool_)
+    found = 0
+    for number in range(len(used)):
+        count = counters.n_kept[number]
+        kept = min(count, DEPTH)
+        for nth in range(used[number]):
+            # Evenly over those that are kept, the newest one among them.
+            back = ((used[number] - 1 - nth) * kept) // used[number]
+            column = (count - 1 - back) % DEPTH
+            if counters.at[number, column] >= since:
+                qp[found], at[found] = number, counters.at[number, column]
+                sent[found], sampled[found] = counters.sent[number, column], counters.sampled[number]
+                found += 1
+    return qp[:found], at[:found], sent[:found], sampled[:found]
+
+
 class Odometers:
     """The counters of all QPs.
 
@@ -198,19 +221,16 @@ class Odometers:
         """Return what ``space`` has set, 0 at first."""
         return self._counters.spacing[qp]
 
-    def samples(self, since: float) -> Samples:
-        """Return sightings that are not older than a time: all that are kept, or some of each QP where QPs are many."""
-        n = len(self.keys)
-        count = self._counters.n_kept[:n]
-        kept = np.minimum(count, DEPTH)
+    def samples(self, since: float, chosen: BoolArray | bool = True) -> Samples:
+        """Return sightings that are not older than a time: all that are kept, or some of each QP where QPs are many.
+
+        Args:
+            since: seconds.
+            chosen: [R] whether to return those of a QP, by number.
+        """
+        kept = np.minimum(self._counters.n_kept[: len(self.keys)], DEPTH)
         used = np.minimum(kept, max(FEWEST, MOST_SAMPLES // max(len(self), 1)))
-        qp = np.repeat(np.arange(n, dtype=np.int32), used)
-        nth = np.arange(len(qp)) - np.repeat(np.cumsum(used) - used, used)
-        # Evenly over those that are kept, the newest one among them.
-        back = ((used[qp] - 1 - nth) * kept[qp]) // used[qp]
-        column = (count[qp] - 1 - back) % DEPTH
-        at, sent = self._counters.at[qp, column], self._counters.sent[qp, column]
-        return Samples(qp, at, sent, self._counters.sampled[qp]).of(at >= since)
+        return Samples(*_kept_since(self._counters, used * chosen, since))
 
     def forget(self, before: float) -> None:
         """Forget the QPs that were last seen before a time."""

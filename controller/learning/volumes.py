@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from controller.learning.activity import BINS, Clusters, position
 from controller.learning.iterations import JobIterations
 from controller.learning.odometer import Samples
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.tolerances import TOLERANCE
+from controller.model.traffic import Int64Array
 
 LEAST_SPREAD = 0.15
 """Standard deviation of a QP's sightings, in iterations, from which its slope is believed."""
@@ -57,21 +59,28 @@ def volumes(iterations: JobIterations, clusters: Clusters, samples: Samples, qps
     return Volumes(np.where(known, slope, np.nan), np.where(known, error, np.nan))
 
 
+@njit(cache=True, nogil=True)
+def _class_begins(value: FloatArray, error: FloatArray) -> Int64Array:
+    """Return where each class begins among rising values, and their number at last."""
+    begins = [0]
+    for i in range(1, len(value)):
+        near = value[(begins[-1] + i) // 2]
+        if value[i] - near > max(SNAP * near, DEVIATIONS * error[i]):
+            begins.append(i)
+    begins.append(len(value))
+    return np.array(begins)
+
+
 def classes(found: Volumes, members: IntArray) -> FloatArray:
     """Return the bytes of some QPs, snapped to those of their class; NaN where they are not known."""
     value, error = found.bytes[members], found.error[members]
     snapped = np.full(len(members), np.nan)
     order = np.argsort(value, kind="stable")
     order = order[np.isfinite(value[order])]
-    begin = 0
-    for i in range(1, len(order) + 1):
-        if i < len(order):
-            near = float(value[order[(begin + i) // 2]])
-            reach = max(SNAP * near, DEVIATIONS * float(error[order[i]]))
-            if value[order[i]] - near <= reach:
-                continue
-        one = order[begin:i]
-        weight = 1 / np.maximum(error[one], TOLERANCE * value[one]) ** 2
-        snapped[one] = (value[one] * weight).sum() / weight.sum()
-        begin = i
+    if not len(order):
+        return snapped
+    begins = _class_begins(value[order], error[order])
+    weight = 1 / np.maximum(error[order], TOLERANCE * value[order]) ** 2
+    means = np.add.reduceat(value[order] * weight, begins[:-1]) / np.add.reduceat(weight, begins[:-1])
+    snapped[order] = np.repeat(means, np.diff(begins))
     return snapped
