@@ -117,7 +117,7 @@ def _own_plan(head: Head) -> str:
 
 def _lingjun(head: Head) -> str:
     if head.lines and head.lines[0].strip() == "ip,DSW,PSW,ASW":
-        return "hosts and switches of Alibaba's Lingjun data set: three tiers, which are not supported yet"
+        return "Alibaba's Lingjun data set: the switches of each host, without cables or speeds, so no fabric"
     return ""
 
 

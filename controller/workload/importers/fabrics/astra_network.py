@@ -53,10 +53,11 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
             raise InputError("is not a bandwidth in GB/s", source=source.name, field=f"bandwidth[{i}]", value=speed)
     if len(kinds) > 2:
         raise InputError(
-            "three tiers are not supported yet, only leaf-spine fabrics of two: this dimension is above another switch",
+            "three or more dimensions are not supported: each NPU has links of its own in each dimension, and of a "
+            "fabric in one only; one dimension within a server and one dimension 'Switch' can be read",
             source=source.name,
-            field="topology[2]",
-            value=kinds[2],
+            field="topology",
+            value=kinds,
         )
     if kinds[-1] != "Switch":
         raise InputError(

@@ -32,7 +32,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """Read a fabric.
 
     Raises:
-        InputError: the file is not a topology of containerlab, or not a leaf-spine fabric of two tiers.
+        InputError: the file is not a topology of containerlab, or not a fabric of two or three layers.
     """
     source = one(sources, "containerlab")
     document = mapping(yaml_document(source), source, "")

@@ -1,8 +1,9 @@
-"""Switches, servers and cables as other tools name them, to a leaf-spine fabric.
+"""Switches, servers and cables as other tools name them, to a fabric of two or three layers.
 
-A leaf is a switch with a server below it, a spine is one without. A cable between a server and a leaf is a host (a
-NIC): the first of a server keeps its name, or all get numbers where there are several. Networks other than
-leaf-spine fabrics of two tiers are rejected with the switch's name.
+A leaf is a switch with a server below it. If no cable connects two of the other switches, these are spines; else those
+with a cable to a leaf are aggregation switches, and those above them cores. A cable between a server and a leaf is a
+host (a NIC): the first of a server keeps its name, or all get numbers where there are several. Other networks are
+rejected with the name of a switch that does not fit.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from controller.model.errors import InputError
 from controller.model.fabric_forms import MAX_HOSTS_PER_LEAF
+from controller.model.fabric_parts import ROLES
 from controller.model.job import Job
 from controller.workload.importers.base import Imported, ImportRequest, Source
 from controller.workload.importers.fields import MAX_RANKS
@@ -21,8 +23,8 @@ from controller.workload.importers.fields import MAX_RANKS
 DEFAULT_GBPS = 100.0
 """Default speed of cables without a speed in the file and without ``--gbps``."""
 
-FIRST_SPINE = 1_000_001
-"""Datapath id of the first spine; leaves count from 1. The files have no OpenFlow datapath ids."""
+FIRST_DPID = (1, 1_000_001, 2_000_001)
+"""Datapath id of the first switch of each layer, from the leaves up. The files have no OpenFlow datapath ids."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -66,7 +68,7 @@ def fabric_of(graph: Graph, request: ImportRequest) -> Imported:
     """Return the fabric, and a job without ranks.
 
     Raises:
-        InputError: the network is not a leaf-spine fabric of two tiers.
+        InputError: the network has not two or three layers.
     """
     document = document_of(graph, request.gbps)
     name = _clean(request.name or graph.what)
@@ -81,12 +83,10 @@ def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
         gbps: speed of cables without a speed in the file.
 
     Raises:
-        InputError: the network is not a leaf-spine fabric of two tiers.
+        InputError: the network has not two or three layers.
     """
     below, between = _sorted(graph)
-    leaves = dict.fromkeys(leaf for leaf, _ in below)
-    spines = [name for name in graph.switches if name not in leaves]
-    _check_tiers(graph, between, leaves)
+    layers = _layers(graph, between, dict.fromkeys(leaf for leaf, _ in below))
     if len(below) > MAX_RANKS:
         raise graph.error(f"there are more than {MAX_RANKS} NICs")
     names = _Names(graph)
@@ -95,8 +95,11 @@ def document_of(graph: Graph, gbps: float | None = None) -> dict[str, Any]:
         graph.notes.append(f"{untold} cables have no speed: {DEFAULT_GBPS:g} Gbit/s is assumed (see --gbps)")
     speed = gbps or DEFAULT_GBPS
     return {
-        "switches": [{"name": names[leaf], "role": "leaf", "dpid": i} for i, leaf in enumerate(leaves, 1)]
-        + [{"name": names[spine], "role": "spine", "dpid": i} for i, spine in enumerate(spines, FIRST_SPINE)],
+        "switches": [
+            {"name": names[switch], "role": role, "dpid": dpid}
+            for role, layer, first in zip(ROLES[len(layers)], layers, FIRST_DPID, strict=False)
+            for dpid, switch in enumerate(layer, first)
+        ],
         "hosts": list(_hosts(graph, below, names, speed)),
         "links": [
             {"a": names[cable.a], "b": names[cable.b], "gbps": speed if cable.gbps is None else cable.gbps}
@@ -122,33 +125,40 @@ def _sorted(graph: Graph) -> tuple[list[tuple[str, tuple[str, float | None]]], l
     return below, between
 
 
-def _check_tiers(graph: Graph, between: list[FoundCable], leaves: dict[str, None]) -> None:
-    """Check that the network has two tiers.
+def _layers(graph: Graph, between: list[FoundCable], leaves: dict[str, None]) -> list[list[str]]:
+    """Return the switches of each layer, from the leaves up.
 
     Raises:
-        InputError: a cable joins two leaves, or two switches without servers, which is a third tier.
+        InputError: a switch is in no layer, or a cable does not connect a layer with the next one.
     """
-    above: set[str] = set()
+    neighbours: dict[str, set[str]] = {name: set() for name in graph.switches}
     for cable in between:
-        if cable.a in leaves and cable.b in leaves:
-            raise graph.error(
-                "two switches with servers are connected directly; a leaf-spine fabric has spines between them",
-                f"{cable.a} {cable.b}",
-            )
-        if cable.a not in leaves and cable.b not in leaves:
-            touching = {end for other in between for end in (other.a, other.b) if {other.a, other.b} & leaves.keys()}
-            third = [end for end in (cable.a, cable.b) if end not in touching] or [cable.b]
-            raise graph.error(
-                "three tiers are not supported yet, only leaf-spine fabrics of two: this switch is above switches "
-                "without servers",
-                third[0],
-            )
-        above |= {cable.a, cable.b}
-    for name in graph.switches:
-        if name not in above and len(graph.switches) > 1:
+        neighbours[cable.a].add(cable.b)
+        neighbours[cable.b].add(cable.a)
+    for name, others in neighbours.items():
+        if not others and len(neighbours) > 1:
             raise graph.error("this switch has no cable to another switch", name)
     if not between:
         raise graph.error("a leaf-spine fabric needs spines, but there is one switch")
+    above = [name for name in graph.switches if name not in leaves]
+    middle = [name for name in above if neighbours[name] & leaves.keys()]
+    tops = [name for name in above if name not in middle]
+    layer_of = dict.fromkeys(leaves, 0) | dict.fromkeys(middle, 1) | dict.fromkeys(tops, 2)
+    for name in tops:
+        if not neighbours[name] & set(middle):
+            raise graph.error("four tiers are not supported, only two or three: this switch is above the cores", name)
+    for cable in between:
+        if layer_of[cable.a] == layer_of[cable.b]:
+            raise graph.error(_SAME_LAYER[layer_of[cable.a]], f"{cable.a} {cable.b}")
+    return [list(leaves), middle, tops] if tops else [list(leaves), middle]
+
+
+_SAME_LAYER = (
+    "two switches with servers are connected directly; a fabric has spines or aggregation switches between them",
+    "two switches above leaves are connected directly; a fabric has cores between them",
+    "two switches above aggregation switches are connected directly; four tiers are not supported, only two or three",
+)
+"""What is wrong with a cable within a layer, from the leaves up."""
 
 
 class _Names:

@@ -95,7 +95,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """Read a fabric.
 
     Raises:
-        InputError: a file is of neither kind, or the network is not a leaf-spine fabric of two tiers.
+        InputError: a file is of neither kind, or the network is not a fabric of two or three layers.
     """
     found = _Found()
     for source in sources:

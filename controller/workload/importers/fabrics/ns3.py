@@ -57,7 +57,8 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """Read a topology, a file of flows, or one of each.
 
     Raises:
-        InputError: a line is invalid, the number of lines differs from the stated one, or it is no leaf-spine fabric.
+        InputError: a line is invalid, the number of lines differs from the stated one, or the network has not two or
+            three layers.
     """
     shapes = [source for source in sources if _is_topology(source)]
     files = [source for source in sources if source not in shapes]

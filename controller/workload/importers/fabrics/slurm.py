@@ -33,7 +33,7 @@ def read(sources: Sequence[Source], request: ImportRequest) -> Imported:
     """Read a fabric.
 
     Raises:
-        InputError: a line is invalid, or the network is not a leaf-spine fabric of two tiers.
+        InputError: a line is invalid, or the network is not a fabric of two or three layers.
     """
     source = one(sources, "Slurm")
     graph = Graph("slurm", source.name)

@@ -15,6 +15,7 @@ from controller.model.clos import clos
 from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import parse_fabric
+from controller.model.pod_clos import pod_clos
 from controller.workload.expand import expand
 from controller.workload.exporters.containerlab import containerlab_document
 from controller.workload.exporters.ns3 import ns3_flows, ns3_topology
@@ -222,22 +223,78 @@ def test_lists_of_names_that_are_none_are_refused(text: str) -> None:
 
 
 THREE_TIERS = [
-    ("slurm", "SwitchName=l Nodes=a\nSwitchName=s Switches=l\nSwitchName=core Switches=s\n", "core"),
-    ("ns3", "4 3 3\n1 2 3\n0 1 1Gbps 1ns 0\n1 2 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n", "n3"),
+    ("slurm", "SwitchName=l Nodes=a\nSwitchName=s Switches=l\nSwitchName=core Switches=s\n", ("l", "s", "core")),
+    ("ns3", "4 3 3\n1 2 3\n0 1 1Gbps 1ns 0\n1 2 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n", ("n1", "n2", "n3")),
     (
         "containerlab",
         "topology: {nodes: {a: {kind: linux}, l: {kind: x}, s: {kind: x}, core: {kind: x}}, links: "
         "[{endpoints: [a:1, l:1]}, {endpoints: [l:2, s:1]}, {endpoints: [s:2, core:1]}]}",
-        "core",
+        ("l", "s", "core"),
     ),
-    ("astra-network", "topology: [Ring, Switch, Switch]\nnpus_count: [1, 1, 1]\nbandwidth: [1, 1, 1]", "Switch"),
+    (
+        "ibnetdiscover",
+        """Switch 8 "S-1" # "l" enhanced port 0 lid 1 lmc 0
+[1] "H-1"[1](1) # "a mlx5_0" lid 9 4xHDR
+[2] "S-2"[1] # "s" lid 2 4xHDR
+Switch 8 "S-2" # "s" enhanced port 0 lid 2 lmc 0
+[1] "S-1"[2] # "l" lid 1 4xHDR
+[2] "S-3"[1] # "core" lid 3 4xHDR
+Switch 8 "S-3" # "core" enhanced port 0 lid 3 lmc 0
+[1] "S-2"[2] # "s" lid 2 4xHDR
+Ca 1 "H-1" # "a mlx5_0"
+[1](1) "S-1"[1] # lid 9 lmc 0 "l" lid 1 4xHDR
+""",
+        ("l", "s", "core"),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "name"), THREE_TIERS)
-def test_three_tiers_are_refused_in_one_line_that_names_the_third(kind: str, text: str, name: str) -> None:
-    with pytest.raises(InputError, match=f"'{name}': three tiers are not supported yet, only leaf-spine"):
+@pytest.mark.parametrize(("kind", "text", "names"), THREE_TIERS)
+def test_switches_above_switches_without_servers_are_cores(kind: str, text: str, names: tuple[str, str, str]) -> None:
+    one = fabric(read(kind, text))
+    assert tuple(switch.name for layer in one.layers for switch in layer) == names
+    assert [(cable.lower, cable.upper) for cable in one.cables] == [names[:2], names[1:]]
+
+
+@settings(deadline=None, max_examples=20)
+@given(one=st.builds(pod_clos, st.integers(2, 3), *[st.integers(1, 3)] * 4, core_gbps=st.sampled_from([100.0, 400.0])))
+def test_three_layers_are_read_back_from_ns3_and_containerlab(one: Fabric) -> None:
+    again = fabric(read("ns3", "\n".join(ns3_topology(one))))
+    number = {switch.name: f"n{one.n_hosts + i}" for i, switch in enumerate(one.switches)}
+    assert cables(again) == Counter((number[c.lower], number[c.upper], c.gbps) for c in one.cables)
+    assert again.pod_of_leaf.tolist() == one.pod_of_leaf.tolist()
+    again = fabric(read("containerlab", yaml.safe_dump(containerlab_document(one)), gbps=7.0))
+    assert cables(again) == Counter((cable.lower, cable.upper, 7.0) for cable in one.cables)
+
+
+NOT_LAYERS = [
+    ("slurm", "SwitchName=l Nodes=a\nSwitchName=s Switches=l\nSwitchName=c Switches=s\nSwitchName=top Switches=c\n",
+     "file0: 'top': four tiers are not supported, only two or three: this switch is above the cores"),
+    ("ns3", "5 4 5\n1 2 3 4\n0 1 1Gbps 1ns 0\n1 2 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n2 4 1Gbps 1ns 0\n3 4 1Gbps 1ns 0\n",
+     "file0: 'n3 n4': two switches above aggregation switches are connected directly; four tiers are not supported"),
+    ("ns3", "4 3 4\n1 2 3\n0 1 1Gbps 1ns 0\n1 2 1Gbps 1ns 0\n1 3 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n",
+     "file0: 'n2 n3': two switches above leaves are connected directly; a fabric has cores between them"),
+    ("ns3", "4 2 3\n2 3\n0 2 1Gbps 1ns 0\n1 3 1Gbps 1ns 0\n2 3 1Gbps 1ns 0\n",
+     "file0: 'n2 n3': two switches with servers are connected directly"),
+    ("astra-network", "topology: [Ring, Switch, Switch]\nnpus_count: [1, 1, 1]\nbandwidth: [1, 1, 1]",
+     "file0: topology: ['Ring', 'Switch', 'Switch']: three or more dimensions are not supported: each NPU has links"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text", "message"), NOT_LAYERS)
+def test_other_networks_are_refused_in_one_line_that_names_the_file_and_what_does_not_fit(
+    kind: str, text: str, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
         read(kind, text)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_of_hosts_and_switches_is_known_to_have_no_cables() -> None:
+    (found,) = guess([text_source("topo.csv", "ip,DSW,PSW,ASW\na,G6,P10,S14\n")])
+    assert found.format == ""
+    assert "without cables or speeds, so no fabric" in found.holds
 
 
 @pytest.mark.parametrize(
@@ -363,8 +420,9 @@ def test_public_files_are_fabrics(shared_data: Path, kind: str, file: str, leave
 
 
 def test_hpccs_files_are_read_as_its_simulation_reads_them(shared_data: Path) -> None:
-    with pytest.raises(InputError, match="three tiers are not supported yet"):
-        importer("ns3")(open_sources([shared_data / "ns3/hpcc-fat.txt"]), ImportRequest())
+    one = fabric(importer("ns3")(open_sources([shared_data / "ns3/hpcc-fat.txt"]), ImportRequest()))
+    assert [len(layer) for layer in one.layers] == [20, 20, 16]
+    assert (one.n_hosts, len(one.cables), len(one.pod_names)) == (320, 20 * 4 + 20 * 4, 5)
     imported = importer("ns3")(open_sources([shared_data / "ns3/hpcc-flow.txt"]), ImportRequest())
     assert imported.job.flows.bytes.tolist() == [200_000_000, 200_000_000]
     assert "2 flows are announced, but 254 further lines look like flows" in imported.warnings[0]
