@@ -13,6 +13,7 @@ from controller.model.errors import InputError
 from controller.model.fabric import Fabric
 from controller.model.job import CollectiveCall, Job
 from controller.model.queue_pairs import ONE_QP, QueuePairs
+from controller.model.traffic import Int64Array
 from controller.workload.collectives import ALGORITHMS
 from controller.workload.job_file import load_job, parse_job
 from controller.workload.placement import participants
@@ -70,9 +71,7 @@ def cases_of(fabric: Fabric, form: CaseForm, epochs: int, base: Path) -> Iterato
     for name, jobs, ring in named:
         for count in form.qps:
             qps = QueuePairs(count, form.qp_mode)
-            told = f", {count} QPs" if form.qps != [1] else ""
-            if qps.in_turn:
-                told += " in turn"
+            told = form.told_qps(count)
             yield Case(form.kind + told, name + told, simulated_jobs(fabric, jobs, qps), jobs, ring, qps)
 
 
@@ -142,10 +141,7 @@ def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) ->
             field="collective.groups",
             value=form.groups,
         )
-    order = np.arange(fabric.n_hosts)
-    if form.order == "random":
-        order = np.random.default_rng(form.seed).permutation(order)
-    hosts = tuple(fabric.host_names[host] for host in order.tolist())
+    hosts = tuple(fabric.host_names[host] for host in _host_order(fabric, form).tolist())
     for i, algorithm in enumerate(form.algorithms):
         if algorithm not in ALGORITHMS[form.op]:
             raise InputError(
@@ -160,3 +156,18 @@ def _of_collective(fabric: Fabric, form: ScenarioCollectiveForm, epochs: int) ->
             )
             job = Job(f"{algorithm}-{many}", hosts=hosts, collectives=calls)
             yield f"{algorithm}, {many / 1e6:g} MB", (TimedJob(job, epochs=epochs, pieces=form.pieces),), None
+
+
+def _host_order(fabric: Fabric, form: ScenarioCollectiveForm) -> Int64Array:
+    """Return [H] the host of each rank of a drawn collective."""
+    if form.order == "in_order":
+        return np.arange(fabric.n_hosts)
+    drawn = np.random.default_rng(form.seed).permutation(fabric.n_hosts)
+    if form.order == "random":
+        return drawn
+    pod = fabric.pod_of_leaf[fabric.host_leaf[drawn]]
+    hosts = np.bincount(pod)
+    if len(hosts) < 2 or len(np.unique(hosts)) > 1:
+        raise InputError("needs two or more pods of as many hosts each", field="collective.order", value=form.order)
+    by_pod: Int64Array = drawn[np.argsort(pod, kind="stable")].reshape(len(hosts), -1)
+    return by_pod.T.reshape(-1)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from pydantic import ValidationError
@@ -68,20 +68,33 @@ class NamedPolicy:
 
 @dataclass(frozen=True)
 class InitialFailure:
-    """Failures from the beginning: the spines with the highest numbers, or cables drawn by the seed."""
+    """Failures from the beginning: the spines with the highest numbers, cables drawn by the seed, or those named.
+
+    Attributes:
+        spines: number of switches of the top layer.
+        links: number of cables.
+        names: of switches and cables.
+        role: what a switch of the top layer is called.
+    """
 
     spines: int = 0
     links: int = 0
+    names: tuple[str, ...] = ()
+    role: Literal["spine", "core"] = "spine"
 
     @property
     def name(self) -> str:
-        """Name of the failure, such as ``none``, ``1 spine`` or ``16 links``."""
+        """Name of the failure, such as ``none``, ``1 spine``, ``16 links`` or ``agg1``."""
+        if self.names:
+            return ", ".join(self.names)
         if self.links:
             return f"{self.links} link{'s' * (self.links > 1)}"
-        return f"{self.spines} spine{'s' * (self.spines > 1)}" if self.spines else "none"
+        return f"{self.spines} {self.role}{'s' * (self.spines > 1)}" if self.spines else "none"
 
     def on(self, fabric: Fabric, seed: int) -> Fabric:
         """Return the fabric with the failed parts down."""
+        if self.names:
+            return fabric.without_links(self.names)
         if self.links:
             drawn = np.random.default_rng([seed, self.links]).permutation(len(fabric.cables))[: self.links]
             return fabric.without_links([fabric.cable_names[c] for c in drawn.tolist()])
@@ -222,28 +235,26 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
     for i, count in enumerate(form.failed_spines):
         if count >= fabric.n_spines:
             raise InputError(
-                f"the fabric has {fabric.n_spines} spines, of which one must remain",
+                f"the fabric has {fabric.n_spines} {fabric.roles[-1]}s, of which one must remain",
                 field=f"failed_spines[{i}]",
                 value=count,
             )
     for i, count in enumerate(form.failed_links):
         if count >= len(fabric.cables):
             raise InputError(f"the fabric has {len(fabric.cables)} cables", field=f"failed_links[{i}]", value=count)
+    for i, names in enumerate(form.failed):
+        _check_names(fabric, names, f"failed[{i}]")
     for i, change in enumerate(form.changes):
-        for j, name in enumerate(change.names):
-            try:
-                fabric.without_links([name])
-            except KeyError:
-                raise InputError(
-                    "no switch or link has this name", field=f"changes[{i}].names[{j}]", value=name
-                ) from None
+        _check_names(fabric, change.names, f"changes[{i}].names")
     named = _policies(form, asked)
     cases, notes = _cases(form, fabric, named, base)
     if not cases:
         raise InputError("the files of all cases are missing", field="cases")
+    role: Literal["spine", "core"] = "core" if len(fabric.layers) > 2 else "spine"
     failures = (
-        *(InitialFailure(spines=count) for count in dict.fromkeys(form.failed_spines)),
+        *(InitialFailure(spines=count, role=role) for count in dict.fromkeys(form.failed_spines)),
         *(InitialFailure(links=count) for count in dict.fromkeys(form.failed_links)),
+        *(InitialFailure(names=names) for names in dict.fromkeys(map(tuple, form.failed))),
     )
     return Scenario(
         name=form.name,
@@ -264,6 +275,15 @@ def _build(form: ScenarioForm, base: Path, asked: Sequence[str] | None) -> Scena
         targets=targets_of(form, [failure.name for failure in failures]),
         notes=tuple(notes),
     )
+
+
+def _check_names(fabric: Fabric, names: Sequence[str], field: str) -> None:
+    """Raise ``InputError`` unless each name is that of a switch or cable."""
+    for i, name in enumerate(names):
+        try:
+            fabric.without_links([name])
+        except KeyError:
+            raise InputError("no switch or link has this name", field=f"{field}[{i}]", value=name) from None
 
 
 def _cases(

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from controller.model.byte_sizes import byte_count
 from controller.model.job import Algorithm, Op
 from controller.model.qp_mode import MOST_QPS, QpMode
+from controller.model.queue_pairs import QueuePairs
 from emulation.evaluation.generator import SHAPES, Placement
 from emulation.fluid.movers import Allocation
 from emulation.fluid.replanning import PlannedFlows
@@ -98,7 +99,11 @@ class GeneratedForm(_Strict):
 
 
 class ScenarioCollectiveForm(_Strict):
-    """One collective over groups of all hosts: a case for each combination of ``algorithms`` and ``bytes``."""
+    """One collective over groups of all hosts: a case for each combination of ``algorithms`` and ``bytes``.
+
+    ``order``: the order in which ranks are on hosts. ``pods_in_turn``: each rank is in the next pod after the rank
+    before, on a host that ``seed`` draws.
+    """
 
     op: Op = "all_reduce"
     algorithms: Annotated[list[Algorithm], BeforeValidator(_listed), Field(min_length=1)]
@@ -108,7 +113,7 @@ class ScenarioCollectiveForm(_Strict):
         Field(min_length=1),
     ]
     groups: Count = 1
-    order: Literal["in_order", "random"] = "in_order"
+    order: Literal["in_order", "random", "pods_in_turn"] = "in_order"
     seed: Number = 0
     pieces: Annotated[int, Field(ge=1, le=1024)] = 1
 
@@ -133,6 +138,11 @@ class CaseForm(_Strict):
         return self.name or next(
             source for source in ("jobs", "files", "generated", "collective") if getattr(self, source) is not None
         )
+
+    def told_qps(self, count: int) -> str:
+        """Return what the names of its cases with so many QPs a connection end with."""
+        told = f", {count} QPs" if self.qps != [1] else ""
+        return told + " in turn" if QueuePairs(count, self.qp_mode).in_turn else told
 
     @model_validator(mode="after")
     def _one(self) -> CaseForm:
@@ -206,6 +216,7 @@ class ScenarioForm(_Strict):
     ]
     failed_spines: Numbers = [0]
     failed_links: Annotated[list[Count], BeforeValidator(_listed)] = []
+    failed: list[Annotated[list[Title], BeforeValidator(_listed), Field(min_length=1)]] = []
     changes: list[ChangeForm] = []
     allocation: Annotated[list[Allocation], BeforeValidator(_listed), Field(min_length=1)] = [Allocation.FLOW]
     triggers: Triggers = ["arrival", "epoch", "failure"]
@@ -222,7 +233,7 @@ class ScenarioForm(_Strict):
     @property
     def kinds(self) -> list[str]:
         """Kinds of its cases."""
-        return list(dict.fromkeys(case.kind for case in self.cases))
+        return list(dict.fromkeys(case.kind + case.told_qps(count) for case in self.cases for count in case.qps))
 
     @model_validator(mode="after")
     def _period(self) -> ScenarioForm:

@@ -84,6 +84,24 @@ def test_failed_spines_are_those_of_the_highest_numbers() -> None:
     assert made.failures[0].name == "2 spines"
 
 
+def test_failures_may_be_named() -> None:
+    made = scenario(failed_spines=[0], failed=["spine2", ["spine1", "leaf1-spine3"]])
+    assert [failure.name for failure in made.failures] == ["none", "spine2", "spine1, leaf1-spine3"]
+    assert made.failures[2].on(made.fabric, 0) == made.fabric.without_links(["spine1", "leaf1-spine3"])
+
+
+def test_in_three_layers_failed_spines_are_cores_and_hosts_may_take_turns_by_pod() -> None:
+    fabric = {"three_tier": {"pods": 4, "leaves": 2, "aggs": 2, "cores_per_agg": 2, "hosts_per_leaf": 2}}
+    turns = {"algorithms": ["ring"], "bytes": [1000], "order": "pods_in_turn", "seed": 3}
+    made = scenario(fabric=fabric, cases=[{"collective": turns}], failed_spines=[0, 1])
+    assert made.failures[1].name == "1 core"
+    assert made.failures[1].on(made.fabric, 0) == made.fabric.without_links(["core4"])
+    (job,) = made.cases[0].described
+    pods = [made.fabric.pod_of_leaf[made.fabric.host_leaf[made.fabric.host_index[name]]] for name in job.job.hosts]
+    assert pods == [0, 1, 2, 3] * 4
+    assert len(set(job.job.hosts)) == made.fabric.n_hosts
+
+
 def test_failed_links_are_drawn_by_the_seed_and_every_policy_sees_every_draw() -> None:
     made = scenario(failed_spines=[0], failed_links=[3], seeds=[1, 2], policies=["fair"])
     down = []
@@ -170,6 +188,12 @@ def test_equal_cells_have_equal_keys_and_whatever_changes_the_outcome_changes_th
         ({"failed_spines": [0, 4]}, "failed_spines[1]", "one must remain"),
         ({"failed_spines": [-1]}, "failed_spines[0]", "greater than or equal"),
         ({"failed_links": [16]}, "failed_links[0]", "the fabric has 16 cables"),
+        ({"failed": ["spine1", ["spine2", "agg1"]]}, "failed[1][1]", "no switch or link has this name"),
+        (
+            {"cases": [{"collective": {"algorithms": ["ring"], "bytes": [1], "order": "pods_in_turn"}}]},
+            "cases[0].collective.order",
+            "needs two or more pods",
+        ),
         ({"changes": [{"at": 1.0, "names": ["spine9"]}]}, "changes[0].names[0]", "no switch or link"),
         ({"allocation": "fast"}, "allocation[0]", "input should be"),
         ({"triggers": ["period"]}, "", "require each other"),
