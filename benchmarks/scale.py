@@ -80,7 +80,7 @@ class RestartableController:
     """A ``ryu-manager`` that can be killed and started again with the same store."""
 
     def __init__(self, fabric: Path, folder: Path, openflow: int, http_port: int, options: list[str]) -> None:
-        """Prepare the command; the controller is not started yet."""
+        """Prepare the command; the controller is not started yet. ``options`` may name another store."""
         self.port, self.log = http_port, folder / "controller.log"
         self.command = [str(Path(sys.executable).with_name("ryu-manager")), "--fabric", str(fabric)]
         self.command += ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(http_port)]

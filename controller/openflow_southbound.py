@@ -160,6 +160,11 @@ class OpenFlowSouthbound:
         """Why switches accept this replica of a cluster as their master no longer; empty: they do."""
         return "" if self._roles is None else self._roles.lost
 
+    @property
+    def connections(self) -> int:
+        """The number of switches that are connected, also to a replica of a cluster that does not lead."""
+        return len(self.installer.states()) if self._roles is None else self._roles.connections
+
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard."""
         self._hosts.fabric = fabric

@@ -159,7 +159,7 @@ def entries(part: bytes, kind: int, least: int) -> Iterator[tuple[int, int]]:
             raise ValueError(_MULTI_BYTE_CUT)
         end = at + (part[at] << 8 | part[at + 1])
         if end < at + least or end > whole:
-            raise ValueError("an entry of a statistics reply has an impossible length")
+            raise ValueError(f"the entry at byte {at} of a statistics reply has the impossible length {end - at}")
         yield at, end
         at = end
 

@@ -93,6 +93,10 @@ class Southbound(Protocol):
         """Become master of all switches for this term of a cluster. Does not block."""
 
     @property
+    def connections(self) -> int:
+        """The number of switches that are connected, also to a replica of a cluster that does not lead."""
+
+    @property
     def seen_term(self) -> int:
         """The highest term of a cluster that a switch has told; 0: none has."""
 

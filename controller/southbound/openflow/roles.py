@@ -86,6 +86,11 @@ class Roles:
             self._admitted.discard(channel)
             channel.closed()
 
+    @property
+    def connections(self) -> int:
+        """The number of connected switches, whatever the role."""
+        return len(self._channels)
+
     def datapath(self, dpid: int) -> Any:
         """Return the connection of a switch; ``None``: there is none."""
         channel = self._channels.get(dpid)

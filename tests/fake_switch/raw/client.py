@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Fakes:
-    """A symmetric Clos of switches that connect to 127.0.0.1:``port``, as told. Use it as a context manager."""
+    """A symmetric Clos of switches that connect to each of these ports of 127.0.0.1. Use it as a context manager."""
 
-    def __init__(self, leaves: int, spines: int, hosts_per_leaf: int, port: int) -> None:
-        argv = [str(each) for each in (leaves, spines, hosts_per_leaf, port)]
+    def __init__(self, leaves: int, spines: int, hosts_per_leaf: int, *ports: int) -> None:
+        argv = [str(each) for each in (leaves, spines, hosts_per_leaf, *ports)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.fake_switch.raw.process", *argv],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,

@@ -1,7 +1,8 @@
 """The process of many switches: one epoll loop, and commands as JSON lines on standard input.
 
-Usage: ``python -m tests.fake_switch.raw.process LEAVES SPINES HOSTS_PER_LEAF PORT``. Each command line
-(``{"do": "connect"}``) is answered by one line of JSON.
+Usage: ``python -m tests.fake_switch.raw.process LEAVES SPINES HOSTS_PER_LEAF PORT...``. Each switch connects to each
+port of 127.0.0.1, and takes changes of a master or an equal only. Each command line (``{"do": "connect"}``) is answered
+by one line of JSON.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import random
 import select
 import signal
 import socket
+import struct
 import sys
 import time
+from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -22,10 +25,18 @@ from controller.southbound.interpreter import Packet, RuleInterpreter
 from controller.southbound.rule_reading import RuleReader
 from controller.southbound.rules import RuleSet
 from tests.fake_switch.raw.switch import (
+    ERROR,
     FEATURES_REPLY,
+    FLOW_MOD,
+    GROUP_MOD,
     HEAD,
     HELLO,
+    METER_MOD,
+    PACKET_OUT,
     PORT_STATUS,
+    ROLE_REPLY,
+    ROLE_REQUEST,
+    Entry,
     RawSwitch,
     arp_answer,
     message,
@@ -39,14 +50,21 @@ READ_BYTES = 1 << 18
 IN_A_CHILD = ("pairs",)
 """Commands that take long and change nothing."""
 
+EQUAL, MASTER, SLAVE = 1, 2, 3
+NO_GENERATION = 0xFFFFFFFFFFFFFFFF
+CHANGES = (FLOW_MOD, GROUP_MOD, METER_MOD, PACKET_OUT)
+STALE, IS_SLAVE = struct.pack("!HH", 11, 0), struct.pack("!HH", 1, 10)
+_ROLE = struct.Struct("!I4xQ")
+
 
 class Line:
-    """The connection of one switch."""
+    """The connection of one switch to one controller."""
 
-    __slots__ = ("heard", "out", "sock", "switch", "told")
+    __slots__ = ("heard", "out", "port", "role", "sock", "switch", "told")
 
-    def __init__(self, switch: RawSwitch, sock: socket.socket) -> None:
-        self.switch, self.sock = switch, sock
+    def __init__(self, switch: RawSwitch, port: int, sock: socket.socket) -> None:
+        self.switch, self.port, self.sock = switch, port, sock
+        self.role = EQUAL
         self.heard = b""
         self.out = bytearray()
         self.told = False
@@ -55,9 +73,9 @@ class Line:
 class Fabric:
     """All switches, their cables and connections."""
 
-    def __init__(self, leaves: int, spines: int, hosts: int, port: int) -> None:
+    def __init__(self, leaves: int, spines: int, hosts: int, *controllers: int) -> None:
         self.fabric = clos(spines, leaves, hosts)
-        self.controller = ("127.0.0.1", port)
+        self.controllers = controllers
         self.wiring = RuleInterpreter(self.fabric)
         ports: dict[str, list[int]] = {each.name: [] for each in self.fabric.switches}
         for name, number in (*self.wiring.hosts, *self.wiring.peer):
@@ -76,12 +94,15 @@ class Fabric:
             for host in self.fabric.hosts
         }
         self.reader = RuleReader()
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[tuple[str, int], Line] = {}
         self.by_fd: dict[int, Line] = {}
         self.poll = select.epoll()
         self.wanted = False
-        self.listening = False
-        self.look_at = 0.0
+        self.listening: set[int] = set()
+        self.look_at = dict.fromkeys(controllers, 0.0)
+        self.generations: dict[str, int] = {}
+        self.tampered: dict[str, tuple[bytes, bytes]] = {}
+        """Of a switch with a rule that was changed by hand: its key, and its match and instructions before."""
         self.silent: set[tuple[str, int]] = set()
         self.frames = 0
         self.full: dict[str, int] = {}
@@ -110,37 +131,43 @@ class Fabric:
         return sends_out
 
     def _arrives(self, switch: RawSwitch, port: int, frame: bytes) -> None:
-        line = self.lines.get(switch.name)
         cookie = switch.sends_here(port, frame)
-        if line is not None and cookie is not None:
-            self._send(line, packet_in(port, cookie, frame))
+        if cookie is not None:
+            for line in self._lines_of(switch):
+                if line.role != SLAVE:
+                    self._send(line, packet_in(port, cookie, frame))
+
+    def _lines_of(self, switch: RawSwitch) -> Iterator[Line]:
+        for port in self.controllers:
+            if (switch.name, port) in self.lines:
+                yield self.lines[switch.name, port]
 
     # -- connections -----------------------------------------------------------------------------------------
 
-    def _connect_some(self) -> None:
+    def _connect_some(self, port: int) -> None:
         now = time.monotonic()
-        if not self.listening:
-            if now < self.look_at:
+        if port not in self.listening:
+            if now < self.look_at[port]:
                 return
-            self.look_at = now + LOOK_SECONDS
+            self.look_at[port] = now + LOOK_SECONDS
             with socket.socket() as probe:
-                if probe.connect_ex(self.controller) != 0:
+                if probe.connect_ex(("127.0.0.1", port)) != 0:
                     return
-            self.listening = True
-        waiting = [switch for name, switch in self.switches.items() if name not in self.lines]
+            self.listening.add(port)
+        waiting = [switch for name, switch in self.switches.items() if (name, port) not in self.lines]
         for switch in waiting[:CONNECTS_AT_ONCE]:
             sock = socket.socket()
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.connect_ex(self.controller)
-            line = Line(switch, sock)
-            self.lines[switch.name] = self.by_fd[sock.fileno()] = line
+            sock.connect_ex(("127.0.0.1", port))
+            line = Line(switch, port, sock)
+            self.lines[switch.name, port] = self.by_fd[sock.fileno()] = line
             self.poll.register(sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
             line.out += message(HELLO, 0)
 
     def _close(self, line: Line) -> None:
-        if self.lines.get(line.switch.name) is line:
-            del self.lines[line.switch.name]
+        if self.lines.get((line.switch.name, line.port)) is line:
+            del self.lines[line.switch.name, line.port]
         self.by_fd.pop(line.sock.fileno(), None)
         self.poll.unregister(line.sock.fileno())
         line.sock.close()
@@ -165,7 +192,7 @@ class Fabric:
     def _lost(self, line: Line) -> None:
         self._close(line)
         # Whoever is gone may not listen any more: look before all of them try.
-        self.listening = False
+        self.listening.discard(line.port)
 
     def _receive(self, line: Line) -> None:
         try:
@@ -184,7 +211,13 @@ class Fabric:
             _, kind, length, xid = HEAD.unpack_from(data, at)
             if at + length > end:
                 break
-            answers += take(kind, xid, data[at : at + length])
+            body = data[at : at + length]
+            if kind == ROLE_REQUEST:
+                answers.append(self._role(line, xid, body))
+            elif line.role == SLAVE and kind in CHANGES:
+                answers.append(message(ERROR, xid, IS_SLAVE + body[:64]))
+            else:
+                answers += take(kind, xid, body)
             at += length
         line.heard = data[at:]
         if answers:
@@ -192,13 +225,28 @@ class Fabric:
                 line.told = True
             self._send(line, b"".join(answers))
 
+    def _role(self, line: Line, xid: int, data: bytes) -> bytes:
+        """Answer a request for a role (OpenFlow 1.3.5, section 6.3.6)."""
+        name = line.switch.name
+        role, generation = _ROLE.unpack_from(data, 8)
+        if role in (MASTER, SLAVE):
+            if generation < self.generations.get(name, 0):
+                return message(ERROR, xid, STALE + data[:64])
+            self.generations[name] = generation
+            for other in self._lines_of(line.switch):
+                if role == MASTER and other.role == MASTER:
+                    other.role = SLAVE
+        line.role = role or line.role
+        return message(ROLE_REPLY, xid, _ROLE.pack(line.role, self.generations.get(name, NO_GENERATION)))
+
     def run(self) -> None:
         """Serve until standard input ends."""
         self.poll.register(0, select.EPOLLIN)
         while True:
-            missing = self.wanted and len(self.lines) < len(self.switches)
+            missing = self.wanted and len(self.lines) < len(self.switches) * len(self.controllers)
             if missing:
-                self._connect_some()
+                for port in self.controllers:
+                    self._connect_some(port)
             for fd, events in self.poll.poll(0.01 if missing else 1.0):
                 if fd == 0:
                     if not self._commands():
@@ -252,6 +300,8 @@ class Fabric:
             "frames": self.frames,
             "rules": sum(len(switch.flows) for switch in self.switches.values()),
             "groups": sum(len(switch.groups) for switch in self.switches.values()),
+            "readings": sum(switch.readings for switch in self.switches.values()),
+            "read_rules": sum(switch.read_rules for switch in self.switches.values()),
             "unknown": unknown,
             "cpu": used.user + used.system,
         }
@@ -259,7 +309,7 @@ class Fabric:
     def do_reset(self) -> dict[str, Any]:
         """Begin anew with counters."""
         for switch in self.switches.values():
-            switch.mods = switch.packet_outs = 0
+            switch.mods = switch.packet_outs = switch.readings = switch.read_rules = 0
         self.frames = 0
         return {}
 
@@ -267,11 +317,35 @@ class Fabric:
         """All switches lose connections, rules and groups at once, and connect again; what they held is expected."""
         self.expected = {name: switch.content() for name, switch in self.switches.items()}
         self.full.clear()
-        for line in list(self.lines.values()):
-            self._close(line)
+        self.do_reconnect()
         for switch in self.switches.values():
             switch.forget()
         return {}
+
+    def do_reconnect(self) -> dict[str, Any]:
+        """All switches lose their connections at once, and connect again; they keep what they hold."""
+        for line in list(self.lines.values()):
+            self._close(line)
+        return {}
+
+    def do_damage(self, switch: str, damaged: bool) -> dict[str, Any]:
+        """Have a switch answer requests for all rules with an entry of an impossible length, or no longer."""
+        self.switches[switch].damaged = damaged
+        return {}
+
+    def do_tamper(self, switch: str) -> dict[str, Any]:
+        """Have the rule that a switch got last drop packets, as if by hand."""
+        found = self.switches[switch]
+        key, old = next(reversed(found.flows.items()))
+        self.tampered[switch] = key, old.tail
+        found.flows[key] = Entry(old.table, old.priority, old.cookie, old.match, old.size)
+        return {}
+
+    def do_repaired(self, switch: str) -> dict[str, Any]:
+        """Tell whether a rule that was changed by hand is as it was before."""
+        key, tail = self.tampered[switch]
+        entry = self.switches[switch].flows.get(key)
+        return {"repaired": entry is not None and entry.tail == tail}
 
     def do_filled(self) -> dict[str, Any]:
         """Tell how many switches do not hold what they held before ``restart_empty``."""
@@ -305,8 +379,8 @@ class Fabric:
         """Tell the controller that a port is up or down."""
         found = self.switches[switch]
         (found.down.discard if up else found.down.add)(port)
-        if switch in self.lines:
-            self._send(self.lines[switch], message(PORT_STATUS, 0, b"\x02" + bytes(7) + found.port(port)))
+        for line in self._lines_of(found):
+            self._send(line, message(PORT_STATUS, 0, b"\x02" + bytes(7) + found.port(port)))
         return {}
 
     def do_silence(self, switch: str, port: int, silent: bool) -> dict[str, Any]:
@@ -329,4 +403,4 @@ class _Held(dict[int, Any]):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    Fabric(*map(int, sys.argv[1:5])).run()
+    Fabric(*map(int, sys.argv[1:])).run()

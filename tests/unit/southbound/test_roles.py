@@ -87,6 +87,18 @@ def test_a_follower_is_slave_and_changes_nothing() -> None:
     assert (replica.admitted, replica.permission.withheld) == ([], NOT_LEADER)
 
 
+def test_switches_are_counted_whatever_the_role_until_they_disconnect() -> None:
+    one, two = Switch(1), Switch(2)
+    replica = Replica(one, two)
+    replica.connect(one, two)
+    assert replica.roles.connections == 2
+    replica.roles.lead(1)
+    settle()
+    assert replica.roles.connections == 2
+    replica.roles.disconnected(1)
+    assert replica.roles.connections == 1
+
+
 def test_a_leader_is_master_of_switches_from_before_and_after_its_election() -> None:
     early, late = Switch(1), Switch(2)
     replica = Replica(early, late)

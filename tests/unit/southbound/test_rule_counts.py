@@ -12,6 +12,7 @@ import pytest
 from controller.model.assignment import Assignment
 from controller.model.clos import clos
 from controller.model.enforcement import ENFORCEMENTS
+from controller.model.pod_clos import pod_clos
 from controller.routing import assign
 from controller.southbound.base import compile_base
 from controller.southbound.compilers import compile_rules
@@ -82,6 +83,20 @@ def test_numbers_in_the_table_are_those_of_the_formulas() -> None:
         assert each[6] == (0 if name == NONE else each[1] + 1)
         seen.append((each[0], name))
     assert seen == [(size, name) for size in (16, 64, 1024) for name in (NONE, *ENFORCEMENTS)]
+
+
+def test_numbers_of_rules_of_three_layers_in_the_table_are_those_compiled_and_of_the_formula() -> None:
+    (formula,) = (cells for name, *cells in rows("| | leaf | aggregation switch | core |") if name == NONE)
+    for text, hosts, *told_rules in rows("| fabric | hosts | rules per leaf |"):
+        size = {name: int(value) for name, value in re.findall(r"([PLHGC]) = (\d+)", text)}
+        wanted = [int(cell) for cell in told_rules]
+        assert int(hosts.replace(",", "")) == size["P"] * size["L"] * size["H"]
+        assert [eval(cell.strip("`"), {}, size) for cell in formula] == wanted
+        if size["P"] <= 16:
+            fabric = pod_clos(size["P"], size["L"], size["G"], size["C"], size["H"])
+            base = compile_base(fabric)
+            for layer, many in zip(fabric.layers, wanted, strict=True):
+                assert {len(base[switch.dpid]) for switch in layer} == {many}
 
 
 def test_numbers_of_rules_by_qps_in_the_table_are_those_of_a_ring() -> None:
