@@ -95,7 +95,7 @@ class ClusterCampaign:
             for number, kind in enumerate(kinds, start=1):
                 name = f"round {number}, {kind.name}"
                 try:
-                    self._round(name, kind, clients, writes=number % 2 == 1)
+                    self._round(name, kind, clients, writes=kind.writes or number % 2 == 1)
                 except (Broken, LabError, httpx.TransportError) as error:
                     raise self._failure(name, str(error)) from None
         if found := self._lab.problems(harmless=HARMLESS):
@@ -110,6 +110,7 @@ class ClusterCampaign:
         with self._lab.pinging(interval=0.1) as tally:
             clients.send(ClientLoad.ALL if writes else ClientLoad.READS)
             time.sleep(WARM_SECONDS)
+            kind.prepare(self._replicas, leader)
             begun = time.monotonic()
             end = kind.begin(self._replicas, leader)
             try:
@@ -124,7 +125,7 @@ class ClusterCampaign:
             self._right(name, clients.so_far())
             changes = None if writes or kind.empties else self._changes.new()
         operations = clients.take()
-        self._check_history(name, operations, clients)
+        lost_changes = self._check_history(name, operations, clients, may_lose=kind.may_lose)
         if kind.empties:
             self._changes.start()
         lost = _lost(tally)
@@ -133,9 +134,11 @@ class ClusterCampaign:
         if changes:
             raise Broken(f"{changes} rules were changed, though nothing of the network or the jobs was")
         known = self._replicas.leader()
+        if kind.stays and known.term > term:
+            raise Broken(f"{known.name} leads now, though {leader.name} could have stayed")
         self.rounds.append(
             FaultRound(
-                kind.name, _first_write(operations, begun), read_back, lost, changes, len(operations),
+                kind.name, _first_write(operations, begun), read_back, lost, lost_changes, changes, len(operations),
                 sum(op.writes and math.isinf(op.end) for op in operations), known.term > term,
             )
         )  # fmt: skip
@@ -185,25 +188,31 @@ class ClusterCampaign:
                 raise self._failure(name, f"not right within {self._right_within:g} s: {wrong}")
             time.sleep(POLL_SECONDS)
 
-    def _check_history(self, name: str, operations: Sequence[JobOperation], clients: Clients) -> None:
-        """Check what clients were told against what the jobs are in the end; then check the checker."""
+    def _check_history(self, name: str, operations: Sequence[JobOperation], clients: Clients, *, may_lose: bool) -> int:
+        """Check what clients were told against what the jobs are in the end; then check the checker.
+
+        Returns:
+            The number of jobs of which they were told what cannot be, if changes may be lost.
+        """
         before = self._contents
         after = {name: _bytes(document) for name, document in self._state.jobs.items()}
         last = time.monotonic()
         names = [f"job{n}" for n in range(JOBS)]
         operations = [*operations, *(JobOperation(job, False, after.get(job), last, last) for job in names)]
-        if wrong := wrong_registers(operations, before):
+        wrong = wrong_registers(operations, before)
+        if wrong and not may_lose:
             shown = "\n".join(str(op) for op in operations if op.name == wrong[0])
             raise self._failure(name, f"what clients were told of {', '.join(wrong)} cannot be:\n{shown}")
         if clients.errors:
             raise self._failure(name, clients.errors[0])
         self._contents = after
-        if self.rejected[1] >= 2 * SPOILED:
-            return
+        if wrong or self.rejected[1] >= 2 * SPOILED:
+            return len(wrong)
         for spoil in (with_lost_write, with_stale_read):
             spoiled = spoil(operations, self._rng)
             if spoiled is not None:
                 self.rejected = self.rejected[0] + bool(wrong_registers(spoiled, before)), self.rejected[1] + 1
+        return 0
 
     def _failure(self, name: str, wrong: str) -> ClusterCheckError:
         return ClusterCheckError(f"seed {self._seed}, {name}: {wrong}")

@@ -19,7 +19,7 @@ PROGRAM, PACKAGE = "faults-cluster", "emulation.cluster"
 LEAST_LEASE = 0.5
 RATE, MOST_RATE = 50.0, 1000.0
 
-TABLE_WIDTH = 120
+TABLE_WIDTH = 140
 """Columns; a narrower terminal breaks the lines, and nothing is left out."""
 
 
@@ -75,6 +75,7 @@ def drawn(kinds: Sequence[ClusterFault], seed: int, rounds: int) -> list[Cluster
 
 def _run(fabric: Fabric, options: argparse.Namespace) -> int:
     from emulation.cluster.campaign import ClusterCampaign, ClusterCheckError
+    from emulation.cluster.clocks import ShiftedClocks
     from emulation.cluster.database import PrivatePostgres
     from emulation.cluster.outcome import table
     from emulation.cluster.replicas import Replicas
@@ -82,18 +83,23 @@ def _run(fabric: Fabric, options: argparse.Namespace) -> int:
 
     say, seed = begin(options.out), options.seed
     kinds = drawn(chosen(options.kinds), seed, options.rounds)
-    server = PrivatePostgres()
     failed = ""
-    try:
-        server.start()
-        with Lab(fabric, out=options.out) as lab, Replicas(lab, fabric, server, lease=options.lease) as replicas:
-            campaign = ClusterCampaign(replicas, fabric, seed, say, rate=options.rate)
-            try:
-                campaign.run(kinds)
-            except ClusterCheckError as failure:
-                failed = str(failure)
-    finally:
-        server.close()
+    with ShiftedClocks() as clocks:
+        clock = clocks.add("server")
+        server = PrivatePostgres(env=clock.environment)
+        try:
+            server.start()
+            with (
+                Lab(fabric, out=options.out) as lab,
+                Replicas(lab, fabric, server, lease=options.lease, clocks=clocks, server_clock=clock) as replicas,
+            ):
+                campaign = ClusterCampaign(replicas, fabric, seed, say, rate=options.rate)
+                try:
+                    campaign.run(kinds)
+                except ClusterCheckError as failure:
+                    failed = str(failure)
+        finally:
+            server.close()
     if campaign.rounds:
         Console(width=TABLE_WIDTH).print(table(campaign.rounds))
     say(f"the checker rejected {campaign.rejected[0]} of {campaign.rejected[1]} histories with a seeded error")

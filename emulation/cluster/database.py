@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,6 +24,19 @@ PROGRAMS = Path("/usr/lib/postgresql")
 READY_SECONDS = 180.0
 OWNER = "fairspine"
 
+SOCKET = ".s.PGSQL.5432"
+"""Its name in the folder: PostgreSQL's own, with the port."""
+
+_STANDBY = (
+    "SELECT state, sync_state, replay_lsn >= pg_current_wal_lsn() FROM pg_stat_replication "
+    "ORDER BY backend_start DESC LIMIT 1"
+)
+
+_WRITING = (
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE datname = %s AND backend_xid IS NOT NULL AND NOT starts_with(application_name, %s)"
+)
+
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "30",
@@ -31,6 +44,8 @@ _SETTINGS = {
     # The machine is not switched off here, and nothing less loses what was written.
     "fsync": "off",
     "autovacuum": "off",
+    # A standby whose primary has ended looks for it again after this time, and is promoted no earlier.
+    "wal_retrieve_retry_interval": "100ms",
 }
 
 
@@ -43,8 +58,15 @@ def programs() -> Path | None:
 class PrivatePostgres:
     """A server with its data in a folder that is removed on ``close``; it ends with this process at the latest."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, primary: PrivatePostgres | None = None, by: Path | None = None, env: Mapping[str, str] = {}
+    ) -> None:
         """Make the data of a new server.
+
+        Args:
+            primary: the new server is a standby of this one, which must run: it has the same data, and follows it.
+            by: the folder of the socket at which the primary is reached (default: its own).
+            env: environment variables of its processes, besides those of this one and of the primary.
 
         Raises:
             LabError: PostgreSQL is not installed, or refuses.
@@ -53,11 +75,16 @@ class PrivatePostgres:
         if folder is None:
             raise LabError("PostgreSQL's server is needed: apt-get install postgresql")
         self._programs = folder
+        self._env: dict[str, str] = {**(primary._env if primary else {}), **env}
         # Short, because names of sockets are; its user must reach it.
         self.folder = Path(tempfile.mkdtemp(prefix="fspg"))
         self._process: subprocess.Popen[bytes] | None = None
         self._give(self.folder)
-        self._run("initdb", "-U", OWNER, "-E", "UTF8", "--no-locale", "-A", "trust", "--no-sync", "-D", "data")
+        if primary is None:
+            self._run("initdb", "-U", OWNER, "-E", "UTF8", "--no-locale", "-A", "trust", "--no-sync", "-D", "data")
+        else:
+            source = ["-h", str(by or primary.folder), "-U", OWNER]
+            self._run("pg_basebackup", *source, "-D", "data", "-R", "-X", "stream", "-c", "fast", "--no-sync")
 
     def start(self) -> None:
         """Start it and wait until it answers. Harmless when it runs."""
@@ -75,6 +102,7 @@ class PrivatePostgres:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
+                    env={**os.environ, **self._env},
                 )
             # After a kill it does not start before the last of the old processes has gone.
             while self._process.poll() is None:
@@ -84,6 +112,47 @@ class PrivatePostgres:
                 except psycopg.OperationalError:
                     self._patience(deadline)
             self._patience(deadline)
+
+    def wait_for_standby(self, *, synchronous: bool) -> None:
+        """Wait until a standby has all that this server has.
+
+        Args:
+            synchronous: from then on, a commit waits until the standby has it, too (``synchronous_standby_names``).
+
+        Raises:
+            LabError: it does not come.
+        """
+        if synchronous:
+            self.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.sql("postgres", "SELECT pg_reload_conf()")
+        wanted = "sync" if synchronous else "async"
+        deadline = time.monotonic() + READY_SECONDS
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            while connection.execute(_STANDBY).fetchone() != ("streaming", wanted, True):
+                if time.monotonic() > deadline:
+                    raise LabError("no standby follows PostgreSQL")
+                time.sleep(0.02)
+
+    def writing(self, database: str, besides: str) -> int:
+        """Return how many transactions of a database have written and not ended.
+
+        Args:
+            database: its name.
+            besides: transactions of sessions whose ``application_name`` begins so are not counted.
+        """
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            row = connection.execute(_WRITING, (database, besides)).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def promote(self) -> None:
+        """Make this standby, whose primary has ended, a server of its own."""
+        self.sql("postgres", "SELECT pg_promote()")
+
+    @property
+    def socket(self) -> Path:
+        """Its Unix socket."""
+        return self.folder / SOCKET
 
     def _started_by(self, command: list[str]) -> list[str]:
         return command

@@ -20,6 +20,7 @@ class FaultRound:
             round, nobody wrote.
         read_back: seconds until a later leader had the confirmation of every switch; ``None``: the leader stayed.
         lost_packets: pings without an answer.
+        lost_changes: jobs of which an acknowledged change was lost.
         rule_changes: rules that were added, changed or deleted in a round in which nobody wrote; ``None``: some did.
         operations: requests whose outcome was recorded.
         unknown: of those, writes whose outcome no client was told.
@@ -30,6 +31,7 @@ class FaultRound:
     accepted: float | None
     read_back: float | None
     lost_packets: int
+    lost_changes: int
     rule_changes: int | None
     operations: int
     unknown: int
@@ -37,8 +39,8 @@ class FaultRound:
 
 
 HEADINGS = (
-    "fault", "rounds", "new\nleader", "changes\naccepted", "rules\nread back", "packets\nlost", "rules\nchanged",
-    "requests", "outcome\nunknown",
+    "fault", "rounds", "new\nleader", "changes\naccepted", "rules\nread back", "packets\nlost", "changes\nlost",
+    "rules\nchanged", "requests", "outcome\nunknown",
 )  # fmt: skip
 
 
@@ -56,6 +58,7 @@ def table(rounds: Sequence[FaultRound]) -> Table:
             _seconds([row.accepted for row in rows]),
             _seconds([row.read_back for row in rows]),
             str(sum(row.lost_packets for row in rows)),
+            str(sum(row.lost_changes for row in rows)),
             _sum([row.rule_changes for row in rows]),
             str(sum(row.operations for row in rows)),
             str(sum(row.unknown for row in rows)),

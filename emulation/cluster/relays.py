@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -73,6 +73,7 @@ class CutRelay:
         self._whole = asyncio.Event()
         self._whole.set()
         self._server: asyncio.Server | None = None
+        self._seen: Callable[[bytes], None] = _ignore
 
     def cut(self) -> None:
         """Let nothing pass."""
@@ -81,6 +82,14 @@ class CutRelay:
     def mend(self) -> None:
         """Let pass what was held back, and what follows."""
         self._relays._do(self._set(True))
+
+    def redirect(self, target: Address) -> None:
+        """Relay later connections to another target; those there are stay."""
+        self._target = target
+
+    def watch(self, seen: Callable[[bytes], None]) -> None:
+        """Call ``seen`` with all that the targets send from now on, before it is relayed; it must not block."""
+        self._seen = seen
 
     async def _set(self, whole: bool) -> None:
         if whole:
@@ -106,7 +115,7 @@ class CutRelay:
             else:
                 far_reader, far_writer = await asyncio.open_connection(*self._target)
             try:
-                ways = [self._pump(reader, far_writer), self._pump(far_reader, writer)]
+                ways = [self._pump(reader, far_writer, _ignore), self._pump(far_reader, writer, self._tell)]
                 tasks = [asyncio.ensure_future(way) for way in ways]
                 # Both directions end together.
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -117,9 +126,19 @@ class CutRelay:
                 far_writer.close()
         writer.close()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _tell(self, chunk: bytes) -> None:
+        self._seen(chunk)
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Callable[[bytes], None]
+    ) -> None:
         while chunk := await reader.read(CHUNK_BYTES):
             await self._whole.wait()
+            seen(chunk)
             writer.write(chunk)
             await writer.drain()
         await self._whole.wait()
+
+
+def _ignore(chunk: bytes) -> None:
+    """Do nothing with what passes."""

@@ -17,7 +17,8 @@ import yaml
 
 from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
-from emulation.cluster.database import PrivatePostgres
+from emulation.cluster.clocks import ShiftedClock, ShiftedClocks
+from emulation.cluster.database import SOCKET, PrivatePostgres
 from emulation.cluster.relays import CutRelay, Relays
 from emulation.faults.world import Broken
 from emulation.http_json import JsonResponse, ask
@@ -52,18 +53,21 @@ class Replica:
         switches: from the even and from the odd switches.
         peers: from the other replicas.
         clients: from clients, at ``address``.
+        clock: its time of day; ``None``: the machine's.
     """
 
-    def __init__(self, number: int, relays: Relays, folder: Path, server: PrivatePostgres) -> None:
+    def __init__(
+        self, number: int, relays: Relays, folder: Path, server: PrivatePostgres, clock: ShiftedClock | None
+    ) -> None:
         """Prepare the replica with this number, from 0; ``folder``: for its socket of PostgreSQL."""
-        self.number = number
+        self.number, self.clock = number, clock
         self.name = f"replica{number}"
         self.address = ("127.0.0.1", CLIENTS + number)
         self.child: Child | None = None
         self._socket = folder / self.name
         self._socket.mkdir(parents=True)
         self._direct = ("127.0.0.1", HTTP + number)
-        self.store = relays.add(self._socket / ".s.PGSQL.5432", server.folder / ".s.PGSQL.5432")
+        self.store = relays.add(self._socket / SOCKET, server.socket)
         self.peers = relays.add(("127.0.0.1", PEERS + number), self._direct)
         self.clients = relays.add(self.address, self._direct)
         port = ("127.0.0.1", OPENFLOW + number)
@@ -140,26 +144,39 @@ class Replicas:
         lab: a running lab with the cables of ``fabric``.
         server: a running server.
         lease: their option, in seconds.
+        clocks: gives each replica a clock of its own.
+        server_clock: that of ``server``.
         popen: starts the processes of replicas.
+
+    Attributes:
+        server: the present one; after ``fail_over`` it is another.
+        server_clock: its time of day; ``None``: the machine's.
     """
 
     def __init__(
-        self, lab: Lab, fabric: Fabric, server: PrivatePostgres, *, lease: float = 1.0, popen: Popen = subprocess.Popen
-    ) -> None:
+        self, lab: Lab, fabric: Fabric, server: PrivatePostgres, *, lease: float = 1.0,
+        clocks: ShiftedClocks | None = None, server_clock: ShiftedClock | None = None, popen: Popen = subprocess.Popen,
+    ) -> None:  # fmt: skip
         """Write the fabric file; ``start`` starts the replicas."""
         self.lab, self.server, self.lease = lab, server, lease
+        self.server_clock = server_clock
         self._database = server.create()
         self._file = lab.out / "fabric.yaml"
         self._file.write_text(yaml.safe_dump(fabric_document(fabric)))
         self._undo = ExitStack()
-        self._popen = popen
+        self._clocks, self._popen = clocks, popen
+        self._standby: PrivatePostgres | None = None
+        self._relays = Relays()
+        self._replication: CutRelay | None = None
         self.all: list[Replica] = []
 
     def __enter__(self) -> Replicas:
         """Start all replicas, and connect the switches to them."""
         try:
-            relays = self._undo.enter_context(Relays())
-            self.all = [Replica(n, relays, self.server.folder / self._database, self.server) for n in range(COUNT)]
+            relays = self._undo.enter_context(self._relays)
+            for n in range(COUNT):
+                clock = self._clocks.add(f"replica{n}") if self._clocks else None
+                self.all.append(Replica(n, relays, self.server.folder / self._database, self.server, clock))
             self._undo.callback(self._end)
             self._connect()
             for replica in self.all:
@@ -179,9 +196,9 @@ class Replicas:
         """Start a replica, and wait until it answers. Harmless when it runs."""
         if not replica.runs:
             store = replica.store_url(self.server, self._database)
-            replica.child = self.lab.spawn(
-                replica.name, replica.command(self._file, store, self.lease), popen=self._popen
-            )
+            command = replica.command(self._file, store, self.lease)
+            env = replica.clock.environment if replica.clock else {}
+            replica.child = self.lab.spawn(replica.name, command, env=env, popen=self._popen)
         assert replica.child is not None
         replica.child.wait_until(lambda: replica.cluster() is not None, "the replica answers", ANSWERS_SECONDS)
 
@@ -189,6 +206,36 @@ class Replicas:
         """SIGKILL."""
         assert replica.child is not None
         replica.child.kill()
+
+    def add_standby(self, *, synchronous: bool) -> None:
+        """Start a standby of the server, and wait until it has all that the server has."""
+        folder = self.server.folder / "replication"
+        folder.mkdir()
+        self._replication = self._relays.add(folder / SOCKET, self.server.socket)
+        # The server is another user.
+        (folder / SOCKET).chmod(0o777)
+        self._standby = PrivatePostgres(primary=self.server, by=folder)
+        self._undo.callback(self._standby.close)
+        self._standby.start()
+        self.server.wait_for_standby(synchronous=synchronous)
+
+    def cut_standby(self) -> None:
+        """Let the standby get no more of what the server writes."""
+        assert self._replication is not None
+        self._replication.cut()
+
+    def fail_over(self) -> None:
+        """Kill the server; its standby takes its place, under the same address."""
+        assert self._standby is not None
+        self.server.kill()
+        self._standby.promote()
+        for replica in self.all:
+            replica.store.redirect(self._standby.socket)
+        self.server, self._standby = self._standby, None
+
+    def transactions(self) -> int:
+        """Return how many transactions have written something and not ended yet, beats and elections left out."""
+        return self.server.writing(self._database, "fairspine-election")
 
     def leader(self) -> Replica:
         """Return the one that leads.

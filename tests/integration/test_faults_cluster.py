@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ import pytest
 from controller.model.clos import clos
 from emulation.cluster import demo
 from emulation.cluster.campaign import ClusterCampaign, ClusterCheckError
+from emulation.cluster.clocks import ShiftedClocks
 from emulation.cluster.command import chosen
 from emulation.cluster.kinds import ClusterFault, End
 from emulation.cluster.replicas import Replica, Replicas
 from emulation.lab import Lab
 from tests.integration.controller_forks import forks
-from tests.integration.postgres import PostgresServer
+from tests.integration.postgres import PostgresServer, need_postgres
 
 pytestmark = pytest.mark.switches
 
@@ -47,6 +49,43 @@ def test_no_fault_of_the_leader_loses_what_was_acknowledged(replicas: Replicas) 
     print("\n".join(map(str, made.rounds)), file=sys.stderr)
     assert len(made.rounds) == 4
     assert made.rejected[0] == made.rejected[1] > 0
+
+
+def test_no_moment_of_a_stop_and_no_fail_over_of_the_store_is_worse(tmp_path: Path) -> None:
+    need_postgres()
+    with ExitStack() as undo:
+        # Of its own: it does not come back.
+        server = PostgresServer()
+        undo.callback(server.close)
+        server.start()
+        lab = undo.enter_context(Lab(FABRIC, out=tmp_path))
+        replicas = undo.enter_context(Replicas(lab, FABRIC, server, lease=LEASE, popen=forks().popen))
+        made = campaign(replicas)
+        made.run(
+            chosen(
+                "stopped amid a commit,fail-over to a synchronous standby,"
+                "stopped amid a roll-out,fail-over to an asynchronous standby"
+            )
+        )
+        # What an asynchronous standby lacks, the leader knows.
+        assert not any(each.lost_changes for each in made.rounds if not each.replaced)
+        assert replicas.server is not server
+
+
+def test_the_time_of_day_decides_nothing(tmp_path: Path) -> None:
+    need_postgres()
+    with ExitStack() as undo:
+        clocks = undo.enter_context(ShiftedClocks())
+        clock = clocks.add("server")
+        server = PostgresServer(env=clock.environment)
+        undo.callback(server.close)
+        server.start()
+        lab = undo.enter_context(Lab(FABRIC, out=tmp_path))
+        # A forked process has the clock of the one that it comes from.
+        replicas = undo.enter_context(Replicas(lab, FABRIC, server, lease=LEASE, clocks=clocks, server_clock=clock))
+        made = campaign(replicas)
+        made.run(chosen("leader's clock an hour ahead,server's clock an hour behind"))
+        assert not any(each.replaced for each in made.rounds)
 
 
 def test_a_rule_that_changes_though_nobody_writes_fails_the_round(replicas: Replicas) -> None:

@@ -80,3 +80,28 @@ def test_a_target_that_refuses_ends_the_connection(tmp_path: Path) -> None:
             near.settimeout(PATIENCE)
             near.connect(str(tmp_path / "socket"))
             assert near.recv(100) == b""
+
+
+def test_what_the_target_sends_can_be_watched(relay: CutRelay, target: socket.socket, tmp_path: Path) -> None:
+    seen: list[bytes] = []
+    near, far = connected(target, tmp_path / "socket")
+    with near, far:
+        relay.watch(seen.append)
+        near.sendall(b"not this")
+        assert far.recv(100) == b"not this"
+        far.sendall(b"this")
+        assert near.recv(100) == b"this"
+    assert seen == [b"this"]
+
+
+def test_later_connections_reach_another_target(relay: CutRelay, target: socket.socket, tmp_path: Path) -> None:
+    near, far = connected(target, tmp_path / "socket")
+    with near, far, socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(PATIENCE)
+        relay.redirect(other.getsockname()[:2])
+        near.sendall(b"stays")
+        assert far.recv(100) == b"stays"
+        later, reached = connected(other, tmp_path / "socket")
+        with later, reached:
+            later.sendall(b"goes there")
+            assert reached.recv(100) == b"goes there"
