@@ -74,8 +74,7 @@ class FairspineApp(app_manager.RyuApp):
         self.http = HttpServer(
             start.http_address,
             self.service,
-            access=start.access,
-            tls=start.tls,
+            security=start.security,
             names=start.names,
             answered=instruments.request_answered,
         )

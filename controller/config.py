@@ -129,6 +129,10 @@ class Settings:
         "URL of this replica's HTTP interface, to which the others pass requests on while it leads; default: that of "
         "wsapi_host and wsapi_port",
     )
+    cluster_ca: str = _option(
+        "",
+        "certificates of the authorities that sign https_cert of the replicas, in PEM; default: those of the system",
+    )
     lease: float = _option(
         2.0,
         "seconds without a sign of life after which the leader of a cluster is replaced",
@@ -277,9 +281,10 @@ def _check_sflow(settings: Settings) -> None:
 def _check_cluster(settings: Settings) -> None:
     if settings.cluster_name != settings.cluster_name.strip():
         raise InputError("must not begin or end with a blank", field="cluster_name", value=settings.cluster_name)
-    if settings.cluster_url and not settings.cluster_name:
-        reason = "is only for replicas of a cluster: set cluster_name"
-        raise InputError(reason, field="cluster_url", value=settings.cluster_url)
+    for name in ("cluster_url", "cluster_ca"):
+        if getattr(settings, name) and not settings.cluster_name:
+            reason = "is only for replicas of a cluster: set cluster_name"
+            raise InputError(reason, field=name, value=getattr(settings, name))
     scheme, _, rest = settings.cluster_url.partition("://")
     if settings.cluster_url and (scheme not in ("http", "https") or not rest or "/" in rest):
         raise InputError("must be like https://controller-1:8080", field="cluster_url", value=settings.cluster_url)

@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
     hub.patch(thread=True)
+    ryu_compat.share_logging_with_threads()
     import contextlib
     import logging
 
@@ -78,7 +79,7 @@ def _checked(args: list[str]) -> Startup:
     """
     import os
     import socket
-    from dataclasses import fields
+    from dataclasses import fields, replace
     from importlib.metadata import version
     from urllib.parse import urlsplit
 
@@ -92,6 +93,7 @@ def _checked(args: list[str]) -> Startup:
     from controller.port_check import check_port
     from controller.rest.http_security import security_from
     from controller.rest.origin import names_of, url_of
+    from controller.rest.peer_trust import trust_from
     from controller.routing import enforceable
     from controller.southbound.destinations import check_rules_exist
     from controller.southbound.labels import LabelBlock
@@ -117,19 +119,20 @@ def _checked(args: list[str]) -> Startup:
     check_port(conf.wsapi_host, conf.wsapi_port, "wsapi_port", "HTTP")
     if settings.sflow_listen and settings.learning != "off":
         check_port(*parse_listen(settings.sflow_listen), "sflow_listen", "sFlow", udp=True)
-    access, tls = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
+    security = security_from(conf.wsapi_host, settings.tokens, settings.https_cert, settings.https_key)
+    is_https = security.tls is not None
     # Other replicas use this URL when they pass requests on.
     listed = f"{settings.http_hosts},{urlsplit(settings.cluster_url).netloc}"
-    names = names_of(conf.wsapi_host, socket.gethostname(), listed, tls=tls is not None)
+    names = names_of(conf.wsapi_host, socket.gethostname(), listed, tls=is_https)
+    own = settings.cluster_url or url_of(conf.wsapi_host, conf.wsapi_port, socket.gethostname(), tls=is_https)
+    if settings.cluster_name:
+        security = replace(security, peers=trust_from(settings.cluster_ca, own, security.tls))
     url, replica = settings.store or default_url(os.environ), new_id() if settings.cluster_name else None
     store = Store.open(url, plans_kept=settings.plans_kept, replica=replica)
     cluster, saved = None, SavedState()
     if replica is None:
         saved = store.load()
     else:
-        own = settings.cluster_url or url_of(
-            conf.wsapi_host, conf.wsapi_port, socket.gethostname(), tls=tls is not None
-        )
         member = ClusterSettings(
             settings.cluster_name, settings.lease, ReplicaEntry(replica, own, version("fairspine"))
         )
@@ -137,7 +140,7 @@ def _checked(args: list[str]) -> Startup:
         election.check()
         cluster = member, election
     return Startup(
-        Configuration(settings, fabric), (conf.wsapi_host, conf.wsapi_port), names, access, tls, openflow_tls, store,
+        Configuration(settings, fabric), (conf.wsapi_host, conf.wsapi_port), names, security, openflow_tls, store,
         saved, cluster, tuple(args),
     )  # fmt: skip
 

@@ -18,3 +18,26 @@ def prepare() -> None:
         import eventlet.wsgi
     if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
         eventlet.wsgi.ALREADY_HANDLED = object()
+
+
+def share_logging_with_threads() -> None:
+    """Let worker threads and the event loop log at the same time; called once eventlet has patched ``threading``.
+
+    The locks of ``logging`` are then eventlet's. A thread that waits for one of them, because another thread logs,
+    waits for ever: eventlet wakes only greenlets of the thread that has released it. Nothing yields to another greenlet
+    while it holds these locks, so the system's own are right.
+    """
+    import logging
+
+    from eventlet import patcher
+
+    native = patcher.original("threading").RLock
+
+    def create_lock(handler: logging.Handler) -> None:
+        handler.lock = native()
+
+    logging._lock = native()  # type: ignore[attr-defined]
+    logging.Handler.createLock = create_lock  # type: ignore[assignment]
+    for reference in logging._handlerList:  # type: ignore[attr-defined]
+        if (handler := reference()) is not None:
+            handler.createLock()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from controller.core.configuration import Configuration
-from controller.rest.access import Access
+from controller.rest.http_security import HttpSecurity
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from controller.core.cluster_standing import ClusterSettings
     from controller.core.saved_state import SavedState
     from controller.rest.origin import Names
-    from controller.rest.tls import Tls
     from controller.store.election import Election
     from controller.store.store import Store
 
@@ -33,8 +32,7 @@ class Startup:
     configuration: Configuration
     http_address: tuple[str, int]
     names: Names
-    access: Access
-    tls: Tls | None
+    security: HttpSecurity
     openflow_tls: SSLContext | None
     store: Store
     saved: SavedState

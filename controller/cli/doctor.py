@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,6 +209,8 @@ def _service(path: Path | None, *, controller_runs: bool) -> Iterator[MachineChe
     from controller.model.fabric_file import load_fabric
     from controller.port_check import check_port
     from controller.rest.http_security import security_from
+    from controller.rest.origin import url_of
+    from controller.rest.peer_trust import trust_from
 
     try:
         configured = _configured(path)
@@ -227,7 +230,10 @@ def _service(path: Path | None, *, controller_runs: bool) -> Iterator[MachineChe
     host = configured.http[0]
 
     def secure() -> str:
-        security_from(host, settings.tokens, settings.https_cert, settings.https_key)
+        tls = security_from(host, settings.tokens, settings.https_cert, settings.https_key).tls
+        if settings.cluster_name:
+            own = settings.cluster_url or url_of(*configured.http, socket.gethostname(), tls=tls is not None)
+            trust_from(settings.cluster_ca, own, tls)
         return settings.tokens or f"no tokens; {host} is reachable from this machine only"
 
     yield machine_checks.of_input("access", secure, "docs/how-to/access.md")

@@ -15,6 +15,7 @@ class ReplicaEntry:
         version: of its program.
         heard: when the store heard of it last, in seconds since 1970 by the store's clock: for people.
         is_live: whether the store has heard of it lately.
+        switches: how many were connected to it then.
     """
 
     id: str
@@ -22,6 +23,7 @@ class ReplicaEntry:
     version: str
     heard: float = 0.0
     is_live: bool = True
+    switches: int = 0
 
 
 @dataclass(frozen=True)

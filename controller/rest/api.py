@@ -23,14 +23,14 @@ from controller.core.caller import Caller, Role
 from controller.core.errors import ConflictError, PreconditionFailedError
 from controller.core.ports.api import UNCONDITIONAL, Backend
 from controller.model.errors import InputError, NotFoundError, UnavailableError
-from controller.rest.access import Access, Open
 from controller.rest.access_log import log_access
 from controller.rest.budget import Quotas, Share, WorkKind
 from controller.rest.conditions import condition, header_parameters
 from controller.rest.event_loop import EventLoop
 from controller.rest.events import EventStream
-from controller.rest.forwarding import RelayedStream, forward, no_leader
+from controller.rest.forwarding import Forwarder, RelayedStream, no_leader
 from controller.rest.framing import PIECE_BYTES
+from controller.rest.http_security import HttpSecurity
 from controller.rest.limits import ClientLimits
 from controller.rest.operation import JSON, Call, Operation, Resource
 from controller.rest.origin import Names
@@ -107,14 +107,16 @@ class Api:
         resources: Iterable[Resource],
         names: Names,
         *,
-        access: Access | None = None,
+        security: HttpSecurity | None = None,
         limits: ClientLimits | None = None,
         answered: Answered = no_observer,
         loop: EventLoop | None = None,
     ) -> None:
         """Register the resources; a ``None`` stands for no access control, the default limits, no event loop."""
         self._backend, self._names = backend, names
-        self._access, self._limits, self._loop = access or Open(), limits or ClientLimits(), loop or EventLoop()
+        security = security or HttpSecurity()
+        self._access, self._limits, self._loop = security.access, limits or ClientLimits(), loop or EventLoop()
+        self._forwarder = Forwarder(lambda: backend.leader, security.peers)
         self.quotas = Quotas(self._limits)
         self.app: falcon.App[falcon.Request, falcon.Response] = falcon.App(middleware=[_Log(answered), self])
         self.app.router_options.converters["segment"] = Segment
@@ -193,7 +195,7 @@ class Api:
             return
         with share.room.places.held(who=who):
             if forwards:
-                forward(lambda: self._backend.leader, operation, request, response, body, share)
+                self._forwarder.forward(operation, request, response, body, share)
                 return
             if operation.confirmed and not operation.of_replica:
                 self._confirm(operation)

@@ -116,8 +116,10 @@ class Connection(eventlet.wsgi.HttpProtocol):  # type: ignore[misc]
             super().handle()
         except OSError as error:
             LOG.debug("HTTP client %s: %s", self.client_address, error)
-        except Exception:
-            LOG.exception("HTTP connection of %s", self.client_address)
+        except Exception as error:
+            # Python's ssl raises ValueError where the server itself has ended the connection, as it does when it stops.
+            if not (isinstance(error, ValueError) and self.conn_state[2] == eventlet.wsgi.STATE_CLOSE):
+                LOG.exception("HTTP connection of %s", self.client_address)
         finally:
             if self._head_timer is not None:
                 self._head_timer.cancel()

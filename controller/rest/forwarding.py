@@ -14,7 +14,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,6 +23,7 @@ from controller.core.caller import Role
 from controller.rest.budget import Share
 from controller.rest.framing import PIECE_BYTES
 from controller.rest.operation import EVENT_STREAM, Operation
+from controller.rest.peer_trust import PeerTrust
 from controller.rest.problems import NO_LEADER, ProblemError, outcome_unknown, unavailable
 
 if TYPE_CHECKING:
@@ -55,48 +55,80 @@ Leader = Callable[[], str | None]
 """The URL of the leader (empty: there is none now); ``None``: this replica leads."""
 
 
-def forward(
-    leader: Leader,
-    operation: Operation,
-    request: falcon.Request,
-    response: falcon.Response,
-    body: bytes,
-    share: Share,
-) -> None:
-    """Send a request to the leader, and fill the response with that of the leader.
+class Forwarder:
+    """Passes requests on from this replica."""
 
-    The calling task waits meanwhile, and others go on: the sockets are those of the event loop.
+    def __init__(self, leader: Leader, trust: PeerTrust | None) -> None:
+        """Keep the function that tells the leader, and the certificates accepted from it (``None``: the system's)."""
+        self._leader, self._trust = leader, trust
+        self._untrusted = ""
 
-    Raises:
-        ProblemError: 503, there is no leader or it cannot be reached; 502, its answer to a change was lost.
-    """
-    url = leader()
-    if not url or request.get_header(FORWARDED) is not None:
-        raise no_leader("the cluster has no leader now")
-    with ExitStack() as opened:
-        connection = _connected(url)
-        opened.callback(connection.close)
+    def forward(
+        self, operation: Operation, request: falcon.Request, response: falcon.Response, body: bytes, share: Share
+    ) -> None:
+        """Send a request to the leader, and fill the response with that of the leader.
+
+        The calling task waits meanwhile, and others go on: the sockets are those of the event loop.
+
+        Raises:
+            ProblemError: 503, there is no leader or it cannot be reached; 502, its answer to a change was lost.
+        """
+        url = self._leader()
+        if not url or request.get_header(FORWARDED) is not None:
+            raise no_leader("the cluster has no leader now")
+        with ExitStack() as opened:
+            connection = self._connected(url)
+            opened.callback(connection.close)
+            try:
+                _send(connection, request, body)
+                answering = _Answering(connection, self._leader, url, ANSWER_SECONDS)
+                # Only its method makefile is used.
+                answer = http.client.HTTPResponse(answering, method=request.method)  # type: ignore[arg-type]
+                answer.begin()
+                _copy_head(answer, response)
+                if response.content_type == EVENT_STREAM and answer.status == 200 and request.method != "HEAD":
+                    answering.patience = SILENCE_SECONDS
+                    response.stream = RelayedStream(connection, answer)
+                    opened.pop_all()
+                    return
+                content = b"".join(_pieces(answer, share))
+            except (OSError, http.client.HTTPException, ProblemError) as error:
+                raise _lost(operation, url, error) from None
+        if request.method == "HEAD":
+            length = answer.getheader("Content-Length")
+            if length is not None:
+                response.set_header("Content-Length", length)
+        elif content:
+            response.data = content
+
+    def _connected(self, url: str) -> http.client.HTTPConnection:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=CONNECT_SECONDS)
+        if parts.scheme == "https":
+            context = None if self._trust is None else self._trust.context()
+            connection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=CONNECT_SECONDS, context=context
+            )
         try:
-            _send(connection, request, body)
-            answering = _Answering(connection, leader, url, ANSWER_SECONDS)
-            # Only its method makefile is used.
-            answer = http.client.HTTPResponse(answering, method=request.method)  # type: ignore[arg-type]
-            answer.begin()
-            _copy_head(answer, response)
-            if response.content_type == EVENT_STREAM and answer.status == 200 and request.method != "HEAD":
-                answering.patience = SILENCE_SECONDS
-                response.stream = RelayedStream(connection, answer)
-                opened.pop_all()
-                return
-            content = b"".join(_pieces(answer, share))
-        except (OSError, http.client.HTTPException, ProblemError) as error:
-            raise _lost(operation, url, error) from None
-    if request.method == "HEAD":
-        length = answer.getheader("Content-Length")
-        if length is not None:
-            response.set_header("Content-Length", length)
-    elif content:
-        response.data = content
+            connection.connect()
+        except OSError as error:
+            LOG.debug("%s: %s", url, error)
+            connection.close()
+            raise no_leader(self._why(url, error)) from None
+        connection.sock.settimeout(ANSWER_SECONDS)
+        self._untrusted = ""
+        return connection
+
+    def _why(self, url: str, error: OSError) -> str:
+        """Return for clients why there is no connection; log it once if it will not pass by itself."""
+        if not isinstance(error, ssl.SSLCertVerificationError):
+            return f"the leader of the cluster cannot be reached at {url}"
+        reason = f"the certificate of the leader at {url} is not accepted: {error.verify_message}"
+        if reason != self._untrusted:
+            LOG.error("%s (cluster_ca is %s)", reason, self._trust.ca if self._trust else "not set")
+            self._untrusted = reason
+        return reason
 
 
 def no_leader(reason: str) -> ProblemError:
@@ -121,31 +153,6 @@ class RelayedStream:
         """Close the connection to the leader."""
         self._answer.close()
         self._connection.close()
-
-
-def _connected(url: str) -> http.client.HTTPConnection:
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    if parts.scheme == "https":
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            parts.hostname, parts.port, timeout=CONNECT_SECONDS, context=_trust()
-        )
-    else:
-        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=CONNECT_SECONDS)
-    try:
-        connection.connect()
-    except OSError as error:
-        LOG.debug("%s: %s", url, error)
-        connection.close()
-        raise no_leader(f"the leader of the cluster cannot be reached at {url}") from None
-    connection.sock.settimeout(ANSWER_SECONDS)
-    return connection
-
-
-@cache
-def _trust() -> ssl.SSLContext:
-    """Return the certificates of the system, or of SSL_CERT_FILE."""
-    return ssl.create_default_context()
 
 
 def _send(connection: http.client.HTTPConnection, request: falcon.Request, body: bytes) -> None:

@@ -5,17 +5,34 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from controller.model.errors import InputError
 from controller.rest.access import Access, Open, TokenFile
+from controller.rest.peer_trust import PeerTrust
 from controller.rest.tls import Tls
 
 LOG = logging.getLogger(__name__)
 
 
-def security_from(host: str, tokens: str, cert: str, key: str) -> tuple[Access, Tls | None]:
-    """Return the identification of callers, and TLS (``None``: plain HTTP).
+@dataclass(frozen=True)
+class HttpSecurity:
+    """Authentication and encryption of the HTTP interface.
+
+    Attributes:
+        access: identifies callers.
+        tls: of the interface; ``None``: plain HTTP.
+        peers: the certificates that are accepted from other replicas; ``None``: those that the system accepts.
+    """
+
+    access: Access = field(default_factory=Open)
+    tls: Tls | None = None
+    peers: PeerTrust | None = None
+
+
+def security_from(host: str, tokens: str, cert: str, key: str) -> HttpSecurity:
+    """Return the security of an interface of a controller in no cluster.
 
     Args:
         host: the address that HTTP listens on.
@@ -31,7 +48,7 @@ def security_from(host: str, tokens: str, cert: str, key: str) -> tuple[Access, 
         raise InputError(f"requires {lacking} as well", field=given, value=cert or key)
     tls = Tls(cert, key) if cert else None
     if tokens:
-        return _tokens(Path(tokens)), tls
+        return HttpSecurity(_tokens(Path(tokens)), tls)
     if not is_loopback(host):
         raise InputError(
             "this address can be reached from other machines, so tokens are required: name a token file "
@@ -39,7 +56,7 @@ def security_from(host: str, tokens: str, cert: str, key: str) -> tuple[Access, 
             field="wsapi_host",
             value=host,
         )
-    return Open(), tls
+    return HttpSecurity(Open(), tls)
 
 
 def is_loopback(host: str) -> bool:

@@ -11,16 +11,16 @@ from controller.model.errors import InputError
 LOG = logging.getLogger(__name__)
 
 
-class Tls:
-    """A certificate with its chain, and its key, from two PEM files that are read again when they change."""
+class RereadContext:
+    """A TLS context that is made of PEM files and made again when they change."""
 
-    def __init__(self, cert: str, key: str) -> None:
+    def __init__(self, *paths: str) -> None:
         """Read the files.
 
         Raises:
             InputError: the files cannot be used.
         """
-        self._cert, self._key = cert, key
+        self._paths = paths
         self._seen = self._look()
         self._context = self._load()
 
@@ -28,6 +28,9 @@ class Tls:
         """Return the context for a new connection."""
         self._refresh()
         return self._context
+
+    def _load(self) -> ssl.SSLContext:
+        raise NotImplementedError
 
     def _refresh(self) -> None:
         now = self._look()
@@ -39,32 +42,11 @@ class Tls:
         except InputError as error:
             LOG.error("the TLS certificate cannot be read; the previous one remains in use: %s", error)
         else:
-            LOG.info("read a new TLS certificate from %s", self._cert)
-
-    def _load(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
-        for path, field in ((self._cert, "https_cert"), (self._key, "https_key")):
-            try:
-                with open(path, "rb"):
-                    pass
-            except OSError as error:
-                raise InputError(error.strerror or str(error), field=field, value=path) from None
-        try:
-            context.load_cert_chain(self._cert, self._key, password=_no_password)
-        except _EncryptedError:
-            raise InputError("is encrypted; it must have no password", field="https_key") from None
-        except (ssl.SSLError, OSError) as error:
-            reason = getattr(error, "reason", None) or str(error)
-            raise InputError(
-                f"does not hold a certificate that matches the key: {reason}", field="https_cert", value=self._cert
-            ) from None
-        return context
+            LOG.info("read a new TLS certificate from %s", self._paths[0])
 
     def _look(self) -> tuple[object, ...]:
         seen: list[object] = []
-        for path in (self._cert, self._key):
+        for path in self._paths:
             try:
                 found = os.stat(path)
             except OSError:
@@ -72,6 +54,49 @@ class Tls:
             else:
                 seen += [found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size]
         return tuple(seen)
+
+
+class Tls(RereadContext):
+    """A certificate with its chain, and its key."""
+
+    def __init__(self, cert: str, key: str) -> None:
+        """Read the files.
+
+        Raises:
+            InputError: the files cannot be used.
+        """
+        self.cert, self._key = cert, key
+        super().__init__(cert, key)
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        check_readable(self.cert, "https_cert")
+        check_readable(self._key, "https_key")
+        try:
+            context.load_cert_chain(self.cert, self._key, password=_no_password)
+        except _EncryptedError:
+            raise InputError("is encrypted; it must have no password", field="https_key") from None
+        except (ssl.SSLError, OSError) as error:
+            reason = getattr(error, "reason", None) or str(error)
+            raise InputError(
+                f"does not hold a certificate that matches the key: {reason}", field="https_cert", value=self.cert
+            ) from None
+        return context
+
+
+def check_readable(path: str, field: str) -> None:
+    """Check that a file can be opened.
+
+    Raises:
+        InputError: it cannot; ``field`` is the option that names it.
+    """
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise InputError(error.strerror or str(error), field=field, value=path) from None
 
 
 class _EncryptedError(Exception):

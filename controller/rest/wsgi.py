@@ -16,15 +16,14 @@ import eventlet.tpool
 import eventlet.wsgi
 
 from controller.core.ports.api import Backend
-from controller.rest.access import Access
 from controller.rest.api import Answered, Api, no_observer
 from controller.rest.connection import Connection, Shared
 from controller.rest.event_loop import EventLoop
+from controller.rest.http_security import HttpSecurity
 from controller.rest.limits import ClientLimits, room_for
 from controller.rest.listening import Listener, listen
 from controller.rest.origin import Names, names_of
 from controller.rest.resources import RESOURCES
-from controller.rest.tls import Tls
 
 LOG = logging.getLogger(__name__)
 
@@ -34,8 +33,7 @@ class HttpServer:
 
     Args:
         address: host name or IP address to listen on, and port; 0 lets the system choose the port.
-        access: identifies callers; ``None``: every caller has all rights.
-        tls: ``None``: plain HTTP.
+        security: ``None``: plain HTTP, and every caller has all rights.
         names: the server's names; ``None``: those of the address.
         answered: called for each answered request.
     """
@@ -46,20 +44,20 @@ class HttpServer:
         backend: Backend,
         *,
         limits: ClientLimits | None = None,
-        access: Access | None = None,
-        tls: Tls | None = None,
+        security: HttpSecurity | None = None,
         names: Names | None = None,
         answered: Answered = no_observer,
     ) -> None:
         """Prepare the server; ``start`` opens the socket."""
         self._address = address
-        names = names or names_of(address[0], socket.gethostname(), "", tls=tls is not None)
+        security = security or HttpSecurity()
+        names = names or names_of(address[0], socket.gethostname(), "", tls=security.tls is not None)
         self._limits = limits or ClientLimits()
         self._api = Api(
-            backend, RESOURCES, names, access=access, limits=self._limits, answered=answered,
+            backend, RESOURCES, names, security=security, limits=self._limits, answered=answered,
             loop=EventLoop(eventlet.sleep, eventlet.tpool.execute),
         )  # fmt: skip
-        self._shared = Shared(self._limits, tls)
+        self._shared = Shared(self._limits, security.tls)
         self._listener: Listener | None = None
         self._pool: Any = None
         self._thread: Any = None

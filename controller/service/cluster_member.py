@@ -22,7 +22,15 @@ from controller.service.leadership_check import LeadershipCheck
 LOG = logging.getLogger("fairspine.service")
 
 BEATS = 8
-"""Beats in one lease, and attempts to take over."""
+"""Beats in one lease, and attempts to take over, at least."""
+
+BEAT_SECONDS = 0.5
+"""At most from one beat to the next: a replica that has stepped down is back sooner than after an eighth of a long
+lease, and another one is to lead."""
+
+CUT_OFF_LEASES = 3
+"""Leases after which a leader without switches lets another replica lead that has some. Switches that were restarted
+connect to all replicas, to some of them a second later than to others."""
 
 
 class ClusterMember:
@@ -55,6 +63,7 @@ class ClusterMember:
         self._last_leader = ""
         self._term: int | None = None
         self._stepping_down = False
+        self._cut_off_since: float | None = None
         self._asked_to_end = runtime.signal()
         self._still_leads = LeadershipCheck(runtime, self._ask, seconds=settings.lease)
 
@@ -101,7 +110,7 @@ class ClusterMember:
 
     def _run(self, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
         while not (reason := self._beat(began)):
-            self._asked_to_end.wait(self.settings.lease / BEATS)
+            self._asked_to_end.wait(min(self.settings.lease / BEATS, BEAT_SECONDS))
         self._southbound.withhold_changes("this replica does not lead its cluster")
         LOG.warning("term %s has ended: %s; this replica starts again as a follower", self._term, reason)
         self._runtime.offload(self._election.resign, self._southbound.seen_term)
@@ -113,8 +122,11 @@ class ClusterMember:
             return "it was asked to step down"
         if self._southbound.lost:
             return self._southbound.lost
+        if self._store.overtaken:
+            return "the store has lost changes, or another program has made some"
         try:
-            self._hear(self._runtime.offload(self._election.beat, self._southbound.seen_term))
+            southbound = self._southbound
+            self._hear(self._runtime.offload(self._election.beat, southbound.seen_term, southbound.connections))
             if self._term is None and self.standing.leads:
                 saved = self._runtime.offload(self._store.lead, self.settings.me.id, self.standing.term)
                 self._lead(saved, began)
@@ -126,7 +138,20 @@ class ClusterMember:
             return ""
         if self._term is not None and (not self.standing.leads or self.standing.term != self._term):
             return f"term {self.standing.term} has begun"
+        if self._term is not None and self._is_cut_off():
+            return "no switch is connected to this replica, and some are to another one"
         return ""
+
+    def _is_cut_off(self) -> bool:
+        """Return whether another replica can reach switches while this one has reached none for some leases."""
+        others = (each for each in self.standing.members if each.id != self.settings.me.id)
+        if self._southbound.connections or not any(each.is_live and each.switches for each in others):
+            self._cut_off_since = None
+            return False
+        now = self._runtime.clock()
+        if self._cut_off_since is None:
+            self._cut_off_since = now
+        return now - self._cut_off_since > CUT_OFF_LEASES * self.settings.lease
 
     def _ask(self) -> bool:
         return self._term is not None and self._election.leads(self._term)

@@ -14,6 +14,10 @@ class Database(Protocol):
     greenlets of one thread, and the store is called from many.
     """
 
+    recent_bytes: int
+    """Of the newest changes to keep in memory, because the database may lose them: a standby may take over that is
+    behind."""
+
     @property
     def shown(self) -> str:
         """The database's name, for people."""

@@ -3,7 +3,9 @@
 The leader holds an advisory lock in a session of its own and counts up ``beats`` in the row of the cluster. Another
 replica takes over if the lock is free, because the leader's process or machine has ended and the server has noticed; or
 if ``beats`` has not changed for a lease by the clock of the replica that watches, because the leader is stopped or cut
-off from the server. Then the watching replica ends all sessions of the leader, which frees the lock.
+off from the server. Then the watching replica ends all sessions of the leader, which frees the lock. A replica whose
+own session was lost, as all are when the server is restarted or a standby takes over, gives the leader a lease to come
+back.
 
 A replica that knows newer tables than another one that works does not stand for election, so that the tables change
 only when every replica knows the new ones.
@@ -16,6 +18,7 @@ decision depends on the time of day of any machine.
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -77,8 +80,15 @@ class Election:
         self._holds_lock = False
         self._watched: tuple[str, int, int] | None = None
         self._watched_since = 0.0
+        # Whether its connection was lost, and that of the leader perhaps, too, which then needs time to take its lock
+        # again.
+        self._reconnected = False
         self._heard: dict[str, tuple[float, float]] = {}
         self._term: int | None = None
+        self._resigned = False
+        # The end of the program resigns while a beat may be under way in another thread. A lock of ``threading`` would
+        # belong to eventlet's greenlets of one thread.
+        self._turn = multiprocessing.get_context("fork").Lock()
 
     def check(self) -> None:
         """Check that this replica fits to the cluster of this database.
@@ -108,42 +118,44 @@ class Election:
                 f"the fabric file differs from that of the leader of cluster {row.name}", field="fabric"
             )  # fmt: skip
 
-    def beat(self, seen: int = 0) -> ClusterStanding:
-        """Say that this replica works; take over if nobody leads."""
-        return self._attempt(lambda connection: self._beat(connection, seen))
+    def beat(self, seen: int = 0, switches: int = 0) -> ClusterStanding:
+        """Say that this replica works, and how many switches it has; take over if nobody leads."""
+        return self._attempt(lambda connection: self._beat(connection, seen, switches))
 
     def leads(self, term: int) -> bool:
         """Return whether the store says that the term of this replica has not ended; may be called beside ``beat``."""
         return self._terms.leads(term)
 
     def resign(self, seen: int = 0) -> None:
-        """Let another replica lead, at once; also called at the end of the program."""
-        term, self._term = self._term, None
+        """Let another replica lead, at once; also called at the end of the program. This one does not stand again."""
+        self._resigned = True
+        with self._turn:
+            # A beat that was under way has ended, and no later one takes over.
+            term = self._term
         with suppress(StoreError):
             if term is not None:
                 self._attempt(lambda connection: self._leave(connection, term, seen))
-        self._disconnect()
+        with self._turn:
+            self._term = None
+            self._disconnect()
 
     # -- in a transaction ------------------------------------------------------------------------------------------
 
-    def _beat(self, connection: sa.Connection, seen: int) -> ClusterStanding:
+    def _beat(self, connection: sa.Connection, seen: int, switches: int) -> ClusterStanding:
         if self._term is None:
             # It may have been stopped while a newer leader changed the tables. It is not heard any more, then, so that
             # newer replicas do not wait for it.
             check_known(connection, shown(self._url))
         if self._term is None or not self._renewed(connection, self._term):
             self._term = None
-            if not self._needed_by(connection):
-                if self._locks(connection):
-                    self._term = self._take_over(connection, seen)
-                else:
-                    self._watch(connection)
+            if not self._resigned and not self._needed_by(connection):
+                self._term = self._stand(connection, seen)
         row = {
             "id": self._me.id, "url": self._me.url, "version": self._me.version, "step": self._step, "heard": _NOW,
+            "switches": switches,
         }  # fmt: skip
-        connection.execute(
-            insert(REPLICAS).values(row).on_conflict_do_update(index_elements=["id"], set_={"heard": _NOW})
-        )
+        changed = {"heard": _NOW, "switches": switches}
+        connection.execute(insert(REPLICAS).values(row).on_conflict_do_update(index_elements=["id"], set_=changed))
         connection.execute(sa.delete(REPLICAS).where(REPLICAS.c.heard < _NOW - FORGET_SECONDS))
         return self._standing(connection)
 
@@ -169,17 +181,24 @@ class Election:
                 needed.append(str(row.id))
         return needed
 
-    def _watch(self, connection: sa.Connection) -> None:
-        """End the sessions of a leader that has not counted a beat for a lease."""
+    def _stand(self, connection: sa.Connection, seen: int) -> int | None:
+        """Take over if nobody leads; return the new term."""
         row = connection.execute(sa.select(CLUSTER.c.leader, CLUSTER.c.term, CLUSTER.c.beats)).one_or_none()
-        if row is None:
-            return
-        now, watched = _clock(), (str(row.leader), int(row.term), int(row.beats))
+        watched = None if row is None else (str(row.leader), int(row.term), int(row.beats))
+        now = _clock()
         if watched != self._watched:
+            # The first look after a connection tells nothing, a change since then does: the leader has come back.
+            self._reconnected = self._reconnected and self._watched is None
             self._watched, self._watched_since = watched, now
-        elif now - self._watched_since > self._lease:
+        silent = now - self._watched_since > self._lease
+        if self._reconnected and watched is not None and watched[0] and not silent:
+            return None
+        if self._locks(connection):
+            return self._take_over(connection, seen)
+        if silent and watched is not None:
             LOG.warning("the leader of cluster %s has been silent for %g s", self._cluster, self._lease)
             _end_sessions(connection, watched[0])
+        return None
 
     def _locks(self, connection: sa.Connection) -> bool:
         """Take the lock of the leader unless this session has it; return whether it has."""
@@ -218,7 +237,14 @@ class Election:
         row = connection.execute(sa.select(CLUSTER)).one_or_none()
         now = connection.scalar(sa.select(_NOW)) or 0.0
         members = tuple(
-            ReplicaEntry(each.id, each.url, each.version, each.heard, now - each.heard <= LIVE_LEASES * self._lease)
+            ReplicaEntry(
+                each.id,
+                each.url,
+                each.version,
+                each.heard,
+                now - each.heard <= LIVE_LEASES * self._lease,
+                each.switches,
+            )
             for each in connection.execute(sa.select(REPLICAS).order_by(REPLICAS.c.url, REPLICAS.c.id))
         )
         if row is None:
@@ -228,18 +254,21 @@ class Election:
     # -- the connection --------------------------------------------------------------------------------------------
 
     def _attempt(self, work: Callable[[sa.Connection], T]) -> T:
-        """Do it in a transaction, with a new connection where there is none."""
-        before = self._term
-        try:
-            if self._connection is None:
-                self._connection = self._engine.connect()
-            with self._connection.begin():
-                return work(self._connection)
-        except sa.exc.SQLAlchemyError as error:
-            # The lock goes with the connection, and with it whatever the transaction has decided.
-            self._term = before
-            self._disconnect()
-            raise StoreError(reason_of(error, self._url)) from None
+        """Do it in a transaction, with a new connection where there is none; one at a time."""
+        with self._turn:
+            before = self._term
+            try:
+                if self._connection is None:
+                    self._connection = self._engine.connect()
+                    self._watched = None
+                with self._connection.begin():
+                    return work(self._connection)
+            except sa.exc.SQLAlchemyError as error:
+                # The lock goes with the connection, and with it whatever the transaction has decided.
+                self._term = before
+                self._reconnected = self._reconnected or self._connection is not None
+                self._disconnect()
+                raise StoreError(reason_of(error, self._url)) from None
 
     def _disconnect(self) -> None:
         connection, self._connection, self._holds_lock = self._connection, None, False

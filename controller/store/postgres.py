@@ -40,6 +40,9 @@ SILENT_SECONDS = 15.0
 _BEATS = "-beats"
 """Ends the name of a session whose controller sends statements regularly."""
 
+RECENT_BYTES = 64 * 1024 * 1024
+"""Of changes in memory. An asynchronous standby is rarely behind by more than some seconds."""
+
 _RETRY_SECONDS = 0.1
 
 _HOLDER = sa.text(
@@ -153,6 +156,8 @@ def reason_of(error: BaseException, url: URL) -> str:
 
 class PostgresDatabase:
     """Implements ``controller.store.database.Database``."""
+
+    recent_bytes = RECENT_BYTES
 
     def __init__(self, url: URL, replica: str | None = None) -> None:
         """Configure the engine; nothing is connected yet.

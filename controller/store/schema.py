@@ -101,7 +101,8 @@ REPLICAS = sa.Table(
     sa.Column("version", sa.Text, nullable=False),
     sa.Column("step", sa.Text, nullable=False),
     sa.Column("heard", sa.Double, nullable=False),
+    sa.Column("switches", sa.Integer, nullable=False),
 )
 """The replicas that have been heard, and when, by the server's clock: for people, and to see that it changes. ``step``:
-the newest step of the tables that the replica knows. No later step may change ``cluster`` and ``replicas``: replicas of
-a later version use them before the tables are changed."""
+the newest step of the tables that the replica knows; ``switches``: how many are connected to it. No later step may
+change ``cluster`` and ``replicas``: replicas of a later version use them before the tables are changed."""

@@ -51,6 +51,8 @@ _REASONS = {
 class SqliteFile:
     """Implements ``controller.store.database.Database``."""
 
+    recent_bytes = 0
+
     def __init__(self, url: URL) -> None:
         """Prepare the file that ``url`` names; nothing is opened yet."""
         assert url.database is not None
@@ -163,6 +165,8 @@ class SqliteFile:
 
 class MemoryDatabase:
     """Implements ``controller.store.database.Database``: nothing outlives the connection."""
+
+    recent_bytes = 0
 
     shown = "memory"
 

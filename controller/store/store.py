@@ -7,7 +7,7 @@ import multiprocessing
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -20,16 +20,14 @@ from controller.store.database import Database
 from controller.store.errors import StoreError, StoreTakenError
 from controller.store.location import parse
 from controller.store.postgres import PostgresDatabase
-from controller.store.schema import CLUSTER, DRAINS, JOBS, PLAN_PATHS, PLANS, SETTINGS
+from controller.store.recent_changes import RecentChanges
+from controller.store.saved_rows import PLAN_WITH_PATHS, SavedRows, load_rows, state_of
+from controller.store.schema import CLUSTER, PLANS, SETTINGS
 from controller.store.sqlite import IMMEDIATE, MemoryDatabase, SqliteFile
 from controller.store.store_mapping import (
-    SELECT_SETTINGS,
     RowChanges,
     apply,
     inverse,
-    job_from,
-    learning_from,
-    mode_from,
     plan_from,
     prune_plans,
     rows_of,
@@ -42,17 +40,12 @@ TURN_SECONDS = 60.0
 """Longer than any wait for a database that has a limit of its own."""
 
 T = TypeVar("T")
-AnyRow = sa.Row[Any]
-_Rows = tuple[list[AnyRow], list[AnyRow], list[AnyRow], AnyRow | None]
 
 _LAST_CHANGE = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "last_change")
-_PLAN_WITH_PATHS = sa.select(PLANS, PLAN_PATHS.c.paths).join(
-    PLAN_PATHS, PLANS.c.epoch == PLAN_PATHS.c.epoch, isouter=True
-)
 
 
 class _OvertakenError(StoreError):
-    """The database holds changes that this controller does not know of."""
+    """The database holds changes that this controller does not know of, or not all that it made."""
 
 
 class Store:
@@ -60,6 +53,10 @@ class Store:
 
     Calls of several threads run one after another. Code under eventlet calls them through its thread pool, and with few
     threads at a time: a server that does not answer blocks each of them for seconds.
+
+    Attributes:
+        overtaken: whether the database has changes that this controller does not know of, or has lost some that it
+            made, as an asynchronous standby does that takes over. Nothing is written any more.
     """
 
     def __init__(self, database: Database, plans_kept: int) -> None:
@@ -71,7 +68,9 @@ class Store:
         self._turn = multiprocessing.get_context("fork").Lock()
         self._connection: sa.Connection | None = None
         self._closed = False
+        self.overtaken = False
         self._last_change = ""
+        self._recent = RecentChanges("", 0)
         self._fence: Callable[[sa.Connection], None] = _no_fence
         # The last change while it is not known to be kept, and what undoes it.
         self._doubt: tuple[str, RowChanges] | None = None
@@ -101,6 +100,7 @@ class Store:
         try:
             with store._in_turn():
                 store._last_change = store._attempt(store._prepare, write=True)
+                store._recent = RecentChanges(store._last_change, store._database.recent_bytes)
         except BaseException:
             store.close()
             raise
@@ -118,7 +118,7 @@ class Store:
             StoreError: it cannot be read.
         """
         with self._in_turn():
-            return self._saved(self._attempt(_load, write=False))
+            return self._saved(self._attempt(load_rows, write=False))
 
     def lead(self, replica: str, term: int) -> SavedState:
         """Write as the leader of a cluster from now on, for as long as its term is ``term``; return what is stored.
@@ -136,27 +136,21 @@ class Store:
             if (now.term, now.leader) != (term, replica):
                 raise StoreTakenError(f"{self.shown}: term {term} of this controller has ended; it is {now.term} now")
 
-        def take(connection: sa.Connection) -> tuple[str, _Rows]:
+        def take(connection: sa.Connection) -> tuple[str, SavedRows]:
             fence(connection)
             # No replica that works needs the earlier tables: this one was elected (``controller.store.election``).
             upgrade(connection, self.shown)
-            return str(connection.scalar(_LAST_CHANGE)), _load(connection)
+            return str(connection.scalar(_LAST_CHANGE)), load_rows(connection)
 
         with self._in_turn():
             self._last_change, rows = self._attempt(take, write=True)
+            self._recent = RecentChanges(self._last_change, self._database.recent_bytes)
             self._fence = fence
             return self._saved(rows)
 
-    def _saved(self, rows: _Rows) -> SavedState:
-        jobs, drains, settings, plan = rows
+    def _saved(self, rows: SavedRows) -> SavedState:
         try:
-            return SavedState(
-                tuple(job_from(row) for row in jobs),
-                frozenset(row.name for row in drains),
-                mode_from(settings),
-                learning_from(settings),
-                None if plan is None else plan_from(plan, plan.paths),
-            )
+            return state_of(rows)
         except DamagedError as error:
             raise StoreError(f"{self.shown} is damaged: {error}") from None
 
@@ -195,8 +189,7 @@ class Store:
         def write(connection: sa.Connection) -> None:
             self._fence(connection)
             # The row is locked on a server: even of two controllers that a pooler lets in at once, one cannot pass.
-            if connection.scalar(_LAST_CHANGE.with_for_update()) != self._last_change:
-                raise _OvertakenError(f"{self.shown} was changed by another program; restart the controller")
+            self._write_again(connection)
             undo = inverse(connection, edit)
             apply(connection, edit)
             prune_plans(connection, self._plans_kept)
@@ -204,13 +197,9 @@ class Store:
             self._doubt = (this_change, undo)
 
         with self._in_turn():
-            try:
-                self._attempt(write, write=True)
-            except _OvertakenError:
-                # The other controller may need the lock that came with the connection.
-                self._disconnect()
-                raise
+            self._unless_overtaken(write, write=True)
             self._last_change, self._doubt = this_change, None
+            self._recent.add(this_change, edit)
 
     def plans(self, before: int | None = None, limit: int = 50) -> list[PlanRecord]:
         """Return at most ``limit`` kept plans with epochs below ``before``, newest first, without their paths.
@@ -232,7 +221,7 @@ class Store:
             NotFoundError: there is none of that epoch, or no longer (kind ``plan``).
             StoreError: it cannot be read.
         """
-        query = _PLAN_WITH_PATHS.where(PLANS.c.epoch == epoch)
+        query = PLAN_WITH_PATHS.where(PLANS.c.epoch == epoch)
         with self._in_turn():
             row = self._attempt(lambda connection: connection.execute(query).one_or_none(), write=False)
         if row is None:
@@ -243,7 +232,7 @@ class Store:
             raise StoreError(f"{self.shown}: plan {epoch} is damaged: {error}") from None
 
     def check(self) -> None:
-        """Check that committed changes will be found after a restart, and repair the database where possible.
+        """Check that committed changes are there and will be found after a restart; repair the database if possible.
 
         Whoever has called this once calls it every few seconds: another controller may take over the database of one
         that is silent (``controller.store.postgres``).
@@ -251,12 +240,18 @@ class Store:
         Raises:
             StoreError: it will not, or the database cannot be reached.
         """
+
+        def write(connection: sa.Connection) -> None:
+            self._fence(connection)
+            self._write_again(connection)
+
         with self._in_turn():
             if self._connection is None:
                 return
             if not self._database.check():
                 self._connection = self._mended(self._connection)
-            self._attempt(self._database.beat, write=False)
+            if not self._attempt(self._is_current, write=False):
+                self._unless_overtaken(write, write=True)
 
     def close(self) -> None:
         """Let another controller in. Harmless when called twice; all other calls then raise ``StoreError``."""
@@ -274,6 +269,34 @@ class Store:
             yield
         finally:
             self._turn.release()
+
+    def _is_current(self, connection: sa.Connection) -> bool:
+        self._database.beat(connection)
+        return connection.scalar(_LAST_CHANGE) == self._last_change
+
+    def _write_again(self, connection: sa.Connection) -> None:
+        """Make changes again that the database has lost."""
+        last = str(connection.scalar(_LAST_CHANGE.with_for_update()))
+        lost = self._recent.after(last)
+        if lost is None:
+            raise _OvertakenError(
+                f"{self.shown} was changed by another program, or has lost changes; restart the controller"
+            )
+        for edit in lost:
+            apply(connection, edit)
+        if lost:
+            prune_plans(connection, self._plans_kept)
+            _set_last_change(connection, self._last_change)
+            LOG.warning("%s had lost the last %d changes; they were written again", self.shown, len(lost))
+
+    def _unless_overtaken(self, work: Callable[[sa.Connection], None], *, write: bool) -> None:
+        try:
+            self._attempt(work, write=write)
+        except _OvertakenError:
+            self.overtaken = True
+            # The other controller may need the lock that came with the connection.
+            self._disconnect()
+            raise
 
     def _prepare(self, connection: sa.Connection) -> str:
         upgrade(connection, self.shown, shared=self._fence is not _no_fence)
@@ -364,14 +387,6 @@ def _no_fence(_connection: sa.Connection) -> None:
 def _never(_connection: sa.Connection) -> None:
     """Let a replica write nothing that does not lead its cluster."""
     raise StoreTakenError("this replica does not lead its cluster")
-
-
-def _load(connection: sa.Connection) -> _Rows:
-    jobs = connection.execute(sa.select(JOBS).order_by(JOBS.c.position, JOBS.c.name)).all()
-    drains = connection.execute(sa.select(DRAINS)).all()
-    settings = connection.execute(SELECT_SETTINGS).all()
-    plan = connection.execute(_PLAN_WITH_PATHS.order_by(PLANS.c.epoch.desc()).limit(1)).one_or_none()
-    return list(jobs), list(drains), list(settings), plan
 
 
 def _database(url: sa.URL, replica: str | None) -> Database:

@@ -120,6 +120,7 @@ def load() -> None:
     from ryu.lib import hub
 
     hub.patch(thread=True)
+    ryu_compat.share_logging_with_threads()
     from controller import app, launcher  # noqa: F401
     from controller.routing.warm_up import warm_up
     from controller.store import store  # noqa: F401

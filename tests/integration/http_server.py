@@ -30,12 +30,10 @@ def main() -> None:
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s %(message)s")
     options = json.loads(sys.argv[1])
     tokens, cert, key = (options.pop(name, "") for name in ("tokens", "cert", "key"))
-    access, tls = security_from("127.0.0.1", tokens, cert, key)
-    names = names_of("127.0.0.1", "", options.pop("hosts", "c"), tls=tls is not None)
+    security = security_from("127.0.0.1", tokens, cert, key)
+    names = names_of("127.0.0.1", "", options.pop("hosts", "c"), tls=security.tls is not None)
     limits = ClientLimits(**options)
-    server = HttpServer(
-        ("127.0.0.1", int(sys.argv[2])), FakeBackend(), limits=limits, access=access, tls=tls, names=names
-    )
+    server = HttpServer(("127.0.0.1", int(sys.argv[2])), FakeBackend(), limits=limits, security=security, names=names)
     try:
         server.start()
     except OSError as error:

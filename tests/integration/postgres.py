@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -21,8 +21,10 @@ class PostgresServer(database.PrivatePostgres):
     ``mounted``: options of a tmpfs at ``self.small``, in a mount namespace of the server's own (needs root).
     """
 
-    def __init__(self, *, mounted: str = "") -> None:
-        super().__init__()
+    def __init__(
+        self, *, mounted: str = "", primary: database.PrivatePostgres | None = None, env: Mapping[str, str] = {}
+    ) -> None:
+        super().__init__(primary=primary, env=env)
         self.small = self.folder / "small"
         self._mounted = mounted
         self.small.mkdir()

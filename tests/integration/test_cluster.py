@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -20,6 +22,7 @@ from controller.model.fabric import Fabric
 from controller.model.fabric_file import fabric_document
 from emulation.lab import Lab
 from tests.integration.harness import Bench, Controller, eventually, standing, wait_for_pings
+from tests.integration.test_drift_on_switches import planned
 from tests.integration.test_jobs import active
 from tests.integration.test_restart import JOB, dumps, packets, switches
 
@@ -41,14 +44,14 @@ def fabric_file(tmp_path: Path) -> Path:
 class Cluster:
     """Replicas with ports of their own, and a lab whose switches connect to all of them."""
 
-    def __init__(self, bench: Bench, fabric: Fabric, file: Path, store: str) -> None:
+    def __init__(self, bench: Bench, fabric: Fabric, file: Path, store: str, *options: str) -> None:
         self.lab: Lab = bench.lab(fabric)
         for n in range(1, REPLICAS):
             self._connect(6653 + n)
         self.replicas = [
             bench.controller(
                 "--fabric", str(file), "--store", store, "--cluster-name", "lab", "--lease", str(LEASE),
-                "--ofp-tcp-listen-port", str(6653 + n), "--wsapi-port", str(8080 + n), "controller.app",
+                "--ofp-tcp-listen-port", str(6653 + n), "--wsapi-port", str(8080 + n), *options, "controller.app",
                 http_port=8080 + n, wait=False, name=f"replica{n}",
             )
             for n in range(REPLICAS)
@@ -64,6 +67,16 @@ class Cluster:
             arguments += ["--", f"--id={row}", "create", "controller", f'target="tcp:127.0.0.1:{port}"']
             arguments += ["max_backoff=1000", "--", "add", "bridge", switch.bridge, "controller", row]
         self.lab.ovs.vsctl(*arguments)
+
+    def disconnect(self, replica: Controller) -> None:
+        """Have every switch connect to this replica no longer."""
+        port = 6653 + self.replicas.index(replica)
+        for switch in self.lab.wiring.switches:
+            rows = self.lab.ovs.vsctl("get", "bridge", switch.bridge, "controller").strip("[]\n ").split(", ")
+            assert len(rows) == REPLICAS
+            for row in rows:
+                if self.lab.ovs.vsctl("get", "controller", row, "target").strip().endswith(f':{port}"'):
+                    self.lab.ovs.vsctl("remove", "bridge", switch.bridge, "controller", row)
 
     def leaders(self, replicas: Sequence[Controller]) -> list[Controller]:
         return [each for each in replicas if role(each) == "leader"]
@@ -125,18 +138,28 @@ def follows(replica: Controller, wanted: int) -> bool:
         return False
 
 
+def actions(lab: Lab) -> dict[str, set[tuple[Any, ...]]]:
+    """Of each switch, what its rules match and do."""
+    return {name: {rule[:-1] for rule in found} for name, found in dumps(lab, FABRIC).items()}
+
+
 def writes(replica: Controller) -> bool:
     """Whether a replica has changed rules since it was elected last."""
     return "changes for epoch" in replica.log.read_text().rpartition("this replica leads cluster")[2]
 
 
-@pytest.fixture
-def cluster(bench: Bench, fabric_file: Path, postgres_url: str) -> Cluster:
+def cluster_of(bench: Bench, file: Path, store: str, *options: str) -> Cluster:
+    """Replicas with these options, and what they may say."""
     stale = "a follower asks for its role with the term that it has read, while the leader becomes master"
     bench.harmless.append(("OFPRRFC_STALE", stale))
     bench.harmless.append(("OFPBRC_IS_S", "a leader that was stopped goes on with what it was about to send"))
     bench.harmless.append(("no response to inactivity probe", "switches notice a leader that was stopped for long"))
-    return Cluster(bench, FABRIC, fabric_file, postgres_url)
+    return Cluster(bench, FABRIC, file, store, *options)
+
+
+@pytest.fixture
+def cluster(bench: Bench, fabric_file: Path, postgres_url: str) -> Cluster:
+    return cluster_of(bench, fabric_file, postgres_url)
 
 
 def test_the_next_leader_of_a_killed_one_has_its_jobs_and_its_plan_and_writes_no_rule(cluster: Cluster) -> None:
@@ -184,6 +207,28 @@ def test_the_next_leader_of_a_killed_one_has_its_jobs_and_its_plan_and_writes_no
     first.start()
     eventually(lambda: role(first) == "follower", "it follows")
     assert cluster.leaders(cluster.replicas) == [second]
+    wait_for_pings(lab)
+
+
+def test_a_rule_changed_by_hand_is_put_right_by_the_next_leader(
+    bench: Bench, fabric_file: Path, postgres_url: str
+) -> None:
+    # The leader does not look again, so only the reading at a take-over can find the change.
+    cluster = cluster_of(bench, fabric_file, postgres_url, "--readback-seconds", "0")
+    lab, first = cluster.lab, cluster.leader()
+    assert first.put("/v1/jobs/one", JOB).status == 201
+    active(first)
+    rules = standing(lambda: actions(lab))
+    flow = planned(lab, "leaf1")[0]
+    lab.ofctl("mod-flows", "leaf1", "--strict", f"priority={flow.priority},{flow.match},actions=drop")
+    eventually(lambda: actions(lab) != rules, "the rule is changed")
+    changed = actions(lab)
+    epoch = term(first)
+    first.kill()
+    second = cluster.leader(after=epoch)
+    eventually(lambda: actions(lab) == rules, "the rule is put right", shown=lambda: changed["leaf1"] ^ rules["leaf1"])
+    written = second.log.read_text().rpartition("this replica leads cluster")[2]
+    assert re.findall(r"(\S+): (\d+) changes for epoch", written) == [("leaf1", "1")]
     wait_for_pings(lab)
 
 
@@ -235,3 +280,28 @@ def test_a_leader_steps_down_when_it_is_asked_to(cluster: Cluster) -> None:
     assert second is not first
     eventually(lambda: follows(first, term(second)), "it follows")
     assert not writes(second)
+
+
+def test_a_leader_that_is_cut_off_from_all_switches_lets_another_replica_lead_that_is_not(cluster: Cluster) -> None:
+    lab, first = cluster.lab, cluster.leader()
+    assert first.put("/v1/jobs/one", JOB).status == 201
+    active(first)
+    before, rules = term(first), standing(lambda: dumps(lab, FABRIC))
+    others = [each for each in cluster.replicas if each is not first]
+    cluster.disconnect(first)
+    leading: list[Controller] = []
+
+    def another_leads() -> bool:
+        leading[:] = cluster.leaders(others)
+        return len(leading) == 1 and term(leading[0]) > before and leading[0].is_well()
+
+    eventually(another_leads, "a replica with switches leads", shown=lambda: [role(each) for each in cluster.replicas])
+    (second,) = leading
+    eventually(lambda: follows(first, term(second)), "the former leader follows")
+    assert "no switch is connected to this replica" in first.log.read_text()
+    active(second)
+    assert dumps(lab, FABRIC) == rules
+    # The one without switches still passes requests on.
+    assert first.put("/v1/jobs/two", {"flows": [{"src": "h1", "dst": "h4", "bytes": 10**6}]}).status == 201
+    active(second)
+    wait_for_pings(lab)

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,10 +21,15 @@ from controller.store.errors import StoreError, StoreTakenError
 from controller.store.store import Store
 from controller.store.upgrade import steps
 from tests.integration.harness import eventually
+from tests.integration.http_client import PATIENCE_SECONDS
 from tests.integration.postgres import PostgresServer
 from tests.integration.store_writer import step
+from tests.unit.store.kept import plain
 
 LEASE = 0.5
+
+REPLICAS = 10
+"""Of ``election_under_eventlet``."""
 
 SILENT = """
 import sys
@@ -96,11 +102,34 @@ def test_one_replica_leads_and_the_others_know_it(replica: Make) -> None:
     assert [member.id for member in second.beat().members] == ["one", "two"]
 
 
+def test_replicas_know_how_many_switches_each_of_them_has(replica: Make) -> None:
+    (_, first), (_, second) = replica("one"), replica("two")
+    first.beat(switches=4)
+    assert [member.switches for member in second.beat(switches=3).members] == [4, 3]
+    assert [member.switches for member in first.beat(switches=0).members] == [0, 3]
+
+
 def test_a_replica_that_resigns_is_followed_by_a_higher_term(replica: Make) -> None:
     (_, first), (_, second) = replica("one"), replica("two")
     first.beat()
     first.resign()
     assert leads(second).term == 2
+
+
+def test_a_replica_that_has_resigned_does_not_stand_again(replica: Make) -> None:
+    (_, first), (_, second) = replica("one"), replica("two")
+    first.beat()
+    first.resign()
+    assert not first.beat().leads
+    assert leads(second).term == 2
+
+
+def test_a_replica_may_resign_in_one_thread_while_it_beats_in_another(postgres_url: str) -> None:
+    command = [sys.executable, "-m", "tests.integration.election_under_eventlet", postgres_url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    # Every replica has led once.
+    assert (done.returncode, done.stdout) == (0, f"{REPLICAS}\n"), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
 
 
 def test_a_term_is_higher_than_those_that_switches_have_seen(replica: Make) -> None:
@@ -157,6 +186,56 @@ def test_a_leader_that_was_cut_off_for_a_moment_goes_on(replica: Make, postgres_
     assert not other.beat().leads
 
 
+def test_after_the_loss_of_all_sessions_the_leader_has_a_lease_to_come_back(postgres_url: str) -> None:
+    Store.open(postgres_url, replica="one").close()
+    first, second = (election(postgres_url, name, lease=1000.0) for name in ("one", "two"))
+    term = first.beat().term
+    assert not second.beat().leads
+    # As after a restart of the server: the lock is free, and the follower is the first one to come.
+    end_sessions(postgres_url)
+    for each in (second, first):
+        with pytest.raises(StoreError):
+            each.beat()
+    assert not second.beat().leads
+    assert first.beat().leads
+    assert second.beat().term == term
+    # From now on it knows that the leader has come back, so a free lock means that the leader has ended.
+    sql(postgres_url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ 'election-one'")
+    eventually(lambda: second.beat().leads, "the other one leads")
+    assert second.beat().term == term + 1
+    first.resign()
+    second.resign()
+
+
+def test_a_leader_that_does_not_come_back_is_replaced(replica: Make, postgres_url: str) -> None:
+    (_, first), (_, second) = replica("one"), replica("two")
+    term = first.beat().term
+    assert not second.beat().leads
+    end_sessions(postgres_url)
+    with pytest.raises(StoreError):
+        second.beat()
+    assert leads(second).term == term + 1
+
+
+def test_changes_that_a_server_has_lost_are_written_again(replica: Make, postgres_url: str) -> None:
+    store, part = replica("one")
+    store.lead("one", part.beat().term)
+    store.commit(step(1))
+    (before,) = sql(postgres_url, "SELECT value FROM settings WHERE name = 'last_change'")
+    store.commit(step(2))
+    store.commit(step(3))
+    kept = store.load()
+    # As of an asynchronous standby that is behind by two changes.
+    sql(postgres_url, f"UPDATE settings SET value = '{before[0]}' WHERE name = 'last_change'")
+    sql(postgres_url, "DELETE FROM plans WHERE epoch > 1")
+    sql(postgres_url, "DELETE FROM jobs WHERE name IN ('job2', 'job3')")
+    store.check()
+    assert plain(store.load()) == plain(kept)
+    store.commit(step(4))
+    assert store.load().epoch == 4
+    assert not store.overtaken
+
+
 def test_a_leader_that_is_asked_late_says_that_another_one_leads(replica: Make, postgres_url: str) -> None:
     (_, old), (_, new) = replica("one"), replica("two")
     term = old.beat().term
@@ -186,9 +265,10 @@ def end_sessions(url: str) -> None:
     sql(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'fairspine-%'")
 
 
-def sql(url: str, statements: str) -> None:
+def sql(url: str, statements: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(statements.encode())
+        done = connection.execute(statements.encode())
+        return done.fetchall() if done.description else []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -170,3 +170,14 @@ def test_a_renewed_certificate_counts_for_new_connections_and_a_broken_one_does_
         (tmp_path / "kept.pem").write_text(served)
         assert is_served(tmp_path / "kept.pem")
         assert "the previous one remains in use" in server.log
+
+
+def test_the_end_of_the_server_is_no_error_of_connections_that_wait_for_a_request(pair: tuple[Path, Path]) -> None:
+    with serving(cert=str(pair[0]), key=str(pair[1])) as server:
+        idle = [https(server, trusting(pair[0])) for _ in range(4)]
+        for connection in idle:
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read()
+    # ``serving`` has read the log.
+    for connection in idle:
+        connection.close()

@@ -44,12 +44,18 @@ def unit() -> configparser.RawConfigParser:
     return parser
 
 
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+def named(text: str, name: str = "fairspine") -> str:
+    """What systemd makes of a setting in the unit of this name."""
+    return text.replace("%N", name)
+
+
+@pytest.mark.parametrize("name", ["fairspine.service", "fairspine@.service"])
+def test_systemd_finds_nothing_wrong_with_the_unit_nor_with_it_as_a_template(tmp_path: Path, name: str) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     # Where the program is on this machine; systemd wants to see it.
     text = UNIT.read_text().replace("/opt/fairspine/.venv/bin", str(BIN))
-    copy = tmp_path / UNIT.name
+    copy = tmp_path / name
     copy.write_text(text)
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(copy)],
@@ -62,14 +68,21 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
 
 
 def test_the_unit_starts_what_the_guide_installs() -> None:
-    program, *arguments = shlex.split(unit()["Service"]["ExecStart"])
+    program, *arguments = shlex.split(named(unit()["Service"]["ExecStart"]))
     assert program == "/opt/fairspine/.venv/bin/ryu-manager"
     assert (BIN / "ryu-manager").exists()
     assert arguments == ["--config-file", "/etc/fairspine/fairspine.conf", "controller.app"]
-    assert (
-        f"useradd --system --user-group --home-dir /var/lib/{unit()['Service']['StateDirectory']}" in GUIDE.read_text()
-    )
+    home = named(unit()["Service"]["StateDirectory"])
+    assert f"useradd --system --user-group --home-dir /var/lib/{home} " in GUIDE.read_text()
     assert unit()["Service"]["User"] in GUIDE.read_text()
+
+
+def test_instances_of_the_template_share_neither_configuration_nor_state() -> None:
+    for setting in ("ExecStart", "StateDirectory"):
+        text = unit()["Service"][setting]
+        assert len({named(text, name) for name in ("fairspine", "fairspine@a", "fairspine@b")}) == 3
+    # What the guide tells to edit is what the instance reads.
+    assert f" {shlex.split(named(unit()['Service']['ExecStart'], 'fairspine@fabric-2'))[2]}\n" in GUIDE.read_text()
 
 
 def test_compiled_kernels_are_allowed_and_kept() -> None:
@@ -162,7 +175,9 @@ def test_what_is_installed_is_there(command: str) -> None:
 def started(conf: Path, folder: Path, secret: str) -> Iterator[tuple[str, Path]]:
     """What the unit starts, with this configuration and ports of its own; its address and its log."""
     openflow, port = free_ports(2)
-    _, *arguments = shlex.split(unit()["Service"]["ExecStart"].replace("/etc/fairspine/fairspine.conf", str(conf)))
+    _, *arguments = shlex.split(
+        named(unit()["Service"]["ExecStart"]).replace("/etc/fairspine/fairspine.conf", str(conf))
+    )
     ports = ["--ofp-tcp-listen-port", str(openflow), "--wsapi-port", str(port)]
     log = folder / "controller.log"
     with log.open("w") as output:

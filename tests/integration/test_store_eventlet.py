@@ -111,3 +111,10 @@ def test_a_server_that_comes_back_is_used_again_under_eventlet(
             program.ask("one")
             assert "No such file" in program.answer()["error"]
             postgres_server.start()
+
+
+def test_threads_and_the_event_loop_log_at_the_same_time() -> None:
+    command = [sys.executable, "-m", "tests.integration.logs_under_eventlet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (0, "[2000, 2000, 2000, 2000]\n"), done.stderr[-2000:]
+    assert done.stderr.count("a thread: 1999\n") == 4

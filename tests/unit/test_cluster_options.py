@@ -14,6 +14,7 @@ from controller.model.errors import InputError
     ("options", "message"),
     [
         ({"cluster_url": "http://a:8080"}, "cluster_url: 'http://a:8080': is only for replicas of a cluster"),
+        ({"cluster_ca": "ca.pem"}, "cluster_ca: 'ca.pem': is only for replicas of a cluster"),
         ({"cluster_name": " "}, "cluster_name: ' ': must not begin or end with a blank"),
         ({"cluster_name": "lab "}, "cluster_name: 'lab ': must not begin or end with a blank"),
         ({"cluster_name": "lab", "cluster_url": "a:8080"}, "cluster_url: 'a:8080': must be like https://"),

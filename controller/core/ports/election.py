@@ -10,11 +10,12 @@ from controller.core.cluster_standing import ClusterStanding
 class Electoral(Protocol):
     """The election of a cluster's leader. Every call may block for some seconds, and one is made at a time."""
 
-    def beat(self, seen: int = 0) -> ClusterStanding:
+    def beat(self, seen: int = 0, switches: int = 0) -> ClusterStanding:
         """Say that this replica works; take over if nobody leads. Called several times in a lease.
 
         Args:
             seen: the highest term that a switch has told; a term that begins now is higher.
+            switches: how many are connected to this replica.
 
         Raises:
             StoreError: the store does not answer.

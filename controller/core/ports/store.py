@@ -42,6 +42,10 @@ class StateStore(Protocol):
 class ReplicaStore(Protocol):
     """The part of ``controller.store.Store`` that a replica of a cluster uses when it is elected; it may block."""
 
+    @property
+    def overtaken(self) -> bool:
+        """Whether the store has lost changes of this leader, or has others: a new leader has to read it."""
+
     def lead(self, replica: str, term: int) -> SavedState:
         """Write for this term from now on; return what is stored.
 

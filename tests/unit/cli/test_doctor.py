@@ -162,6 +162,15 @@ def test_a_wrong_value_of_the_configuration_is_named(run: Run, tmp_path: Path, k
     assert value in judged["found"]
 
 
+def test_authorities_of_a_cluster_that_cannot_be_used_are_a_problem(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    missing = tmp_path / "ca.pem"
+    options = {"cluster_name": "a", "cluster_url": "https://a:8443", "cluster_ca": missing}
+    code, out, _ = run("doctor", "--config-file", configuration(tmp_path, **options), "--format", "json")
+    judged = found(out)["access"]
+    assert (code, judged["state"]) == (1, "problem")
+    assert judged["found"].startswith("cluster_ca: ")
+
+
 def test_the_health_of_a_running_controller_is_told(
     controller: Controller,  # noqa: F811
     run: Run,  # noqa: F811

@@ -16,6 +16,7 @@ from controller.core.ports.api import Backend
 from controller.rest import schemas
 from controller.rest.access import Access, Open
 from controller.rest.api import Api
+from controller.rest.http_security import HttpSecurity
 from controller.rest.operation import JSON, Operation, Resource
 from controller.rest.origin import Names
 from controller.rest.resources import RESOURCES
@@ -74,7 +75,7 @@ _PRESENT = _Present()
 
 @functools.cache
 def _app() -> falcon.App[falcon.Request, falcon.Response]:
-    return Api(_PRESENT, RESOURCES, Names(), access=_PRESENT).app
+    return Api(_PRESENT, RESOURCES, Names(), security=HttpSecurity(_PRESENT)).app
 
 
 def send(

@@ -24,8 +24,8 @@ def tokens(tmp_path: Path) -> str:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
 def test_on_loopback_tokens_are_a_choice(host: str, tokens: str) -> None:
     assert is_loopback(host)
-    assert isinstance(security_from(host, "", "", "")[0], Open)
-    assert isinstance(security_from(host, tokens, "", "")[0], TokenFile)
+    assert isinstance(security_from(host, "", "", "").access, Open)
+    assert isinstance(security_from(host, tokens, "", "").access, TokenFile)
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.0.2.1", "no such host"])
@@ -35,7 +35,7 @@ def test_beyond_loopback_tokens_are_required_and_the_error_names_the_options(hos
         security_from(host, "", "", "")
     assert caught.value.field == "wsapi_host"
     assert "fairspine token add" in str(caught.value)
-    assert isinstance(security_from(host, tokens, "", "")[0], TokenFile)
+    assert isinstance(security_from(host, tokens, "", "").access, TokenFile)
 
 
 def test_files_that_cannot_be_used_are_one_line_that_names_the_option(tmp_path: Path, tokens: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from controller.core.cluster_standing import ClusterSettings, ClusterStanding, R
 from controller.core.errors import ConflictError
 from controller.core.saved_state import SavedState
 from controller.model.network_state import NetworkState
-from controller.service.cluster_member import ClusterMember
+from controller.service.cluster_member import BEATS, CUT_OFF_LEASES, ClusterMember
 from controller.store.errors import StoreError
 from controller.views.cluster import counts
 from tests.unit.service.world import Ended, FakeSouthbound, Signal, Threads
@@ -49,6 +50,9 @@ class Beats(Threads):
         self.next_beat = NextBeat(self, go_on)
         self._made = False
 
+    def clock(self) -> float:
+        return self.next_beat.seconds
+
     def spawn(self, task: Callable[[], None]) -> None:
         with suppress(Ended):
             task()
@@ -61,16 +65,18 @@ class Beats(Threads):
 class Replica:
     """A replica, its election and its store; ``steps`` happen at once."""
 
-    def __init__(self, *steps: Step, store_fails: int = 0) -> None:
+    def __init__(self, *steps: Step, store_fails: int = 0, lease: float = 1.0) -> None:
         self._steps, self._store_fails = list(steps), store_fails
         self.runtime = runtime = Beats(self._go_on)
         self.southbound = FakeSouthbound(Threads(), NetworkState())
         self.store_term = LEADS.term
+        self.overtaken = False
+        self.told: list[int] = []
         self.resigned: list[int] = []
         self.taken: list[int] = []
         self.began: list[SavedState] = []
         self.ended: list[str] = []
-        settings = ClusterSettings("a", 1.0, ReplicaEntry("me", "http://me", "1"))
+        settings = ClusterSettings("a", lease, ReplicaEntry("me", "http://me", "1"))
         self.member = ClusterMember(settings, runtime, self, self, self.southbound)
         self._go_on()
         self.member.start(began=self.began.append, ended=self.ended.append)
@@ -82,7 +88,8 @@ class Replica:
             del self._steps[0]
         return bool(self._steps)
 
-    def beat(self, seen: int = 0) -> ClusterStanding:
+    def beat(self, seen: int = 0, switches: int = 0) -> ClusterStanding:
+        self.told.append(switches)
         step = self._steps.pop(0)
         if isinstance(step, StoreError):
             raise step
@@ -105,6 +112,23 @@ class Replica:
 
 def lose(replica: Replica) -> None:
     replica.southbound.lost = "leaf1 has a master of a later term"
+
+
+def lose_switches(replica: Replica) -> None:
+    replica.southbound.connections = 0
+
+
+def find_switches(replica: Replica) -> None:
+    replica.southbound.connections = 1
+
+
+def beside(**other: bool | int) -> ClusterStanding:
+    """What the store says to the leader, and of the other replica."""
+    return replace(LEADS, members=(MEMBERS[0], replace(MEMBERS[1], **other)))  # type: ignore[arg-type]
+
+
+def lose_changes(replica: Replica) -> None:
+    replica.overtaken = True
 
 
 def step_down(replica: Replica) -> None:
@@ -146,14 +170,48 @@ def test_a_leader_goes_on_while_the_store_does_not_answer() -> None:
 
 @pytest.mark.parametrize(
     "end",
-    [ClusterStanding(6, "other"), ClusterStanding(6, "me", leads=True), lose, step_down],
-    ids=["another leads", "elected again", "lost a switch", "asked"],
+    [ClusterStanding(6, "other"), ClusterStanding(6, "me", leads=True), lose, lose_changes, step_down],
+    ids=["another leads", "elected again", "lost a switch", "the store has lost changes", "asked"],
 )
-def test_a_leader_ends_for_good_at_a_later_term_at_a_lost_switch_and_when_it_is_asked(end: Step) -> None:
+def test_a_leader_ends_for_good_when_its_term_has_ended_or_the_store_is_not_as_it_left_it(end: Step) -> None:
     replica = Replica(LEADS, end, LEADS, LEADS, LEADS)
     assert len(replica.ended) == len(replica.resigned) == 1
     assert replica.southbound.withheld
     assert replica.taken == [5]
+
+
+OTHER_HAS_SWITCHES = beside(is_live=True, switches=1)
+PATIENCE = [OTHER_HAS_SWITCHES] * (CUT_OFF_LEASES * BEATS)
+"""Beats of the time for which a leader may be without switches."""
+
+
+def test_a_leader_without_switches_ends_after_some_leases_if_another_replica_has_some() -> None:
+    assert Replica(LEADS, lose_switches, *PATIENCE, OTHER_HAS_SWITCHES).ended == []
+    cut_off = Replica(LEADS, lose_switches, *PATIENCE, *[OTHER_HAS_SWITCHES] * 3)
+    assert [reason.partition(",")[0] for reason in cut_off.ended] == ["no switch is connected to this replica"]
+    assert len(cut_off.resigned) == 1
+    assert cut_off.southbound.withheld
+
+
+@pytest.mark.parametrize(
+    "standing",
+    [beside(is_live=True), beside(is_live=False, switches=1), LEADS],
+    ids=["the other has none", "the other is missing", "nobody has any"],
+)
+def test_a_leader_without_switches_goes_on_if_no_other_replica_has_any(standing: ClusterStanding) -> None:
+    assert Replica(LEADS, lose_switches, *[standing] * (4 * len(PATIENCE))).ended == []
+
+
+def test_a_leader_whose_switches_come_back_in_time_goes_on() -> None:
+    again: list[Step] = [lose_switches, *PATIENCE, find_switches, OTHER_HAS_SWITCHES]
+    assert Replica(LEADS, *again, *again, *again).ended == []
+
+
+def test_a_follower_without_switches_ends_nothing_and_each_replica_tells_how_many_it_has() -> None:
+    follows = replace(FOLLOWS, members=OTHER_HAS_SWITCHES.members)
+    follower = Replica(follows, lose_switches, *[follows] * (2 * len(PATIENCE)))
+    assert follower.ended == []
+    assert follower.told == [1] + [0] * (2 * len(PATIENCE))
 
 
 def test_a_leader_that_steps_down_answers_no_client_from_then_on() -> None:
@@ -171,6 +229,11 @@ def test_a_leader_that_is_asked_to_step_down_does_not_wait_for_its_next_beat() -
     # One lease of 1 s has eight beats. A lost switch is found at the next beat, a request at once.
     assert Replica(LEADS, LEADS, lose, LEADS).runtime.next_beat.seconds == pytest.approx(2 / 8)
     assert Replica(LEADS, LEADS, step_down, LEADS).runtime.next_beat.seconds == pytest.approx(1 / 8)
+
+
+def test_replicas_look_for_a_leader_twice_a_second_at_least() -> None:
+    # One that has stepped down must not be the first that comes again.
+    assert Replica(FOLLOWS, FOLLOWS, FOLLOWS, lease=60.0).runtime.next_beat.seconds == pytest.approx(2 * 0.5)
 
 
 def test_a_follower_cannot_step_down() -> None:

@@ -184,7 +184,7 @@ class FakeSouthbound:
         self.refusal: Refusal | None = None
         self.next_try: float | None = None
         self.faults: list[str] = []
-        self.seen_term, self.lost = 0, ""
+        self.seen_term, self.lost, self.connections = 0, "", 1
         self.terms: list[int] = []
         self.watched: tuple[Sequence[int], Set[int]] | None = None
         self.counted: list[RoceCount] = []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +14,8 @@ from hypothesis import strategies as st
 
 from controller.core.saved_state import StateChange
 from controller.model.errors import NotFoundError
+from controller.store.errors import StoreError
+from controller.store.sqlite import SqliteFile
 from controller.store.store import Store
 from tests.unit.store.kept import Model, changes, plain
 
@@ -53,3 +58,55 @@ def test_lists_of_plans_are_pages_of_one_history(history: list[StateChange], bef
                 store.plan(epoch)
             assert error.value.kind == "plan"
     store.close()
+
+
+@settings(max_examples=30, suppress_health_check=BUSY)
+@given(
+    history=st.lists(changes(), min_size=1, max_size=5),
+    lost=st.integers(1, 5),
+    kept=st.integers(1, 6),
+    later=st.none() | changes(),
+)
+def test_what_a_database_loses_of_its_last_changes_is_written_again(
+    history: list[StateChange], lost: int, kept: int, later: StateChange | None
+) -> None:
+    begin = max(0, len(history) - lost)
+    with tempfile.TemporaryDirectory() as folder, patch.object(SqliteFile, "recent_bytes", 1 << 20):
+        file, earlier = Path(folder, "kept.db"), Path(folder, "earlier.db")
+        model = Model(kept)
+        with closing(Store.open(f"sqlite:///{file}", plans_kept=kept)) as store:
+            for number, change in enumerate(history):
+                if number == begin:
+                    copy(file, earlier)
+                store.commit(change)
+                model.commit(change)
+            copy(earlier, file)
+            if later is None:
+                store.check()
+            else:
+                store.commit(later)
+                model.commit(later)
+            assert plain(store.load()) == plain(model.load())
+            assert [plain(plan) for plan in store.plans()] == model.listed()
+            assert not store.overtaken
+
+
+def copy(source: Path, target: Path) -> None:
+    """Make a database that of another file, in place, as a standby does that takes over under the same address."""
+    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
+        one.backup(other)
+
+
+@given(history=st.lists(changes(), min_size=2, max_size=2))
+@settings(max_examples=5, suppress_health_check=BUSY)
+def test_what_is_lost_and_forgotten_is_an_error(history: list[StateChange]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file, earlier = Path(folder, "kept.db"), Path(folder, "earlier.db")
+        with closing(Store.open(f"sqlite:///{file}")) as store:
+            store.commit(history[0])
+            copy(file, earlier)
+            store.commit(history[1])
+            copy(earlier, file)
+            with pytest.raises(StoreError, match="has lost changes; restart the controller"):
+                store.check()
+            assert store.overtaken

@@ -335,7 +335,22 @@ def test_changes_of_another_program_are_not_overwritten(store: Store, file: Path
     sql(file, "UPDATE settings SET value = 'theirs' WHERE name = 'last_change'")
     with pytest.raises(StoreError, match="changed by another program"):
         store.commit(StateChange(deleted=("a",)))
+    assert store.overtaken
     assert [job.name for job in store.load().jobs] == ["a"]
+
+
+def test_a_database_that_has_lost_changes_is_found_before_the_next_change(store: Store, file: Path) -> None:
+    sql(file, "UPDATE settings SET value = 'earlier' WHERE name = 'last_change'")
+    with pytest.raises(StoreError, match="or has lost changes; restart the controller"):
+        store.check()
+    assert store.overtaken
+
+
+def test_a_database_that_has_all_changes_is_not_overtaken(store: Store) -> None:
+    store.check()
+    store.commit(StateChange(put=(job("a"),)))
+    store.check()
+    assert not store.overtaken
 
 
 def test_a_file_that_another_program_has_locked_is_refused_and_used_again(

@@ -29,6 +29,7 @@ def upgrade() -> None:
         sa.Column("version", sa.Text, nullable=False),
         sa.Column("step", sa.Text, nullable=False),
         sa.Column("heard", sa.Double, nullable=False),
+        sa.Column("switches", sa.Integer, nullable=False),
     )
 
 
