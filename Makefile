@@ -16,13 +16,13 @@ comma := ,
 # MkDocs Material announces another program at each build.
 DOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 # Each worker is in a network namespace of its own: most of the time these tests wait for switches and processes.
-INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 3 --dist loadfile --no-loadscope-reorder
+INTEGRATION_TESTS := $(BIN)/pytest tests/integration -n 3 --dist loadfile --no-loadscope-reorder --durations=30
 UNIT_TESTS := $(BIN)/pytest tests/unit -n logical --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test test test-unit check format docs run demo screenshots load constraints clean
 .PHONY: demo-learned demo-times demo-qps
-.PHONY: bench bench-qps bench-learned bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale
+.PHONY: laws bench bench-qps bench-learned bench-loop bench-active bench-polling bench-emulated bench-port-down bench-scale bench-readback
 .PHONY: faults faults-night faults-cluster cluster-demo kills attack evaluation evaluation-emulated
 
 help: ## list the targets
@@ -92,6 +92,9 @@ bench-qps: setup ## compare hashed and planned QPs in each cell of the evaluatio
 	@$(BIN)/python benchmarks/qps_cells.py $(foreach name,shared shared-4to1 shared-1to1 shared-8to1,examples/scenarios/$(name).yaml) \
 	  --seeds 2 --epochs 8
 
+laws: setup-test ## check plans of three layers on 1,000 drawn fabrics, and bounds for 600 drawn sets of failures against linear programs
+	@FAIRSPINE_LAWS=long $(BIN)/pytest -q tests/unit/routing/test_pods_laws.py -n 2
+
 bench-loop: setup ## measure how long a large job blocks the controller's event loop
 	@$(BIN)/python benchmarks/event_loop.py
 
@@ -103,6 +106,9 @@ bench-polling: setup ## measure the cost of polling 10,000 rules (as root)
 
 bench-scale: setup ## measure start, restart, refill and 20,000 flows on 24 to 514 fake switches; LEAVES= SPINES=
 	@$(BIN)/python -m benchmarks.scale $(if $(LEAVES),$(LEAVES)x$(SPINES)$(if $(HOSTS),x$(HOSTS))) $(if $(LIMIT),--limit $(LIMIT))
+
+bench-readback: setup-test ## measure how fast a new leader re-checks 2.5 million rules on 1,122 fake switches; SIZE=leavesxspinesxhosts FLOWS=
+	@$(BIN)/python -m benchmarks.readback $(SIZE) $(if $(FLOWS),--flows $(FLOWS))
 
 bench-emulated: setup ## measure gaps and losses in failures, drains, mode changes and restarts on Mininet (as root)
 	@$(BIN)/python benchmarks/emulated.py
@@ -131,7 +137,7 @@ attack: setup ## attack a controller that has honest switches; SEED= ROUNDS= ROU
 	  $(if $(KEEP_GOING),--keep-going) $(if $(DISCOVER),--discover)
 
 evaluation: setup ## simulate the paper's evaluation and more: out/evaluation/index.html; POLICIES=a,b QUICK=1
-	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps,--scenario examples/scenarios/$(name).yaml) \
+	@$(BIN)/fairspine simulate $(foreach name,paper open ethereal shared shared-4to1 shared-1to1 shared-8to1 qps fat-tree fat-tree-qps pods-7to1,--scenario examples/scenarios/$(name).yaml) \
 	  $(if $(POLICIES),--policies $(POLICIES)) --workers 2 --out out/evaluation$(if $(QUICK),-quick --quick)
 
 evaluation-emulated: setup ## measure ecmp, greedy and fair on packets and compare with the simulator (as root)
