@@ -65,7 +65,7 @@ class FairspineApp(app_manager.RyuApp):
         self.service = Service(
             start.configuration,
             self.runtime,
-            Persistence(self.store, start.saved, self.member),
+            Persistence(self.store, start.saved, self.member, None if self.member is None else self.store),
             self.southbound,
             self.admission,
             events,
@@ -88,7 +88,8 @@ class FairspineApp(app_manager.RyuApp):
         if self.member is None:
             self.service.start()
         else:
-            self.member.start(began=self.service.lead, ended=self._start_again)
+            assert self.service.follower is not None
+            self.member.start(self.service.follower, began=self.service.lead, ended=self._start_again)
         self.southbound.start()
         self.poller.start()
         self.http.start()

@@ -6,11 +6,13 @@ import json
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
+
+import typer
 
 from controller.cli.command_error import CommandError
 from controller.model.errors import InputError, shorten
@@ -28,6 +30,9 @@ REPLICA_SECONDS = 3.0
 
 NO_LEADER = "urn:problem-type:fairspine:no-leader"
 """Type of the problem that a replica answers while no replica leads (controller.rest.problems)."""
+
+CHANGE, AT_LEAST, NO_CHANGE = "Fairspine-Change", "Fairspine-At-Least", "0-0"
+"""Headers of a cluster's replicas (docs/explanation/cluster.md), and the number below those of all changes."""
 
 SILENCE_SECONDS = 45.0
 """Limit on the time between two pieces of the event stream. The controller sends a heartbeat every 2 s."""
@@ -53,6 +58,10 @@ class ServerEvent:
 
 class NoAnswer(CommandError):
     """The controller is unreachable or not ready, or the answer broke off; a later try may succeed."""
+
+
+class NoLeader(NoAnswer):
+    """No replica of the cluster leads, or can reach the one that does; a later try may succeed."""
 
 
 class _NotLeaderError(CommandError):
@@ -85,6 +94,8 @@ class Client:
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
             raise InputError("is not a token", field="--token")
         self._token, self._timeout = token, timeout
+        # The number of the last change that this client has seen, and whether it said that nobody leads.
+        self._change, self._told = NO_CHANGE, False
         # Loading the system's certificates takes time, which plain HTTP does not need.
         has_tls = any(urlsplit(each).scheme == "https" for each in self._prefixes)
         self._tls = _trust(ca_file) if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -117,8 +128,28 @@ class Client:
         return self._answer("GET", "/healthz", None, {"Accept": "application/json"})
 
     def _answer(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ControllerResponse:
+        try:
+            return self._read(method, target, body, headers)
+        except NoLeader as failure:
+            if method != "GET":
+                raise
+            with suppress(CommandError):
+                return self._read_of_follower(target, headers)
+            raise failure from None
+
+    def _read_of_follower(self, target: str, headers: Mapping[str, str]) -> ControllerResponse:
+        """Return what a replica that does not lead knows: at least what this client was told before."""
+        answer = self._read("GET", target, None, {**headers, AT_LEAST: self._change})
+        if not self._told:
+            self._told = True
+            note = f"note: no replica leads; this is what {self.url} knows of the store (change {self._change})"
+            typer.echo(note, err=True)
+        return answer
+
+    def _read(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> ControllerResponse:
         with self._response(method, target, body, headers, self._timeout or TIMEOUT_SECONDS) as response:
             content = response.read()
+        self._change = response.headers.get(CHANGE, self._change)
         if not content:
             return ControllerResponse(response.status_code, None, response.headers.get("ETag"))
         try:
@@ -218,9 +249,10 @@ class Client:
             if not isinstance(failure, _NotLeaderError):
                 raise failure
             failures.append(failure)
-        if len(failures) == 1:
-            raise failures[0] if not isinstance(failures[0], _NotLeaderError) else NoAnswer(str(failures[0]))
-        raise NoAnswer("; ".join(str(each) for each in failures))
+        told = "; ".join(str(each) for each in failures)
+        if any(isinstance(each, _NotLeaderError) for each in failures):
+            raise NoLeader(told)
+        raise failures[0] if len(failures) == 1 else NoAnswer(told)
 
     def _broken(self, error: Exception) -> CommandError:
         """Return a failure that names the first cause of the exception in one line."""

@@ -48,12 +48,13 @@ def _print(document: Any, output: Printer) -> None:
     )
     output.table(
         f"cluster {answer['name']}, {plural(len(rows), 'replica')}, term {answer['term']}: {leads}",
-        ("", "replica", "state", "version", "heard of (UTC)"),
+        ("", "replica", "state", "switches>", "version", "heard of (UTC)"),
         (
             (
                 "*" if row["leads"] else "",
                 row["url"],
                 "works" if row["live"] else "missing",
+                str(row.get("switches", "-")),
                 row["version"],
                 moment(row["heard"]),
             )

@@ -17,6 +17,7 @@ from controller.cli.output import (
     COLLECTIVE,
     EXPECTED,
     Printer,
+    activity,
     expected_cells,
     number,
     plural,
@@ -138,7 +139,7 @@ def _print_jobs(client: Client, output: Printer) -> None:
                 number(row["speed"]),
                 number(row["min_speed"]),
                 *(expected_cells(row.get("times")) if timed else ()),
-                "yes" if row["active"] else "not yet",
+                activity(row["active"]),
             )
             for row in rows
         ),
@@ -227,7 +228,7 @@ def _print_job(output: Printer, answer: dict[str, Any]) -> None:
                 number(answer["min_speed"]),
                 *(expected_cells(times) if times else ()),
                 str(answer["epoch"]),
-                "yes" if answer["active"] else "not yet",
+                activity(answer["active"]),
             )
         ],
         give_up=_GIVE_UP,

@@ -188,6 +188,11 @@ def seconds(value: float | None) -> str:
     return f"{value * 1e6:.3g} us"
 
 
+def activity(active: bool | None) -> str:
+    """Say for a table whether the newest plan of a job is active; ``None``: a follower does not know."""
+    return "-" if active is None else "yes" if active else "not yet"
+
+
 def moment(text: str) -> str:
     """Format a timestamp (RFC 3339) for a table, in UTC: ``2026-01-02 03:12:00``."""
     try:

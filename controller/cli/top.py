@@ -13,6 +13,7 @@ from controller.cli.client import Client, described, described_rows
 from controller.cli.output import (
     EXPECTED,
     Printer,
+    activity,
     expected_cells,
     expected_line,
     moment,
@@ -235,7 +236,7 @@ def _link_cells(row: Mapping[str, Any], followed: bool) -> tuple[str, ...]:
 
 
 def _job_cells(row: Mapping[str, Any], *, timed: bool) -> tuple[str, ...]:
-    active = "yes" if row["active"] else "not yet"
+    active = activity(row["active"])
     expected = expected_cells(row.get("times")) if timed else ()
     speeds = number(row["speed"]), number(row["min_speed"])
     return str(row["name"]), *speeds, *expected, str(row["flows"]), size(row["bytes"]), active

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controller.core.change_number import ChangeNumber
+
 
 @dataclass(frozen=True)
 class ReplicaEntry:
@@ -36,6 +38,7 @@ class ClusterStanding:
         leads: whether that is this replica.
         elected: when that was, in seconds since 1970 by the store's clock: for people.
         members: the replicas that the store knows, by URL.
+        change: the number of the store's last change; ``None``: it has none yet.
     """
 
     term: int = 0
@@ -43,6 +46,7 @@ class ClusterStanding:
     leads: bool = False
     elected: float = 0.0
     members: tuple[ReplicaEntry, ...] = ()
+    change: ChangeNumber | None = None
 
     @property
     def leader_url(self) -> str:

@@ -153,7 +153,7 @@ def _of_pushed(
     recalled = [] if applied is None else [applied.paths]
     if take is not None:
         paths = [take, *recalled] if before is None else [take, before.paths]
-        status = "earlier paths"
+        status = "kept" if applied is not None and take is applied.paths else "earlier paths"
     elif before is not None and before.inputs == inputs and before.planned_on.version == planned_on.version:
         return candidate(before.plan)
     elif applied is not None and applied.inputs == inputs:

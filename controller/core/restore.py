@@ -39,7 +39,7 @@ def restore(saved: SavedState, intended: Fabric | None, option: str, learning: s
     """
     mode: Mode = "planned" if saved.mode is None else _MODES[saved.mode.mode]
     desired = DesiredState(
-        saved.jobs, saved.drained, mode, _ENFORCEMENTS[_enforcement(saved.mode, option)],
+        saved.jobs, saved.drained, mode, _ENFORCEMENTS[restored_enforcement(saved.mode, option)],
         _LEARNING[_learning(saved.learning, learning)],
     )  # fmt: skip
     applied = None if saved.plan is None else applied_plan_of(saved.plan)
@@ -49,8 +49,11 @@ def restore(saved: SavedState, intended: Fabric | None, option: str, learning: s
     return ControllerState(epoch=saved.epoch, desired=desired, applied=applied, saved_fabric=fabric)
 
 
-def _enforcement(saved: ModeSetting | None, option: str) -> str:
-    """Return the most recent enforcement: the one set at run time, until the option has another value."""
+def restored_enforcement(saved: ModeSetting | None, option: str) -> str:
+    """Return the most recent enforcement, by name: the one set at run time, until the option has another value.
+
+    ``option``: its value.
+    """
     if saved is None or saved.enforcement is None or saved.option != option:
         return option
     return saved.enforcement

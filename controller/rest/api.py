@@ -20,15 +20,16 @@ import falcon
 from falcon.routing import BaseConverter
 
 from controller.core.caller import Caller, Role
+from controller.core.change_number import ChangeNumber
 from controller.core.errors import ConflictError, PreconditionFailedError
 from controller.core.ports.api import UNCONDITIONAL, Backend
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access_log import log_access
 from controller.rest.budget import Quotas, Share, WorkKind
-from controller.rest.conditions import condition, header_parameters
+from controller.rest.conditions import AT_LEAST, condition, header_parameters
 from controller.rest.event_loop import EventLoop
 from controller.rest.events import EventStream
-from controller.rest.forwarding import Forwarder, RelayedStream, no_leader
+from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, RelayedStream, no_leader
 from controller.rest.framing import PIECE_BYTES
 from controller.rest.http_security import HttpSecurity
 from controller.rest.limits import ClientLimits
@@ -134,7 +135,7 @@ class Api:
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
         """Check Host and Origin, before routing. Falcon calls this."""
         request.context.began = time.monotonic()
-        request.context.operation = None
+        request.context.operation, request.context.of_store = None, False
         request.context.share = Share(self.quotas.rooms[WorkKind.READ], request.remote_addr)
         local, target = request.env["SERVER_NAME"], request.env["RAW_URI"]
         self._names.check(request.method, request.headers_lower, local, target)
@@ -155,6 +156,9 @@ class Api:
         share.give_bytes()
         response.set_header("Cache-Control", "no-cache")
         response.set_header("X-Content-Type-Options", "nosniff")
+        if request.context.of_store and (change := self._backend.change) is not None:
+            # Read after the answer was made: who asks for what this one shows never gets less.
+            response.set_header(CHANGE, str(change))
         stream, body = response.stream, response.data or b""
         response.stream = None if isinstance(stream, EventStream | RelayedStream) else stream
         if isinstance(stream, EventStream | RelayedStream):
@@ -186,7 +190,7 @@ class Api:
         values = variables | _parameters(operation, request)
         wanted = condition(request) if operation.conditional else UNCONDITIONAL
         forwards = not operation.of_replica and self._backend.leader is not None
-        if forwards and not self._backend.leader:
+        if forwards and not self._backend.leader and not (operation.of_store and AT_LEAST.name in values):
             raise no_leader("the cluster has no leader now")
         body = b"" if operation.body is None else self._body(operation, request, share)
         call = Call(request, caller, self._access.required, values, wanted, body)
@@ -194,13 +198,22 @@ class Api:
             operation.handle(self._backend, call, response)
             return
         with share.room.places.held(who=who):
-            if forwards:
+            at_least = values.get(AT_LEAST.name) if operation.of_store else None
+            local = forwards and at_least is not None and self._answers_as_follower(request, at_least)
+            if forwards and not local:
                 self._forwarder.forward(operation, request, response, body, share)
                 return
-            if operation.confirmed and not operation.of_replica:
+            if operation.confirmed and not operation.of_replica and not local:
                 self._confirm(operation)
+                if at_least is not None and not self._backend.knows(ChangeNumber.parse(at_least)):
+                    raise unavailable(f"change {at_least} is not known here")
+            request.context.of_store = not operation.of_replica
             operation.handle(self._backend, call, response)
             represent(request, response, self._loop.offload, tagged=operation.content_tagged)
+
+    def _answers_as_follower(self, request: falcon.Request, at_least: str) -> bool:
+        """Return whether a replica that does not lead answers by itself: it knows a change, now or soon."""
+        return request.get_header(FORWARDED) is None and self._backend.knows(ChangeNumber.parse(at_least))
 
     def _confirm(self, operation: Operation) -> None:
         """Check that what this replica knows is still what clients have been told.

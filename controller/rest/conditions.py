@@ -1,4 +1,4 @@
-"""``If-Match`` and ``If-None-Match`` (RFC 9110, section 13.1): conditions on a job's revision, and on known content."""
+"""Headers with conditions: on revisions and known content (RFC 9110, section 13.1), and on the changes in an answer."""
 
 from __future__ import annotations
 
@@ -54,9 +54,22 @@ def condition(request: falcon.Request) -> Condition:
     )
 
 
+AT_LEAST = Parameter(
+    "Fairspine-At-Least",
+    "A number from Fairspine-Change: any replica of a cluster answers, also one that does not lead, if it knows this "
+    "change within a lease. A single controller ignores it.",
+    Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}-[0-9]{1,18}$")],
+    "4-51",
+    place="header",
+)
+
+
 def header_parameters(operation: Operation) -> tuple[Parameter, ...]:
     """Return the parameters of an operation for its conditions."""
-    return (IF_MATCH, IF_NONE_MATCH) if operation.conditional else (CACHED,) if operation.content_tagged else ()
+    of_store = (AT_LEAST,) if operation.of_store else ()
+    if operation.conditional:
+        return IF_MATCH, IF_NONE_MATCH, *of_store
+    return (CACHED, *of_store) if operation.content_tagged else of_store
 
 
 def _revisions(tags: Sequence[str], *, weak: bool) -> frozenset[str]:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+CHANGE = "Fairspine-Change"
+"""Header of an answer: the number of the last change that it contains, with all before."""
+
 FORWARDED = "Fairspine-Forwarded"
 """Header of a request that a replica has passed on; none passes it on again."""
 
@@ -46,7 +49,10 @@ LOOK_SECONDS = 0.2
 SILENCE_SECONDS = 10.0
 """Limit on the time between two pieces of an event stream, in which there is a heartbeat every 2 s."""
 
-_SENT_ON = ("Accept", "Accept-Encoding", "Authorization", "Content-Type", "If-Match", "If-None-Match", "Last-Event-ID")
+_SENT_ON = (
+    "Accept", "Accept-Encoding", "Authorization", "Content-Type", "Fairspine-At-Least", "If-Match", "If-None-Match",
+    "Last-Event-ID",
+)  # fmt: skip
 """Headers that the leader needs. Host, Origin and the length of the body were checked here."""
 
 _OF_CONNECTION = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding"}

@@ -131,6 +131,7 @@ class Operation:
         slow: whether it waits for switches.
         of_replica: whether every replica of a cluster answers it, not only the leader.
         confirmed: whether the leader of a cluster asks the store first whether it still leads.
+        of_store: whether its answer follows from the store, so that a follower may give it (``Fairspine-At-Least``).
     """
 
     id: str
@@ -150,6 +151,7 @@ class Operation:
     slow: bool = False
     of_replica: bool = False
     confirmed: bool = True
+    of_store: bool = False
 
     @property
     def content_tagged(self) -> bool:

@@ -14,8 +14,9 @@ from controller.core.saved_state import StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric, FloatArray
 from controller.planning.background import Background, by_link, on_links, stepped
+from controller.service.change_request import ChangeRequest
 from controller.service.measurements import Measurements
-from controller.service.reconciler import ChangeRequest, Reconciler
+from controller.service.reconciler import Reconciler
 from controller.telemetry.unplanned import unplanned_rates
 
 LOG = logging.getLogger("fairspine.service")

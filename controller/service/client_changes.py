@@ -20,8 +20,9 @@ from controller.model.learning import Learning
 from controller.planning.drain import cables_of
 from controller.routing import PreviousPlan
 from controller.service.admission import Admission
+from controller.service.change_request import ChangeRequest
 from controller.service.known_state import KnownState
-from controller.service.reconciler import ChangeRequest, Reconciler
+from controller.service.reconciler import Reconciler
 
 
 class PushedJob(NamedTuple):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
+from controller.core.change_number import ChangeNumber
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding
 from controller.core.errors import ConflictError
 from controller.core.ports.election import Electoral
@@ -31,6 +33,21 @@ lease, and another one is to lead."""
 CUT_OFF_LEASES = 3
 """Leases after which a leader without switches lets another replica lead that has some. Switches that were restarted
 connect to all replicas, to some of them a second later than to others."""
+
+
+class Following(Protocol):
+    """What follows the store until this replica is elected; ``controller.service.follower.Follower``."""
+
+    saved: SavedState | None
+
+    def start(self) -> None:
+        """Begin to follow."""
+
+    def hear(self, newest: ChangeNumber | None) -> None:
+        """Take the number of the store's last change."""
+
+    def end(self) -> None:
+        """Stop."""
 
 
 class ClusterMember:
@@ -67,13 +84,16 @@ class ClusterMember:
         self._asked_to_end = runtime.signal()
         self._still_leads = LeadershipCheck(runtime, self._ask, seconds=settings.lease)
 
-    def start(self, *, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
+    def start(self, follower: Following, *, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
         """Begin to beat.
 
         Args:
+            follower: follows the store until this replica is elected.
             began: called when this replica has been elected, with what the store holds.
             ended: called with the reason when it no longer leads; it starts the program again.
         """
+        self._follower = follower
+        follower.start()
         self._runtime.spawn(lambda: self._run(began, ended))
 
     @property
@@ -113,6 +133,7 @@ class ClusterMember:
             self._asked_to_end.wait(min(self.settings.lease / BEATS, BEAT_SECONDS))
         self._southbound.withhold_changes("this replica does not lead its cluster")
         LOG.warning("term %s has ended: %s; this replica starts again as a follower", self._term, reason)
+        self._follower.end()
         self._runtime.offload(self._election.resign, self._southbound.seen_term)
         ended(reason)
 
@@ -128,7 +149,9 @@ class ClusterMember:
             southbound = self._southbound
             self._hear(self._runtime.offload(self._election.beat, southbound.seen_term, southbound.connections))
             if self._term is None and self.standing.leads:
-                saved = self._runtime.offload(self._store.lead, self.settings.me.id, self.standing.term)
+                saved = self._runtime.offload(
+                    self._store.lead, self.settings.me.id, self.standing.term, self._follower.saved
+                )
                 self._lead(saved, began)
             self.error = ""
         except UnavailableError as error:
@@ -159,6 +182,7 @@ class ClusterMember:
     def _hear(self, standing: ClusterStanding) -> None:
         """Take what the store says."""
         self.standing, self.heard = standing, self._runtime.clock()
+        self._follower.hear(standing.change)
         if standing.leads and self.elected is None:
             self.elected = self.heard
         if standing.leader and standing.leader != self._last_leader:

@@ -21,8 +21,9 @@ from controller.learning.prediction import next_idle
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.service.admission import Admission
+from controller.service.change_request import ChangeRequest
 from controller.service.learner import Learner
-from controller.service.reconciler import ChangeRequest, Reconciler
+from controller.service.reconciler import Reconciler
 from controller.views.learned import host_finder
 from controller.workload.expand import JobTraffic
 

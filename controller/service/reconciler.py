@@ -11,31 +11,29 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from controller.config import Settings
+from controller.core.change_number import ChangeNumber
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
-from controller.core.desired_state import DesiredState, DesiredStateChange
-from controller.core.events import EventKind
+from controller.core.desired_state import DesiredState
 from controller.core.fallback_rules import fallback_rules
 from controller.core.plan_record import PlanRecord, plan_record
-from controller.core.ports.runtime import Runtime, Signal
+from controller.core.ports.runtime import Runtime
 from controller.core.ports.southbound import Southbound
 from controller.core.ports.store import Persistence
 from controller.core.reconcile import reconcile
 from controller.core.restore import restore
-from controller.core.saved_state import LearningSetting, ModeSetting, SavedState, StateChange
+from controller.core.saved_state import LearningSetting, ModeSetting, SavedState
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric
 from controller.model.network_state import NetworkState
-from controller.routing import PreviousPlan
 from controller.service.admission import Admission
 from controller.service.cabling_report import CablingReport
+from controller.service.change_request import ChangeRequest, PendingRequest
 from controller.service.event_log import EventLog
 from controller.service.installation_status import InstallationStatus
 from controller.service.pacing import pause
@@ -53,36 +51,6 @@ RETRY_FIRST, RETRY_LAST = 1.0, 60.0
 
 UPDATING_PART = 0.1
 """The part of the time that updates after changes of switches may take, about."""
-
-
-@dataclass
-class ChangeRequest:
-    """A requested change of the desired state.
-
-    Attributes:
-        apply: makes the change to a desired state.
-        change: what the store saves of it, besides the plan that it leads to.
-        cause: for people: ``job gpt3-a pushed``.
-        event: kind and data.
-        take: paths for the flows (a rollback to the plan ``rollback_of``).
-    """
-
-    apply: DesiredStateChange
-    change: StateChange
-    cause: str
-    by: str
-    event: tuple[EventKind, Mapping[str, Any]] | None = None
-    take: PreviousPlan | None = None
-    rollback_of: int | None = None
-
-
-@dataclass
-class _Pending:
-    request: ChangeRequest
-    done: Signal
-    state: ControllerState | None = None
-    record: PlanRecord | None = None
-    error: Exception | None = field(default=None)
 
 
 class Reconciler:
@@ -118,12 +86,13 @@ class Reconciler:
         self._dirty, self._cable_failed = southbound.network_changed, southbound.cable_failed
         self._requested = runtime.signal()
         self._changing = runtime.lock()
-        self._pending: _Pending | None = None
+        self._pending: PendingRequest | None = None
         self._queued = 0
+        self._unpublished: tuple[ChangeNumber | None] | None = None
 
-    def resume(self, saved: SavedState) -> None:
-        """Continue from what a store holds; only before ``start``."""
-        self.state = restore(saved, self._intended, self._settings.enforcement, self._settings.learning)
+    def resume(self, saved: SavedState, state: ControllerState | None = None) -> None:
+        """Continue from what a store holds; only before ``start``. ``state``: what follows from it, if known."""
+        self.state = state or restore(saved, self._intended, self._settings.enforcement, self._settings.learning)
         self.desired = self.state.desired
         self.mode: ModeSetting | None = saved.mode
         self.learning: LearningSetting | None = saved.learning
@@ -194,7 +163,7 @@ class Reconciler:
         ):
             # A plan without them would be saved in place of the one that has their paths.
             raise UnavailableError("the network is still being discovered, and saved jobs wait for their hosts")
-        pending = self._pending = _Pending(request, self._runtime.signal())
+        pending = self._pending = PendingRequest(request, self._runtime.signal())
         self._requested.set()
         pending.done.wait()
         if pending.error is not None:
@@ -220,7 +189,19 @@ class Reconciler:
             self._pending = None
             pending.done.set()
 
-    def _carry_out(self, pending: _Pending) -> None:
+    @property
+    def published(self) -> ChangeNumber | None:
+        """The number of the last change that ``state`` contains, with all before; ``None``: changes have none."""
+        return self.store_writer.change if self._unpublished is None else self._unpublished[0]
+
+    def _carry_out(self, pending: PendingRequest) -> None:
+        self._unpublished = (self.store_writer.change,)
+        try:
+            self._save_and_publish(pending)
+        finally:
+            self._unpublished = None
+
+    def _save_and_publish(self, pending: PendingRequest) -> None:
         request, began = pending.request, self._runtime.clock()
         base, state, record = self._reconcile_on_newest(request)
         self._reserved = max(self._reserved, state.epoch)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
 
 from controller.core.caller import Caller
+from controller.core.change_number import ChangeNumber
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import AdmittedJob
@@ -28,17 +30,20 @@ from controller.service.client_changes import ClientChanges
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
 from controller.service.failure_analyst import FailureAnalyst
+from controller.service.follower import Follower
 from controller.service.history_recorder import HistoryRecorder
 from controller.service.known_state import KnownState
 from controller.service.learned_planning import LearnedPlanning
 from controller.service.learner import Learner
 from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
+from controller.service.metrics_reader import MetricsReader
 from controller.service.reconciler import Reconciler
+from controller.service.replica_reads import ReplicaReads
 from controller.service.sflow_feeder import SflowFeeder
 from controller.service.watch_feeder import WatchFeeder
 from controller.views import cluster, documents, health, learned, plan_history, preview, survival, trace
-from controller.views.metrics import MetricsSnapshot, exposed
+from controller.views.metrics import exposed
 
 
 class Service:
@@ -88,6 +93,12 @@ class Service:
         self._links = LinkLists(runtime, measurements, self._background)
         self._known = KnownState(self._reconciler, configuration.intended)
         self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
+        self._metrics = MetricsReader(
+            runtime, southbound, self._reconciler, measurements, self._member, lambda: events.n_readers
+        )
+        shared, took = persistence.shared, self._reconciler.resume
+        self.follower = None if shared is None else Follower(configuration, runtime, shared, admission, took)
+        self._reads = ReplicaReads(runtime, self._reconciler, self._member, self.follower)
         self.recorder = HistoryRecorder(runtime, measurements, lambda: self._reconciler.state, confirmed)
 
     @property
@@ -105,7 +116,8 @@ class Service:
 
     def lead(self, saved: SavedState) -> None:
         """Begin as the leader of a cluster, with what the store holds."""
-        self._reconciler.resume(saved)
+        assert self.follower is not None
+        self._reconciler.resume(*self.follower.begin(saved))
         self.start()
 
     def close(self) -> None:
@@ -154,11 +166,13 @@ class Service:
     def jobs(self) -> Document:
         """Return all jobs, without their flows."""
         state, installation = self._reconciler.state, self._reconciler.installation
-        return self._offload(documents.jobs, state, installation.active, installation.confirmed(state))
+        about = partial(documents.jobs, follows=self._reads.follows)
+        return self._offload(about, state, installation.active, installation.confirmed(state))
 
     def _answer(self, state: ControllerState, job: AdmittedJob) -> JobAnswer:
         installation = self._reconciler.installation
-        told = self._offload(documents.job, state, job.name, installation.active, installation.confirmed(state))
+        about = partial(documents.job, follows=self._reads.follows)
+        told = self._offload(about, state, job.name, installation.active, installation.confirmed(state))
         return JobAnswer(job.revision, told)
 
     # -- the fabric ----------------------------------------------------------------------------------------------
@@ -363,31 +377,20 @@ class Service:
         """Return whether this controller still answers clients, as the store says after this call."""
         return self._member is None or self._member.confirms()
 
+    @property
+    def change(self) -> ChangeNumber | None:
+        """The number of a change such that answers contain it and all before; ``None``: changes have no numbers."""
+        return self._reads.change
+
+    def knows(self, change: ChangeNumber) -> bool:
+        """Return whether answers of this replica contain a change, now or soon."""
+        return self._reads.knows(change)
+
     def metrics(self, accept: str) -> Exposition:
         """Return the metrics in the format that the scraper accepts."""
-        measurements = self._measurements
-        told, reconciler, southbound = self.health(), self._reconciler, self._southbound
-        now = MetricsSnapshot(
-            state=reconciler.state,
-            status=told["status"],
-            degraded_service=len(told["degraded_service"]),
-            confirmed=reconciler.installation.confirmed(reconciler.state),
-            switches=tuple(southbound.switches()),
-            expected=told["switches"]["expected"],
-            active=reconciler.installation.active,
-            computed_at=reconciler.computed_at,
-            refusal=southbound.refusal,
-            counts=southbound.counts(),
-            discovery=southbound.discovery(),
-            store_works=not reconciler.store_writer.error,
-            readings=measurements.readings,
-            measured=measurements.measured_at(self._runtime),
-            period=measurements.period,
-            streams=self._events.n_readers,
-            replica=cluster.counts(self._member, self._runtime.clock(), reconciler.installation.first_active),
-        )
-        counted = measurements.instruments.collect()
-        return Exposition(*self._runtime.offload(exposed, now, counted, accept, self._runtime.rest))
+        instruments = self._measurements.instruments
+        now = self._metrics.snapshot(self.health())
+        return Exposition(*self._runtime.offload(exposed, now, instruments.collect(), accept, self._runtime.rest))
 
     # -- all -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from controller.core.change_number import ChangeNumber
 from controller.core.errors import StorageError, TakenOverError
 from controller.core.plan_record import PlanRecord
 from controller.core.ports.runtime import Runtime
@@ -65,6 +66,11 @@ class StoreWriter:
         self._drained = drained
         self._tasks.spawn("the store is written", self._run)
         self._tasks.spawn("the store is watched", self._watch)
+
+    @property
+    def change(self) -> ChangeNumber | None:
+        """The number of the store's last change; ``None``: it has none."""
+        return self._keeping.change
 
     def commit(self, change: StateChange) -> None:
         """Store a change before this returns, with the waiting plans.

@@ -31,6 +31,7 @@ from sqlalchemy.dialects.postgresql import insert
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.model.errors import InputError
 from controller.store.errors import StoreError
+from controller.store.last_change import LAST_CHANGE, number_of
 from controller.store.location import parse, shown
 from controller.store.postgres import engine_of, reason_of, session_of
 from controller.store.schema import CLUSTER, REPLICAS
@@ -249,7 +250,8 @@ class Election:
         )
         if row is None:
             return ClusterStanding(members=members)
-        return ClusterStanding(row.term, row.leader, row.term == self._term, row.elected, members)
+        change = number_of(str(connection.scalar(LAST_CHANGE)))
+        return ClusterStanding(row.term, row.leader, row.term == self._term, row.elected, members, change)
 
     # -- the connection --------------------------------------------------------------------------------------------
 

@@ -16,3 +16,7 @@ class StoreError(UnavailableError):
 
 class StoreTakenError(StoreError, TakenOverError):
     """The store is in use by another controller."""
+
+
+class OvertakenError(StoreError):
+    """The database holds changes that this controller does not know of, or not all that it made."""

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from controller.store.store_mapping import RowChanges
 
 CHANGE_BYTES = 256
 """What a change takes besides its rows, about."""
+
+
+class Doubt(NamedTuple):
+    """A change that may or may not be kept: its id, what undoes it, and the id of the undoing as a change."""
+
+    change: str
+    undo: RowChanges
+    undone: str
 
 
 class RecentChanges:

@@ -8,24 +8,25 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
-from uuid import uuid4
 
 import sqlalchemy as sa
 
+from controller.core.change_number import ChangeNumber
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import SavedState, StateChange
 from controller.model.errors import InputError, NotFoundError
 from controller.store.codec import DamagedError
 from controller.store.database import Database
-from controller.store.errors import StoreError, StoreTakenError
+from controller.store.errors import OvertakenError, StoreError
+from controller.store.fence import Fence, never, no_fence, of_term
+from controller.store.last_change import LAST_CHANGE, id_after, number_of, set_last_change
 from controller.store.location import parse
-from controller.store.postgres import PostgresDatabase
-from controller.store.recent_changes import RecentChanges
-from controller.store.saved_rows import PLAN_WITH_PATHS, SavedRows, load_rows, state_of
-from controller.store.schema import CLUSTER, PLANS, SETTINGS
-from controller.store.sqlite import IMMEDIATE, MemoryDatabase, SqliteFile
+from controller.store.open_database import database_of
+from controller.store.recent_changes import Doubt, RecentChanges
+from controller.store.saved_rows import PLAN_WITH_PATHS, SavedRows, load_rows, snapshot, state_of
+from controller.store.schema import PLANS, SETTINGS
+from controller.store.sqlite import IMMEDIATE
 from controller.store.store_mapping import (
-    RowChanges,
     apply,
     inverse,
     plan_from,
@@ -40,12 +41,6 @@ TURN_SECONDS = 60.0
 """Longer than any wait for a database that has a limit of its own."""
 
 T = TypeVar("T")
-
-_LAST_CHANGE = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "last_change")
-
-
-class _OvertakenError(StoreError):
-    """The database holds changes that this controller does not know of, or not all that it made."""
 
 
 class Store:
@@ -71,9 +66,9 @@ class Store:
         self.overtaken = False
         self._last_change = ""
         self._recent = RecentChanges("", 0)
-        self._fence: Callable[[sa.Connection], None] = _no_fence
-        # The last change while it is not known to be kept, and what undoes it.
-        self._doubt: tuple[str, RowChanges] | None = None
+        self._fence: Fence = no_fence
+        self._term: int | None = None
+        self._doubt: Doubt | None = None
 
     @staticmethod
     def open(url: str, *, plans_kept: int = 1000, replica: str | None = None) -> Store:
@@ -93,9 +88,9 @@ class Store:
         """
         if plans_kept < 1:
             raise InputError("must be at least 1", field="plans_kept", value=plans_kept)
-        store = Store(_database(parse(url), replica), plans_kept)
+        store = Store(database_of(parse(url), replica), plans_kept)
         if replica is not None:
-            store._fence = _never
+            store._fence = never
         store._database.claim()
         try:
             with store._in_turn():
@@ -117,35 +112,50 @@ class Store:
         Raises:
             StoreError: it cannot be read.
         """
-        with self._in_turn():
-            return self._saved(self._attempt(load_rows, write=False))
+        return self.read()[1]
 
-    def lead(self, replica: str, term: int) -> SavedState:
+    @property
+    def change(self) -> ChangeNumber | None:
+        """The number of the last change that this controller has made or read as a leader; ``None``: it has none."""
+        return number_of(self._last_change)
+
+    def read(self, known: SavedState | None = None) -> tuple[ChangeNumber | None, SavedState]:
+        """Return what another replica has stored, at one moment, and the number of its last change.
+
+        ``known``: an earlier result; what is the same since then is not read again.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+
+        def look(connection: sa.Connection) -> tuple[str, SavedRows]:
+            snapshot(connection)
+            return str(connection.scalar(LAST_CHANGE)), load_rows(connection, known)
+
+        with self._in_turn():
+            last, rows = self._attempt(look, write=False)
+            return number_of(last), self._saved(rows)
+
+    def lead(self, replica: str, term: int, known: SavedState | None = None) -> SavedState:
         """Write as the leader of a cluster from now on, for as long as its term is ``term``; return what is stored.
 
-        The tables are brought up to date.
+        The tables are brought up to date. ``known``: as in ``read``.
 
         Raises:
             StoreError: it cannot be read, or the term has ended.
         """
-
-        def fence(connection: sa.Connection) -> None:
-            # The next leader waits for the end of this transaction, or ends its session; beats need not wait.
-            row = sa.select(CLUSTER.c.term, CLUSTER.c.leader).with_for_update(read=True, key_share=True)
-            now = connection.execute(row).one()
-            if (now.term, now.leader) != (term, replica):
-                raise StoreTakenError(f"{self.shown}: term {term} of this controller has ended; it is {now.term} now")
+        fence = of_term(self.shown, replica, term)
 
         def take(connection: sa.Connection) -> tuple[str, SavedRows]:
             fence(connection)
             # No replica that works needs the earlier tables: this one was elected (``controller.store.election``).
             upgrade(connection, self.shown)
-            return str(connection.scalar(_LAST_CHANGE)), load_rows(connection)
+            return str(connection.scalar(LAST_CHANGE)), load_rows(connection, known)
 
         with self._in_turn():
             self._last_change, rows = self._attempt(take, write=True)
             self._recent = RecentChanges(self._last_change, self._database.recent_bytes)
-            self._fence = fence
+            self._fence, self._term = fence, term
             return self._saved(rows)
 
     def _saved(self, rows: SavedRows) -> SavedState:
@@ -164,7 +174,7 @@ class Store:
         def known(connection: sa.Connection) -> int:
             row = sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "instance")
             # Of replicas that start together, one draws it.
-            connection.scalar(_LAST_CHANGE.with_for_update())
+            connection.scalar(LAST_CHANGE.with_for_update())
             value = connection.scalar(row)
             if value is None:
                 value = str(secrets.randbelow(0xFFFF) + 1)
@@ -184,7 +194,6 @@ class Store:
             StoreError: it is not kept (but see ``StoreError``), and nothing else was changed.
         """
         edit = rows_of(change)
-        this_change = uuid4().hex
 
         def write(connection: sa.Connection) -> None:
             self._fence(connection)
@@ -193,13 +202,15 @@ class Store:
             undo = inverse(connection, edit)
             apply(connection, edit)
             prune_plans(connection, self._plans_kept)
-            _set_last_change(connection, this_change)
-            self._doubt = (this_change, undo)
+            this_change = id_after(self._last_change, self._term)
+            set_last_change(connection, this_change)
+            self._doubt = Doubt(this_change, undo, id_after(this_change, self._term))
 
         with self._in_turn():
             self._unless_overtaken(write, write=True)
-            self._last_change, self._doubt = this_change, None
-            self._recent.add(this_change, edit)
+            assert self._doubt is not None
+            self._last_change, self._doubt = self._doubt.change, None
+            self._recent.add(self._last_change, edit)
 
     def plans(self, before: int | None = None, limit: int = 50) -> list[PlanRecord]:
         """Return at most ``limit`` kept plans with epochs below ``before``, newest first, without their paths.
@@ -272,35 +283,35 @@ class Store:
 
     def _is_current(self, connection: sa.Connection) -> bool:
         self._database.beat(connection)
-        return connection.scalar(_LAST_CHANGE) == self._last_change
+        return connection.scalar(LAST_CHANGE) == self._last_change
 
     def _write_again(self, connection: sa.Connection) -> None:
         """Make changes again that the database has lost."""
-        last = str(connection.scalar(_LAST_CHANGE.with_for_update()))
+        last = str(connection.scalar(LAST_CHANGE.with_for_update()))
         lost = self._recent.after(last)
         if lost is None:
-            raise _OvertakenError(
+            raise OvertakenError(
                 f"{self.shown} was changed by another program, or has lost changes; restart the controller"
             )
         for edit in lost:
             apply(connection, edit)
         if lost:
             prune_plans(connection, self._plans_kept)
-            _set_last_change(connection, self._last_change)
+            set_last_change(connection, self._last_change)
             LOG.warning("%s had lost the last %d changes; they were written again", self.shown, len(lost))
 
     def _unless_overtaken(self, work: Callable[[sa.Connection], None], *, write: bool) -> None:
         try:
             self._attempt(work, write=write)
-        except _OvertakenError:
+        except OvertakenError:
             self.overtaken = True
             # The other controller may need the lock that came with the connection.
             self._disconnect()
             raise
 
     def _prepare(self, connection: sa.Connection) -> str:
-        upgrade(connection, self.shown, shared=self._fence is not _no_fence)
-        return str(connection.scalar(_LAST_CHANGE))
+        upgrade(connection, self.shown, shared=self._fence is not no_fence)
+        return str(connection.scalar(LAST_CHANGE))
 
     def _attempt(self, work: Callable[[sa.Connection], T], *, write: bool) -> T:
         """Do it in a transaction; once more with a new connection where an old one turns out to be lost."""
@@ -323,7 +334,7 @@ class Store:
         if write and not self._database.check():
             self._connection = self._mended(self._connection)
         if self._doubt is not None:
-            self._settle(self._connection, *self._doubt)
+            self._settle(self._connection, self._doubt)
         self._connection.execution_options(**{IMMEDIATE: write})
         with self._connection.begin():
             result = work(self._connection)
@@ -344,10 +355,12 @@ class Store:
 
     def _mended(self, connection: sa.Connection) -> sa.Connection:
         """Return a new connection to a database with the content of the old one."""
-        last = {self._last_change, *(() if self._doubt is None else (self._doubt[0],))}
+        last = {self._last_change}
+        if self._doubt is not None:
+            last |= {self._doubt.change, self._doubt.undone}
         connection.execution_options(**{IMMEDIATE: False})
         with connection.begin():
-            if connection.scalar(_LAST_CHANGE) not in last:
+            if connection.scalar(LAST_CHANGE) not in last:
                 raise StoreError(f"{self.shown} was removed, and the remaining files are incomplete")
         self._connection = None
         try:
@@ -359,14 +372,19 @@ class Store:
         LOG.warning("%s: files of the database were removed; they were written again with all data", self.shown)
         return self._database.connect()
 
-    def _settle(self, connection: sa.Connection, change: str, undo: RowChanges) -> None:
+    def _settle(self, connection: sa.Connection, doubt: Doubt) -> None:
         """Undo a failed change if it was committed all the same: the connection broke before the acknowledgement."""
         connection.execution_options(**{IMMEDIATE: False})
         with connection.begin():
             self._fence(connection)
-            if connection.scalar(_LAST_CHANGE) == change:
-                apply(connection, undo)
-                _set_last_change(connection, self._last_change)
+            last = connection.scalar(LAST_CHANGE)
+            if last == doubt.change:
+                # A change of its own: another replica may have read the one that is undone.
+                apply(connection, doubt.undo)
+                set_last_change(connection, doubt.undone)
+        if last in (doubt.change, doubt.undone):
+            self._last_change = doubt.undone
+            self._recent.add(doubt.undone, doubt.undo)
         self._doubt = None
 
     def _disconnect(self) -> None:
@@ -374,24 +392,3 @@ class Store:
         if connection is not None:
             with suppress(sa.exc.SQLAlchemyError):
                 connection.close()
-
-
-def _set_last_change(connection: sa.Connection, change: str) -> None:
-    connection.execute(sa.update(SETTINGS).where(SETTINGS.c.name == "last_change").values(value=change))
-
-
-def _no_fence(_connection: sa.Connection) -> None:
-    """Let a single controller write: its lock keeps others out."""
-
-
-def _never(_connection: sa.Connection) -> None:
-    """Let a replica write nothing that does not lead its cluster."""
-    raise StoreTakenError("this replica does not lead its cluster")
-
-
-def _database(url: sa.URL, replica: str | None) -> Database:
-    if url.drivername != "sqlite":
-        return PostgresDatabase(url, replica)
-    if replica is not None:
-        raise InputError("replicas of a cluster need a store in PostgreSQL", field="store")
-    return SqliteFile(url) if url.database else MemoryDatabase()

@@ -11,7 +11,15 @@ from controller.core.ports.store import Membership
 from controller.views.documents import VERSION
 from controller.views.times import when
 
-ALONE: Mapping[str, Any] = {"name": None, "role": "single", "term": 0, "leader": None, "since": None, "replicas": []}
+ALONE: Mapping[str, Any] = {
+    "name": None,
+    "role": "single",
+    "term": 0,
+    "leader": None,
+    "since": None,
+    "change": None,
+    "replicas": [],
+}
 """The document of a controller that is in no cluster."""
 
 
@@ -69,6 +77,7 @@ def cluster(member: Membership | None) -> Mapping[str, Any]:
         "term": standing.term,
         "leader": standing.leader_url or None,
         "since": when(standing.elected) if standing.elected else None,
+        "change": None if standing.change is None else str(standing.change),
         "replicas": [
             {
                 "url": replica.url,
@@ -77,6 +86,7 @@ def cluster(member: Membership | None) -> Mapping[str, Any]:
                 "leads": replica.id == standing.leader,
                 "this": replica.id == member.settings.me.id,
                 "heard": when(replica.heard),
+                "switches": replica.switches,
             }
             for replica in standing.members
         ],

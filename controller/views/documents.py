@@ -99,8 +99,12 @@ def drain(state: ControllerState, name: str) -> dict[str, Any]:
     }
 
 
-def jobs(state: ControllerState, active: Active, confirmed: bool) -> bytes:
-    """Return all jobs by name, without their flows; ``confirmed``: every switch of the fabric has its rules."""
+def jobs(state: ControllerState, active: Active, confirmed: bool, *, follows: bool = False) -> bytes:
+    """Return all jobs by name, without their flows.
+
+    ``confirmed``: every switch of the fabric has its rules. ``follows``: this is not known, because another replica of
+    the cluster leads.
+    """
     members: dict[str, list[int]] = {job.name: [] for job in state.jobs}
     for k, row in enumerate(state.traffic.collectives):
         # Learned jobs are planned, too, and are no jobs of the state.
@@ -110,7 +114,7 @@ def jobs(state: ControllerState, active: Active, confirmed: bool) -> bytes:
     times = {} if expected is None else {row.job: job_times_document(row) for row in expected.jobs}
     rows = [
         {
-            **_about(job, state, active, confirmed),
+            **_about(job, state, active, confirmed, follows),
             "digest": job.digest,
             "collectives": 0 if job.traffic is None else len(job.traffic.collectives),
             "flows": 0 if job.traffic is None else job.traffic.n_flows,
@@ -123,26 +127,26 @@ def jobs(state: ControllerState, active: Active, confirmed: bool) -> bytes:
     return orjson.dumps({"jobs": rows, "times": None if expected is None else slowdown_document(expected)})
 
 
-def job(state: ControllerState, name: str, active: Active, confirmed: bool) -> bytes:
-    """Return a job of the state with its part of the plan; ``confirmed``: every switch of the fabric has its rules.
+def job(state: ControllerState, name: str, active: Active, confirmed: bool, *, follows: bool = False) -> bytes:
+    """Return a job of the state with its part of the plan; ``confirmed`` and ``follows`` as of ``jobs``.
 
     Raises:
         UnavailableError: the state has no plan.
     """
     there, candidate = _planned(state)
     (desired,) = (job for job in state.jobs if job.name == name)
-    about = {**_about(desired, state, active, confirmed), "epoch": state.epoch}
+    about = {**_about(desired, state, active, confirmed, follows), "epoch": state.epoch}
     return orjson.dumps({**about, **job_parts(there, candidate.traffic, candidate.plan, name)})
 
 
-def _about(job: AdmittedJob, state: ControllerState, active: Active, confirmed: bool) -> dict[str, Any]:
+def _about(job: AdmittedJob, state: ControllerState, active: Active, confirmed: bool, follows: bool) -> dict[str, Any]:
     return {
         "name": job.name,
         "revision": job.revision,
         "changed": when(job.changed),
         "by": job.by,
         "weight": _weight(job.document) if job.traffic is None else job.traffic.weight,
-        "active": job.traffic is not None and _enforced(state, active),
+        "active": None if follows else job.traffic is not None and _enforced(state, active),
         "speed": (state.speeds.speed or {}).get(job.name) if confirmed else None,
         "left_out": job.left_out or None,
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from controller.core.caller import Caller
+from controller.core.change_number import ChangeNumber
 from controller.core.errors import PreconditionFailedError
 from controller.core.events import Event
 from controller.core.preview_request import ReadPreview
@@ -366,6 +367,13 @@ class Backend(Protocol):
         Raises:
             UnavailableError: the store does not answer. Not raised by a controller in no cluster, which does not ask.
         """
+
+    @property
+    def change(self) -> ChangeNumber | None:
+        """The number of a change such that answers contain it and all before; ``None``: changes have no numbers."""
+
+    def knows(self, change: ChangeNumber) -> bool:
+        """Return whether answers of this replica contain a change, now or within a lease, for which it may block."""
 
     def health(self) -> Document:
         """Return whether the controller does its work (``Health``). Answers at once, even under load."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from controller.core.change_number import ChangeNumber
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding
 from controller.core.plan_record import PlanRecord
 from controller.core.saved_state import SavedState, StateChange
@@ -13,6 +14,10 @@ from controller.core.saved_state import SavedState, StateChange
 
 class StateStore(Protocol):
     """The part of ``controller.store.Store`` that the service uses. Every call may block for a long time."""
+
+    @property
+    def change(self) -> ChangeNumber | None:
+        """The number of the last change that was committed or read; ``None``: a single controller's has none."""
 
     def commit(self, change: StateChange) -> None:
         """Store a change in one transaction.
@@ -46,8 +51,15 @@ class ReplicaStore(Protocol):
     def overtaken(self) -> bool:
         """Whether the store has lost changes of this leader, or has others: a new leader has to read it."""
 
-    def lead(self, replica: str, term: int) -> SavedState:
-        """Write for this term from now on; return what is stored.
+    def read(self, known: SavedState | None = None) -> tuple[ChangeNumber | None, SavedState]:
+        """Return the number of the last change and what is stored; ``known``: an earlier result, to read less.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+
+    def lead(self, replica: str, term: int, known: SavedState | None = None) -> SavedState:
+        """Write for this term from now on; return what is stored. ``known``: as of ``read``.
 
         Raises:
             StoreError: it cannot be read, or the term has ended.
@@ -91,8 +103,10 @@ class Persistence:
         store: of jobs, drains, mode and plans.
         saved: what it held.
         member: the part of this replica in its cluster; ``None``: a single controller.
+        shared: the store as a replica uses it; ``None`` with ``member``.
     """
 
     store: StateStore
     saved: SavedState
     member: Membership | None = None
+    shared: ReplicaStore | None = None

@@ -31,9 +31,11 @@ def answering(ask: Callable[[Backend, Call], Document]) -> Callable[[Backend, Ca
     return lambda backend, call, response: answer_document(response, ask(backend, call))
 
 
-def reading(id: str, ask: Callable[[Backend], Document], summary: str, model: type[BaseModel]) -> Operation:
+def reading(
+    id: str, ask: Callable[[Backend], Document], summary: str, model: type[BaseModel], *, of_store: bool = False
+) -> Operation:
     """Declare a GET without parameters."""
-    return Operation(id, answering(lambda backend, _call: ask(backend)), summary, {200: model})
+    return Operation(id, answering(lambda backend, _call: ask(backend)), summary, {200: model}, of_store=of_store)
 
 
 def refuse_members(body: bytes) -> None:

@@ -32,6 +32,7 @@ FABRIC_RESOURCES: tuple[Resource, ...] = (
                 "Whether a cable, a switch or a pod is drained",
                 {200: schemas.DrainDocument},
                 problems=frozenset({404}),
+                of_store=True,
             ),
             "PUT": Operation(
                 "putDrain",

@@ -50,6 +50,7 @@ JOB_RESOURCES: tuple[Resource, ...] = (
                 problems=frozenset({404}),
                 tagged=True,
                 description="The ETag identifies the job as it was sent, not the plan computed for it.",
+                of_store=True,
             ),
             "PUT": Operation(
                 "putJob",
@@ -83,6 +84,7 @@ JOB_RESOURCES: tuple[Resource, ...] = (
                 "When the iterations of a job begin",
                 {200: schemas.JobShiftDocument},
                 problems=frozenset({404}),
+                of_store=True,
             )
         },
         variables=(NAME,),
@@ -106,9 +108,15 @@ JOB_RESOURCES: tuple[Resource, ...] = (
         "/v1/schedule",
         {
             "GET": reading(
-                "getSchedule", lambda b: b.schedule(), "When the iterations of all jobs begin", schemas.ScheduleDocument
+                "getSchedule",
+                lambda b: b.schedule(),
+                "When the iterations of all jobs begin",
+                schemas.ScheduleDocument,
+                of_store=True,
             )
         },
     ),
-    Resource("jobs", "/v1/jobs", {"GET": reading("listJobs", lambda b: b.jobs(), "All jobs", schemas.JobList)}),
+    Resource(
+        "jobs", "/v1/jobs", {"GET": reading("listJobs", lambda b: b.jobs(), "All jobs", schemas.JobList, of_store=True)}
+    ),
 )

@@ -64,7 +64,11 @@ SYSTEM_RESOURCES: tuple[Resource, ...] = (
         "/v1/mode",
         {
             "GET": reading(
-                "getMode", lambda b: b.mode(), "The operating mode and the kind of rules", schemas.ModeDocument
+                "getMode",
+                lambda b: b.mode(),
+                "The operating mode and the kind of rules",
+                schemas.ModeDocument,
+                of_store=True,
             ),
             "PUT": Operation(
                 "putMode",

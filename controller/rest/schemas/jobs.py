@@ -39,7 +39,9 @@ class JobSummary(Document):
     )
     speed: Speed | None = SPEED
     times: ExpectedIteration | None = TIMES
-    active: bool = Field(description="whether the switches enforce the newest plan of the job")
+    active: bool | None = Field(
+        description="whether the switches enforce the newest plan of the job; null in the answer of a follower"
+    )
     left_out: str | None = LEFT_OUT
 
 
@@ -53,7 +55,7 @@ class JobList(Document):
 
 
 class JobDocument(Document):
-    """A job with its part of the plan ``epoch``. ``active``: the switches enforce this plan."""
+    """A job with its part of the plan ``epoch``. ``active``: the switches enforce this plan (null: of a follower)."""
 
     name: str
     revision: Revision
@@ -65,7 +67,7 @@ class JobDocument(Document):
     speed: Speed | None = SPEED
     times: ExpectedIteration | None = TIMES
     epoch: Annotated[int, Field(ge=0)]
-    active: bool
+    active: bool | None
     left_out: str | None = LEFT_OUT
     unroutable: list[str]
     collectives: list[PlanCollective]

@@ -91,6 +91,7 @@ class ClusterReplica(Document):
     leads: bool
     this: bool
     heard: AwareDatetime = Field(description="by the clock of the store")
+    switches: Count = Field(description="connected to this replica when it was heard")
 
 
 class ClusterDocument(Document):
@@ -105,6 +106,7 @@ class ClusterDocument(Document):
     term: Count
     leader: str | None
     since: AwareDatetime | None
+    change: Annotated[str | None, Field(description="number of the store's last change, TERM-NUMBER")]
     replicas: list[ClusterReplica]
 
 

@@ -30,7 +30,7 @@ LEADERLESS = (503, {"type": NO_LEADER, "title": "t", "detail": "the cluster has 
 
 def replica(url: str, *, works: bool = True, leads: bool = False) -> dict[str, Any]:
     heard = "2026-01-02T03:01:00Z"
-    return {"url": url, "version": "1", "live": works, "leads": leads, "this": False, "heard": heard}
+    return {"url": url, "version": "1", "live": works, "leads": leads, "this": False, "heard": heard, "switches": 8}
 
 
 STATUS = {
@@ -136,6 +136,29 @@ def test_a_token_goes_to_the_replicas_that_it_was_given_for(monkeypatch: pytest.
     assert Remote("http://z").client()._token is None
 
 
+def test_while_nobody_leads_a_follower_is_asked_for_what_it_knows(
+    replicas: list[Controller],
+    run: Run,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one, other = replicas
+    one.lay_out(LEADERLESS, (200, {"jobs": [], "times": None}))
+    other.lay_out(LEADERLESS)
+    code, _, errors = run("jobs", "--url", urls(one, other))
+    assert code == 0
+    assert "note: no replica leads; this is what" in errors
+    assert [each.get("Fairspine-At-Least") for each in (*one.headers, *other.headers)] == [None, "0-0", None, "0-0"]
+
+
+def test_a_change_is_not_sent_to_a_follower(replicas: list[Controller], run: Run) -> None:  # noqa: F811
+    one, other = replicas
+    one.lay_out(LEADERLESS)
+    other.lay_out(LEADERLESS)
+    code, _, errors = run("jobs", "delete", "a", "--url", urls(one, other))
+    assert (code, len(one.asked), len(other.asked)) == (1, 1, 1)
+    assert "the cluster has no leader now" in errors
+
+
 @pytest.mark.parametrize("value", ["[]", "[7]", "['']"])
 def test_a_list_without_urls_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -151,7 +174,7 @@ def test_the_replicas_are_listed_with_the_leader(replicas: list[Controller], run
     assert code == 0
     assert "cluster lab, 2 replicas, term 3: http://b:8080 leads since 2026-01-02 03:00:00" in out
     rows = [line.split()[:3] for line in out.splitlines() if line.lstrip(" *").startswith("http://")]
-    assert rows == [["http://a:8080", "missing", "1"], ["*", "http://b:8080", "works"]]
+    assert rows == [["http://a:8080", "missing", "8"], ["*", "http://b:8080", "works"]]
     assert json.loads(run("cluster", "status", "--url", replicas[0].url, "--format", "json")[1]) == STATUS
 
 

@@ -11,6 +11,7 @@ import orjson
 from prometheus_client.core import GaugeMetricFamily
 
 from controller.core.caller import Caller
+from controller.core.change_number import ChangeNumber
 from controller.core.errors import ConflictError, StorageError
 from controller.core.events import Event, EventKind
 from controller.core.ports.api import Condition, Document, Exposition, JobAnswer, PutOutcome, Under
@@ -413,13 +414,27 @@ class FakeBackend:
     confirmed: bool | UnavailableError = True
     """What ``confirms`` returns or raises."""
 
+    change: ChangeNumber | None = None
+    """The last change that it knows; ``None``: a single controller."""
+
+    def knows(self, change: ChangeNumber) -> bool:
+        return self.change is None or self.change >= change
+
     def confirms(self) -> bool:
         if isinstance(self.confirmed, UnavailableError):
             raise self.confirmed
         return self.confirmed
 
     def cluster(self) -> Document:
-        return {"name": None, "role": "single", "term": 0, "leader": None, "since": None, "replicas": []}
+        return {
+            "name": None,
+            "role": "single",
+            "term": 0,
+            "leader": None,
+            "since": None,
+            "change": None,
+            "replicas": [],
+        }
 
     def step_down(self) -> None:
         pass

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from controller.core.change_number import ChangeNumber
 from controller.model.errors import UnavailableError
-from controller.rest import forwarding
+from controller.rest import conditions, forwarding
 from controller.rest.budget import Share
-from controller.rest.forwarding import FORWARDED
+from controller.rest.forwarding import CHANGE, FORWARDED
 from controller.rest.operation import EVENT_STREAM
 from controller.rest.problems import unavailable
 from controller.rest.resources import RESOURCES
@@ -25,6 +26,7 @@ OPERATIONS = [(resource.name, method) for resource in RESOURCES for method in re
 OF_REPLICA = {("cluster", "GET"), ("health", "GET"), ("metrics", "GET"), ("openapi", "GET")}
 UNCONFIRMED = {("serviceHealth", "GET"), ("events", "GET")}
 GONE = "http://127.0.0.1:1"
+AT_LEAST = conditions.AT_LEAST.name
 
 
 @pytest.fixture
@@ -185,6 +187,75 @@ def test_events_are_relayed_until_the_leader_ends() -> None:
         assert reply.stream is not None
         assert b"".join(reply.stream) == b": a\n\n\nid: r-1"
         reply.stream.close()
+
+
+OF_STORE = ["job", "jobs", "job_shift", "schedule", "drain", "mode"]
+
+
+@pytest.mark.parametrize("name", OF_STORE)
+@pytest.mark.parametrize("url", ["", GONE])
+def test_a_follower_answers_reads_of_changes_that_it_knows_also_without_a_leader(name: str, url: str) -> None:
+    backend = follower(url)
+    backend.change, backend.bodies["a"] = ChangeNumber(4, 51), b"{}"
+    for known in ("4-51", "3-99", "0-0"):
+        reply = ask(name, backend=backend, headers={AT_LEAST: known})
+        assert (reply.status, reply.headers[CHANGE]) == (200, "4-51")
+    for newer in ("4-52", "5-1"):
+        assert problem(ask(name, backend=backend, headers={AT_LEAST: newer})).type.endswith("no-leader")
+    assert problem(ask(name, backend=backend)).type.endswith("no-leader")
+
+
+def test_only_reads_of_the_store_are_answered_by_followers() -> None:
+    found = {
+        resource.name
+        for resource in RESOURCES
+        for method, operation in resource.operations.items()
+        if operation.of_store and method == "GET"
+    }
+    assert found == set(OF_STORE)
+    assert not any(operation.of_store for resource in RESOURCES for method, operation in resource.operations.items()
+                   if method != "GET")  # fmt: skip
+
+
+def test_a_follower_passes_on_what_it_does_not_know_and_only_once(leader: Controller) -> None:
+    leader.lay_out((200, {"of": "the leader"}))
+    leader.content_type = "application/json"
+    backend = follower(leader.url)
+    backend.change = ChangeNumber(4, 51)
+    assert ask("jobs", backend=backend, headers={AT_LEAST: "4-52"}).body == b'{"of": "the leader"}'
+    assert leader.headers[0][AT_LEAST] == "4-52"
+    refused = problem(ask("jobs", backend=backend, headers={AT_LEAST: "4-1", FORWARDED: "1"}))
+    assert refused.type.endswith("no-leader")
+
+
+def test_a_missing_job_is_answered_with_the_change_that_is_known() -> None:
+    backend = follower(GONE)
+    backend.change = ChangeNumber(4, 51)
+    reply = ask("job", backend=backend, headers={AT_LEAST: "1-1"})
+    assert (reply.status, reply.headers[CHANGE]) == (404, "4-51")
+
+
+@pytest.mark.parametrize("text", ["51", "4-", "4-51-1", "-1-2", "4-51x", "1" * 20 + "-1", ""])
+def test_a_change_number_of_another_form_is_refused(text: str) -> None:
+    found = problem(ask("jobs", headers={AT_LEAST: text}))
+    assert (found.status, found.field) == (400, AT_LEAST)
+
+
+def test_a_leader_tells_the_change_of_each_answer_and_waits_for_those_that_it_does_not_know() -> None:
+    backend = FakeBackend()
+    backend.change = ChangeNumber(4, 51)
+    assert ask("job", "PUT", backend=backend, body=b"{}").headers[CHANGE] == "4-51"
+    assert ask("jobs", backend=backend, headers={AT_LEAST: "4-51"}).status == 200
+    found = problem(ask("jobs", backend=backend, headers={AT_LEAST: "4-52"}))
+    assert (found.status, found.detail) == (503, "change 4-52 is not known here")
+    assert CHANGE not in ask("health", backend=backend).headers
+    assert CHANGE not in ask("cluster", backend=backend).headers
+
+
+def test_a_single_controller_has_no_change_numbers() -> None:
+    reply = ask("jobs", headers={AT_LEAST: "9-9"})
+    assert reply.status == 200
+    assert CHANGE not in reply.headers
 
 
 @pytest.mark.parametrize(("name", "method"), OPERATIONS)

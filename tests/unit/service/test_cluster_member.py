@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.change_number import ChangeNumber
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
 from controller.core.errors import ConflictError
 from controller.core.saved_state import SavedState
@@ -62,6 +63,24 @@ class Beats(Threads):
         return self.next_beat if first else super().signal()
 
 
+class Followed:
+    """What follows the store; ``heard``: the numbers that it was told, ``None`` at its end."""
+
+    def __init__(self) -> None:
+        self.saved: SavedState | None = SavedState(drained=frozenset({"spine1"}))
+        self.heard: list[ChangeNumber | None] = []
+        self.ended = False
+
+    def start(self) -> None:
+        pass
+
+    def hear(self, newest: ChangeNumber | None) -> None:
+        self.heard.append(newest)
+
+    def end(self) -> None:
+        self.ended = True
+
+
 class Replica:
     """A replica, its election and its store; ``steps`` happen at once."""
 
@@ -79,7 +98,8 @@ class Replica:
         settings = ClusterSettings("a", lease, ReplicaEntry("me", "http://me", "1"))
         self.member = ClusterMember(settings, runtime, self, self, self.southbound)
         self._go_on()
-        self.member.start(began=self.began.append, ended=self.ended.append)
+        self.followed = Followed()
+        self.member.start(self.followed, began=self.began.append, ended=self.ended.append)
 
     def _go_on(self) -> bool:
         """Let happen what comes before the next beat; return whether there is one."""
@@ -102,10 +122,14 @@ class Replica:
     def resign(self, seen: int = 0) -> None:
         self.resigned.append(seen)
 
-    def lead(self, replica: str, term: int) -> SavedState:
+    def read(self, known: SavedState | None = None) -> tuple[ChangeNumber | None, SavedState]:
+        raise AssertionError("its follower reads")
+
+    def lead(self, replica: str, term: int, known: SavedState | None = None) -> SavedState:
         if self._store_fails:
             self._store_fails -= 1
             raise DOWN
+        assert known is self.followed.saved
         self.taken.append(term)
         return SavedState()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from controller.config import Settings
 from controller.core.caller import Caller, Role
+from controller.core.change_number import ChangeNumber
 from controller.core.configuration import Configuration
 from controller.core.controller_state import ControllerState
 from controller.core.desired_state import UNPLACED, AdmittedJob
@@ -132,11 +133,28 @@ class FakeStore:
         self.hangs = threading.Event()
         self.hangs.set()
 
+    change: ChangeNumber | None = None
+
     def load(self) -> SavedState:
         saved = [dataclasses.replace(job, traffic=None, left_out=UNPLACED) for job in self.jobs.values()]
         jobs = tuple(sorted(saved, key=lambda job: job.position))
         newest = self.records[max(self.records)] if self.records else None
         return SavedState(jobs, self.drained, self.mode, self.learning, newest)
+
+    def read(self, known: SavedState | None = None) -> tuple[ChangeNumber | None, SavedState]:
+        """As the real one: what has not changed is the same object."""
+        saved = self.load()
+        if known is not None:
+            before = {(job.name, job.revision): job for job in known.jobs}
+            plan = known.plan if known.plan is not None and known.epoch == saved.epoch else saved.plan
+            jobs = tuple(before.get((job.name, job.revision), job) for job in saved.jobs)
+            saved = dataclasses.replace(saved, jobs=jobs, plan=plan)
+        return self.change, saved
+
+    def lead(self, replica: str, term: int, known: SavedState | None = None) -> SavedState:
+        return self.read(known)[1]
+
+    overtaken = False
 
     def commit(self, change: StateChange) -> None:
         assert self.hangs.wait(10)
@@ -145,6 +163,7 @@ class FakeStore:
         for name in change.deleted:
             self.jobs.pop(name, None)
         self.jobs.update({job.name: job for job in change.put})
+        self.change = ChangeNumber(1, 1 if self.change is None else self.change.number + 1)
         self.drained = self.drained if change.drained is None else change.drained
         self.mode = change.mode or self.mode
         self.learning = change.learning or self.learning
@@ -233,8 +252,15 @@ class World:
     """A service, its network and switches (``southbound``), and its store."""
 
     def __init__(
-        self, intended: Fabric | None, network: NetworkState, store: FakeStore | None = None, **settings: Any
-    ) -> None:  # fmt: skip
+        self,
+        intended: Fabric | None,
+        network: NetworkState,
+        store: FakeStore | None = None,
+        *,
+        follows: bool = False,
+        **settings: Any,
+    ) -> None:
+        """``follows``: it begins as a follower, until ``take_over``."""
         self.runtime = runtime = Threads()
         self.store = store or FakeStore()
         self.southbound = FakeSouthbound(runtime, network)
@@ -242,13 +268,29 @@ class World:
         self.service = Service(
             Configuration(Settings(debounce_ms=0, **settings), intended),
             runtime,
-            Persistence(self.store, self.store.load()),
+            Persistence(self.store, SavedState() if follows else self.store.load(), None, self.store),
             self.southbound,
             Admission(runtime, READERS),
             EventLog(runtime),
             Measurements(self.southbound, self.readings),
         )
-        self.service.start()
+        assert self.service.follower is not None
+        self.follower = self.service.follower
+        if follows:
+            self.follower.start()
+        else:
+            self.service.start()
+
+    def hear(self) -> World:
+        """Itself, a follower, once it knows the store's last change."""
+        self.follower.hear(self.store.change)
+        self.until(lambda: self.follower.change == self.store.change)
+        return self
+
+    def take_over(self) -> World:
+        """Itself, a follower that leads now."""
+        self.service.lead(self.store.lead("me", 2, self.follower.saved))
+        return self
 
     @property
     def installed(self) -> list[tuple[RuleSet, int]]:

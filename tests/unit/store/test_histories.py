@@ -12,9 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.core.saved_state import StateChange
+from controller.core.change_number import ChangeNumber
+from controller.core.desired_state import AdmittedJob
+from controller.core.saved_state import SavedState, StateChange
 from controller.model.errors import NotFoundError
 from controller.store.errors import StoreError
+from controller.store.last_change import id_after, number_of
 from controller.store.sqlite import SqliteFile
 from controller.store.store import Store
 from tests.unit.store.kept import Model, changes, plain
@@ -58,6 +61,39 @@ def test_lists_of_plans_are_pages_of_one_history(history: list[StateChange], bef
                 store.plan(epoch)
             assert error.value.kind == "plan"
     store.close()
+
+
+@settings(max_examples=30, suppress_health_check=BUSY)
+@given(history=st.lists(st.tuples(changes(), st.booleans()), min_size=1, max_size=6))
+def test_a_reader_that_knows_an_earlier_state_reads_the_present_one(history: list[tuple[StateChange, bool]]) -> None:
+    with closing(Store.open("memory")) as store:
+        known: SavedState | None = None
+        for change, reads in history:
+            store.commit(change)
+            if reads:
+                before, (_, known) = known, store.read(known)
+                assert plain(known) == plain(store.load())
+                # What is the same is not read again.
+                for job in () if before is None else before.jobs:
+                    assert all(one is job for one in known.jobs if identity(one) == identity(job))
+
+
+def identity(job: AdmittedJob) -> tuple[str, str, int, float]:
+    return job.name, job.revision, job.position, job.changed
+
+
+@given(steps=st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=12))
+def test_the_numbers_of_changes_grow_over_terms(steps: list[int | None]) -> None:
+    term, last, numbers = 1, "", []
+    for more in steps:
+        term += more or 0
+        last = id_after(last, term)
+        number = number_of(last)
+        assert number is not None
+        assert (number.term, ChangeNumber.parse(str(number))) == (term, number)
+        numbers.append(number)
+    assert numbers == sorted(set(numbers))
+    assert number_of(id_after("", None)) is None
 
 
 @settings(max_examples=30, suppress_health_check=BUSY)

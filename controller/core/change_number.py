@@ -1,0 +1,36 @@
+"""The number of a change of a cluster's store: changes of all leaders are in one order."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_FORM = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+
+
+class ChangeNumber(NamedTuple):
+    """The place of a change among all changes; compared by term, then by number.
+
+    Attributes:
+        term: of the leader that made it.
+        number: one more than that of the change before, of whichever term.
+    """
+
+    term: int
+    number: int
+
+    def __str__(self) -> str:
+        """Return ``TERM-NUMBER``."""
+        return f"{self.term}-{self.number}"
+
+    @staticmethod
+    def parse(text: str) -> ChangeNumber:
+        """Return the number of ``TERM-NUMBER``.
+
+        Raises:
+            ValueError: the text is not of this form.
+        """
+        found = _FORM.fullmatch(text)
+        if found is None:
+            raise ValueError("must be like 4-51")
+        return ChangeNumber(int(found[1]), int(found[2]))

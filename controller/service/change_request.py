@@ -1,0 +1,47 @@
+"""A requested change on its way through the reconciler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.core.controller_state import ControllerState
+from controller.core.desired_state import DesiredStateChange
+from controller.core.events import EventKind
+from controller.core.plan_record import PlanRecord
+from controller.core.ports.runtime import Signal
+from controller.core.saved_state import StateChange
+from controller.routing import PreviousPlan
+
+
+@dataclass
+class ChangeRequest:
+    """A requested change of the desired state.
+
+    Attributes:
+        apply: makes the change to a desired state.
+        change: what the store saves of it, besides the plan that it leads to.
+        cause: for people: ``job gpt3-a pushed``.
+        event: kind and data.
+        take: paths for the flows (a rollback to the plan ``rollback_of``).
+    """
+
+    apply: DesiredStateChange
+    change: StateChange
+    cause: str
+    by: str
+    event: tuple[EventKind, Mapping[str, Any]] | None = None
+    take: PreviousPlan | None = None
+    rollback_of: int | None = None
+
+
+@dataclass
+class PendingRequest:
+    """A request that waits for its end, and then its result, or the error that it ended with."""
+
+    request: ChangeRequest
+    done: Signal
+    state: ControllerState | None = None
+    record: PlanRecord | None = None
+    error: Exception | None = field(default=None)
