@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 
 import httpx
 
 from emulation.lab import Lab
 from emulation.pings import Pair, Tally
+from emulation.process_usage import resident
 
 ASK_SECONDS = 0.05
 GIVE_UP_SECONDS = 10.0
 PING_SECONDS = 0.1
 PING_TIMEOUT = 5.0
 """An answer that a busy machine delays is no loss."""
-PAGE = os.sysconf("SC_PAGE_SIZE")
-TICK = os.sysconf("SC_CLK_TCK")
-
-
-def resident(pid: int) -> int:
-    """Bytes of a process that are in memory; 0: it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
-    except (OSError, IndexError):
-        return 0
-
-
-def processor_seconds(pid: int) -> float:
-    """Processor time of a process so far; 0: it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 @dataclass

@@ -137,13 +137,17 @@ def _show(lab: Lab, fabric: Fabric, replicas: Replicas, say: Say) -> list[str]:
     with ThreadPoolExecutor(1) as pool, lab.pinging(_pairs(fabric), interval=0.1, timeout=PING_SECONDS) as tally:
         running = _Running(lab, fabric, [_spec(document) for document in documents], told)
         results = pool.submit(running.run)
+        followers = [each.meter() for each in replicas.all if each is not leader]
         running.wait(results)
+        used = [follower.read() for follower in followers]
         shown = _kill(replicas, leader, documents[0], len(fabric.switches))
         measured = results.result()
     lost, changed = sum(tally.lost.values()), changes.new()
     shown.add_sum(f"{lost} of {sum(tally.sent.values())} pings were lost; {changed} rules were changed")
     for result in measured:
         shown.add_sum(_iterations(result))
+    most = f"{max(each.core for each in used):.1%} of a core and {max(each.memory for each in used) / 2**20:.0f} MiB"
+    shown.add_sum(f"before, a follower used at most {most}")
     shown.print()
     wrong = [f"{lost} pings were lost"] if lost else []
     wrong += [f"{changed} rules were changed"] if changed else []

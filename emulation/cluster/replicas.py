@@ -23,6 +23,7 @@ from emulation.cluster.relays import CutRelay, Relays
 from emulation.faults.world import Broken
 from emulation.http_json import JsonResponse, ask
 from emulation.lab import Lab
+from emulation.process_usage import UsageMeter
 from emulation.processes import Child, Popen
 
 COUNT = 3
@@ -92,6 +93,16 @@ class Replica:
     def runs(self) -> bool:
         """Whether its process is there; it may be stopped."""
         return self.child is not None and self.child.exit_status() is None
+
+    def meter(self) -> UsageMeter:
+        """Begin to measure what its process uses.
+
+        Raises:
+            Broken: it does not run.
+        """
+        if self.child is None:
+            raise Broken(f"{self.name} does not run")
+        return UsageMeter(self.child.pid)
 
     def get(self, target: str, *, direct: bool = True) -> JsonResponse:
         """Ask it, past the relays or (not ``direct``) as a client does."""

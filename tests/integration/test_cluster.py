@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
@@ -269,6 +270,41 @@ def test_a_leader_that_was_stopped_finds_another_one_and_follows(cluster: Cluste
     assert changed != rules
     assert second.is_well()
     wait_for_pings(lab)
+
+
+def test_followers_answer_reads_of_changes_that_they_know_while_the_leader_is_stopped(cluster: Cluster) -> None:
+    first = cluster.leader()
+    followers = [each for each in cluster.replicas if each is not first]
+
+    def asked(replica: Controller, method: str, target: str, change: str = "", **more: Any) -> httpx.Response:
+        headers = {"Fairspine-At-Least": change} if change else {}
+        with httpx.Client(trust_env=False, timeout=60) as http:
+            url = f"http://127.0.0.1:{replica.http_port}{target}"
+            return http.request(method, url, headers=headers, **more)
+
+    pushed = asked(followers[0], "PUT", "/v1/jobs/one", json=JOB)
+    change = pushed.headers["Fairspine-Change"]
+    assert (pushed.status_code, change.split("-")[0]) == (201, str(term(first)))
+    active(first)
+    led = asked(first, "GET", "/v1/jobs/one").json()
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        for each in followers:
+            told = asked(each, "GET", "/v1/jobs/one", change)
+            assert told.headers["Fairspine-Change"] == change
+            assert told.headers["ETag"] == pushed.headers["ETag"]
+            assert told.json() == {**led, "active": None, "speed": None}
+            assert asked(each, "GET", "/v1/jobs/two", change).status_code == 404
+            assert [row["name"] for row in asked(each, "GET", "/v1/jobs", change).json()["jobs"]] == ["one"]
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+    second = cluster.leader()
+    gone = asked(second, "DELETE", "/v1/jobs/one")
+    for each in cluster.replicas:
+        later = asked(each, "GET", "/v1/jobs/one", gone.headers["Fairspine-Change"])
+        assert (later.status_code, later.headers["Fairspine-Change"]) == (404, gone.headers["Fairspine-Change"])
+    # One that nobody has made is not waited for.
+    assert asked(first, "GET", "/v1/jobs", "999-1").status_code == 503
 
 
 def test_a_leader_steps_down_when_it_is_asked_to(cluster: Cluster) -> None:
