@@ -31,9 +31,7 @@ from emulation.attacks.watch import (
     GIVE_UP_SECONDS,
     AttackWatch,
     http_client,
-    processor_seconds,
     reasons,
-    resident,
 )
 from emulation.errors import LabError
 from emulation.faults import check
@@ -41,6 +39,7 @@ from emulation.faults.kinds import Fault
 from emulation.faults.world import HTTP, Broken, FaultLab
 from emulation.lab import DEFAULT_CONTROLLER, Lab
 from emulation.pings import Pair, Tally
+from emulation.process_usage import processor_seconds, resident
 from emulation.processes import POLL_SECONDS
 
 MB = 1 << 20

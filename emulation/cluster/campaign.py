@@ -14,11 +14,18 @@ import httpx
 
 from controller.model.fabric import Fabric
 from emulation.cluster.clients import JOBS, ClientLoad, Clients
-from emulation.cluster.history import JobOperation, with_lost_write, with_stale_read, wrong_registers
+from emulation.cluster.history import (
+    JobOperation,
+    with_lost_write,
+    with_stale_read,
+    with_stale_session_read,
+    wrong_registers,
+)
 from emulation.cluster.kinds import ClusterFault
 from emulation.cluster.outcome import FaultRound
 from emulation.cluster.replicas import Replica, Replicas
 from emulation.cluster.rule_changes import RuleChanges
+from emulation.cluster.sessions import sessions_that_went_back, with_swapped_reads
 from emulation.errors import LabError
 from emulation.faults import check
 from emulation.faults.state import FaultState
@@ -37,7 +44,7 @@ RECOVERED_WITHIN = 30.0
 """Seconds after the begin of a fault in which another replica has to lead, if it replaces the leader."""
 
 SPOILED = 20
-"""Histories with a lost write, and with a stale read, that the checker has to reject in each campaign."""
+"""Histories of each kind of seeded error that the checker has to reject in each campaign."""
 
 HARMLESS = (
     ("OFPRRFC_STALE", "a follower asks for its role with the term that it has read, while the leader becomes master"),
@@ -58,7 +65,7 @@ class ClusterCampaign:
 
     Attributes:
         rounds: what the passed rounds cost.
-        rejected: histories with a seeded lost write or stale read that the checker rejected, and all of them.
+        rejected: histories with a seeded error that the checker rejected, and all of them.
     """
 
     def __init__(
@@ -139,7 +146,8 @@ class ClusterCampaign:
         self.rounds.append(
             FaultRound(
                 kind.name, _first_write(operations, begun), read_back, lost, lost_changes, changes, len(operations),
-                sum(op.writes and math.isinf(op.end) for op in operations), known.term > term,
+                sum(op.writes and not op.is_acknowledged for op in operations), known.term > term,
+                sum(op.by_follower for op in operations),
             )
         )  # fmt: skip
         self._say(f"{name}: {_said(self.rounds[-1])}")
@@ -199,19 +207,20 @@ class ClusterCampaign:
         last = time.monotonic()
         names = [f"job{n}" for n in range(JOBS)]
         operations = [*operations, *(JobOperation(job, False, after.get(job), last, last) for job in names)]
-        wrong = wrong_registers(operations, before)
+        wrong = sorted({*wrong_registers(operations, before), *sessions_that_went_back(operations)})
         if wrong and not may_lose:
             shown = "\n".join(str(op) for op in operations if op.name == wrong[0])
             raise self._failure(name, f"what clients were told of {', '.join(wrong)} cannot be:\n{shown}")
         if clients.errors:
             raise self._failure(name, clients.errors[0])
         self._contents = after
-        if wrong or self.rejected[1] >= 2 * SPOILED:
+        if wrong or self.rejected[1] >= 4 * SPOILED:
             return len(wrong)
-        for spoil in (with_lost_write, with_stale_read):
+        for spoil in (with_lost_write, with_stale_read, with_stale_session_read, with_swapped_reads):
             spoiled = spoil(operations, self._rng)
             if spoiled is not None:
-                self.rejected = self.rejected[0] + bool(wrong_registers(spoiled, before)), self.rejected[1] + 1
+                found = wrong_registers(spoiled, before) or sessions_that_went_back(spoiled)
+                self.rejected = self.rejected[0] + bool(found), self.rejected[1] + 1
         return 0
 
     def _failure(self, name: str, wrong: str) -> ClusterCheckError:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from types import TracebackType
 
@@ -15,12 +16,19 @@ import httpx
 
 from emulation.cluster.history import JobOperation
 from emulation.cluster.replicas import Replica
+from emulation.cluster.sessions import Session
 
 GIVE_UP_SECONDS = 5.0
 """Seconds after which a client takes the outcome of its request as unknown."""
 
 UNKNOWN = "urn:problem-type:fairspine:outcome-unknown"
+REFUSED = "urn:problem-type:fairspine:storage"
 NOT_DONE = 503
+
+CHANGE, AT_LEAST = "Fairspine-Change", "Fairspine-At-Least"
+
+SESSION_READS = 0.5
+"""Part of the reads that any replica may answer that knows what the client was told."""
 
 JOBS = 6
 """Job names; few, so that requests for the same job meet."""
@@ -64,9 +72,14 @@ class Clients:
         self._under_way: Counter[ClientLoad] = Counter()
         self._changed = threading.Condition()
         self._end = threading.Event()
+        # Changes that the store has refused, and that a follower may have seen before they were undone.
+        self._refused: set[tuple[str, int | None]] = set()
+        self._sessions = [Session(n) for n in range(threads)]
         self._threads = [
-            threading.Thread(target=self._run, args=(random.Random(f"{seed}/{n}"),), name=f"client {n}")
-            for n in range(threads)
+            threading.Thread(
+                target=self._run, args=(random.Random(f"{seed}/{each.number}"), each), name=f"client {each.number}"
+            )
+            for each in self._sessions
         ]
 
     def __enter__(self) -> Clients:
@@ -97,21 +110,24 @@ class Clients:
             return list(self._history)
 
     def take(self) -> list[JobOperation]:
-        """Return the operations so far and forget them."""
+        """Return the operations so far and forget them; sessions begin anew."""
         with self._changed:
-            taken, self._history = self._history, []
-        return taken
+            taken, self._history, refused, self._refused = self._history, [], self._refused, set()
+            for session in self._sessions:
+                session.forget()
+        return [op for op in taken if not (op.by_follower and (op.name, op.value) in refused)]
 
-    def _run(self, rng: random.Random) -> None:
+    def _run(self, rng: random.Random, session: Session) -> None:
         next_time = time.monotonic() + rng.uniform(0, self._pause)
         while not self._end.wait(max(0.0, next_time - time.monotonic())):
             next_time = max(next_time + self._pause, time.monotonic())
-            self._ask(rng)
+            self._ask(rng, session)
 
-    def _ask(self, rng: random.Random) -> None:
+    def _ask(self, rng: random.Random, session: Session) -> None:
         replica, name = rng.choice(self._replicas), f"job{rng.randrange(JOBS)}"
         method = rng.choices(["PUT", "GET", "DELETE"], [4, 5, 1])[0]
         src, dst = rng.sample(self._hosts, 2)
+        in_session = rng.random() < SESSION_READS
         with self._changed:
             if self._load is ClientLoad.NOTHING:
                 return
@@ -120,28 +136,43 @@ class Clients:
             needs = ClientLoad.READS if method == "GET" else ClientLoad.ALL
             self._under_way[needs] += 1
             value = next(self._values)
+            at_least = session.change if method == "GET" and in_session else ""
         body = {"flows": [{"src": src, "dst": dst, "bytes": value}]} if method == "PUT" else None
         begin = time.monotonic()
         try:
-            status, content = _send(replica, method, name, body)
+            status, content, change = _send(replica, method, name, body, at_least)
         except httpx.TransportError as error:
             # A connection that could not be made has carried no request.
-            status, content = (NOT_DONE if isinstance(error, httpx.ConnectError) else 0), None
+            status, content, change = (NOT_DONE if isinstance(error, httpx.ConnectError) else 0), None, None
         end = time.monotonic()
         with self._changed:
             try:
-                self._history += recorded(method, name, value, (begin, end), status, content)
+                during = (session.since if at_least else begin, end)
+                for op in recorded(method, name, value, during, status, content):
+                    by_follower = bool(at_least) and _is_of_follower(content, change)
+                    self._history.append(replace(op, session=session.number, by_follower=by_follower))
+                    session.told(change, begin, certain=not at_least)
             except ValueError as error:
                 self.errors.append(f"{replica.name}: {error}")
+            if method != "GET" and isinstance(content, dict) and content.get("type") == REFUSED:
+                self._refused.add((name, value if method == "PUT" else None))
             self.statuses[status] += 1
             self._under_way[needs] -= 1
             self._changed.notify_all()
 
 
-def _send(replica: Replica, method: str, name: str, body: object) -> tuple[int, object]:
+def _send(replica: Replica, method: str, name: str, body: object, at_least: str) -> tuple[int, object, str | None]:
+    headers = {AT_LEAST: at_least} if at_least else {}
     with httpx.Client(timeout=GIVE_UP_SECONDS, trust_env=False) as http:
-        response = http.request(method, f"http://{replica.address[0]}:{replica.address[1]}/v1/jobs/{name}", json=body)
-    return response.status_code, json.loads(response.content) if response.content else None
+        url = f"http://{replica.address[0]}:{replica.address[1]}/v1/jobs/{name}"
+        response = http.request(method, url, json=body, headers=headers)
+    content = json.loads(response.content) if response.content else None
+    return response.status_code, content, response.headers.get(CHANGE)
+
+
+def _is_of_follower(content: object, change: str | None) -> bool:
+    """Return whether a follower may have answered: it does not know what is active, and of no job says who it is."""
+    return isinstance(content, dict) and content.get("active", None) is None and change is not None
 
 
 def recorded(

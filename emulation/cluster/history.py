@@ -25,6 +25,8 @@ class JobOperation:
         value: what was written or read; ``None``: no job of this name.
         begin: seconds, when the request was sent.
         end: when the response had arrived; infinite: nobody knows whether the write took place, or when.
+        session: of the client that sent it (``emulation.cluster.sessions``).
+        by_follower: whether a replica may have answered that does not lead.
     """
 
     name: str
@@ -32,6 +34,13 @@ class JobOperation:
     value: int | None
     begin: float
     end: float = math.inf
+    session: int = 0
+    by_follower: bool = False
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the client was told that it took place."""
+        return math.isfinite(self.end)
 
 
 Contents = Mapping[str, int | None]
@@ -114,8 +123,20 @@ def with_stale_read(operations: Sequence[JobOperation], rng: random.Random) -> l
 
     ``None``: no read comes after two writes, one after the other.
     """
+    return _with_stale(operations, rng, [n for n, op in enumerate(operations) if not op.writes])
+
+
+def with_stale_session_read(operations: Sequence[JobOperation], rng: random.Random) -> list[JobOperation] | None:
+    """Return the same for a read that a follower answered; ``None``: there is none of that kind."""
+    return _with_stale(operations, rng, [n for n, op in enumerate(operations) if op.by_follower])
+
+
+def _with_stale(
+    operations: Sequence[JobOperation], rng: random.Random, reads: Sequence[int]
+) -> list[JobOperation] | None:
     candidates = []
-    for n, read in enumerate(operations):
+    for n in reads:
+        read = operations[n]
         if not read.writes:
             done = [op for op in operations if op.writes and op.name == read.name and op.end < read.begin]
             last = max(done, key=lambda op: op.begin, default=None)

@@ -25,6 +25,7 @@ class FaultRound:
         operations: requests whose outcome was recorded.
         unknown: of those, writes whose outcome no client was told.
         replaced: whether another replica led afterwards.
+        by_followers: requests that replicas answered that did not lead.
     """
 
     kind: str
@@ -36,11 +37,12 @@ class FaultRound:
     operations: int
     unknown: int
     replaced: bool
+    by_followers: int = 0
 
 
 HEADINGS = (
     "fault", "rounds", "new\nleader", "changes\naccepted", "rules\nread back", "packets\nlost", "changes\nlost",
-    "rules\nchanged", "requests", "outcome\nunknown",
+    "rules\nchanged", "requests", "answered by\nfollowers", "outcome\nunknown",
 )  # fmt: skip
 
 
@@ -61,6 +63,7 @@ def table(rounds: Sequence[FaultRound]) -> Table:
             str(sum(row.lost_changes for row in rows)),
             _sum([row.rule_changes for row in rows]),
             str(sum(row.operations for row in rows)),
+            str(sum(row.by_followers for row in rows)),
             str(sum(row.unknown for row in rows)),
         )
     return made
