@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import ssl
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 REQUEST_SECONDS = 60.0
+
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients of plain HTTP. Without it, each would load the system's certificates, which takes 30 ms."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ def ask(
     """
     body = document if isinstance(document, bytes | None) else json.dumps(document).encode()
     headers = {} if body is None else {"Content-Type": "application/json"}
-    with httpx.Client(timeout=timeout, trust_env=False) as http:
+    with httpx.Client(timeout=timeout, trust_env=False, verify=PLAIN) as http:
         response = http.request(method, f"http://{address[0]}:{address[1]}{target}", content=body, headers=headers)
     if not response.content:
         return JsonResponse(response.status_code, None)

@@ -149,7 +149,7 @@ class Election:
             check_known(connection, shown(self._url))
         if self._term is None or not self._renewed(connection, self._term):
             self._term = None
-            if not self._resigned and not self._needed_by(connection):
+            if not self._resigned and not self._comes_first(connection, switches):
                 self._term = self._stand(connection, seen)
         row = {
             "id": self._me.id, "url": self._me.url, "version": self._me.version, "step": self._step, "heard": _NOW,
@@ -171,16 +171,26 @@ class Election:
         )
         return done.rowcount == 1
 
-    def _needed_by(self, connection: sa.Connection) -> list[str]:
-        """Return the replicas that work, as far as this one has seen, and do not know the tables of this program."""
-        now, before, needed = _clock(), self._heard, []
+    def _comes_first(self, connection: sa.Connection, switches: int) -> bool:
+        """Return whether another replica that works, as far as this one has seen, is to lead before this one.
+
+        That is one that does not know the tables of this program, and, if no switch is connected to this replica, one
+        that has some.
+        """
+        now, before, first = _clock(), self._heard, False
         self._heard = {}
-        for row in connection.execute(sa.select(REPLICAS).where(REPLICAS.c.step < self._step)):
+        others = sa.select(REPLICAS, (REPLICAS.c.step < self._step).label("earlier"), CLUSTER.c.leader).where(
+            REPLICAS.c.id != self._me.id
+        )
+        for row in connection.execute(others.outerjoin_from(REPLICAS, CLUSTER, sa.true())):
             heard, since = before.get(row.id, (row.heard, now))
             self._heard[row.id] = (row.heard, since if row.heard == heard else now)
-            if now - self._heard[row.id][1] <= LIVE_LEASES * self._lease:
-                needed.append(str(row.id))
-        return needed
+            silent = now - self._heard[row.id][1]
+            if row.earlier:
+                first |= silent <= LIVE_LEASES * self._lease
+            elif row.switches and not switches and row.id != row.leader:
+                first |= silent <= self._lease
+        return first
 
     def _stand(self, connection: sa.Connection, seen: int) -> int | None:
         """Take over if nobody leads; return the new term."""

@@ -17,6 +17,7 @@ import httpx
 from emulation.cluster.history import JobOperation
 from emulation.cluster.replicas import Replica
 from emulation.cluster.sessions import Session
+from emulation.http_json import PLAIN
 
 GIVE_UP_SECONDS = 5.0
 """Seconds after which a client takes the outcome of its request as unknown."""
@@ -163,7 +164,7 @@ class Clients:
 
 def _send(replica: Replica, method: str, name: str, body: object, at_least: str) -> tuple[int, object, str | None]:
     headers = {AT_LEAST: at_least} if at_least else {}
-    with httpx.Client(timeout=GIVE_UP_SECONDS, trust_env=False) as http:
+    with httpx.Client(timeout=GIVE_UP_SECONDS, trust_env=False, verify=PLAIN) as http:
         url = f"http://{replica.address[0]}:{replica.address[1]}/v1/jobs/{name}"
         response = http.request(method, url, json=body, headers=headers)
     content = json.loads(response.content) if response.content else None

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -107,6 +108,23 @@ def test_replicas_know_how_many_switches_each_of_them_has(replica: Make) -> None
     first.beat(switches=4)
     assert [member.switches for member in second.beat(switches=3).members] == [4, 3]
     assert [member.switches for member in first.beat(switches=0).members] == [0, 3]
+
+
+def test_a_replica_without_switches_lets_one_lead_that_has_some(replica: Make) -> None:
+    (_, a), (_, b), (_, c) = replica("a"), replica("b"), replica("c")
+    assert leads(a).leads
+    for _ in range(2):
+        assert not b.beat(0, 0).leads
+        assert not c.beat(0, 8).leads
+    a.resign()
+    assert not b.beat(0, 0).leads
+    assert c.beat(0, 8).leads
+    c.resign()
+    # Nobody else has any now: that one is silent.
+    deadline = time.monotonic() + 30
+    while not b.beat(0, 0).leads:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_replica_that_resigns_is_followed_by_a_higher_term(replica: Make) -> None:

@@ -16,7 +16,7 @@ def test_rounds_of_a_kind_are_one_row() -> None:
         FaultRound("step-down", None, None, 3, 2, 4, 5, 0, False),
     ]
     written = StringIO()
-    Console(width=120, file=written).print(table(rounds))
+    Console(width=140, file=written).print(table(rounds))
     lines = [line.split() for line in written.getvalue().splitlines()]
     assert ["kill", "-9", "2", "2", "1.00", "(1.00)", "1.00", "(1.50)", "0", "0", "0", "30", "4", "3"] in lines
-    assert ["step-down", "1", "0", "-", "-", "3", "2", "4", "5", "0"] in lines
+    assert ["step-down", "1", "0", "-", "-", "3", "2", "4", "5", "0", "0"] in lines
