@@ -29,7 +29,7 @@ from controller.rest.budget import Quotas, Share, WorkKind
 from controller.rest.conditions import AT_LEAST, condition, header_parameters
 from controller.rest.event_loop import EventLoop
 from controller.rest.events import EventStream
-from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, RelayedStream, no_leader
+from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, no_leader
 from controller.rest.framing import PIECE_BYTES
 from controller.rest.http_security import HttpSecurity
 from controller.rest.limits import ClientLimits
@@ -46,6 +46,7 @@ from controller.rest.problems import (
     unavailable,
     write_problem,
 )
+from controller.rest.relayed_stream import RelayedStream
 from controller.rest.representation import represent
 from controller.rest.sending import Paced, Streamed
 from controller.web.assets import assets

@@ -13,7 +13,9 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -25,6 +27,7 @@ from controller.rest.framing import PIECE_BYTES
 from controller.rest.operation import EVENT_STREAM, Operation
 from controller.rest.peer_trust import PeerTrust
 from controller.rest.problems import NO_LEADER, ProblemError, outcome_unknown, unavailable
+from controller.rest.relayed_stream import LeaderStream, RelayedStream
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
@@ -48,6 +51,9 @@ LOOK_SECONDS = 0.2
 
 SILENCE_SECONDS = 10.0
 """Limit on the time between two pieces of an event stream, in which there is a heartbeat every 2 s."""
+
+ANY_EVENT = "none"
+"""An id that no event has: a stream after it begins with a reset."""
 
 _SENT_ON = (
     "Accept", "Accept-Encoding", "Authorization", "Content-Type", "Fairspine-At-Least", "If-Match", "If-None-Match",
@@ -92,9 +98,12 @@ class Forwarder:
                 answer = http.client.HTTPResponse(answering, method=request.method)  # type: ignore[arg-type]
                 answer.begin()
                 _copy_head(answer, response)
-                if response.content_type == EVENT_STREAM and answer.status == 200 and request.method != "HEAD":
+                if _is_stream(answer) and request.method != "HEAD":
                     answering.patience = SILENCE_SECONDS
-                    response.stream = RelayedStream(connection, answer)
+                    after = request.get_header("Last-Event-ID") or request.get_param("after") or ANY_EVENT
+                    response.stream = RelayedStream(
+                        LeaderStream(connection, answer), after, partial(self._stream_after, request)
+                    )
                     opened.pop_all()
                     return
                 content = b"".join(_pieces(answer, share))
@@ -106,6 +115,31 @@ class Forwarder:
                 response.set_header("Content-Length", length)
         elif content:
             response.data = content
+
+    def _stream_after(self, request: falcon.Request, after: str) -> LeaderStream | None:
+        """Open the stream of events of the present leader (``OpenStream``), as a request asks for it."""
+        url = self._leader()
+        if url is None:
+            raise EOFError
+        if not url:
+            return None
+        with ExitStack() as opened:
+            try:
+                connection = self._connected(url)
+                opened.callback(connection.close)
+                _send(connection, request, b"", after=after)
+                answering = _Answering(connection, self._leader, url, SILENCE_SECONDS)
+                answer = http.client.HTTPResponse(answering, method="GET")  # type: ignore[arg-type]
+                answer.begin()
+            except (OSError, http.client.HTTPException, ProblemError) as error:
+                LOG.debug("events of %s: %s", url, error)
+                return None
+            if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                raise EOFError
+            if not _is_stream(answer):
+                return None
+            opened.pop_all()
+        return LeaderStream(connection, answer)
 
     def _connected(self, url: str) -> http.client.HTTPConnection:
         parts = urlsplit(url)
@@ -142,29 +176,16 @@ def no_leader(reason: str) -> ProblemError:
     return unavailable(reason, kind=NO_LEADER)
 
 
-class RelayedStream:
-    """The events of the leader as the pieces of a response body; ends when the leader does, or when it is closed."""
-
-    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
-        """Relay the body of an answer; the connection is closed with it."""
-        self._connection, self._answer = connection, answer
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield what arrives until the leader ends, which is no error: clients read on with the last id."""
-        with suppress(OSError, http.client.HTTPException, ValueError):
-            while piece := self._answer.read1(PIECE_BYTES):
-                yield piece
-
-    def close(self) -> None:
-        """Close the connection to the leader."""
-        self._answer.close()
-        self._connection.close()
+def _is_stream(answer: http.client.HTTPResponse) -> bool:
+    return answer.status == HTTPStatus.OK and answer.getheader("Content-Type") == EVENT_STREAM
 
 
-def _send(connection: http.client.HTTPConnection, request: falcon.Request, body: bytes) -> None:
+def _send(connection: http.client.HTTPConnection, request: falcon.Request, body: bytes, *, after: str = "") -> None:
     headers = {name: value for name in _SENT_ON if (value := request.get_header(name)) is not None}
     # Without this one, the standard library would ask for no compression.
     headers.setdefault("Accept-Encoding", "identity")
+    if after:
+        headers["Last-Event-ID"] = after
     query = f"?{request.query_string}" if request.query_string else ""
     target = request.env["PATH_INFO"] + query
     connection.request(request.method, target, body or None, {**headers, FORWARDED: "1"})

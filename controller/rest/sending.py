@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 from controller.rest.budget import Budget, Share
 from controller.rest.events import EventStream
-from controller.rest.forwarding import RelayedStream
 from controller.rest.framing import PIECE_BYTES
+from controller.rest.relayed_stream import RelayedStream
 
 LOG = logging.getLogger(__name__)
 

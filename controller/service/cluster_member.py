@@ -84,12 +84,14 @@ class ClusterMember:
         self._asked_to_end = runtime.signal()
         self._still_leads = LeadershipCheck(runtime, self._ask, seconds=settings.lease)
 
-    def start(self, follower: Following, *, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
+    def start(
+        self, follower: Following, *, began: Callable[[SavedState, int], None], ended: Callable[[str], None]
+    ) -> None:
         """Begin to beat.
 
         Args:
             follower: follows the store until this replica is elected.
-            began: called when this replica has been elected, with what the store holds.
+            began: called when this replica has been elected, with what the store holds and the term.
             ended: called with the reason when it no longer leads; it starts the program again.
         """
         self._follower = follower
@@ -128,7 +130,7 @@ class ClusterMember:
         """Let another replica lead at once; called at the end of the program."""
         self._election.resign(self._southbound.seen_term)
 
-    def _run(self, began: Callable[[SavedState], None], ended: Callable[[str], None]) -> None:
+    def _run(self, began: Callable[[SavedState, int], None], ended: Callable[[str], None]) -> None:
         while not (reason := self._beat(began)):
             self._asked_to_end.wait(min(self.settings.lease / BEATS, BEAT_SECONDS))
         self._southbound.withhold_changes("this replica does not lead its cluster")
@@ -137,7 +139,7 @@ class ClusterMember:
         self._runtime.offload(self._election.resign, self._southbound.seen_term)
         ended(reason)
 
-    def _beat(self, began: Callable[[SavedState], None]) -> str:
+    def _beat(self, began: Callable[[SavedState, int], None]) -> str:
         """Beat once; return why this replica no longer leads (empty: it does, or never did)."""
         if self._stepping_down:
             return "it was asked to step down"
@@ -189,8 +191,8 @@ class ClusterMember:
             self.leader_changes += bool(self._last_leader)
             self._last_leader = standing.leader
 
-    def _lead(self, saved: SavedState, began: Callable[[SavedState], None]) -> None:
+    def _lead(self, saved: SavedState, began: Callable[[SavedState, int], None]) -> None:
         self._term = self.standing.term
         LOG.warning("this replica leads cluster %s for term %d", self.settings.name, self._term)
-        began(saved)
+        began(saved, self._term)
         self._southbound.lead(self._term)

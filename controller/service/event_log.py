@@ -18,7 +18,10 @@ AT_ONCE = 100
 
 
 class EventLog:
-    """Events of this run. Ids are ``RUN-NUMBER``, the run being the time at which it began: no other run has them."""
+    """Events of this run. Ids are ``RUN-NUMBER``: no other run has them.
+
+    The run is the time at which it began, in hexadecimal microseconds, or the term of a cluster's leader.
+    """
 
     def __init__(self, runtime: Runtime, kept: int = KEPT) -> None:
         """Begin with no events; ``kept`` is the number that stays available."""
@@ -27,6 +30,10 @@ class EventLog:
         self._events: deque[Event] = deque(maxlen=kept)
         self._newest = 0
         self._readers: set[EventReader] = set()
+
+    def lead(self, term: int) -> None:
+        """Name events by the term of this leader; called before the first event."""
+        self._run = str(term)
 
     @property
     def n_readers(self) -> int:

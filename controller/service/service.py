@@ -114,9 +114,10 @@ class Service:
         for task in (self._learned_planning, self._background, self.recorder):
             task.start()
 
-    def lead(self, saved: SavedState) -> None:
-        """Begin as the leader of a cluster, with what the store holds."""
+    def lead(self, saved: SavedState, term: int) -> None:
+        """Begin as the leader of a cluster for a term, with what the store holds."""
         assert self.follower is not None
+        self._events.lead(term)
         self._reconciler.resume(*self.follower.begin(saved))
         self.start()
 

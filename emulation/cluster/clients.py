@@ -16,7 +16,7 @@ import httpx
 
 from emulation.cluster.history import JobOperation
 from emulation.cluster.replicas import Replica
-from emulation.cluster.sessions import Session
+from emulation.cluster.sessions import ClientSession
 from emulation.http_json import PLAIN
 
 GIVE_UP_SECONDS = 5.0
@@ -75,7 +75,7 @@ class Clients:
         self._end = threading.Event()
         # Changes that the store has refused, and that a follower may have seen before they were undone.
         self._refused: set[tuple[str, int | None]] = set()
-        self._sessions = [Session(n) for n in range(threads)]
+        self._sessions = [ClientSession(n) for n in range(threads)]
         self._threads = [
             threading.Thread(
                 target=self._run, args=(random.Random(f"{seed}/{each.number}"), each), name=f"client {each.number}"
@@ -118,13 +118,13 @@ class Clients:
                 session.forget()
         return [op for op in taken if not (op.by_follower and (op.name, op.value) in refused)]
 
-    def _run(self, rng: random.Random, session: Session) -> None:
+    def _run(self, rng: random.Random, session: ClientSession) -> None:
         next_time = time.monotonic() + rng.uniform(0, self._pause)
         while not self._end.wait(max(0.0, next_time - time.monotonic())):
             next_time = max(next_time + self._pause, time.monotonic())
             self._ask(rng, session)
 
-    def _ask(self, rng: random.Random, session: Session) -> None:
+    def _ask(self, rng: random.Random, session: ClientSession) -> None:
         replica, name = rng.choice(self._replicas), f"job{rng.randrange(JOBS)}"
         method = rng.choices(["PUT", "GET", "DELETE"], [4, 5, 1])[0]
         src, dst = rng.sample(self._hosts, 2)

@@ -47,9 +47,9 @@ class Relays:
         self._thread.join()
         self._loop.close()
 
-    def add(self, listen: Address, target: Address) -> CutRelay:
-        """Relay each connection to ``listen`` on to ``target``; refused ones end at once."""
-        relay = CutRelay(self, target)
+    def add(self, listen: Address, target: Address, *, refusal: bytes = b"") -> CutRelay:
+        """Relay each connection to ``listen`` on to ``target``; refused ones get ``refusal`` and end at once."""
+        relay = CutRelay(self, target, refusal)
         self._do(relay._listen(listen))
         self._relays.append(relay)
         return relay
@@ -67,9 +67,9 @@ class Relays:
 class CutRelay:
     """Made by ``Relays.add``."""
 
-    def __init__(self, relays: Relays, target: Address) -> None:
+    def __init__(self, relays: Relays, target: Address, refusal: bytes) -> None:
         """Prepare a relay that is whole."""
-        self._relays, self._target = relays, target
+        self._relays, self._target, self._refusal = relays, target, refusal
         self._whole = asyncio.Event()
         self._whole.set()
         self._server: asyncio.Server | None = None
@@ -110,10 +110,12 @@ class CutRelay:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await self._whole.wait()
-            if isinstance(self._target, Path):
-                far_reader, far_writer = await asyncio.open_unix_connection(self._target)
-            else:
-                far_reader, far_writer = await asyncio.open_connection(*self._target)
+            try:
+                far_reader, far_writer = await self._open()
+            except OSError:
+                writer.write(self._refusal)
+                await writer.drain()
+                raise
             try:
                 ways = [self._pump(reader, far_writer, _ignore), self._pump(far_reader, writer, self._tell)]
                 tasks = [asyncio.ensure_future(way) for way in ways]
@@ -125,6 +127,11 @@ class CutRelay:
             finally:
                 far_writer.close()
         writer.close()
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._target, Path):
+            return await asyncio.open_unix_connection(self._target)
+        return await asyncio.open_connection(*self._target)
 
     def _tell(self, chunk: bytes) -> None:
         self._seen(chunk)

@@ -43,6 +43,9 @@ SWITCH_RELAYS = 6800
 
 RECONNECT_MS = 1000
 
+REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+"""What clients and other replicas get whose request cannot reach a replica, because its process has ended."""
+
 _TAKE_OVER = re.compile(r"^fairspine_cluster_take_over_seconds (\S+)$", re.MULTILINE)
 
 
@@ -69,8 +72,8 @@ class Replica:
         self._socket.mkdir(parents=True)
         self._direct = ("127.0.0.1", HTTP + number)
         self.store = relays.add(self._socket / SOCKET, server.socket)
-        self.peers = relays.add(("127.0.0.1", PEERS + number), self._direct)
-        self.clients = relays.add(self.address, self._direct)
+        self.peers = relays.add(("127.0.0.1", PEERS + number), self._direct, refusal=REFUSAL)
+        self.clients = relays.add(self.address, self._direct, refusal=REFUSAL)
         port = ("127.0.0.1", OPENFLOW + number)
         self.switches = [relays.add(("127.0.0.1", SWITCH_RELAYS + 2 * number + half), port) for half in (0, 1)]
 

@@ -21,7 +21,7 @@ from emulation.cluster.history import JobOperation
 
 
 @dataclass
-class Session:
+class ClientSession:
     """What one client was told.
 
     Attributes:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
 from controller.core.change_number import ChangeNumber
 from controller.model.errors import UnavailableError
-from controller.rest import conditions, forwarding
+from controller.rest import conditions, forwarding, relayed_stream
 from controller.rest.budget import Share
 from controller.rest.forwarding import CHANGE, FORWARDED
 from controller.rest.operation import EVENT_STREAM
@@ -178,15 +179,82 @@ def test_a_client_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.type == "urn:problem-type:fairspine:outcome-unknown"
 
 
-def test_events_are_relayed_until_the_leader_ends() -> None:
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: {EVENT_STREAM}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
-    with saying(head + b"6\r\n: a\n\n\n\r\n7\r\nid: r-1\r\n") as url:
-        reply = ask("events", backend=follower(url), headers={"Last-Event-ID": "r-0"})
-        assert reply.status == 200
-        assert reply.media_type == EVENT_STREAM
-        assert reply.stream is not None
-        assert b"".join(reply.stream) == b": a\n\n\nid: r-1"
-        reply.stream.close()
+STREAM = f"HTTP/1.1 200 OK\r\nContent-Type: {EVENT_STREAM}\r\nConnection: close\r\n\r\n".encode()
+REFUSED = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"
+
+
+@contextmanager
+def streaming(*answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """A leader that gives one of these answers to each connection in turn; the requests that it has received."""
+    requests: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+
+        def serve() -> None:
+            for answer in answers:
+                client, _ = server.accept()
+                with client:
+                    requests.append(whole_request(client))
+                    client.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", requests
+        thread.join()
+
+
+def relayed(backend: FakeBackend, headers: Mapping[str, str], then: Callable[[bytes], None]) -> list[bytes]:
+    """The pieces of a stream of events; ``then`` is called with each."""
+    reply = ask("events", backend=backend, headers=headers)
+    assert (reply.status, reply.media_type) == (200, EVENT_STREAM)
+    assert reply.stream is not None
+    pieces = []
+    for piece in reply.stream:
+        pieces.append(piece)
+        then(piece)
+    return pieces
+
+
+def test_the_events_of_one_leader_after_the_other_are_relayed_in_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relayed_stream, "LOOK_SECONDS", 0.01)
+    first = STREAM + b"retry: 2000\n\nid: 1-1\ndata: {}\n\nid: 1-2\nda"
+    other = STREAM + b"id: 2-1\ndata: {}\n\n"
+    with streaming(first, REFUSED, other) as (url, requests):
+        backend = follower(url)
+
+        def then(piece: bytes) -> None:
+            if b"id: 2-1" in piece:
+                # This replica leads now: clients connect to it again.
+                backend.leader = None
+
+        pieces = relayed(backend, {"Last-Event-ID": "1-0", "Authorization": "Bearer s"}, then)
+    known = b"retry: 2000\n\nid: 1-1\ndata: {}\n\n"
+    assert b"".join(pieces) == known + b": no replica leads\n\n" + b"id: 2-1\ndata: {}\n\n"
+    assert [re.findall(rb"Last-Event-ID: (\S+)", each) for each in requests] == [[b"1-0"], [b"1-1"], [b"1-1"]]
+    assert all(b"Authorization: Bearer s" in each for each in requests)
+
+
+def test_a_client_that_knows_no_event_is_told_to_read_all_again_by_the_next_leader() -> None:
+    with streaming(STREAM, STREAM + b": a\n\n") as (url, requests):
+        backend = follower(url)
+        relayed(backend, {}, lambda piece: setattr(backend, "leader", None))
+    assert b"Last-Event-ID" not in requests[0]
+    assert b"Last-Event-ID: none" in requests[1]
+
+
+def test_a_stream_ends_if_nobody_leads_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relayed_stream, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(relayed_stream, "WAIT_SECONDS", 0.1)
+    with streaming(STREAM + b": a\n\n") as (url, _):
+        backend = follower(url)
+        pieces = relayed(backend, {}, lambda piece: setattr(backend, "leader", ""))
+    assert pieces[0] == b": a\n\n"
+    assert set(pieces[1:]) == {b": no replica leads\n\n"}
+
+
+def test_a_leader_that_refuses_the_callers_token_ends_the_stream() -> None:
+    with streaming(STREAM, b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n") as (url, _):
+        assert relayed(follower(url), {}, lambda piece: None) == []
 
 
 OF_STORE = ["job", "jobs", "job_shift", "schedule", "drain", "mode"]

@@ -99,7 +99,7 @@ class Replica:
         self.member = ClusterMember(settings, runtime, self, self, self.southbound)
         self._go_on()
         self.followed = Followed()
-        self.member.start(self.followed, began=self.began.append, ended=self.ended.append)
+        self.member.start(self.followed, began=lambda saved, term: self.began.append(saved), ended=self.ended.append)
 
     def _go_on(self) -> bool:
         """Let happen what comes before the next beat; return whether there is one."""

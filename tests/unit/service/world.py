@@ -289,7 +289,7 @@ class World:
 
     def take_over(self) -> World:
         """Itself, a follower that leads now."""
-        self.service.lead(self.store.lead("me", 2, self.follower.saved))
+        self.service.lead(self.store.lead("me", 2, self.follower.saved), 2)
         return self
 
     @property

@@ -105,3 +105,14 @@ def test_later_connections_reach_another_target(relay: CutRelay, target: socket.
         with later, reached:
             later.sendall(b"goes there")
             assert reached.recv(100) == b"goes there"
+
+
+def test_a_connection_that_the_target_refuses_ends_with_the_refusal(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        address = gone.getsockname()[:2]
+    with Relays() as relays, socket.socket(socket.AF_UNIX) as near:
+        relays.add(tmp_path / "refusing", address, refusal=b"not there")
+        near.settimeout(PATIENCE)
+        near.connect(str(tmp_path / "refusing"))
+        assert near.recv(100) == b"not there"
+        assert near.recv(100) == b""

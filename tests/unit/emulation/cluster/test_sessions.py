@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulation.cluster.history import JobOperation, with_stale_session_read, wrong_registers
-from emulation.cluster.sessions import Session, sessions_that_went_back, with_swapped_reads
+from emulation.cluster.sessions import ClientSession, sessions_that_went_back, with_swapped_reads
 
 NAMES = ("a", "b", "c")
 
@@ -33,7 +33,7 @@ class Replicated:
 def recorded(seed: int, count: int, *, forgets: bool = False) -> list[JobOperation]:
     """Requests of three sessions; with ``forgets``, followers answer what they know, told or not."""
     rng, store, now = random.Random(seed), Replicated(), 0.0
-    sessions = [Session(n) for n in range(3)]
+    sessions = [ClientSession(n) for n in range(3)]
     made = []
     for value in range(1, count + 1):
         session, name, begin = rng.choice(sessions), rng.choice(NAMES), now
@@ -100,7 +100,7 @@ def test_nothing_can_be_swapped_where_nothing_was_read() -> None:
 
 
 def test_a_session_knows_the_highest_number_and_when_a_leader_answered_last() -> None:
-    session = Session(0)
+    session = ClientSession(0)
     session.told("4-51", 1.0, certain=True)
     session.told("4-9", 2.0, certain=False)
     assert (session.change, session.since) == ("4-51", 1.0)
