@@ -96,7 +96,9 @@ def cluster(member: Membership | None) -> Mapping[str, Any]:
 def follower_health(told: Mapping[str, Any], standing: ClusterStanding, error: str) -> dict[str, Any]:
     """Return the health of a replica that does not lead, from that of a controller that has not started to plan."""
     reasons = list(_of_follower(standing, error))
-    return {**told, "status": "degraded" if reasons else "ok", "reasons": reasons, "version": VERSION}
+    found = {"status": "degraded" if reasons else "ok", "reasons": reasons, "version": VERSION}
+    # The leader says what of the network slows jobs down.
+    return {**told, **found, "degraded_service": []}
 
 
 def _of_follower(standing: ClusterStanding, error: str) -> Iterator[str]:

@@ -62,6 +62,11 @@ class MetricsSnapshot:
     streams: int
     replica: ReplicaCounts | None = None
 
+    @property
+    def follows(self) -> bool:
+        """Whether another replica leads: it tells what is known of the network and the plan."""
+        return self.replica is not None and self.replica.role == "follower"
+
 
 def exposed(
     snapshot: MetricsSnapshot, counted: Sequence[Metric], accept: str, rest: Callable[[], None]
@@ -78,7 +83,7 @@ def families(snapshot: MetricsSnapshot, rest: Callable[[], None] = lambda: None)
     yield from _switches(snapshot)
     yield from _discovery(snapshot.discovery)
     yield from _plan(snapshot)
-    if snapshot.state.fabric is not None:
+    if snapshot.state.fabric is not None and not snapshot.follows:
         yield from _links(
             snapshot.state, snapshot.state.fabric, snapshot.readings.link_rates(snapshot.state.fabric), rest
         )
@@ -242,14 +247,12 @@ def _plan(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         "Number of the plan that every switch has confirmed.",
         None if active is None else active[0],
     )
-    # A follower makes no plan, so it cannot know.
-    follows = snapshot.replica is not None and snapshot.replica.role == "follower"
     yield _gauge(
         "plan_active", "1 if every connected switch has the newest rules.",
-        None if follows else float(active is not None and active[0] >= state.enforced),
+        None if snapshot.follows else float(active is not None and active[0] >= state.enforced),
     )  # fmt: skip
     yield _gauge("plan_computed_timestamp_seconds", "Time at which the newest plan was computed.", snapshot.computed_at)
-    if plan is None:
+    if plan is None or snapshot.follows:
         return
     yield _gauge("plan_flows", "Flows of the newest plan.", state.traffic.n_flows)
     yield _gauge("plan_unroutable_flows", "Flows without a live path.", len(plan.unroutable))

@@ -119,6 +119,10 @@ def test_the_place_of_a_replica_in_its_cluster_is_told_and_a_single_controller_h
     names = {sample.name for family in follower for sample in family.samples}
     assert "fairspine_cluster_leader_changes_total" in names
     assert not names & {"fairspine_plan_active", "fairspine_cluster_lag_seconds", "fairspine_cluster_take_over_seconds"}
+    # What is planned and measured is told once, by the leader.
+    assert not {
+        name for name in names if name.startswith(("fairspine_link_", "fairspine_plan_flows", "fairspine_job_"))
+    }
     assert not {family.name for family in families(moment(replica=None)) if "cluster" in family.name}
 
 
