@@ -27,6 +27,7 @@ from controller.store.saved_rows import PLAN_WITH_PATHS, SavedRows, load_rows, s
 from controller.store.schema import PLANS, SETTINGS
 from controller.store.sqlite import IMMEDIATE
 from controller.store.store_mapping import (
+    RowChanges,
     apply,
     inverse,
     plan_from,
@@ -146,15 +147,20 @@ class Store:
         """
         fence = of_term(self.shown, replica, term)
 
-        def take(connection: sa.Connection) -> tuple[str, SavedRows]:
+        def take(connection: sa.Connection) -> tuple[str, str, SavedRows]:
             fence(connection)
             # No replica that works needs the earlier tables: this one was elected (``controller.store.election``).
             upgrade(connection, self.shown)
-            return str(connection.scalar(LAST_CHANGE)), load_rows(connection, known)
+            # Higher than all numbers of earlier terms: clients may know some that the database has lost.
+            last = str(connection.scalar(LAST_CHANGE))
+            begin = id_after(last, term)
+            set_last_change(connection, begin)
+            return last, begin, load_rows(connection, known)
 
         with self._in_turn():
-            self._last_change, rows = self._attempt(take, write=True)
-            self._recent = RecentChanges(self._last_change, self._database.recent_bytes)
+            last, self._last_change, rows = self._attempt(take, write=True)
+            self._recent = RecentChanges(last, self._database.recent_bytes)
+            self._recent.add(self._last_change, RowChanges())
             self._fence, self._term = fence, term
             return self._saved(rows)
 

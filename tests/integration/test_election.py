@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from controller.core.cluster_standing import ClusterSettings, ClusterStanding, ReplicaEntry
+from controller.core.saved_state import StateChange
 from controller.model.errors import InputError
 from controller.store import postgres, upgrade
 from controller.store.election import Election
@@ -108,6 +109,32 @@ def test_replicas_know_how_many_switches_each_of_them_has(replica: Make) -> None
     first.beat(switches=4)
     assert [member.switches for member in second.beat(switches=3).members] == [4, 3]
     assert [member.switches for member in first.beat(switches=0).members] == [0, 3]
+
+
+def test_the_changes_of_a_later_term_have_higher_numbers_though_some_of_the_earlier_one_are_lost(
+    replica: Make, postgres_url: str
+) -> None:
+    (one, a), (two, b) = replica("a"), replica("b")
+    one.lead("a", leads(a).term)
+    one.commit(StateChange(drained=frozenset({"spine1"})))
+    known, (before,) = one.change, sql(postgres_url, "SELECT value FROM settings WHERE name = 'last_change'")
+    one.commit(StateChange(drained=frozenset({"spine1", "spine2"})))
+    lost = one.change
+    assert known is not None
+    assert lost is not None
+    assert known < lost
+    assert two.read()[0] == b.beat().change == lost
+    sql(postgres_url, f"UPDATE settings SET value = '{before[0]}' WHERE name = 'last_change'")
+    assert two.read()[0] == known
+    a.resign()
+    two.lead("b", leads(b).term)
+    assert two.change is not None
+    assert two.change > lost
+    assert two.read()[0] == b.beat().change == two.change
+    # It may be lost, too, and is written again.
+    sql(postgres_url, f"UPDATE settings SET value = '{before[0]}' WHERE name = 'last_change'")
+    two.check()
+    assert two.read()[0] == two.change
 
 
 def test_a_replica_without_switches_lets_one_lead_that_has_some(replica: Make) -> None:

@@ -152,6 +152,7 @@ class FakeStore:
         return self.change, saved
 
     def lead(self, replica: str, term: int, known: SavedState | None = None) -> SavedState:
+        self.change = ChangeNumber(term, 1 if self.change is None else self.change.number + 1)
         return self.read(known)[1]
 
     overtaken = False
