@@ -19,7 +19,7 @@ PROGRAM, PACKAGE = "faults-cluster", "emulation.cluster"
 LEAST_LEASE = 0.5
 RATE, MOST_RATE = 50.0, 1000.0
 
-TABLE_WIDTH = 140
+TABLE_WIDTH = 160
 """Columns; a narrower terminal breaks the lines, and nothing is left out."""
 
 
