@@ -43,6 +43,12 @@ LIMIT = 400.0
 TAMPERED = "leaf1"
 
 
+def _knows(follower: RestartableController) -> bool:
+    """Return whether a follower answers by itself, with the job."""
+    code, body = follower.ask("GET", "/v1/jobs", headers={"Fairspine-At-Least": "1-2"})
+    return code == 200 and any(row["active"] is None for row in body["jobs"])
+
+
 class HealthSample(NamedTuple):
     """One answer of ``/healthz``: when it was asked for (``time.monotonic``), seconds until it came, its content."""
 
@@ -177,6 +183,7 @@ class ReadbackBench:
         follower.start()
         self._answers(follower)
         self._wait("all connections are there", lambda: self.fakes.do("state")["connected"] == 2 * sum(self.size[:2]))
+        self._wait("the follower knows the job", lambda: _knows(follower))
 
     def take_over(self) -> ReadbackRow:
         """Kill the leader after a rule was changed by hand, and measure the other one."""

@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -117,14 +117,21 @@ class RestartableController:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def ask(self, method: str, target: str, body: Any = None, timeout: float = 30.0) -> tuple[int, Any]:
+    def ask(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        timeout: float = 30.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
         """Send a request; return status and parsed body, with status 0 if there is no response."""
         assert self.process is not None
         if self.process.poll() is not None:
             sys.exit(f"the controller has ended\n{self.log.read_text()[-5000:]}")
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            connection.request(method, target, None if body is None else json.dumps(body))
+            connection.request(method, target, None if body is None else json.dumps(body), dict(headers or {}))
             response = connection.getresponse()
             data = response.read()
             return response.status, json.loads(data) if data[:1] in b"{[" else data.decode()
