@@ -134,15 +134,18 @@ class Client:
             if method != "GET":
                 raise
             with suppress(CommandError):
-                return self._read_of_follower(target, headers)
+                return self._read_of_follower(target, headers, failure)
             raise failure from None
 
-    def _read_of_follower(self, target: str, headers: Mapping[str, str]) -> ControllerResponse:
-        """Return what a replica that does not lead knows: at least what this client was told before."""
+    def _read_of_follower(self, target: str, headers: Mapping[str, str], failure: NoLeader) -> ControllerResponse:
+        """Return what a replica that does not lead knows: at least what this client was told before.
+
+        ``failure``: why the leader does not answer.
+        """
         answer = self._read("GET", target, None, {**headers, AT_LEAST: self._change})
         if not self._told:
             self._told = True
-            note = f"note: no replica leads; this is what {self.url} knows of the store (change {self._change})"
+            note = f"note: {failure}; what follows is what {self.url} knows of the store (change {self._change})"
             typer.echo(note, err=True)
         return answer
 

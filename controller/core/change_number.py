@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_FORM = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+_FORM = re.compile(r"([0-9]+)-([0-9]+)")
+
+_LONGEST = 100
+"""Characters; far more than any number of a store has."""
 
 
 class ChangeNumber(NamedTuple):
@@ -30,7 +33,7 @@ class ChangeNumber(NamedTuple):
         Raises:
             ValueError: the text is not of this form.
         """
-        found = _FORM.fullmatch(text)
+        found = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
         if found is None:
             raise ValueError("must be like 4-51")
         return ChangeNumber(int(found[1]), int(found[2]))

@@ -26,7 +26,7 @@ from controller.core.ports.api import UNCONDITIONAL, Backend
 from controller.model.errors import InputError, NotFoundError, UnavailableError
 from controller.rest.access_log import log_access
 from controller.rest.budget import Quotas, Share, WorkKind
-from controller.rest.conditions import AT_LEAST, condition, header_parameters
+from controller.rest.conditions import AT_LEAST, change_of, condition, header_parameters
 from controller.rest.event_loop import EventLoop
 from controller.rest.events import EventStream
 from controller.rest.forwarding import CHANGE, FORWARDED, Forwarder, no_leader
@@ -191,7 +191,7 @@ class Api:
         values = variables | _parameters(operation, request)
         wanted = condition(request) if operation.conditional else UNCONDITIONAL
         forwards = not operation.of_replica and self._backend.leader is not None
-        if forwards and not self._backend.leader and not (operation.of_store and AT_LEAST.name in values):
+        if forwards and not self._backend.leader and not (operation.of_store and values.get(AT_LEAST.name)):
             raise no_leader("the cluster has no leader now")
         body = b"" if operation.body is None else self._body(operation, request, share)
         call = Call(request, caller, self._access.required, values, wanted, body)
@@ -199,22 +199,23 @@ class Api:
             operation.handle(self._backend, call, response)
             return
         with share.room.places.held(who=who):
-            at_least = values.get(AT_LEAST.name) if operation.of_store else None
+            given = values.get(AT_LEAST.name) if operation.of_store else None
+            at_least = change_of(given) if given else None
             local = forwards and at_least is not None and self._answers_as_follower(request, at_least)
             if forwards and not local:
                 self._forwarder.forward(operation, request, response, body, share)
                 return
             if operation.confirmed and not operation.of_replica and not local:
                 self._confirm(operation)
-                if at_least is not None and not self._backend.knows(ChangeNumber.parse(at_least)):
+                if at_least is not None and not self._backend.knows(at_least):
                     raise unavailable(f"change {at_least} is not known here")
             request.context.of_store = not operation.of_replica
             operation.handle(self._backend, call, response)
             represent(request, response, self._loop.offload, tagged=operation.content_tagged)
 
-    def _answers_as_follower(self, request: falcon.Request, at_least: str) -> bool:
+    def _answers_as_follower(self, request: falcon.Request, at_least: ChangeNumber) -> bool:
         """Return whether a replica that does not lead answers by itself: it knows a change, now or soon."""
-        return request.get_header(FORWARDED) is None and self._backend.knows(ChangeNumber.parse(at_least))
+        return request.get_header(FORWARDED) is None and self._backend.knows(at_least)
 
     def _confirm(self, operation: Operation) -> None:
         """Check that what this replica knows is still what clients have been told.

@@ -8,8 +8,10 @@ from typing import Annotated
 import falcon
 from pydantic import StringConstraints
 
+from controller.core.change_number import ChangeNumber
 from controller.core.ports.api import UNCONDITIONAL, Condition
 from controller.rest.operation import Operation, Parameter
+from controller.rest.problems import bad_input
 from controller.rest.representation import ZIPPED
 
 _TAG = r'(?:W/)?"[!#-~]*"'
@@ -42,6 +44,18 @@ CACHED = Parameter(
 )
 
 
+def change_of(text: str) -> ChangeNumber:
+    """Return the number of ``AT_LEAST``.
+
+    Raises:
+        ProblemError: 400, a part of it is too large.
+    """
+    try:
+        return ChangeNumber.parse(text)
+    except ValueError as error:
+        raise bad_input(str(error), field=AT_LEAST.name, value=text) from None
+
+
 def condition(request: falcon.Request) -> Condition:
     """Return the condition of a request whose two headers were checked: Falcon's parser accepts any text."""
     match, none_match = request.if_match, request.if_none_match
@@ -57,8 +71,8 @@ def condition(request: falcon.Request) -> Condition:
 AT_LEAST = Parameter(
     "Fairspine-At-Least",
     "A number from Fairspine-Change: any replica of a cluster answers, also one that does not lead, if it knows this "
-    "change within a lease. A single controller ignores it.",
-    Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}-[0-9]{1,18}$")],
+    "change within a lease. A single controller ignores it. Empty: as without.",
+    Annotated[str, StringConstraints(pattern=r"^([0-9]+-[0-9]+)?$")],
     "4-51",
     place="header",
 )

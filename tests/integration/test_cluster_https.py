@@ -98,7 +98,7 @@ def test_a_follower_passes_requests_on_to_a_leader_whose_certificate_its_authori
     eventually(lambda: third.answers(others.own.cert), "the third one answers")
     for _ in range(3):
         with pytest.raises(CommandError, match=f"the certificate of the leader at {first.url} is not accepted: unable"):
-            third.client(others.own.cert).request("GET", "mode")
+            third.client(others.own.cert).request("GET", "plan")
     assert third.log.count("is not accepted") == 1
     assert f"(cluster_ca is {others.own.cert})" in third.log
 
@@ -106,7 +106,7 @@ def test_a_follower_passes_requests_on_to_a_leader_whose_certificate_its_authori
     both = tmp_path / "both.pem"
     both.write_text(ours.own.cert.read_text() + others.own.cert.read_text())
     shutil.copy(both, others.own.cert)
-    assert third.client(both).request("GET", "mode").document["mode"] == "frozen"
+    assert third.client(both).request("GET", "plan").document["mode"] == "frozen"
     for replica in (third, second, first):
         replica.process.send_signal(signal.SIGTERM)
         assert replica.process.wait(READY_SECONDS) == 0, replica.log

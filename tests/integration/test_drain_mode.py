@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -129,5 +130,6 @@ def test_a_rollback_puts_flows_back_where_they_were_and_history_says_so(bench: B
     assert (answer.status, answer.body["rollback_of"]) == (200, epoch)
     again = check_paths(lab, fabric, controller)
     assert [flow["paths"] for flow in again["flows"]] == [flow["paths"] for flow in before["flows"]]
-    causes = [plan["cause"] for plan in controller.get("/v1/plans").body["plans"]]
+    # A request is planned once more if the network's state changed while it was saved, as on a busy machine.
+    causes = [cause for cause, _ in groupby(plan["cause"] for plan in controller.get("/v1/plans").body["plans"])]
     assert causes[:4] == [f"rollback to plan {epoch}", "spine1 undrained", "spine1 drained", "job one pushed"]
