@@ -36,6 +36,9 @@ from controller.southbound.rules import SwitchRules
 from controller.southbound.switch_names import SwitchNames
 from controller.southbound.watch_rules import RoceCount, is_watching
 
+ECHOES_PER_LEASE = 4
+"""Echo requests to each switch in one lease of a cluster: a leader must find out soon that no switch hears it."""
+
 
 class OpenFlowSouthbound:
     """A ``controller.core.ports.southbound.Southbound`` on OpenFlow connections.
@@ -117,6 +120,7 @@ class OpenFlowSouthbound:
         self._roles: Roles | None = None
         if settings.cluster_name:
             self._roles = Roles(self.installer.permission, admitted=self._admit, name=self.names)
+            self._dpids.context.echo_seconds = settings.lease / ECHOES_PER_LEASE
         self._look_again = OneTimer(self.network_changed.set, LOOK_AGAIN, runtime.later, clock)
 
     def start(self) -> None:
@@ -164,6 +168,12 @@ class OpenFlowSouthbound:
     def connections(self) -> int:
         """The number of switches that are connected, also to a replica of a cluster that does not lead."""
         return len(self.installer.states()) if self._roles is None else self._roles.connections
+
+    @property
+    def silence(self) -> float:
+        """Seconds in which this program could read, and nothing came from any switch."""
+        context = self._dpids.context
+        return context.awake - context.heard
 
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard."""

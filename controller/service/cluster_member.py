@@ -30,9 +30,12 @@ BEAT_SECONDS = 0.5
 """At most from one beat to the next: a replica that has stepped down is back sooner than after an eighth of a long
 lease, and another one is to lead."""
 
-CUT_OFF_LEASES = 3
-"""Leases after which a leader without switches lets another replica lead that has some. Switches that were restarted
-connect to all replicas, to some of them a second later than to others."""
+SILENT_LEASES = 1.0
+"""Leases without a message from any switch after which a replica says that no switch is connected to it."""
+
+CUT_OFF_LEASES = 1.25
+"""The same after which a leader lets another replica lead that has switches. It is more, so that the leader stays where
+all replicas lose them: the others have said so by then."""
 
 
 class Following(Protocol):
@@ -80,7 +83,7 @@ class ClusterMember:
         self._last_leader = ""
         self._term: int | None = None
         self._stepping_down = False
-        self._cut_off_since: float | None = None
+        self._leads_since = 0.0
         self._asked_to_end = runtime.signal()
         self._still_leads = LeadershipCheck(runtime, self._ask, seconds=settings.lease)
 
@@ -149,7 +152,7 @@ class ClusterMember:
             return "the store has lost changes, or another program has made some"
         try:
             southbound = self._southbound
-            self._hear(self._runtime.offload(self._election.beat, southbound.seen_term, southbound.connections))
+            self._hear(self._runtime.offload(self._election.beat, southbound.seen_term, self._switches()))
             if self._term is None and self.standing.leads:
                 saved = self._runtime.offload(
                     self._store.lead, self.settings.me.id, self.standing.term, self._follower.saved
@@ -164,19 +167,21 @@ class ClusterMember:
         if self._term is not None and (not self.standing.leads or self.standing.term != self._term):
             return f"term {self.standing.term} has begun"
         if self._term is not None and self._is_cut_off():
-            return "no switch is connected to this replica, and some are to another one"
+            return "no switch can be reached from this replica, and some can from another one"
         return ""
 
+    def _switches(self) -> int:
+        """Return the number of switches that are connected, 0 where all of them are silent."""
+        southbound = self._southbound
+        return southbound.connections if southbound.silence <= SILENT_LEASES * self.settings.lease else 0
+
     def _is_cut_off(self) -> bool:
-        """Return whether another replica can reach switches while this one has reached none for some leases."""
-        others = (each for each in self.standing.members if each.id != self.settings.me.id)
-        if self._southbound.connections or not any(each.is_live and each.switches for each in others):
-            self._cut_off_since = None
+        """Return whether another replica can reach switches while this leader has reached none for some time."""
+        silence = min(self._southbound.silence, self._runtime.clock() - self._leads_since)
+        if silence <= CUT_OFF_LEASES * self.settings.lease:
             return False
-        now = self._runtime.clock()
-        if self._cut_off_since is None:
-            self._cut_off_since = now
-        return now - self._cut_off_since > CUT_OFF_LEASES * self.settings.lease
+        others = (each for each in self.standing.members if each.id != self.settings.me.id)
+        return any(each.is_live and each.switches for each in others)
 
     def _ask(self) -> bool:
         return self._term is not None and self._election.leads(self._term)
@@ -192,7 +197,7 @@ class ClusterMember:
             self._last_leader = standing.leader
 
     def _lead(self, saved: SavedState, began: Callable[[SavedState, int], None]) -> None:
-        self._term = self.standing.term
+        self._term, self._leads_since = self.standing.term, self._runtime.clock()
         LOG.warning("this replica leads cluster %s for term %d", self.settings.name, self._term)
         began(saved, self._term)
         self._southbound.lead(self._term)

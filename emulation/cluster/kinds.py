@@ -220,7 +220,7 @@ KINDS = (
     ClusterFault("stopped amid a roll-out", 3.0, _continues, replaced=True, writes=True, prepare=_stop_amid_roll_out),
     ClusterFault("step-down", 2.0, _stepped_down, replaced=True),
     ClusterFault("cut from the store", 4.0, lambda world, leader: _cut([leader.store]), replaced=True),
-    ClusterFault("cut from switches", 4.0, lambda world, leader: _cut(leader.switches)),
+    ClusterFault("cut from switches", 4.0, lambda world, leader: _cut(leader.switches), replaced=True),
     ClusterFault("cut from switches for long", 15.0, lambda world, leader: _cut(leader.switches), replaced=True),
     ClusterFault("cut from half of the switches", 4.0, lambda world, leader: _cut(leader.switches[:1])),
     ClusterFault("cut from clients", 3.0, lambda world, leader: _cut([leader.clients])),

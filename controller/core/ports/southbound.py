@@ -97,6 +97,10 @@ class Southbound(Protocol):
         """The number of switches that are connected, also to a replica of a cluster that does not lead."""
 
     @property
+    def silence(self) -> float:
+        """Seconds in which this program could read, and nothing came from any switch."""
+
+    @property
     def seen_term(self) -> int:
         """The highest term of a cluster that a switch has told; 0: none has."""
 

@@ -242,6 +242,8 @@ class SwitchConnection(controller.Datapath):
                 return
             self.reading = False
             self.received += 1
+            if self.state == MAIN_DISPATCHER:
+                self.context.heard = self.context.awake
             data = self.cutter.joined(data)
             if not data:
                 continue

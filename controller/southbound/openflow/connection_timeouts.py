@@ -30,13 +30,16 @@ ECHO_SECONDS = 8.0
 TAKING_SECONDS = 15.0
 """For a switch to take 64 KiB."""
 
+ECHOES_PER_SECOND = 1000
+"""Echo requests to all switches together, at most, besides those that Ryu's options ask for."""
+
 
 class _Watched:
     """The state of one connection at the last check."""
 
     def __init__(self, now: float) -> None:
         self.progress, self.deadline = 0, now + HANDSHAKE_SECONDS
-        self.received, self.silent, self.asked = 0, 0, float("-inf")
+        self.received, self.silent, self.asked, self.echo_sent = 0, 0, float("-inf"), float("-inf")
         self.echoed, self.answered = 0, float("inf")
 
 
@@ -94,8 +97,9 @@ class ConnectionTimeouts:
     def _keep_alive(self, connection: Any, watched: _Watched, now: float) -> None:
         """Ask for a sign of life now and then; everything that comes is one, for some time."""
         if not connection.max_unreplied_echo_requests or now - watched.asked < connection.echo_request_interval:
+            self._ask_more_often(connection, watched, now)
             return
-        watched.asked = now
+        watched.asked = watched.echo_sent = now
         watched.silent = watched.silent + 1 if connection.received == watched.received else 0
         watched.received = connection.received
         if not connection.reading:
@@ -108,6 +112,13 @@ class ConnectionTimeouts:
         elif watched.silent > connection.max_unreplied_echo_requests:
             self._end(connection, f"it has sent nothing since {watched.silent} echo requests", "silent")
         else:
+            connection.ask_echo()
+
+    def _ask_more_often(self, connection: Any, watched: _Watched, now: float) -> None:
+        """Ask for a sign of life sooner than Ryu's options say, without ending the connection sooner."""
+        seconds = self._context.echo_seconds
+        if seconds is not None and now - watched.echo_sent >= max(seconds, len(self._watched) / ECHOES_PER_SECOND):
+            watched.echo_sent = now
             connection.ask_echo()
 
     def _end(self, connection: Any, reason: str, kind: str) -> None:

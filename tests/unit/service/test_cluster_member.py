@@ -13,7 +13,7 @@ from controller.core.cluster_standing import ClusterSettings, ClusterStanding, R
 from controller.core.errors import ConflictError
 from controller.core.saved_state import SavedState
 from controller.model.network_state import NetworkState
-from controller.service.cluster_member import BEATS, CUT_OFF_LEASES, ClusterMember
+from controller.service.cluster_member import BEATS, CUT_OFF_LEASES, SILENT_LEASES, ClusterMember
 from controller.store.errors import StoreError
 from controller.views.cluster import counts
 from tests.unit.service.world import Ended, FakeSouthbound, Signal, Threads
@@ -90,6 +90,7 @@ class Replica:
         self.southbound = FakeSouthbound(Threads(), NetworkState())
         self.store_term = LEADS.term
         self.overtaken = False
+        self.silent_since: float | None = None
         self.told: list[int] = []
         self.resigned: list[int] = []
         self.taken: list[int] = []
@@ -106,6 +107,8 @@ class Replica:
         while self._steps and callable(step := self._steps[0]):
             step(self)
             del self._steps[0]
+        if self.silent_since is not None:
+            self.southbound.silence = self.runtime.clock() - self.silent_since
         return bool(self._steps)
 
     def beat(self, seen: int = 0, switches: int = 0) -> ClusterStanding:
@@ -140,10 +143,17 @@ def lose(replica: Replica) -> None:
 
 def lose_switches(replica: Replica) -> None:
     replica.southbound.connections = 0
+    hear_nothing(replica)
+
+
+def hear_nothing(replica: Replica) -> None:
+    """Let all switches be silent from now on: nobody has closed their connections."""
+    replica.silent_since = replica.runtime.clock()
 
 
 def find_switches(replica: Replica) -> None:
     replica.southbound.connections = 1
+    replica.southbound.silence, replica.silent_since = 0.0, None
 
 
 def beside(**other: bool | int) -> ClusterStanding:
@@ -205,14 +215,15 @@ def test_a_leader_ends_for_good_when_its_term_has_ended_or_the_store_is_not_as_i
 
 
 OTHER_HAS_SWITCHES = beside(is_live=True, switches=1)
-PATIENCE = [OTHER_HAS_SWITCHES] * (CUT_OFF_LEASES * BEATS)
+PATIENCE = [OTHER_HAS_SWITCHES] * int(CUT_OFF_LEASES * BEATS)
 """Beats of the time for which a leader may be without switches."""
 
 
-def test_a_leader_without_switches_ends_after_some_leases_if_another_replica_has_some() -> None:
-    assert Replica(LEADS, lose_switches, *PATIENCE, OTHER_HAS_SWITCHES).ended == []
-    cut_off = Replica(LEADS, lose_switches, *PATIENCE, *[OTHER_HAS_SWITCHES] * 3)
-    assert [reason.partition(",")[0] for reason in cut_off.ended] == ["no switch is connected to this replica"]
+@pytest.mark.parametrize("begin", [lose_switches, hear_nothing])
+def test_a_leader_without_switches_ends_after_some_time_if_another_replica_has_some(begin: Step) -> None:
+    assert Replica(LEADS, begin, *PATIENCE, OTHER_HAS_SWITCHES).ended == []
+    cut_off = Replica(LEADS, begin, *PATIENCE, *[OTHER_HAS_SWITCHES] * 3)
+    assert [reason.partition(",")[0] for reason in cut_off.ended] == ["no switch can be reached from this replica"]
     assert len(cut_off.resigned) == 1
     assert cut_off.southbound.withheld
 
@@ -233,9 +244,20 @@ def test_a_leader_whose_switches_come_back_in_time_goes_on() -> None:
 
 def test_a_follower_without_switches_ends_nothing_and_each_replica_tells_how_many_it_has() -> None:
     follows = replace(FOLLOWS, members=OTHER_HAS_SWITCHES.members)
-    follower = Replica(follows, lose_switches, *[follows] * (2 * len(PATIENCE)))
+    beats = 2 * len(PATIENCE)
+    follower = Replica(follows, lose_switches, *[follows] * beats)
     assert follower.ended == []
-    assert follower.told == [1] + [0] * (2 * len(PATIENCE))
+    assert follower.told == [1] + [0] * beats
+    silent = Replica(follows, hear_nothing, *[follows] * beats)
+    patience = int(SILENT_LEASES * BEATS) + 1
+    assert silent.told == [1] * (1 + patience) + [0] * (beats - patience)
+
+
+def test_a_new_leader_without_switches_has_the_same_time_to_reach_some() -> None:
+    follows = replace(FOLLOWS, members=OTHER_HAS_SWITCHES.members)
+    begun: list[Step] = [lose_switches, *[follows] * (3 * BEATS), LEADS]
+    assert Replica(*begun, *PATIENCE).ended == []
+    assert len(Replica(*begun, *PATIENCE, *[OTHER_HAS_SWITCHES] * 3).ended) == 1
 
 
 def test_a_leader_that_steps_down_answers_no_client_from_then_on() -> None:
