@@ -49,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from controller import startup
     from controller.model.errors import InputError
     from controller.routing.warm_up import warm_up
+    from controller.southbound import entry_hashes
     from controller.store.errors import StoreError
 
     try:
@@ -58,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     # Loads the compiled kernels, or compiles them where 'make setup' could not keep them: never inside a request.
     warm_up()
+    entry_hashes.warm_up()
     startup.announce(start)
     signalled = _close_on_signals()
     # A signal before Ryu waits for its services, and a second one while it closes, end up here.

@@ -32,7 +32,7 @@ from controller.southbound.openflow.verifier import Verifier
 from controller.southbound.openflow.watcher import Watcher
 from controller.southbound.packet_load import PacketLoad
 from controller.southbound.rollout import Refusal
-from controller.southbound.rules import SwitchRules
+from controller.southbound.rules import RuleSet, SwitchRules
 from controller.southbound.switch_names import SwitchNames
 from controller.southbound.watch_rules import RoceCount, is_watching
 
@@ -144,6 +144,10 @@ class OpenFlowSouthbound:
     def install(self, rules: DesiredRules) -> None:
         """Bring the switches to these rules; does not block."""
         self.installer.target(rules)
+
+    def expect(self, rules: RuleSet) -> None:
+        """Note the rules that switches are likely to hold when they are read, so that this takes less time."""
+        self.installer.expected = rules
 
     def withhold_changes(self, reason: str) -> None:
         """Change no switch from now on, for this reason; empty: change them again."""

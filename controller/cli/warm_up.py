@@ -11,7 +11,9 @@ def warm_up() -> None:
     Each command compiles what it needs at its first use. Run this after an installation or an upgrade, as the user
     that runs the controller. The variable NUMBA_CACHE_DIR names another folder for the compiled code.
     """
+    from controller.southbound import entry_hashes
     from emulation.evaluation.warm_up import compile_in_parallel
 
+    entry_hashes.warm_up()
     compile_in_parallel()
     typer.echo("the kernels are compiled")

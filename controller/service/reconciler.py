@@ -93,6 +93,8 @@ class Reconciler:
     def resume(self, saved: SavedState, state: ControllerState | None = None) -> None:
         """Continue from what a store holds; only before ``start``. ``state``: what follows from it, if known."""
         self.state = state or restore(saved, self._intended, self._settings.enforcement, self._settings.learning)
+        if self.state.rules is not None:
+            self._southbound.expect(self.state.rules)
         self.desired = self.state.desired
         self.mode: ModeSetting | None = saved.mode
         self.learning: LearningSetting | None = saved.learning

@@ -271,7 +271,7 @@ def difference(have: SwitchRules, want: SwitchRules) -> Changes:
     put: tuple[Rule, ...] = ()
     removed: tuple[Rule, ...] = ()
     # Nearly every switch holds what it should after a restart or a take-over: dictionaries are compared whole first.
-    if have.rules != want.rules:
+    if have.rules is not want.rules and have.rules != want.rules:
         put = tuple(
             # Most are the same object, and need no comparison.
             rule

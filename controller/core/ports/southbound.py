@@ -16,6 +16,7 @@ from controller.southbound.desired_rules import DesiredRules
 from controller.southbound.discovery_counts import DiscoveryCounts
 from controller.southbound.host_counts import HostCounts
 from controller.southbound.rollout import Refusal
+from controller.southbound.rules import RuleSet
 from controller.southbound.watch_rules import RoceCount
 from controller.telemetry.fabric_snapshot import FabricSnapshot
 
@@ -85,6 +86,9 @@ class Southbound(Protocol):
 
     def install(self, rules: DesiredRules) -> None:
         """Bring the switches to these rules; does not block."""
+
+    def expect(self, rules: RuleSet) -> None:
+        """Note the rules that switches are likely to hold when they are read. Does not block."""
 
     def withhold_changes(self, reason: str) -> None:
         """Change no switch from now on, for this reason; empty: change them again. Does not block."""

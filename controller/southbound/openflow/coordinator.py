@@ -36,6 +36,9 @@ class Coordinator(Protocol):
     def offload(self, function: Any, *args: Any) -> Any:
         """Run a function in a thread and return its result; other greenlets go on meanwhile."""
 
+    def likely(self, dpid: int) -> SwitchRules:
+        """Return the rules that a switch is likely to hold when it connects."""
+
     def moved_on(self) -> None:
         """Let the other sessions begin a stage: a rollout has progressed."""
 

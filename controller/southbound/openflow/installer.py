@@ -24,7 +24,7 @@ from controller.southbound.openflow.request_channel import RequestChannel
 from controller.southbound.openflow.session import Session, SwitchState
 from controller.southbound.quiet_log import QuietLog
 from controller.southbound.rollout import Refusal, Rollout
-from controller.southbound.rules import SwitchRules
+from controller.southbound.rules import RuleSet, SwitchRules
 from controller.southbound.switch_names import SwitchNames
 from controller.southbound.update import Stage
 from controller.southbound.write_permission import WritePermission
@@ -52,6 +52,7 @@ class Installer:
         refusal: why the newest target is not on the switches; ``None``: none has refused it.
         refusals: how many targets were refused since the start.
         edits: how many changes switches have confirmed since the start.
+        expected: what switches are likely to hold while there is no target: what an earlier leader gave them.
         errors: how many OpenFlow errors of each type (their names in the standard) have come since the start.
         quiet: the log of what switches do when rules are put on them.
     """
@@ -84,6 +85,7 @@ class Installer:
         self._names, self._told_settled, self._clock = names, settled, clock
         self._sessions: dict[int, Session] = {}
         self.rollout: Rollout | None = None
+        self.expected = RuleSet()
         self._target: DesiredRules | None = None
         self._fits: tuple[int, Any] | None = None
         self._fall_back: Fallback | None = None
@@ -117,6 +119,10 @@ class Installer:
             self.refusal, epoch=target.epoch, dpid=dpid, switch=self._names(dpid), table=table, short=missing
         )
         hub.spawn(self._fall_back_at_once, target, self._fall_back or Fallback(self._fits), refusal)
+
+    def likely(self, dpid: int) -> SwitchRules:
+        """Return the rules that a switch is likely to hold when it connects."""
+        return (self.expected if self.rollout is None else self.rollout.rules)[dpid]
 
     @property
     def next_try(self) -> float | None:
@@ -242,9 +248,8 @@ class Installer:
     def close(self) -> None:
         """Stop talking; rules stay where they are, so the network forwards on."""
         self._stop_retry()
-        for session in self._sessions.values():
-            session.stop()
-        self._sessions.clear()
+        while self._sessions:
+            self._sessions.popitem()[1].stop()
 
     # -- what sessions call -------------------------------------------------------------------------------------
 
@@ -263,13 +268,8 @@ class Installer:
     def settled(self) -> None:
         """Check whether all switches hold the rollout's rules, and call ``settled``."""
         rollout, target = self.rollout, self._target
-        if (
-            rollout is not None
-            and rollout.whole
-            and target is not None
-            and rollout.rules is target.rules
-            and self._all_hold(rollout)
-        ):
+        is_target = rollout is not None and target is not None and rollout.whole and rollout.rules is target.rules
+        if rollout is not None and target is not None and is_target and self._all_hold(rollout):
             self._fits = target.epoch, target.plan
             self._all_fits()
         self._told_settled()
@@ -283,15 +283,14 @@ class Installer:
         if behind is not None and self._is_well(self._behind, behind) and behind.arrived is not rollout:
             return False
         well = self._well()
-        self._behind = next((dpid for dpid, session in well.items() if session.arrived is not rollout), NOBODY)
+        self._behind = next((dpid for dpid, each in well.items() if each.arrived is not rollout), NOBODY)
         return bool(well) and self._behind == NOBODY
 
     def _all_fits(self) -> None:
         """End the fall-back: every switch has taken the target."""
         if self.refusal is not None:
             LOG.info("plan %d: every switch accepts it now", self.refusal.epoch)
-        self.refusal = self._fall_back = None
-        self._retry_seconds = RETRY_FIRST
+        self.refusal, self._fall_back, self._retry_seconds = None, None, RETRY_FIRST
         self._room.forget()
         self._stop_retry()
 

@@ -112,6 +112,11 @@ class Session:
     # -- for the verifier ----------------------------------------------------------------------------------------
 
     @property
+    def is_read(self) -> bool:
+        """True if it is known what the switch holds."""
+        return self._holding is not None
+
+    @property
     def at_rest(self) -> bool:
         """True if the switch has confirmed all that it should hold, and nothing is on its way."""
         rollout = self._coordinator.rollout
@@ -211,9 +216,12 @@ class Session:
                 messages.read_rules(exchange.datapath), messages.read_groups(exchange.datapath)
             )
         is_short = sum(map(len, rules)) + sum(map(len, groups)) < SHORT_BYTES
+        likely = self._coordinator.likely(self.state.dpid)
         try:
             held: SwitchRules = (
-                _as_rules(rules, groups) if is_short else self._coordinator.offload(_as_rules, rules, groups)
+                _as_rules(rules, groups, likely)
+                if is_short
+                else self._coordinator.offload(_as_rules, rules, groups, likely)
             )
         except ValueError as error:
             raise SwitchGone(f"its rules cannot be read: {error}") from None
@@ -387,5 +395,5 @@ def _is_base(edit: RuleEdit) -> bool:
     return isinstance(edit.what, Rule) and not is_enforcement(edit.what)
 
 
-def _as_rules(rules: list[bytes], groups: list[bytes]) -> SwitchRules:
-    return SwitchRules(_reader.rules(rules), _reader.groups(groups))
+def _as_rules(rules: list[bytes], groups: list[bytes], likely: SwitchRules) -> SwitchRules:
+    return SwitchRules(_reader.rules_like(rules, likely), _reader.groups(groups))

@@ -33,6 +33,9 @@ ENTRIES_PER_SECOND = 10_000
 LOOKS_PER_SECOND = 50
 """Switches that are asked. Of more than this times the period, each is asked less often."""
 
+UNREAD_PART = 0.1
+"""Of the switches. While more have connected and were not read yet, as after a restart, no other one is read again."""
+
 _reader = RuleReader()
 
 
@@ -220,6 +223,8 @@ class Verifier:
     def _chosen(self, seconds: float) -> set[int]:
         """Return the switches of which all is read in a round of so many seconds."""
         budget, chosen = ENTRIES_PER_SECOND * seconds, set[int]()
+        if sum(not looked.session.is_read for looked in self._looked.values()) > UNREAD_PART * len(self._looked):
+            return chosen
         for dpid, looked in sorted(self._looked.items(), key=lambda each: each[1].whole_at):
             if budget <= 0:
                 break

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from controller.core.errors import ConflictError, PreconditionFailedError
+from controller.learning.sightings import SightingBatch
 from controller.model.clos import clos
 from controller.model.errors import InputError, NotFoundError
 from controller.rest import schemas
@@ -33,7 +34,11 @@ def world() -> Iterator[World]:
 def body(now: float, iterations: int = 8) -> bytes:
     """Return what hosts report of the ring until now."""
     rng = np.random.default_rng(0)
-    batch = polled_counters(RING, Draw(0.7, iterations, start=now - 0.7 * iterations), 0.05, rng)
+    return body_of(polled_counters(RING, Draw(0.7, iterations, start=now - 0.7 * iterations), 0.05, rng))
+
+
+def body_of(batch: SightingBatch) -> bytes:
+    """Return a batch as a host reports it."""
     qps = [
         {"src": f"h{key.src + 1}", "dst": f"h{key.dst + 1}", "udp_src": key.udp_src, "dst_qp": key.dst_qp}
         for key in batch.keys

@@ -222,6 +222,9 @@ class FakeSouthbound:
     def install(self, rules: DesiredRules) -> None:
         self.installed.append((rules.rules, rules.epoch))
 
+    def expect(self, rules: RuleSet) -> None:
+        self.expected = rules
+
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         pass
 

@@ -137,7 +137,7 @@ def test_read_back_and_polling_go_on_after_a_round_and_after_a_switch_that_fail(
         asked[0] += 1
         if asked[0] % 2:
             raise KeyError("a mistake")
-        return {1: SimpleNamespace(size=1), 2: SimpleNamespace(size=1)}
+        return {1: SimpleNamespace(size=1, is_read=True), 2: SimpleNamespace(size=1, is_read=True)}
 
     looks: list[int] = []
 
@@ -156,3 +156,11 @@ def test_read_back_and_polling_go_on_after_a_round_and_after_a_switch_that_fail(
     assert len(texts) == 2
     assert "a mistake" in texts[0]
     assert "ZeroDivisionError" in texts[1]
+
+
+@pytest.mark.parametrize(("unread", "expected"), [(0, 20), (2, 20), (3, 0), (20, 0)])
+def test_no_switch_is_read_again_while_many_are_not_read_yet(unread: int, expected: int) -> None:
+    sessions = {dpid: SimpleNamespace(size=1, is_read=dpid >= unread) for dpid in range(20)}
+    verifier = reading_back(Rounds(1.0), lambda: sessions)
+    assert len(verifier._begin_round().dpids) == 20
+    assert len(verifier._whole) == expected
