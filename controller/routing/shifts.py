@@ -37,7 +37,7 @@ MOST_EVENTS = 20_000
 EVENTS_PER_ROUND = 50
 """Events simulated in all, for each round of ``Options.rounds``."""
 
-WORK_PER_ROUND = 100
+WORK_PER_ROUND = 80
 """Links and entries examined for speeds in all (``SpeedCache.work``), for each round; many jobs reach this limit first,
 because sets of sending jobs then seldom occur again."""
 
