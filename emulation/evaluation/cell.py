@@ -50,6 +50,9 @@ def simulate_cell(cell: Cell) -> Results:
     def plan(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
         return assign(policy.policy, fabric, traffic, seed=cell.seed, previous=previous, options=policy.options)
 
+    def plan_first(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
+        return assign(policy.first, fabric, traffic, seed=cell.seed, previous=previous)
+
     return simulate(
         Simulation(
             fabric=cell.failure.on(cell.fabric, cell.seed),
@@ -58,6 +61,7 @@ def simulate_cell(cell: Cell) -> Results:
             allocation=cell.allocation,
             triggers=cell.triggers,
             planned=policy.planned,
+            first=plan_first if policy.first else None,
             period=cell.period,
             changes=cell.changes,
             until=cell.until,
@@ -212,7 +216,7 @@ def key_of(cell: Cell) -> str:
     said = [
         _code(), cell.scenario, cell.fabric.version, cell.case.kind, cell.case.name, cell.failure, cell.policy.name,
         cell.policy.policy, _plugin_code(cell.policy.policy), cell.policy.options,
-        cell.policy.adaptive, cell.policy.planned,
+        cell.policy.adaptive, cell.policy.planned, cell.policy.first,
         str(cell.allocation), cell.seed, sorted(cell.triggers), cell.period, cell.until, cell.changes, cell.bins,
         cell.jitter, cell.clock_error,
     ]  # fmt: skip

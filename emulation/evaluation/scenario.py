@@ -41,6 +41,7 @@ class NamedPolicy:
         adaptive: ``policy`` is not one of the registry: transfers choose their paths at their start.
         triggers: when it plans, in place of the scenario's triggers.
         planned: flows that it plans (``Simulation.planned``).
+        first: the policy of flows without a live path, until this one plans them (``Simulation.first``); empty: none.
     """
 
     name: str
@@ -50,11 +51,16 @@ class NamedPolicy:
     adaptive: Adaptive | None = None
     triggers: frozenset[Trigger] | None = None
     planned: PlannedFlows = "present"
+    first: str = ""
 
     @property
     def draws(self) -> bool:
         """Whether the result depends on the seed."""
-        return self.policy in DRAWING or (self.adaptive is not None and self.adaptive.kind == "power_of_two")
+        return (
+            self.policy in DRAWING
+            or self.first in DRAWING
+            or (self.adaptive is not None and self.adaptive.kind == "power_of_two")
+        )
 
     @property
     def splits(self) -> bool:
@@ -361,14 +367,20 @@ def _policy(form: PolicyForm, field: str, scenario: ScenarioForm) -> NamedPolicy
     except InputError as error:
         raise InputError(error.reason, field=f"{field}.{error.field}", value=error.value) from None
     triggers = None if form.triggers is None else frozenset(form.triggers)
-    if form.planned == "sending" and "epoch" not in (triggers or scenario.triggers):
+    events = triggers or frozenset(scenario.triggers)
+    if form.first is None and form.planned == "sending" and "epoch" not in events:
         raise InputError("requires the trigger 'epoch'", field=f"{field}.planned", value=form.planned)
-    return NamedPolicy(form.name or form.policy, base, options, asked, triggers=triggers, planned=form.planned)
+    if form.first is not None and (form.planned != "sending" or "period" not in events or "epoch" in events):
+        needs = "requires 'planned: sending' and the trigger 'period', without 'epoch'"
+        raise InputError(needs, field=f"{field}.first", value=form.first)
+    return NamedPolicy(
+        form.name or form.policy, base, options, asked, triggers=triggers, planned=form.planned, first=form.first or ""
+    )
 
 
 def _adaptive(form: PolicyForm, field: str, asked: frozenset[Allocation]) -> NamedPolicy:
-    if form.triggers is not None or form.planned != "present":
-        raise InputError("this policy makes no plans: it has neither 'triggers' nor 'planned'", field=field)
+    if form.triggers is not None or form.planned != "present" or form.first is not None:
+        raise InputError("this policy makes no plans: it has neither 'triggers', 'planned' nor 'first'", field=field)
     options = dict(form.options)
     view = options.pop("view_seconds", 0.0)
     for name, value in options.items():

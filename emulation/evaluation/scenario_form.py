@@ -156,7 +156,8 @@ class PolicyForm(_Strict):
     """A policy with options.
 
     ``fair+split`` is short for ``fair`` with the largest allowed number of splits, ``fair+shifts`` for ``fair`` with
-    ``shifts=advise``. ``allocation`` and ``triggers`` replace those of the scenario.
+    ``shifts=advise``. ``allocation`` and ``triggers`` replace those of the scenario. ``first``: the policy of flows
+    without a live path, until they send at a ``period``.
     """
 
     policy: str
@@ -165,6 +166,7 @@ class PolicyForm(_Strict):
     allocation: Annotated[list[Allocation], BeforeValidator(_listed), Field(min_length=1)] | None = None
     triggers: Triggers | None = None
     planned: PlannedFlows = "present"
+    first: Literal["ecmp"] | None = None
 
 
 class ChangeForm(_Strict):

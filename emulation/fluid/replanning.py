@@ -82,6 +82,25 @@ def merged(base: Assignment, made: Assignment, flows: Int64Array) -> Assignment:
     return Assignment(flow[order].astype(np.int32), path[order], share[order])
 
 
+def without_path(previous: PreviousPlan | None, fabric: Fabric, traffic: Traffic, flows: Int64Array) -> Int64Array:
+    """Return those of some flows that had no path before, or one that has failed (of a split flow, the largest piece).
+
+    Args:
+        previous: the plan before; ``None``: there was none.
+        fabric: its present state.
+        traffic: of all jobs.
+        flows: numbers of flows in it.
+    """
+    if previous is None:
+        return flows
+    some = part_of(traffic, flows)
+    old: IntArray = previous.on(fabric).single_paths(some)
+    a, b = fabric.host_leaf[some.src], fabric.host_leaf[some.dst]
+    # Flows inside a leaf need no path.
+    found: Int64Array = flows[(a != b) & ~fabric.live_ways.joined(a, b, old)]
+    return found
+
+
 def is_same(one: Assignment, other: Assignment) -> bool:
     """Return whether both have the same rows."""
     return one.n_rows == other.n_rows and bool(

@@ -10,6 +10,7 @@ import numpy as np
 
 from controller.model.fabric import FloatArray, IntArray
 from controller.model.traffic import Int64Array, Traffic
+from emulation.fluid.state import Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,3 +169,25 @@ def _joined_lanes(jobs: Sequence[SimulatedJob]) -> IntArray:
         first += int(own.max(initial=-1)) + 1
     lanes: IntArray = np.concatenate(parts).astype(np.int32)
     return lanes
+
+
+def program_of(schedule: JobSchedule, first_group: Int64Array) -> Program:
+    """Return the schedule of all jobs in the form that kernels read.
+
+    Args:
+        schedule: of all jobs, joined.
+        first_group: [J+1] where the transfer groups of each job begin.
+    """
+    n = schedule.n_groups
+    order = np.argsort(schedule.before, kind="stable")
+    job = np.repeat(np.arange(len(first_group) - 1), np.diff(first_group))
+    return Program(
+        job=job.astype(np.int32),
+        repeat=schedule.repeat,
+        delay=schedule.delay,
+        next_ptr=np.searchsorted(schedule.before[order], np.arange(n + 1)).astype(np.int64),
+        following=schedule.after[order].astype(np.int64),
+        waits_for=np.bincount(schedule.after, minlength=n).astype(np.int64),
+        first_group=first_group,
+        lane=schedule.lanes,
+    )

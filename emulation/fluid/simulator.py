@@ -30,8 +30,9 @@ from emulation.fluid.replanning import (
     part_of,
     sending_since,
     unrouted,
+    without_path,
 )
-from emulation.fluid.schedule import JobSchedule, SimulatedJob, joined
+from emulation.fluid.schedule import SimulatedJob, joined, program_of
 from emulation.fluid.state import Movers, Program, State, initial_state
 
 Trigger = Literal["arrival", "epoch", "epoch_end", "failure", "period"]
@@ -64,6 +65,8 @@ class Simulation:
         triggers: events at which the planner is called; the first arrival is always one.
         planned: flows that a plan is made for. With ``sending``, the others keep their paths, ``epoch`` has to be among
             the triggers, and a plan because of a failure is made for all flows nevertheless.
+        first: plans the flows that have no live path, at arrivals and failures, in place of ``planner``, which then
+            plans at each ``period`` alone: flows keep their first paths until they send at such a time.
         period: seconds between two calls if ``period`` is among the triggers.
         until: time in seconds at which the simulation stops.
         bins: length in seconds of the bins of link utilisation; 0: it is not recorded.
@@ -79,6 +82,7 @@ class Simulation:
     allocation: Allocation = Allocation.FLOW
     triggers: frozenset[Trigger] = frozenset({"arrival", "epoch", "failure"})
     planned: PlannedFlows = "present"
+    first: Planner | None = None
     period: float = 0.0
     changes: Sequence[LinkChange] = ()
     until: float = float("inf")
@@ -136,7 +140,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.fabric = self.what.fabric
         self.traffic, schedule, first_group = joined(self.what.jobs)
-        self.program = _program(schedule, first_group)
+        self.program = program_of(schedule, first_group)
         self.transfers = Transfers(schedule.group, schedule.flow, schedule.bytes, schedule.n_groups)
         self.assignment = unrouted(self.traffic.n_flows)
         if self.what.adaptive is not None:
@@ -312,8 +316,11 @@ class _Run:
     def _ask(self, causes: list[str], launched: Sequence[int]) -> None:
         """Plan on the fabric in its present state."""
         since = sending_since(self.transfers, self.movers, self.state, self.what.allocation, self.traffic.n_flows)
-        whole = self.what.planned == "present" or "failure" in causes
-        flows = self._flows_of(self.present) if whole else self._sending(since, launched)
+        first = None if "period" in causes else self.what.first
+        whole = first is None and (self.what.planned == "present" or "failure" in causes)
+        flows = self._flows_of(self.present) if whole or first is not None else self._sending(since, launched)
+        if first is not None:
+            flows = without_path(self.previous, self.fabric, self.traffic, flows)
         self.answered = True
         if not len(flows) and not whole:
             return
@@ -323,7 +330,7 @@ class _Run:
         self.asked = question
         traffic = part_of(self.traffic, flows)
         began = self.what.clock()
-        made = self.what.planner(self.fabric, traffic, self.previous)
+        made = (first or self.what.planner)(self.fabric, traffic, self.previous)
         seconds = self.what.clock() - began
         moved = moved_flows(self.previous, self.fabric, traffic, made.assignment)
         self.recorder.planned(
@@ -381,19 +388,3 @@ class _Run:
     def _capacity(self) -> FloatArray:
         """Return the capacities [E+1] in Gbit/s: 0 for links that are down, and for the extra link of missing paths."""
         return np.append(np.where(self.fabric.link_up, self.fabric.link_gbps, 0.0), 0.0)
-
-
-def _program(schedule: JobSchedule, first_group: Int64Array) -> Program:
-    n = schedule.n_groups
-    order = np.argsort(schedule.before, kind="stable")
-    job = np.repeat(np.arange(len(first_group) - 1), np.diff(first_group))
-    return Program(
-        job=job.astype(np.int32),
-        repeat=schedule.repeat,
-        delay=schedule.delay,
-        next_ptr=np.searchsorted(schedule.before[order], np.arange(n + 1)).astype(np.int64),
-        following=schedule.after[order].astype(np.int64),
-        waits_for=np.bincount(schedule.after, minlength=n).astype(np.int64),
-        first_group=first_group,
-        lane=schedule.lanes,
-    )

@@ -77,6 +77,26 @@ def test_a_policy_with_triggers_of_its_own_plans_at_those_alone() -> None:
     }
 
 
+HEDERA = {
+    "policy": "first_fit", "name": "hedera", "planned": "sending", "first": "ecmp",
+    "triggers": ["arrival", "failure", "period"], "options": {"estimate_demand": True},
+}  # fmt: skip
+
+
+def test_a_policy_may_plan_only_flows_that_send_at_the_end_of_a_period() -> None:
+    made = scenario(policies=["fair", HEDERA], period=1.0)
+    (cell,) = [cell for cell in made.cells() if cell.policy.name == "hedera"]
+    assert (cell.policy.first, cell.policy.planned, cell.period) == ("ecmp", "sending", 1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"planned": "present"}, {"triggers": ["arrival", "failure"]}, {"triggers": ["epoch", "period"]}]
+)
+def test_a_first_policy_requires_a_later_one_for_the_flows_that_send(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="first: 'ecmp': requires 'planned: sending' and the trigger 'period'"):
+        scenario(policies=["fair", HEDERA | wrong], triggers=["arrival", "period"], period=1.0)
+
+
 def test_failed_spines_are_those_of_the_highest_numbers() -> None:
     made = scenario(failed_spines=[2])
     live = made.failures[0].on(made.fabric, 0)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +15,7 @@ from controller.model.traffic import Collective, Traffic
 from controller.routing import PreviousPlan, Result, assign
 from emulation.fluid.movers import Allocation
 from emulation.fluid.records import Results
-from emulation.fluid.replanning import BUCKETS, in_hash_order, merged
+from emulation.fluid.replanning import BUCKETS, in_hash_order, merged, without_path
 from emulation.fluid.schedule import SimulatedJob
 from emulation.fluid.simulator import LinkChange, Question, Simulation, simulate
 from tests.unit.emulation.fluid.test_simulator import GB, by, job, run
@@ -151,3 +154,62 @@ def test_every_byte_arrives_whatever_policy_plans_for_the_flows_that_send(policy
     assert not results.stalled
     sent = 2 * jobs[0].traffic.bytes.sum() + jobs[1].traffic.bytes.sum()
     assert results.carried[: results.fabric.n_hosts].sum() == pytest.approx(sent * 8e-9)
+
+
+def everything_on(spine: int) -> Callable[..., Result]:
+    """Return a planner that gives all flows the path over one spine, unless something has failed."""
+
+    def plan(fabric: Fabric, traffic: Traffic, previous: PreviousPlan | None) -> Result:
+        if not fabric.link_up.all():
+            return assign("greedy", fabric, traffic)
+        return Result(Assignment.single(np.full(traffic.n_flows, spine, dtype=np.int32)))
+
+    return plan
+
+
+PERIODIC = {
+    "planned": "sending", "triggers": frozenset({"arrival", "failure", "period"}), "period": 0.5,
+    "first": everything_on(0),
+}  # fmt: skip
+
+
+def test_flows_keep_their_first_path_until_they_send_at_the_end_of_a_period() -> None:
+    flows = [(0, 2, 125 * GB // 10, 0), (1, 3, 125 * GB // 10, 0)]
+    results = run(clos(2, 2, 2), job(traffic_of(flows, [Collective("a", "c")]), "a"), **PERIODIC)
+    # They share a spine for half a second, and have one each from then on.
+    assert [(p.at, p.cause, p.flows, p.moved) for p in results.plannings][:2] == [
+        (0.0, "arrival", 2, 0),
+        (0.5, "period", 2, 1),
+    ]
+    assert results.flows.ended == pytest.approx([1.25, 1.25])
+
+
+def test_a_job_that_arrives_changes_no_path_of_another() -> None:
+    first, second = _two_jobs()
+    results = run(clos(2, 2, 2), first, dataclasses.replace(second, start=0.7), planner=everything_on(1), **PERIODIC)
+    assert [(p.at, p.cause, p.flows, p.moved) for p in results.plannings if p.cause == "arrival"] == [
+        (0.0, "arrival", 1, 0),
+        (0.7, "arrival", 1, 0),
+    ]
+    # Each moves once: at the first end of a period at which it sends.
+    assert sum(p.moved for p in results.plannings) == 2
+
+
+def test_flows_whose_path_fails_get_a_first_path_again_at_once() -> None:
+    flows = [(0, 2, 25 * GB, 0), (1, 3, 25 * GB, 0)]
+    changes = [LinkChange(0.75, ("spine2",))]
+    results = run(clos(2, 2, 2), job(traffic_of(flows, [Collective("a", "c")]), "a"), changes=changes, **PERIODIC)
+    assert [(p.at, p.flows, p.moved) for p in results.plannings if p.cause == "failure"] == [(0.75, 1, 0)]
+    assert not results.stalled
+
+
+@given(st.lists(st.booleans(), min_size=8, max_size=8), st.integers(0, 1))
+def test_flows_without_a_path_are_those_whose_links_have_failed(drawn: list[bool], spine: int) -> None:
+    fabric = clos(2, 4, 2)
+    traffic = traffic_of([(i, (i + 2) % 8, GB, 0) for i in range(8)], [Collective("a", "c")])
+    flows = np.flatnonzero(drawn)
+    before = PreviousPlan.of(fabric, traffic, Assignment.single(np.arange(8, dtype=np.int32) % 2))
+    failed = fabric.without_links([f"spine{spine + 1}"])
+    assert without_path(None, fabric, traffic, flows).tolist() == flows.tolist()
+    assert without_path(before, fabric, traffic, flows).tolist() == []
+    assert without_path(before, failed, traffic, flows).tolist() == [flow for flow in flows if flow % 2 == spine]
