@@ -254,6 +254,10 @@ class _Run:
         due = [cause for cause in causes if cause in self.what.triggers or self.previous is None]
         if not due or not self.present or self.what.adaptive is not None:
             return False
+        if self.what.first is not None and "period" in due and len(due) > 1:
+            # A job that arrives just then needs its first paths, too.
+            self._ask([cause for cause in due if cause != "period"], launched)
+            due = ["period"]
         self._ask(due, launched)
         return True
 

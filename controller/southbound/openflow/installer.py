@@ -268,8 +268,7 @@ class Installer:
     def settled(self) -> None:
         """Check whether all switches hold the rollout's rules, and call ``settled``."""
         rollout, target = self.rollout, self._target
-        is_target = rollout is not None and target is not None and rollout.whole and rollout.rules is target.rules
-        if rollout is not None and target is not None and is_target and self._all_hold(rollout):
+        if rollout and target and rollout.whole and rollout.rules is target.rules and self._all_hold(rollout):
             self._fits = target.epoch, target.plan
             self._all_fits()
         self._told_settled()
@@ -283,7 +282,7 @@ class Installer:
         if behind is not None and self._is_well(self._behind, behind) and behind.arrived is not rollout:
             return False
         well = self._well()
-        self._behind = next((dpid for dpid, each in well.items() if each.arrived is not rollout), NOBODY)
+        self._behind = next((dpid for dpid, session in well.items() if session.arrived is not rollout), NOBODY)
         return bool(well) and self._behind == NOBODY
 
     def _all_fits(self) -> None:

@@ -147,7 +147,7 @@ def lose_switches(replica: Replica) -> None:
 
 
 def hear_nothing(replica: Replica) -> None:
-    """Let all switches be silent from now on: nobody has closed their connections."""
+    """Make all switches silent from now on; their connections stay open."""
     replica.silent_since = replica.runtime.clock()
 
 

@@ -195,6 +195,14 @@ def test_a_job_that_arrives_changes_no_path_of_another() -> None:
     assert sum(p.moved for p in results.plannings) == 2
 
 
+def test_a_job_that_arrives_at_the_end_of_a_period_has_a_path_at_once() -> None:
+    first, second = _two_jobs()
+    late = dataclasses.replace(second, start=0.5, compute_seconds=0.1)
+    results = run(clos(2, 2, 2), first, late, **PERIODIC)
+    assert [(p.cause, p.flows) for p in results.plannings if p.at == 0.5] == [("arrival", 1)]
+    assert [epoch.seconds for epoch in results.epochs if epoch.job == "b"] == [pytest.approx(1.0)]
+
+
 def test_flows_whose_path_fails_get_a_first_path_again_at_once() -> None:
     flows = [(0, 2, 25 * GB, 0), (1, 3, 25 * GB, 0)]
     changes = [LinkChange(0.75, ("spine2",))]
