@@ -48,17 +48,17 @@ def path(name: str) -> str:
 
 
 @contextmanager
-def saying(answer: bytes, *, then: threading.Event | None = None) -> Iterator[str]:
+def saying(answer: bytes, *, then: Callable[[], object] = lambda: None) -> Iterator[str]:
     """A leader that receives one request, says this, and closes the connection after ``then``."""
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)  # a request that never comes fails its test, and only that
 
         def serve() -> None:
             client, _ = server.accept()
             with client:
                 whole_request(client)
                 client.sendall(answer)
-                if then is not None:
-                    then.wait()
+                then()
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -156,22 +156,24 @@ def test_an_answer_for_which_there_is_no_memory_leaves_the_outcome_of_a_change_u
 
 def test_a_client_does_not_wait_for_a_leader_that_was_replaced() -> None:
     end = threading.Event()
-    with saying(b"", then=end) as url:
+
+    def replaced() -> None:
+        backend.leader = "http://another:1"
+        end.wait()
+
+    with saying(b"", then=replaced) as url:
         backend = follower(url)
-        timer = threading.Timer(0.01, lambda: setattr(backend, "leader", "http://another:1"))
-        timer.start()
         try:
             found = problem(ask("job", "PUT", backend=backend))
         finally:
             end.set()
-            timer.join()
     assert found.type == "urn:problem-type:fairspine:outcome-unknown"
 
 
 def test_a_client_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "ANSWER_SECONDS", 0.3)
     end = threading.Event()
-    with saying(b"", then=end) as url:
+    with saying(b"", then=end.wait) as url:
         try:
             found = problem(ask("job", "DELETE", backend=follower(url)))
         finally:
