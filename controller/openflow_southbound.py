@@ -179,6 +179,12 @@ class OpenFlowSouthbound:
         context = self._dpids.context
         return context.awake - context.heard
 
+    @property
+    def unheard(self) -> float:
+        """Seconds since something came from a switch, also those in which this program could not read."""
+        context = self._dpids.context
+        return context.clock() - context.heard_at
+
     def look_for_hosts(self, fabric: Fabric | None) -> None:
         """Look for the hosts of this fabric that are not heard."""
         self._hosts.fabric = fabric

@@ -31,11 +31,16 @@ BEAT_SECONDS = 0.5
 lease, and another one is to lead."""
 
 SILENT_LEASES = 1.0
-"""Leases without a message from any switch after which a replica says that no switch is connected to it."""
+"""Leases without a message from any switch after which a replica reports that no switch is connected to it."""
 
 CUT_OFF_LEASES = 1.25
 """The same after which a leader lets another replica lead that has switches. It is more, so that the leader stays where
 all replicas lose them: the others have said so by then."""
+
+FRESH_REPORTS = 3
+"""Reports of another replica that a leader without switches reads, one after the other. The first one may be as old as
+the replica's last beat, and the second one may have been under way; the third one was made after the leader had read
+the first, so that replica has heard a switch since the leader did."""
 
 
 class Following(Protocol):
@@ -84,6 +89,8 @@ class ClusterMember:
         self._term: int | None = None
         self._stepping_down = False
         self._leads_since = 0.0
+        # Of other replicas that have switches while this leader hears none: when the store heard of them, by id.
+        self._reports: dict[str, set[float]] = {}
         self._asked_to_end = runtime.signal()
         self._still_leads = LeadershipCheck(runtime, self._ask, seconds=settings.lease)
 
@@ -171,17 +178,23 @@ class ClusterMember:
         return ""
 
     def _switches(self) -> int:
-        """Return the number of switches that are connected, 0 where all of them are silent."""
+        """Return the number of switches that are connected, 0 where all of them are silent.
+
+        Time in which this process was held up counts: its report is evidence against the leader, which may hear more.
+        """
         southbound = self._southbound
-        return southbound.connections if southbound.silence <= SILENT_LEASES * self.settings.lease else 0
+        return southbound.connections if southbound.unheard <= SILENT_LEASES * self.settings.lease else 0
 
     def _is_cut_off(self) -> bool:
-        """Return whether another replica can reach switches while this leader has reached none for some time."""
+        """Return whether another replica has heard switches since this leader last did, some time ago."""
         silence = min(self._southbound.silence, self._runtime.clock() - self._leads_since)
         if silence <= CUT_OFF_LEASES * self.settings.lease:
+            self._reports = {}
             return False
-        others = (each for each in self.standing.members if each.id != self.settings.me.id)
-        return any(each.is_live and each.switches for each in others)
+        reports = self._reports
+        others = [each for each in self.standing.members if each.id != self.settings.me.id and each.switches]
+        self._reports = {each.id: reports.get(each.id, set()) | {each.heard} for each in others}
+        return any(len(heard) >= FRESH_REPORTS for heard in self._reports.values())
 
     def _ask(self) -> bool:
         return self._term is not None and self._election.leads(self._term)

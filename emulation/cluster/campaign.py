@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -52,6 +53,9 @@ HARMLESS = (
     ("no response to inactivity probe", "switches notice a leader that is stopped, or cut off from them"),
     (r"\|dpif_netdev\|ERR\|Dropped \d+ log messages", "interfaces of switches that restart"),
 )
+
+_END = re.compile("term [0-9]+ has ended|has been silent for|the store does not answer")
+"""Why a leader was replaced, in the log of any replica."""
 
 Say = Callable[[str], None]
 
@@ -142,7 +146,7 @@ class ClusterCampaign:
             raise Broken(f"{changes} rules were changed, though nothing of the network or the jobs was")
         known = self._replicas.leader()
         if kind.stays and known.term > term:
-            raise Broken(f"{known.name} leads now, though {leader.name} could have stayed")
+            raise Broken(f"{known.name} leads now, though {leader.name} could have stayed: {self._why_ended()}")
         self.rounds.append(
             FaultRound(
                 kind.name, _first_write(operations, begun), read_back, lost, lost_changes, changes, len(operations),
@@ -222,6 +226,12 @@ class ClusterCampaign:
                 found = wrong_registers(spoiled, before) or sessions_that_went_back(spoiled)
                 self.rejected = self.rejected[0] + bool(found), self.rejected[1] + 1
         return 0
+
+    def _why_ended(self) -> str:
+        """Return what the logs of the replicas say of the end of the last term."""
+        logs = {replica.name: self._lab.log_path(replica.name).read_text() for replica in self._replicas.all}
+        found = [f"{name}: {line}" for name, log in logs.items() for line in log.splitlines() if _END.search(line)]
+        return "; ".join(found[-2:]) or "their logs do not say why"
 
     def _failure(self, name: str, wrong: str) -> ClusterCheckError:
         return ClusterCheckError(f"seed {self._seed}, {name}: {wrong}")

@@ -105,6 +105,10 @@ class Southbound(Protocol):
         """Seconds in which this program could read, and nothing came from any switch."""
 
     @property
+    def unheard(self) -> float:
+        """Seconds since something came from a switch, also those in which this program could not read."""
+
+    @property
     def seen_term(self) -> int:
         """The highest term of a cluster that a switch has told; 0: none has."""
 

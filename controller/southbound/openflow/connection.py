@@ -243,7 +243,7 @@ class SwitchConnection(controller.Datapath):
             self.reading = False
             self.received += 1
             if self.state == MAIN_DISPATCHER:
-                self.context.heard = self.context.awake
+                self.context.heard, self.context.heard_at = self.context.awake, self.context.clock()
             data = self.cutter.joined(data)
             if not data:
                 continue

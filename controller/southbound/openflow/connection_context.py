@@ -26,7 +26,8 @@ class ConnectionContext:
     Attributes:
         awake: seconds during which this program could read what switches sent. While it is held up (stopped, or very
             busy) no connection's time runs out.
-        heard: when something came last from any switch that has completed its handshake, on the clock of ``awake``.
+        heard, heard_at: when something came last from any switch that has completed its handshake, on the clock of
+            ``awake`` and on ``clock``.
         echo_seconds: the longest time between two echo requests to a switch; ``None``: as Ryu's options say.
         ends: how many connections were ended by this side, by kind of reason.
         dropped: packets that were too many, by datapath id.
@@ -47,6 +48,7 @@ class ConnectionContext:
         self.everybody = ControllerBudget()
         self.watched = Allowance(WATCHED_PER_SECOND, clock())
         self.awake = self.heard = 0.0
+        self.heard_at = clock()
         self.echo_seconds: float | None = None
         self.ends: Counter[str] = Counter()
         self.dropped: Counter[int] = Counter()

@@ -13,7 +13,7 @@ from controller.core.cluster_standing import ClusterSettings, ClusterStanding, R
 from controller.core.errors import ConflictError
 from controller.core.saved_state import SavedState
 from controller.model.network_state import NetworkState
-from controller.service.cluster_member import BEATS, CUT_OFF_LEASES, SILENT_LEASES, ClusterMember
+from controller.service.cluster_member import BEATS, CUT_OFF_LEASES, FRESH_REPORTS, SILENT_LEASES, ClusterMember
 from controller.store.errors import StoreError
 from controller.views.cluster import counts
 from tests.unit.service.world import Ended, FakeSouthbound, Signal, Threads
@@ -108,7 +108,7 @@ class Replica:
             step(self)
             del self._steps[0]
         if self.silent_since is not None:
-            self.southbound.silence = self.runtime.clock() - self.silent_since
+            self.southbound.silence = self.southbound.unheard = self.runtime.clock() - self.silent_since
         return bool(self._steps)
 
     def beat(self, seen: int = 0, switches: int = 0) -> ClusterStanding:
@@ -117,7 +117,9 @@ class Replica:
         if isinstance(step, StoreError):
             raise step
         assert isinstance(step, ClusterStanding)
-        return step
+        # Those that work have beaten since the last time.
+        members = (replace(each, heard=each.heard + len(self.told) * each.is_live) for each in step.members)
+        return replace(step, members=tuple(members))
 
     def leads(self, term: int) -> bool:
         return term == self.store_term
@@ -153,7 +155,7 @@ def hear_nothing(replica: Replica) -> None:
 
 def find_switches(replica: Replica) -> None:
     replica.southbound.connections = 1
-    replica.southbound.silence, replica.silent_since = 0.0, None
+    replica.southbound.silence, replica.southbound.unheard, replica.silent_since = 0.0, 0.0, None
 
 
 def beside(**other: bool | int) -> ClusterStanding:
@@ -221,8 +223,8 @@ PATIENCE = [OTHER_HAS_SWITCHES] * int(CUT_OFF_LEASES * BEATS)
 
 @pytest.mark.parametrize("begin", [lose_switches, hear_nothing])
 def test_a_leader_without_switches_ends_after_some_time_if_another_replica_has_some(begin: Step) -> None:
-    assert Replica(LEADS, begin, *PATIENCE, OTHER_HAS_SWITCHES).ended == []
-    cut_off = Replica(LEADS, begin, *PATIENCE, *[OTHER_HAS_SWITCHES] * 3)
+    assert Replica(LEADS, begin, *PATIENCE, *[OTHER_HAS_SWITCHES] * (FRESH_REPORTS - 1)).ended == []
+    cut_off = Replica(LEADS, begin, *PATIENCE, *[OTHER_HAS_SWITCHES] * (FRESH_REPORTS + 1))
     assert [reason.partition(",")[0] for reason in cut_off.ended] == ["no switch can be reached from this replica"]
     assert len(cut_off.resigned) == 1
     assert cut_off.southbound.withheld
@@ -235,6 +237,21 @@ def test_a_leader_without_switches_ends_after_some_time_if_another_replica_has_s
 )
 def test_a_leader_without_switches_goes_on_if_no_other_replica_has_any(standing: ClusterStanding) -> None:
     assert Replica(LEADS, lose_switches, *[standing] * (4 * len(PATIENCE))).ended == []
+
+
+def test_only_reports_that_follow_each_other_while_the_leader_hears_nothing_count() -> None:
+    missing = beside(is_live=True, switches=0)
+    reports = [OTHER_HAS_SWITCHES] * (FRESH_REPORTS - 1)
+    assert Replica(LEADS, lose_switches, *PATIENCE, *[*reports, missing] * 5).ended == []
+    back: list[Step] = [lose_switches, *PATIENCE, *reports, find_switches, *reports]
+    assert Replica(LEADS, *back, *back).ended == []
+
+
+def test_a_follower_that_was_held_up_does_not_report_switches_that_it_has_not_heard_since() -> None:
+    def held_up(replica: Replica) -> None:
+        replica.southbound.unheard = 3.0
+
+    assert Replica(FOLLOWS, held_up, FOLLOWS).told == [1, 0]
 
 
 def test_a_leader_whose_switches_come_back_in_time_goes_on() -> None:
@@ -257,7 +274,7 @@ def test_a_new_leader_without_switches_has_the_same_time_to_reach_some() -> None
     follows = replace(FOLLOWS, members=OTHER_HAS_SWITCHES.members)
     begun: list[Step] = [lose_switches, *[follows] * (3 * BEATS), LEADS]
     assert Replica(*begun, *PATIENCE).ended == []
-    assert len(Replica(*begun, *PATIENCE, *[OTHER_HAS_SWITCHES] * 3).ended) == 1
+    assert len(Replica(*begun, *PATIENCE, *[OTHER_HAS_SWITCHES] * (FRESH_REPORTS + 1)).ended) == 1
 
 
 def test_a_leader_that_steps_down_answers_no_client_from_then_on() -> None:

@@ -204,7 +204,8 @@ class FakeSouthbound:
         self.refusal: Refusal | None = None
         self.next_try: float | None = None
         self.faults: list[str] = []
-        self.seen_term, self.lost, self.connections, self.silence = 0, "", 1, 0.0
+        self.seen_term, self.lost, self.connections = 0, "", 1
+        self.silence = self.unheard = 0.0
         self.terms: list[int] = []
         self.watched: tuple[Sequence[int], Set[int]] | None = None
         self.counted: list[RoceCount] = []
