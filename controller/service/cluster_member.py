@@ -173,9 +173,7 @@ class ClusterMember:
             return ""
         if self._term is not None and (not self.standing.leads or self.standing.term != self._term):
             return f"term {self.standing.term} has begun"
-        if self._term is not None and self._is_cut_off():
-            return "no switch can be reached from this replica, and some can from another one"
-        return ""
+        return "" if self._term is None else self._cut_off()
 
     def _switches(self) -> int:
         """Return the number of switches that are connected, 0 where all of them are silent.
@@ -185,16 +183,19 @@ class ClusterMember:
         southbound = self._southbound
         return southbound.connections if southbound.unheard <= SILENT_LEASES * self.settings.lease else 0
 
-    def _is_cut_off(self) -> bool:
-        """Return whether another replica has heard switches since this leader last did, some time ago."""
+    def _cut_off(self) -> str:
+        """Return why this leader is to end if another replica has heard switches since it last did, some time ago."""
         silence = min(self._southbound.silence, self._runtime.clock() - self._leads_since)
         if silence <= CUT_OFF_LEASES * self.settings.lease:
             self._reports = {}
-            return False
+            return ""
         reports = self._reports
         others = [each for each in self.standing.members if each.id != self.settings.me.id and each.switches]
         self._reports = {each.id: reports.get(each.id, set()) | {each.heard} for each in others}
-        return any(len(heard) >= FRESH_REPORTS for heard in self._reports.values())
+        found = [each.url for each in others if len(self._reports[each.id]) >= FRESH_REPORTS]
+        if not found:
+            return ""
+        return f"no switch can be reached from this replica for {silence:.1f} s, and some can from {found[0]}"
 
     def _ask(self) -> bool:
         return self._term is not None and self._election.leads(self._term)

@@ -180,6 +180,16 @@ def _cut(relays: Iterable[CutRelay]) -> End:
     return mend
 
 
+def _all_cut_from_switches(world: Replicas, leader: Replica) -> End:
+    """Cut the leader first: the others still hear switches when it no longer does.
+
+    It lasts less than four echo requests (``maximum_unreplied_echo_requests``): connections that are closed come back
+    one after the other, and another replica may have some before the leader has.
+    """
+    others = [replica for replica in world.all if replica is not leader]
+    return _cut([*leader.switches, *(relay for replica in others for relay in replica.switches)])
+
+
 def _store_stalls(world: Replicas, leader: Replica) -> End:
     world.server.stall(True)
     return lambda: world.server.stall(False)
@@ -222,6 +232,7 @@ KINDS = (
     ClusterFault("cut from the store", 4.0, lambda world, leader: _cut([leader.store]), replaced=True),
     ClusterFault("cut from switches", 4.0, lambda world, leader: _cut(leader.switches), replaced=True),
     ClusterFault("cut from switches for long", 15.0, lambda world, leader: _cut(leader.switches), replaced=True),
+    ClusterFault("all cut from switches", 3.0, _all_cut_from_switches, stays=True),
     ClusterFault("cut from half of the switches", 4.0, lambda world, leader: _cut(leader.switches[:1])),
     ClusterFault("cut from clients", 3.0, lambda world, leader: _cut([leader.clients])),
     ClusterFault("cut from peers", 3.0, lambda world, leader: _cut([leader.peers])),

@@ -225,7 +225,7 @@ PATIENCE = [OTHER_HAS_SWITCHES] * int(CUT_OFF_LEASES * BEATS)
 def test_a_leader_without_switches_ends_after_some_time_if_another_replica_has_some(begin: Step) -> None:
     assert Replica(LEADS, begin, *PATIENCE, *[OTHER_HAS_SWITCHES] * (FRESH_REPORTS - 1)).ended == []
     cut_off = Replica(LEADS, begin, *PATIENCE, *[OTHER_HAS_SWITCHES] * (FRESH_REPORTS + 1))
-    assert [reason.partition(",")[0] for reason in cut_off.ended] == ["no switch can be reached from this replica"]
+    assert [reason.partition(" for ")[0] for reason in cut_off.ended] == ["no switch can be reached from this replica"]
     assert len(cut_off.resigned) == 1
     assert cut_off.southbound.withheld
 
