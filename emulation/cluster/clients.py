@@ -19,8 +19,11 @@ from emulation.cluster.replicas import Replica
 from emulation.cluster.sessions import ClientSession
 from emulation.http_json import PLAIN
 
-GIVE_UP_SECONDS = 5.0
-"""Seconds after which a client takes the outcome of its request as unknown."""
+GIVE_UP_SECONDS = 2.0
+"""Seconds after which a client takes the outcome of its request as unknown.
+
+A stopped replica keeps each client that has asked it for so long; a change has to be accepted 3 s after such a fault.
+"""
 
 UNKNOWN = "urn:problem-type:fairspine:outcome-unknown"
 REFUSED = "urn:problem-type:fairspine:storage"
