@@ -114,6 +114,13 @@ class Settings:
         "bytes (OpenFlow 1.3 alone; docs/explanation/learning.md)",
         choices=("off", "on"),
     )
+    replan_seconds: float = _option(
+        300.0,
+        "seconds between two looks whether another plan pays beside the measured rates of other traffic "
+        "(learning = act); 0: never",
+        at_least=0.0,
+        at_most=86400.0,
+    )
     store: str = _option(
         "",
         "store of jobs, drains, mode and plans: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory "

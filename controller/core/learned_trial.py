@@ -62,17 +62,24 @@ def another_plan_pays(
     settings: Settings, intended: Fabric | None, state: ControllerState, desired: DesiredState,
     clock: Callable[[], float],
 ) -> bool:  # fmt: skip
-    """Return whether the learned jobs of a desired state gain enough by a new plan, against the paths of today."""
+    """Return whether the learned jobs of a desired state gain enough by a new plan, against the paths of today.
+
+    If the desired state has another background load than the present one, all jobs count: all are planned beside it.
+    """
     applied, fabric = state.applied, state.fabric
     new = _try(settings, intended, state, desired, clock)
-    if applied is None or fabric is None or new is None or new.of_learned is None:
+    if applied is None or fabric is None or new is None:
         return False
     kept = _try(settings, intended, state, desired, clock, take=applied.paths)
     assert kept is not None
-    assert kept.of_learned is not None
+    price = options_of(settings).churn_price
+    if desired.background != state.desired.background:
+        moved = moved_flows(new.traffic, applied.paths.on(fabric), new.paths)
+        return pays(_value(kept.plan), _value(new.plan), len(moved), new.traffic.n_flows, price)
+    if new.of_learned is None or kept.of_learned is None:
+        return False
     traffic = combine(desired.learned_traffic)
     moved = moved_flows(traffic, applied.paths.on(fabric), new.paths)
-    price = options_of(settings).churn_price
     return pays(_value(kept.of_learned), _value(new.of_learned), len(moved), traffic.n_flows, price)
 
 

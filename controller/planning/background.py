@@ -30,12 +30,17 @@ def stepped(load: FloatArray, error: FloatArray, counted: IntArray) -> IntArray:
         error: [E] standard error of ``load``.
         counted: [E] steps that were counted until now; they stay where the load is near them or not known.
     """
-    steps = np.nan_to_num(load, nan=0.0) * STEPS
-    off = np.abs(steps - counted)
-    far = ~np.isnan(load) & (off > STAYS) & (off > CERTAIN * STEPS * error)
+    off = np.abs(load * STEPS - counted)
+    far = (off > STAYS) & (off > CERTAIN * STEPS * error)
+    found: IntArray = np.where(far, nearest(load, counted), counted)
+    return found
+
+
+def nearest(load: FloatArray, counted: IntArray) -> IntArray:
+    """Return the load [E] in the nearest steps; those that were counted until now where it is not known (NaN)."""
     # A link that is full all the same keeps the least capacity: flows may have no other path.
-    found = np.where(far, np.clip(np.rint(steps), 0, STEPS - 1), counted)
-    return found.astype(np.int32)
+    steps = np.clip(np.rint(load * STEPS), 0, STEPS - 1)
+    return np.where(np.isnan(steps), counted, steps).astype(np.int32)
 
 
 def on_links(fabric: Fabric, background: Background) -> IntArray:

@@ -13,7 +13,7 @@ from controller.core.ports.runtime import Runtime
 from controller.core.saved_state import StateChange
 from controller.model.errors import InputError, UnavailableError
 from controller.model.fabric import Fabric, FloatArray
-from controller.planning.background import Background, by_link, on_links, stepped
+from controller.planning.background import Background, by_link, nearest, on_links, stepped
 from controller.service.change_request import ChangeRequest
 from controller.service.measurements import Measurements
 from controller.service.reconciler import Reconciler
@@ -64,6 +64,17 @@ class BackgroundLoad:
         mean: FloatArray = np.maximum(np.mean(self._polls, axis=0), 0.0)
         return mean
 
+    def measured(self, state: ControllerState) -> Background | None:
+        """Return the mean load in steps, without hysteresis; ``None``: it is not measured yet, or nobody acts on it."""
+        fabric = state.fabric
+        if fabric is None or len(self._polls) < POLLS or self._of != (state.epoch, fabric) or not self._acts(state):
+            return None
+        counted = on_links(fabric, state.desired.background)
+        return by_link(fabric, nearest(np.mean(self._polls, axis=0) / fabric.link_gbps, counted))
+
+    def _acts(self, state: ControllerState) -> bool:
+        return state.desired.learning == "act" and state.candidate is not None and state.candidate.traffic.n_flows > 0
+
     def _run(self) -> None:
         failed = False
         while True:
@@ -93,8 +104,7 @@ class BackgroundLoad:
         self._newest = newest
         readings = self._measurements.readings
         self._polls.append(self._runtime.offload(unplanned_rates, fabric, candidate.traffic, encoding, readings))
-        acts = state.desired.learning == "act" and candidate.traffic.n_flows > 0
-        if len(self._polls) == POLLS and acts and self._runtime.clock() - self._changed >= BETWEEN_CHANGES:
+        if len(self._polls) == POLLS and self._acts(state) and self._runtime.clock() - self._changed >= BETWEEN_CHANGES:
             self._plan_beside(fabric, state.desired.background)
 
     def _forget(self, state: ControllerState) -> None:

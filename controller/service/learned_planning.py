@@ -103,7 +103,7 @@ class LearnedPlanning:
             self._last = self._runtime.clock()
             if not self._offload(another_plan_pays, state, tried):
                 return
-        self._wait_for_idle([job for name, job in present.items() if name in names])
+        self.wait_for_idle([job for name, job in present.items() if name in names])
         gone, new = sorted(self._planned.keys() - names), sorted(names - self._planned.keys())
         words = [f"+{name}" for name in new] + [f"-{name}" for name in gone]
         request = ChangeRequest(
@@ -124,10 +124,10 @@ class LearnedPlanning:
         self._last = self._runtime.clock()
         self._planned = {name: job for name, job in present.items() if name in names}
 
-    def _wait_for_idle(self, jobs: Sequence[LearnedJob]) -> None:
-        """Wait until no job is expected to send for a while, if such a time is near."""
+    def wait_for_idle(self, jobs: Sequence[LearnedJob] | None = None) -> None:
+        """Wait until no job (default: of the planned ones) is expected to send for a while, if such a time is near."""
         now = self._runtime.now()
-        idle = next_idle(jobs, now, WAIT_SECONDS, WRITING_SECONDS)
+        idle = next_idle(list(self._planned.values()) if jobs is None else jobs, now, WAIT_SECONDS, WRITING_SECONDS)
         if idle is not None and idle.begin > now:
             self._runtime.sleep(idle.begin - now)
 

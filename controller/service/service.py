@@ -24,8 +24,8 @@ from controller.model.errors import NotFoundError, UnavailableError
 from controller.model.learning import Learning
 from controller.model.plan import Plan
 from controller.routing import enforceable
+from controller.service.acting import Acting
 from controller.service.admission import Admission
-from controller.service.background_load import BackgroundLoad
 from controller.service.client_changes import ClientChanges
 from controller.service.ecmp_plan import EcmpPlan
 from controller.service.event_log import EventLog
@@ -33,7 +33,6 @@ from controller.service.failure_analyst import FailureAnalyst
 from controller.service.follower import Follower
 from controller.service.history_recorder import HistoryRecorder
 from controller.service.known_state import KnownState
-from controller.service.learned_planning import LearnedPlanning
 from controller.service.learner import Learner
 from controller.service.links import LinkLists
 from controller.service.measurements import Measurements
@@ -87,10 +86,9 @@ class Service:
             configuration, runtime, persistence, southbound, admission, events, measurements.instruments
         )
         self._watch = WatchFeeder(runtime, self._learner, southbound, wanted=self._settings.learning_watch == "on")
-        self._learned_planning = LearnedPlanning(configuration, runtime, self._reconciler, admission, self._learner)
+        self._acting = Acting(configuration, runtime, self._reconciler, admission, self._learner, measurements)
         confirmed = self._reconciler.installation.confirmed
-        self._background = BackgroundLoad(runtime, measurements, self._reconciler, confirmed)
-        self._links = LinkLists(runtime, measurements, self._background)
+        self._links = LinkLists(runtime, measurements, self._acting.background)
         self._known = KnownState(self._reconciler, configuration.intended)
         self._changes = ClientChanges(self._settings, runtime, self._reconciler, admission, self._known)
         self._metrics = MetricsReader(
@@ -111,7 +109,7 @@ class Service:
         self._reconciler.start()
         for part in (self._learner, self._sflow, self._watch):
             part.start(self._reconciler.tasks, lambda: self._reconciler.state)
-        for task in (self._learned_planning, self._background, self.recorder):
+        for task in (self._acting, self.recorder):
             task.start()
 
     def lead(self, saved: SavedState, term: int) -> None:
@@ -308,14 +306,14 @@ class Service:
         """Return the jobs that were learned from sightings."""
         learner = self._learner
         return self._offload(
-            learned.learned_list, learner.learning, *learner.known, learner.jobs, self._learned_planning.values
+            learned.learned_list, learner.learning, *learner.known, learner.jobs, self._acting.learned.values
         )  # fmt: skip
 
     def learned_job(self, name: str) -> Document:
         """Return a learned job with its job document."""
         return self._offload(
             learned.learned_document, self._learner.job(name), self._reconciler.state.fabric,
-            self._learned_planning.values,
+            self._acting.learned.values,
         )  # fmt: skip
 
     def forget_learned(self, name: str) -> None:

@@ -153,7 +153,7 @@ def test_the_same_traffic_again_writes_nothing(world: World) -> None:
     for _ in range(20):
         world.service.see(body(world.runtime.now()))
         world.service._learner.look(world.service.state)
-        world.service._learned_planning.step()
+        world.service._acting.learned.step()
     assert (world.service.state.epoch, len(world.installed)) == (epoch, installations)
 
 
@@ -172,7 +172,7 @@ def test_a_hundred_varying_iterations_write_nothing(world: World, monkeypatch: p
     world.until(lambda: any(job.planned for job in learned(world).jobs))
     world.planned()
     epoch, installations = world.service.state.epoch, len(world.installed)
-    planning = world.service._learned_planning
+    planning = world.service._acting.learned
     for _ in range(iterations):
         now[0] += period
         report(now[0] - period)
@@ -192,7 +192,7 @@ def test_observing_changes_no_rule_and_off_forgets_everything(world: World) -> N
     assert rules_equal(before, world.installed[-1][0])
     assert len(learned(world).jobs) == 1
     epoch = world.service.state.epoch
-    world.service._learned_planning.step()
+    world.service._acting.learned.step()
     assert world.service.state.epoch == epoch
     world.service.set_learning("off", ANN)
     assert (learned(world).qps, learned(world).jobs) == (0, [])
@@ -234,7 +234,7 @@ def test_a_silent_job_loses_its_rules(world: World) -> None:
     for _ in range(60):
         world.service._learner.look(world.service.state)
     world.until(lambda: not learned(world).jobs)
-    world.service._learned_planning.step()
+    world.service._acting.learned.step()
     world.planned()
     assert rules_equal(before, world.installed[-1][0])
 
@@ -244,7 +244,7 @@ def test_no_learned_job_is_planned_where_ports_select_paths() -> None:
     try:
         world.service.see(body(world.runtime.now()))
         world.until(lambda: bool(learned(world).jobs))
-        world.service._learned_planning.step()
+        world.service._acting.learned.step()
         assert world.service.state.traffic.n_flows == 0
         assert not learned(world).jobs[0].planned
     finally:

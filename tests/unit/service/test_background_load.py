@@ -23,7 +23,7 @@ Rates = dict[str, float]
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World(FABRIC, seen(FABRIC)).planned()
+    made = World(FABRIC, seen(FABRIC), replan_seconds=0.0).planned()
     # Every switch confirms every plan.
     made.southbound.reports = [
         SimpleNamespace(dpid=switch.dpid, name=switch.name, epoch=10**9, error="", missing=())
@@ -67,7 +67,7 @@ class Counting:
                         self.own[dpid, key] = self.own.get((dpid, key), 0.0) + planned_gbps * GBPS
                         rules[key] = RuleCounters(1, int(self.own[dpid, key]))
                 self.world.readings.add(SwitchCounters(dpid, self.at, counts, rules))
-            self.world.service._background.step()
+            self.world.service._acting.background.step()
             self.world.planned()
 
 
@@ -134,3 +134,66 @@ def test_without_acting_jobs_are_planned_on_whole_links_again(world: World) -> N
     assert world.service.state.desired.background == {}
     counting.poll({}, 1)
     assert set(shown(world).values()) == {None}
+
+
+def look(world: World) -> bool:
+    """Take a scheduled look at the plan."""
+    made = world.service._acting.scheduled.step()
+    world.planned()
+    return made
+
+
+def test_a_scheduled_look_plans_beside_a_load_that_is_too_small_for_another_plan_at_once(world: World) -> None:
+    world.put("a", [flow("h1", "h3")])
+    world.service.set_learning("act", ANN)
+    counting, busy = Counting(world.planned()), uplink(world)
+    assert not look(world), "nothing is measured yet"
+    counting.poll({})
+    assert not look(world)
+    # 0.7 of a sixteenth.
+    for _ in range(2):
+        counting.poll({busy: 4.4})
+        assert world.service.state.desired.background == {}
+    epoch = world.service.state.epoch
+    assert look(world)
+    state = world.service.state
+    assert (state.desired.background, state.epoch > epoch) == ({busy: 1}, True)
+    assert uplink(world) != busy
+    assert not look(world), "other rules count other flows"
+    counting.poll({busy: 4.4}, 3 * POLLS)
+    assert not look(world)
+    assert world.service.state.epoch == state.epoch
+    world.until(lambda: state.epoch in world.store.records)
+    assert world.store.records[state.epoch].cause == "scheduled look: another plan pays"
+
+
+def test_a_scheduled_look_moves_nothing_for_a_load_that_slows_nothing_down(world: World) -> None:
+    world.put("a", [flow("h1", "h3")])
+    world.service.set_learning("act", ANN)
+    counting, busy = Counting(world.planned()), uplink(world)
+    other = next(name for name in FABRIC.link_ids if name.partition("-")[0] == busy.partition("-")[0] and name != busy)
+    state = world.service.state
+    counting.poll({other: 4.4}, 3 * POLLS)
+    assert not look(world)
+    assert world.service.state is state
+
+
+def test_a_scheduled_look_changes_nothing_without_acting_or_once_the_plan_has_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("a", [flow("h1", "h3")])
+    counting, busy = Counting(world.planned()), uplink(world)
+    counting.poll({busy: 4.4}, 3 * POLLS)
+    assert not look(world), "learning = observe"
+    world.service.set_learning("act", ANN)
+    counting.poll({busy: 4.4}, 3 * POLLS)
+    waited: list[bool] = []
+
+    def wait() -> None:
+        """Let a client change the jobs meanwhile."""
+        waited.append(True)
+        world.put("b", [flow("h2", "h4")])
+
+    monkeypatch.setattr(world.service._acting.scheduled, "_wait_for_idle", wait)
+    assert not look(world)
+    assert (waited, world.service.state.desired.background) == ([True], {})
